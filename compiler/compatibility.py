@@ -68,7 +68,7 @@ class Conflict:
 MODES = ("sync", "async", "local")
 AGGREGATIONS = ("add_n", "tree", "hierarchical", "ring", "shuffle", "collective")
 VARIABLES = ("shared", "spread", "sharded", "replicated")
-_JOINING = ("Adafactor", "Lamb")
+JOINING = ("Adafactor", "Lamb")
 """Optimizers whose update of an element always depends on other elements of its weight."""
 
 CONFLICTS = (
@@ -82,7 +82,7 @@ CONFLICTS = (
     ),
     Conflict(
         "TFD548",
-        (("optimizer", _JOINING), ("variables", ("sharded",))),
+        (("optimizer", JOINING), ("variables", ("sharded",))),
         "`{optimizer}` cannot be combined with `variables -> sharded(...)`",
         "its update of one element depends on others of the same variable, which may be on another device",
         "use another optimizer, such as `Adam`, or `optimizer { ... }` with an optimizer of its own for the"
@@ -113,7 +113,7 @@ CONFLICTS = (
     ),
     Conflict(
         "TFD548",
-        (("optimizer", _JOINING), ("slots", ("over clones",))),
+        (("optimizer", JOINING), ("slots", ("over clones",))),
         "`{optimizer}` cannot be combined with `slots -> sharded(clones)`",
         "its update of one element depends on others of the same variable, which another clone may update",
         "use another optimizer, such as `Adam`, or `optimizer { ... }` with an optimizer of its own for the"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from dsl import ir
 from dsl.ir.place import PARAMETER_SERVER
@@ -14,7 +14,7 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def task_threads(devices: ir.Devices, job: ir.Job, alike: int) -> int:
+def task_threads(devices: ir.Devices, job: ir.Job, on_machine: Iterable[str | None]) -> int:
     """Return how many threads of a task's server may work on one op; 0 leaves that to TensorFlow.
 
     The parameter servers of a machine work at the same time, and so do its workers. Each of them gets its
@@ -23,11 +23,12 @@ def task_threads(devices: ir.Devices, job: ir.Job, alike: int) -> int:
     Args:
         devices: The `devices` block.
         job: The job of the task.
-        alike: How many tasks, this one included, are on the same machine and do the same: parameter servers,
-            or workers.
+        on_machine: The job of each task on its machine, this one included.
     """
     if devices.intra_op_threads is not None:
         return devices.intra_op_threads
+    serves = job.name == PARAMETER_SERVER
+    alike = sum((name == PARAMETER_SERVER) == serves for name in on_machine)
     if alike == 1 or job.gpu or os.environ.get("TF_NUM_INTRAOP_THREADS"):
         return 0
     return max(1, cores() // alike)
@@ -35,13 +36,9 @@ def task_threads(devices: ir.Devices, job: ir.Job, alike: int) -> int:
 
 def threads_on_one_machine(devices: ir.Devices) -> dict[tuple[str | None, int], int]:
     """Return what `task_threads` says of each task, by its job and number, if one machine has all tasks."""
-    serving = sum(job.tasks for job in devices.jobs if job.name == PARAMETER_SERVER)
-    others = sum(job.tasks for job in devices.jobs) - serving
-    return {
-        (job.name, task): task_threads(devices, job, serving if job.name == PARAMETER_SERVER else others)
-        for job in devices.jobs
-        for task in range(job.tasks)
-    }
+    on_machine = [job.name for job in devices.jobs for _ in range(job.tasks)]
+    threads = {job.name: task_threads(devices, job, on_machine) for job in devices.jobs}
+    return {(job.name, task): threads[job.name] for job in devices.jobs for task in range(job.tasks)}
 
 
 def on_one_machine(jobs: Sequence[ir.Job]) -> bool:

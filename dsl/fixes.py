@@ -11,8 +11,8 @@ from dsl.source import Source
 def safe_fixes(diagnostics: Iterable[Diagnostic], may_edit: Callable[[Source], bool]) -> tuple[Fix, ...]:
     """Return the safe fixes that can be applied together.
 
-    Of fixes that touch the same stretch only the first is returned: what is left shows when the text is read
-    again. A fix is applied whole or not at all.
+    Of fixes that touch the same part of a text, only the first is returned: the others are found when the
+    text is read again. A fix is applied whole or not at all.
 
     Args:
         diagnostics: The diagnostics.

@@ -31,7 +31,7 @@ class TooManyError(Exception):
     """Raised when a spec has more errors than it is useful to report."""
 
 
-class Stretches:
+class Ranges:
     """Ranges of offsets in a text, sorted, with overlapping and adjacent ones joined."""
 
     def __init__(self) -> None:
@@ -77,7 +77,7 @@ class Reports:
     """
 
     found: dict[Diagnostic, None] = field(factory=dict)
-    _tainted: dict[int, Stretches] = field(factory=dict, alias="tainted")
+    _tainted: dict[int, Ranges] = field(factory=dict, alias="tainted")
     _distrusted: set[int] = field(factory=set, alias="distrusted")
 
     @property
@@ -161,10 +161,10 @@ class Reports:
 
     def taint(self, span: Span) -> None:
         """Drop all further diagnostics that point into `span`."""
-        stretches = self._tainted.get(id(span.source))
-        if stretches is None:
-            stretches = self._tainted[id(span.source)] = Stretches()
-        stretches.add(span.start, span.end)
+        tainted = self._tainted.get(id(span.source))
+        if tainted is None:
+            tainted = self._tainted[id(span.source)] = Ranges()
+        tainted.add(span.start, span.end)
 
     def distrust(self, source: Source) -> None:
         """Drop all further diagnostics of `source` that depend on where its blocks start and end."""
@@ -172,13 +172,13 @@ class Reports:
 
     def is_tainted(self, span: Span) -> bool:
         """Whether `span` overlaps a tainted part."""
-        stretches = self._tainted.get(id(span.source))
-        return stretches is not None and stretches.touch(span.start, max(span.end, span.start + 1))
+        tainted = self._tainted.get(id(span.source))
+        return tainted is not None and tainted.touch(span.start, max(span.end, span.start + 1))
 
     def tainted_in(self, source: Source) -> tuple[tuple[int, int], ...]:
         """Return where the tainted parts of `source` start and end."""
-        stretches = self._tainted.get(id(source))
-        return () if stretches is None else stretches.ranges
+        tainted = self._tainted.get(id(source))
+        return () if tainted is None else tainted.ranges
 
     def is_distrusted(self, source: Source) -> bool:
         """Whether the boundaries of the blocks of `source` are a guess."""

@@ -11,7 +11,7 @@ from compiler.checks.data_files import data_is_there
 from compiler.checks.groups import groups_fit_devices
 from compiler.checks.link import link_is_used
 from compiler.checks.loss import model_has_a_loss
-from compiler.checks.pieces import pieces_have_an_axis
+from compiler.checks.pieces import optimizers_take_pieces, pieces_have_an_axis
 from compiler.checks.shapes import shapes_fit
 from compiler.checks.targets import targets_name_devices
 from compiler.checks.tensors import tensors_can_be_held
@@ -29,6 +29,7 @@ CHECKS_OF_THE_SPEC: tuple[Check, ...] = (
     batches_fit_clones,
     tensors_can_be_held,
     pieces_have_an_axis,
+    optimizers_take_pieces,
     workers_are_whole,
     link_is_used,
 )

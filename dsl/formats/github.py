@@ -19,7 +19,7 @@ def github(diagnostics: Sequence[Diagnostic]) -> Iterator[str]:
         if each.span is not None:
             begin, finish = each.span.begin, each.span.finish
             place = [("file", each.span.source.name), ("line", begin.line), ("endLine", finish.line)]
-            if begin.line == finish.line:  # columns are shown for stretches of one line alone
+            if begin.line == finish.line:  # columns are shown only for what is on one line
                 place += [("col", begin.column), ("endColumn", finish.column)]
             properties = [(key, str(value)) for key, value in place] + properties[-1:]
         lines = [each.message, *(f"note: {note}" for note in each.notes)]

@@ -11,6 +11,9 @@ from dsl.ir.base import Block, Node
 PARAMETER_SERVER = "ps"
 """The job whose tasks hold variables and have no clones."""
 
+WORKER = "worker"
+"""The job whose tasks have the clones, as cluster managers call it; specs may give it any other name."""
+
 
 @frozen
 class Job(Block):

@@ -51,7 +51,7 @@ def _condition(written: syntax.Comparison, jobs: frozenset[str] | None, context:
     call = written.left
     if isinstance(call, syntax.Broken):
         return BAD
-    if isinstance(call, syntax.Path) and _takes_nothing(call.span.text):
+    if isinstance(call, syntax.Path) and call.bare is not None:  # a measure without arguments, or a mistake
         call = syntax.Call(call, (), span=call.span)
     if not isinstance(call, syntax.Call):
         report = types.misplaced_expression(
@@ -79,12 +79,6 @@ def _condition(written: syntax.Comparison, jobs: frozenset[str] | None, context:
         written.span.text,
         span=written.span,
     )
-
-
-def _takes_nothing(name: str) -> bool:
-    """Whether a name is that of a measure without arguments, which is written without brackets."""
-    measure = schema.measure(name)
-    return measure is not None and not measure.arguments
 
 
 def _figure(dimension: Any) -> Type:

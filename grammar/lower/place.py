@@ -195,7 +195,11 @@ def _target_call(call: syntax.Call, jobs: frozenset[str] | None, context: Contex
     if any(isinstance(each.value, syntax.Broken) for each in call.arguments):
         return BAD
     if len(positional) != 1:
-        context.reports.add(placement.target_needs_devices(name, call.callee.span))
+        context.reports.add(
+            placement.too_many_device_sets(name, len(positional), positional[1].value.span)
+            if positional
+            else placement.target_needs_devices(name, call.callee.span)
+        )
         return BAD
     devices = _devices_of(name, positional[0].value, jobs, context)
     if known.shape in {"groups", "pieces"}:

@@ -12,8 +12,6 @@ from grammar.unparse.values import plain, quantity, quoted, value
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-_RECORDS = ("devices", "clones")
-
 
 def blocks(spec: ir.Spec) -> Iterator[str]:
     """Yield the text of each block, before it is formatted."""

@@ -13,5 +13,5 @@ def test_names_are_listed_once() -> None:
         grammar.load(EXAMPLES / "digits.tfdeploy", [("model.hidden.units", "3")])
     (found,) = caught.value.diagnostics
     assert found.notes == (
-        "it may go on with `logits`, `loss`, `regularize`, `output`, `image`, `digit` and `metrics`",
+        "it may continue with `logits`, `loss`, `regularize`, `output`, `image`, `digit` and `metrics`",
     )

@@ -12,7 +12,7 @@ from compiler.compatibility import replication_of
 from dsl import ir
 from dsl.diagnostics import SpecError
 from dsl.errors.running import deployment as errors
-from dsl.ir.place import PARAMETER_SERVER
+from dsl.ir.place import PARAMETER_SERVER, WORKER
 from tfdeploy.runtime.membership.addresses import Cluster
 from tfdeploy.runtime.records.effective import with_paths
 
@@ -28,7 +28,6 @@ SPEC_FOLDER, DATA_FOLDER, RUNS_FOLDER = "/spec", "/data", "/runs"
 """Where containers find the spec, the data files and the run directories."""
 PORT = 2222
 CLIENT = "client"
-WORKER = "worker"
 REPLICAS = (PARAMETER_SERVER, WORKER)
 """The jobs of a spec that a TFJob has replicas for."""
 

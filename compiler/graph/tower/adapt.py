@@ -156,11 +156,12 @@ class _Statistics:
     def see(self, batch: np.ndarray[Any, Any]) -> None:
         numbers = batch.astype(np.float64)
         axes = tuple(axis for axis in range(numbers.ndim) if axis not in self.kept)
-        count, mean = math.prod(numbers.shape[axis] for axis in axes), numbers.mean(axes)
-        far = mean - self.mean
-        both = self.count + count
-        self.squares += numbers.var(axes) * count + far**2 * (self.count * count / both)
-        self.mean, self.count = self.mean + far * (count / both), both
+        with np.errstate(invalid="ignore"):  # `state` says so if there are numbers that are not finite
+            count, mean = math.prod(numbers.shape[axis] for axis in axes), numbers.mean(axes)
+            far = mean - self.mean
+            both = self.count + count
+            self.squares += numbers.var(axes) * count + far**2 * (self.count * count / both)
+            self.mean, self.count = self.mean + far * (count / both), both
 
     def state(self) -> State | str:
         found = {"mean": self.mean, "variance": self.squares / self.count}

@@ -102,7 +102,7 @@ def uneven_clones(count: int, places: int, size: int, span: Span) -> Diagnostic:
         f"{count} clones on {counted(places, what)}: some have {more}, others {less}",
         span,
         text=f"{count % places} of {places} {what}s with {counted(more, 'clone')}",
-        notes=("each step waits for the device with most work",),
+        notes=("each step waits for the device with the most work",),
         help=f"use {count - count % places} or {count - count % places + places} clones, or other devices",
     )
 
@@ -118,7 +118,7 @@ def devices_without_clones(names: Sequence[str], of: int, rule: Span | None, spa
     """
     return warning(
         "TFD608",
-        f"{len(names)} of {counted(of, 'device')} for the clones have none",
+        f"{len(names)} of {counted(of, 'device')} for clones {'has' if len(names) == 1 else 'have'} no clone",
         span,
         text="fewer clones than devices",
         labels=() if rule is None else (Label(rule, "more devices than clones"),),

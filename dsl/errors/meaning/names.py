@@ -381,7 +381,7 @@ def bad_label(kind: str, label: str, span: Span) -> Diagnostic:
         else f"the name of a `{kind}` block is empty",
         span,
         text="unusable name",
-        notes=("a name starts with a letter and goes on with letters, digits, `_`, `-` and `.`",),
+        notes=("a name starts with a letter and continues with letters, digits, `_`, `-` and `.`",),
     )
 
 
@@ -454,7 +454,7 @@ def unknown_path(path: str, span: Span, near: str | None, known: Iterable[str]) 
         f"the spec has nothing at {quoted(path)}",
         span,
         text="unknown path",
-        notes=similar("path", near) or options("it may go on with", known, path.rpartition(".")[2]),
+        notes=similar("path", near) or options("it may continue with", known, path.rpartition(".")[2]),
         help=f"write {quoted(near)}" if near else None,
     )
 

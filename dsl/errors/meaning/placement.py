@@ -221,6 +221,26 @@ def target_needs_devices(name: str, span: Span) -> Diagnostic:
     )
 
 
+def too_many_device_sets(name: str, given: int, span: Span) -> Diagnostic:
+    """`sharded(ps[0], ps[1])`.
+
+    Args:
+        name: The name of the target.
+        given: The number of arguments without names.
+        span: The place of the first one that is too many in the spec.
+    """
+    named = {"sharded": "axis = 1", "groups": "size = 2"}.get(name)
+    size = ", size = 2" if name == "groups" else ""
+    return error(
+        "TFD405",
+        f"{quoted(name)} takes one set of devices, and {given} are given",
+        span,
+        text="one too many",
+        notes=() if named is None else (f"its other arguments have names, as in `{named}`",),
+        help=f"write several devices as one set, as in `{name}([ps[0], ps[1]]{size})`",
+    )
+
+
 def target_inside(outer: str, inner: str, span: Span) -> Diagnostic:
     """A target in place of the devices of another, as in `sharded(replicated)`.
 

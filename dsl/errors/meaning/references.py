@@ -232,7 +232,7 @@ def too_many_arguments(callee: str, most: int, given: int, span: Span, names: Se
     takes = "no arguments" if not most else counted(most, "argument")
     return error(
         "TFD405",
-        f"{quoted(callee)} takes {takes} by position, and {given} are given",
+        f"{quoted(callee)} takes {takes} by position, and {given} {'is' if given == 1 else 'are'} given",
         span,
         text="one too many",
         notes=(f"by position it takes {joined([quoted(name) for name in names])}",) if names else (),
@@ -355,7 +355,7 @@ def labels_as_numbers(
         "TFD410",
         f"{quoted(name)} compares with a one-hot target, and {quoted(target)} is one whole number",
         only if fits else span,
-        text="takes one figure for each class",
+        text="takes one number for each class",
         labels=() if defined is None else (Label(defined, "one number for each example"),),
         help=f"{instead} the number of the class",
         fix=replacing(f"write {quoted(sparse)}", only, sparse)

@@ -322,7 +322,7 @@ def brackets_around_flows(kind: str, span: Span) -> Diagnostic:
     sample = _SAMPLES[kind]
     return error(
         "TFD301",
-        "`->` reaches further than `+` and `*`",
+        "`->` binds less tightly than `+` and `*`",
         span,
         text="all of this is read as one step",
         help=f"put each flow in round brackets: `([a, b] -> {sample}()) + 0.5 * ([a, c] -> {sample}())`",

@@ -102,7 +102,7 @@ def unreadable_vocabulary(path: str, reason: str, span: Span | None) -> Diagnost
         "TFD580",
         f"the vocabulary `{path}` cannot be read: {reason}",
         span,
-        help="the file has one word in each line, in UTF-8; its path starts from the folder of the spec",
+        help="the file has one word in each line, in UTF-8; its path is relative to the folder of the spec",
     )
 
 

@@ -28,7 +28,7 @@ def uneven_batch(global_batch: int, clones: int, span: Span | None, rounds: int 
         f"a global batch of {global_batch} does not divide evenly among {among}",
         span,
         text=f"{global_batch} / {parts} leaves {global_batch % parts}",
-        help=f"use {' or '.join(nearest)}, or give `batch` a list with one figure per clone",
+        help=f"use {' or '.join(nearest)}, or give `batch` a list with one number for each clone",
     )
 
 
@@ -42,10 +42,10 @@ def batch_list_length(given: int, clones: int, span: Span | None) -> Diagnostic:
     """
     return error(
         "TFD502",
-        f"`batch` lists {given} figures for {clones} clones",
+        f"`batch` lists {counted(given, 'number')} for {counted(clones, 'clone')}",
         span,
         text=f"{given} here",
-        help=f"give {clones} figures, or one figure for all clones",
+        help=f"give {counted(clones, 'number')}, or one number for all clones",
     )
 
 
@@ -63,7 +63,7 @@ def no_device(what: str, text: str, span: Span | None) -> Diagnostic:
         span,
         text="names no device",
         notes=(f"the placement is `{text}`",),
-        help="declare the devices in `devices`, or place onto ones that are there",
+        help="declare the devices in `devices`, or use devices that are there",
     )
 
 
@@ -397,7 +397,7 @@ def stray_op(op: str, device: str | None, reason: str, span: Span | None, more: 
         f"the op `{op}` is {place}: {reason}",
         span,
         text="placed by this" if span is not None else "",
-        notes=(f"{more} more op{'s are' if more > 1 else ' is'} placed so",) if more else (),
+        notes=(f"{more} more op{'s are' if more > 1 else ' is'} placed like this",) if more else (),
     )
 
 
@@ -452,7 +452,7 @@ def ops_elsewhere(
     moved = joined([f"{number:,} from `{old}` to `{new}`" for (old, new), number in moves.items()])
     return warning(
         "TFD515",
-        f"{counted(total, 'op')} ran elsewhere than asked: {moved}",
+        f"{counted(total, 'op')} ran on another device than requested: {moved}",
         span,
         text="this lets TensorFlow choose" if span is not None else "",
         notes=(f"such as {listed(names)}", "`misplaced` in `placement.json` lists each of them"),

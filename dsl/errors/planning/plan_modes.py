@@ -41,7 +41,7 @@ def random_numbers(span: Span | None) -> Diagnostic:
         "the model draws random numbers that cannot be switched off",
         span,
         notes=("every clone draws its own, so no two layouts compute the same",),
-        help="verify without what draws them: dropout inside an application or a Python layer, say",
+        help="leave out what draws them, such as dropout inside an application or a Python layer",
     )
 
 
@@ -57,6 +57,6 @@ def random_predictions(step: str, span: Span | None) -> Diagnostic:
         f"`{step}` draws random numbers also when the model predicts",
         span,
         text="draws also without training",
-        notes=("evaluation and the exported model give the same for the same example",),
+        notes=("evaluation and the exported model must give the same result for the same example",),
         help="let its `call` take the argument `training`, and draw only if that is true",
     )

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 
     from dsl.source import Span
 
+JOINED = "its update of one element may depend on others"
+"""Why an optimizer needs the whole of a variable."""
+
 
 def no_such_axis(name: str, shape: Sequence[int], axis: int, span: Span | None) -> Diagnostic:
     """Report a variable that lacks the axis along which its rule cuts it.
@@ -23,14 +26,17 @@ def no_such_axis(name: str, shape: Sequence[int], axis: int, span: Span | None) 
         span: The place of the rule in the spec; None if it is not known.
     """
     here = "one axis (number 0)" if len(shape) == 1 else f"axes 0..{len(shape) - 1}"
+    use = 'select the variables to cut by a glob, as in `variables("dense/kernel") -> sharded(..., axis = 1)`'
+    if axis > 1:
+        use = f"select by a glob only variables with more than {axis} axes"
+        use += f", or cut along an axis that is there, as with `axis = {len(shape) - 1}`" if shape else ""
     return error(
         "TFD547",
         f"`{name}` has no axis {axis}",
         span,
         text="no such axis",
         notes=(f"its shape is {list(shape)}, which has {here}" if shape else "it is a single number",),
-        help="select the variables to cut by a glob, as in"
-        f' `variables("dense/kernel") -> sharded(cpu[*], axis = {axis})`',
+        help=use,
     )
 
 
@@ -69,7 +75,7 @@ def update_needs_whole(name: str, what: str, span: Span | None, rule: Span | Non
         f"the slots of `{name}` cannot be cut over the clones, because the optimizer, {what}, needs the whole"
         " variable",
         span,
-        text="its update of one element may depend on others",
+        text=JOINED,
         labels=() if rule is None else (Label(rule, "each clone would update a part by this"),),
         help="select the slots to cut by globs that leave this variable out, or give the variable an"
         " optimizer of its own with `optimizer { ... }`",

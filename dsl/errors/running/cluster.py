@@ -161,7 +161,7 @@ def no_own_address(ref: str, address: str, host: str, *, leads_elsewhere: bool) 
         f"the server of `{ref}` cannot listen at {quoted(address)}: {quoted(host)} {where}",
         None,
         notes=(
-            "TensorFlow's servers ask nobody who they are, so none listens at more addresses than it must",
+            "TensorFlow's servers have no authentication, so none listens at more addresses than it must",
         ),
         help="correct the name, start the task on its own machine, or let it listen at every address of this "
         "one: `--listen-everywhere`",
@@ -185,7 +185,7 @@ def tasks_missing(missing: Sequence[str], why: str, waited: str, span: Span | No
         span,
         text="as long as this" if span is not None else "",
         notes=(*shown, f"and {more} more") if more else shown,
-        help="start what is missing, or see why it does not answer; `train.task_timeout` limits the waiting",
+        help="start them, or find out why they do not answer; `train.task_timeout` limits the waiting",
     )
 
 
@@ -202,7 +202,7 @@ def unreachable(ref: str, address: str, reason: str, span: Span | None) -> Diagn
         "TFD763",
         f"`{ref}` cannot be reached at {address}: {reason}",
         span,
-        help="see that the host's name is right, that it is up, and that this machine has a way to it",
+        help="check that the name of the host is right, that it is up, and that this machine can reach it",
     )
 
 
@@ -236,7 +236,9 @@ def other_spec(ref: str, address: str, ours: str, theirs: str) -> Diagnostic:
         "TFD765",
         f"`{ref}` at {address} runs another spec than this process",
         None,
-        notes=(f"the spec is {ours[:12]} here and {theirs[:12]} there, `--set` and included files counted",),
+        notes=(
+            f"the digest of spec, `--set` and included files is {ours[:12]} here and {theirs[:12]} there",
+        ),
         help="start every task with the same spec and the same `--set` options",
     )
 
@@ -268,7 +270,7 @@ def open_to_network(ref: str, where: str) -> Diagnostic:
     """
     return warning(
         "TFD767",
-        f"the server of `{ref}` listens at {where}, and TensorFlow's servers ask nobody who they are",
+        f"the server of `{ref}` listens at {where}, and TensorFlow's servers have no authentication",
         None,
         notes=("whoever reaches the port can read and change the model, and run ops on this machine",),
         help="let only the machines of the cluster reach it: a network of its own, or a firewall",
@@ -303,7 +305,7 @@ def other_secret(ref: str, address: str) -> Diagnostic:
         "TFD771",
         f"`{ref}` at {address} does not have the secret of this process",
         None,
-        notes=("without it, the task would not know whom to believe that the run is over",),
+        notes=("a task shuts down only if a process with the same secret asks it to",),
         help="give every task the same file: copy it to all machines, or name one on storage that they share"
         " by the environment variable `TFDEPLOY_SECRET_FILE`",
     )
@@ -313,9 +315,9 @@ def disbelieved(ref: str) -> Diagnostic:
     """Warn of a word to end that a server was told by somebody without the secret of the run."""
     return warning(
         "TFD772",
-        f"somebody without the secret of the run has told `{ref}` to end, which it does not",
+        f"somebody without the secret of the run has asked `{ref}` to shut down, which it does not do",
         None,
-        help="see who can reach its port: TensorFlow's servers ask nobody who they are",
+        help="find out who can reach its port: TensorFlow's servers have no authentication",
     )
 
 

@@ -79,6 +79,4 @@ def no_manifest_name(name: str, reason: str, span: Span | None, advice: str) -> 
         span: The place of the name in the spec; None if it is not known.
         advice: What to do about it.
     """
-    return error(
-        "TFD787", f"{quoted(name)} cannot name what Kubernetes makes of it: {reason}", span, help=advice
-    )
+    return error("TFD787", f"{quoted(name)} cannot be a name in Kubernetes: {reason}", span, help=advice)

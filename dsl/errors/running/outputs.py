@@ -23,7 +23,7 @@ def output_is_read(output: str, read: str, span: Span | None = None) -> Diagnost
     notes = () if read == output else (f"it is the same file as {in_full(read)}",)
     return error(
         "TFD752",
-        f"{in_full(output)} is read here, and would be written over",
+        f"{in_full(output)} is read by this command, and would be overwritten",
         span,
         notes=notes,
         help="write to another file",
@@ -34,7 +34,7 @@ def foreign_output(output: str) -> Diagnostic:
     """Report an output that would replace a file which this tool has not written."""
     return error(
         "TFD753",
-        f"{in_full(output)} is there, and was not written by this command",
+        f"{in_full(output)} exists, and was not written by this command",
         None,
         help="write to another file, or replace this one with `--force`",
     )
@@ -44,7 +44,7 @@ def never_replaced(output: str) -> Diagnostic:
     """Report a file that is in the way of a command that only writes new files."""
     return error(
         "TFD753",
-        f"{in_full(output)} is there, and this command replaces no file",
+        f"{in_full(output)} exists, and this command replaces no files",
         None,
         help="give the spec another name or folder",
     )

@@ -44,7 +44,7 @@ def gradients_not_finite(skipped: int, span: Span | None) -> Diagnostic:
     """
     return error(
         "TFD730",
-        f"the gradients of {skipped} steps on end were not finite",
+        f"the gradients of {skipped} steps in a row were not finite",
         span,
         text="steps are skipped here until gradients are finite",
         notes=("the scale of the loss was halved each time, so that it is not what makes them infinite",),
@@ -139,7 +139,7 @@ def foreign_directory(directory: str, names: Sequence[str], span: Span | None) -
         span,
         text="somebody else's folder" if span is not None else "",
         notes=(f"in it {'is' if len(names) == 1 else 'are'} {_some(names)}",),
-        help="name a folder that is empty or not there yet",
+        help="name a folder that is empty or does not exist yet",
     )
 
 
@@ -153,11 +153,12 @@ def directory_gone(directory: str, now: str | None, span: Span | None) -> Diagno
     """
     if now is not None:
         notes = (f"it was renamed, and is `{now}` now, with all that was written",)
-        advice = "rename it back and run again: the run goes on from its last checkpoint"
+        advice = "rename it back and run again: the run continues from its last checkpoint"
     else:
-        notes = ("it was removed, or put where nobody knows",)
+        notes = ("it was removed, or moved to an unknown place",)
         advice = (
-            "run again, and leave the folder alone meanwhile: without its checkpoints the run starts anew"
+            "run again, and leave the folder alone meanwhile: without its checkpoints "
+            "the run starts from the beginning"
         )
     message = f"the run directory `{directory}` is not there any more"
     return error("TFD747", message, span, notes=notes, help=advice)
@@ -174,7 +175,7 @@ def file_gone(path: str, span: Span | None) -> Diagnostic:
         "TFD747",
         f"`{path}` was removed or replaced during the run",
         span,
-        help="run again: the run goes on from its last checkpoint",
+        help="run again: the run continues from its last checkpoint",
     )
 
 
@@ -192,7 +193,7 @@ def cannot_write(path: str, reason: str, last_good: int | None = None, *, full: 
         f"`{path}` cannot be written: {reason}",
         None,
         notes=(_kept(last_good),) if last_good is not None else (),
-        help="make room on the disk and run again: the run goes on from its last checkpoint"
+        help="make room on the disk and run again: the run continues from its last checkpoint"
         if full
         else None,
     )
@@ -227,7 +228,9 @@ def no_sound_checkpoint(directory: str, tried: int) -> Diagnostic:
     """
     return error(
         "TFD734",
-        f"none of the {counted(tried, 'checkpoint')} in `{directory}` can be read",
+        f"none of the {tried:,} checkpoints in `{directory}` can be read"
+        if tried > 1
+        else f"the only checkpoint in `{directory}` cannot be read",
         None,
         help="start again with `--resume never`, which removes them",
     )
@@ -318,7 +321,7 @@ def starts_anew(path: str, names: Sequence[str]) -> Diagnostic:
         "TFD737",
         f"the checkpoint `{path}` lacks {_some(names)}",
         None,
-        notes=("what is lacking starts anew", f"{_changed(names)} has been changed since"),
+        notes=("the missing variables get their initial values", f"{_changed(names)} has been changed since"),
     )
 
 
@@ -331,45 +334,45 @@ def _changed(names: Sequence[str]) -> str:
 
 
 def no_progress(what: str, idle: str, span: Span | None, *reasons: str) -> Diagnostic:
-    """Warn of something of which nothing has come for a while.
+    """Warn that a run has made no progress for a while.
 
     Args:
         what: What is being done, for the message.
-        idle: How long nothing has come of it, as text.
+        idle: How long there has been no progress, as text.
         span: The place of what is being done in the spec; None if it is not known.
         *reasons: What is known of why, a sentence each.
     """
     return warning(
         "TFD773",
-        f"nothing has come of {what} for {idle}",
+        f"the run has made no progress in {what} for {idle}",
         span,
         text="this is being done" if span is not None else "",
         notes=reasons,
-        help="Ctrl-C ends the run, which can be gone on with from its newest checkpoint",
+        help="Ctrl-C ends the run; the same command continues it from its newest checkpoint",
     )
 
 
 def ended_without_progress(
     signal: str, doing: str, idle: str, last_step: int | None, span: Span | None, *reasons: str
 ) -> Diagnostic:
-    """Report that a signal has ended a run in the middle of something of which nothing came.
+    """Report that a signal has ended a run that made no progress.
 
     Args:
         signal: The name of the signal.
         doing: What was being done, for the message.
-        idle: How long nothing had come of it, as text.
+        idle: How long there had been no progress, as text.
         last_step: The step of the newest checkpoint; None if there is none.
         span: The place of what was being done in the spec; None if it is not known.
         *reasons: What is known of why, a sentence each.
     """
     kept = (
-        f"the newest checkpoint is of step {last_step:,}; the same command goes on from there"
+        f"the newest checkpoint is of step {last_step:,}; the same command continues from there"
         if last_step is not None
         else "there is no checkpoint yet"
     )
     return error(
         "TFD773",
-        f"{signal} has ended the run in the middle of {doing}, of which nothing had come for {idle}",
+        f"{signal} has ended the run, which had made no progress in {doing} for {idle}",
         span,
         notes=(*reasons, kept),
     )

@@ -182,7 +182,7 @@ def row_length(where: Where, found: int, wanted: int) -> Diagnostic:
     return _fault(
         "TFD705",
         where,
-        f"{found} cell{'s' if found != 1 else ''} where the header has {wanted}",
+        f"{found} cell{'s' if found != 1 else ''}, but the header has {wanted}",
         f"the row ends after {found}" if found < wanted else "one cell too many",
     )
 
@@ -257,7 +257,7 @@ def wrong_shape(where: Where, found: str, wanted: str, *, advice: str | None = N
         wanted: The size that it should have, for the message.
         advice: What to do about it; None if there is no advice.
     """
-    return _fault("TFD711", where, f"{found} where {wanted} is wanted", found, advice=advice)
+    return _fault("TFD711", where, f"{found}, expected {wanted}", found, advice=advice)
 
 
 def wrong_kind(where: Where, found: str, wanted: str, *, advice: str | None = None) -> Diagnostic:
@@ -361,7 +361,7 @@ def does_not_fit(name: str, found: str, wanted: str, span: Span | None, advice: 
     """
     return _spec_fault(
         "TFD722",
-        f"`{name}` is {found} where the model's input is {wanted}",
+        f"`{name}` is {found}, but the model's input is {wanted}",
         span,
         f"gives {found}",
         (),

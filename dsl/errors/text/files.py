@@ -39,7 +39,7 @@ def no_specs(folder: str, ending: str) -> Diagnostic:
         folder: The folder.
         ending: What the names of specs end in.
     """
-    notes = ("hidden folders and those called `build` are not looked into",)
+    notes = ("hidden folders and folders called `build` are not searched",)
     what = f"no file below {in_full(folder)} ends in `{ending}`"
     return evolve(error("TFD190", what, None, notes=notes), file=folder)
 
@@ -80,7 +80,7 @@ def not_text(path: str, offset: int, span: Span | None) -> Diagnostic:
         offset: The number of the first byte that is not text, from 0.
         span: The place of the `include` that names it in the spec; None if it is not known.
     """
-    notes = (f"the first strange byte is number {offset + 1:,}",)
+    notes = (f"the first byte that is not UTF-8 is number {offset + 1:,}",)
     return evolve(error("TFD192", f"{in_full(path)} is not UTF-8 text", span, notes=notes), file=path)
 
 

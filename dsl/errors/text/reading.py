@@ -309,7 +309,12 @@ def number_too_large(written: str, span: Span) -> Diagnostic:
 
 
 def unknown_escape(escape: str, span: Span) -> Diagnostic:
-    r"""`\d` in a string."""
+    r"""`\d` in a string.
+
+    Args:
+        escape: The backslash and the character after it.
+        span: The place of both in the spec.
+    """
     return error(
         "TFD107",
         f"`{escape}` stands for no character",

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from dsl.source import Source
 
 WHOLE = 5
-"""A stretch of up to this many lines is shown whole; of a longer one, the first and the last line."""
+"""The most lines of a range that is shown whole. Of a longer range, the first and the last line are shown."""
 
 NEAR = 40
 """Markers within this many columns before the primary one are kept in sight if a line is cut."""

@@ -75,3 +75,26 @@ def test_a_rule_that_wins_once_is_none() -> None:
     """It is enough to decide for one name, and rules of other roles do not count."""
     assert list(rules_decide(rules('ops("encoder/*") -> cpu[0]\n ops("*/MatMul") -> cpu[1]'), NAMES)) == []
     assert list(rules_decide(rules('variables -> cpu[0]\n ops("*") -> cpu[1]'), NAMES)) == []
+
+
+def test_rules_that_are_plainly_beaten_have_been_told_before() -> None:
+    """A later rule for everything, or for the same glob, is found when a spec is read."""
+    for later in ('ops("*") -> cpu[1]', 'ops("encoder/*") -> cpu[1]'):
+        assert list(rules_decide(rules(f'ops("encoder/*") -> cpu[0]\n {later}'), NAMES)) == []
+
+
+def test_several_rules_can_take_all_from_one_together() -> None:
+    """The last that is needed for that is shown; rules without names that are known are left out."""
+    three = 'ops("encoder/dense/*") -> cpu[0]\n ops("*/MatMul") -> cpu[1]\n ops("*/BiasAdd") -> cpu[2]'
+    (found,) = rules_decide(rules(f'{three}\n ops("l*") -> cpu[3]'), NAMES)
+    assert found.span is not None
+    assert found.span.text == 'ops("encoder/dense/*") -> cpu[0]'
+    assert [label.span.text for label in found.labels] == ['ops("*/BiasAdd") -> cpu[2]']
+    assert list(rules_decide(rules(three), {"variables": VARIABLES})) == []
+    assert nothing('variables("other") -> cpu[0]') != []
+    assert list(rules_match(rules('variables("other") -> cpu[0]'), {"ops": OPS})) == []
+
+
+def test_a_rule_that_matches_nothing_takes_nothing_from_others() -> None:
+    """It is an error by itself, and neither beaten nor beating."""
+    assert list(rules_decide(rules('ops("none*") -> cpu[0]\n ops("*/MatMul") -> cpu[1]'), NAMES)) == []

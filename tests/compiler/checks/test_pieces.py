@@ -1,4 +1,4 @@
-"""Axes of variables that are cut, checked without TensorFlow."""
+"""Axes of variables that are cut, and their optimizers, checked without TensorFlow."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ update {{ optimizer = SGD(0.1) }}
     ("rule", "more", "words"),
     [
         ('variables("table/*") -> sharded(cpu[*], axis = 2)', "", "`table/embeddings` has no axis 2"),
+        ('variables("wide/kernel") -> sharded(cpu[*], axis = 2)', "", "`wide/kernel` has no axis 2"),
         ('variables("wide/*") -> sharded(cpu[*], axis = 1)', "", "`wide/bias` has no axis 1"),
         ("variables -> sharded(cpu[*], axis = 1)", "", "`wide/bias` has no axis 1"),
         ("variables -> sharded(cpu[*], axis = 1)", ", use_bias = false", None),
@@ -35,8 +36,44 @@ update {{ optimizer = SGD(0.1) }}
     ],
 )
 def test_an_axis_that_is_not_there_is_found_by_check(rule: str, more: str, words: str | None) -> None:
-    """At the axis; the last rule that matches decides; kernels are left to the compiler."""
+    """At the axis; the last rule that matches decides; the help names no axis that is not there."""
     found = [each for each in check_spec(spec_of(TEXT.format(rule=rule, more=more))) if each.is_error]
     assert [each.message for each in found] == ([] if words is None else [words])
     for each in found:
         assert (each.code, each.span and each.span.text) == ("TFD547", rule.rpartition("= ")[2][0])
+        assert "axis = 1)" in each.help or "with `axis = 1`" in each.help
+
+
+@pytest.mark.parametrize(
+    ("rule", "optimizer", "more", "names"),
+    [
+        ("variables -> sharded(cpu[*])", "Muon(0.1)", "", ["wide/kernel"]),
+        ("variables -> sharded(cpu[*])", 'Muon(0.1, exclude_layers = ["wide"])', "", []),
+        ("variables -> sharded(cpu[*])", "Muon(0.1)", ", trainable = false", []),
+        ("variables -> sharded(cpu[*])", 'Muon(0.1)\nfreeze = ["wide/*"]', "", []),
+        ("variables -> sharded(cpu[*], min_size = 65B)", "Muon(0.1)", "", []),
+        ("variables -> sharded(cpu[*], min_size = 64B)", "Muon(0.1)", "", ["wide/kernel"]),
+        ("variables -> sharded(cpu[*], min_size = 64B)", "Muon(0.1)", ', dtype = "float16"', []),
+        ('variables("wide/bias") -> sharded(cpu[*])', "Muon(0.1)", "", []),
+        (
+            "variables -> sharded(cpu[*])",
+            "Muon(0.1, exclude_embeddings = false)",
+            "",
+            ["table/embeddings", "wide/kernel"],
+        ),
+        ("variables -> sharded(cpu[*])", "GROUPS", "", ["wide/kernel", "wide/bias"]),
+    ],
+)
+def test_an_optimizer_that_needs_the_whole_is_found_by_check(
+    rule: str, optimizer: str, more: str, names: list[str]
+) -> None:
+    """At the optimizer, with the rule beside it, for weights that are surely matrices, trained and cut."""
+    groups = 'optimizer { "wide/*" -> Lamb(0.1)\n"*" -> SGD(0.1) }'
+    written = groups if optimizer == "GROUPS" else f"optimizer = {optimizer}"
+    text = TEXT.format(rule=rule, more=more).replace("optimizer = SGD(0.1)", written)
+    found = [each for each in check_spec(spec_of(text)) if each.is_error]
+    assert [each.message.split("`")[1] for each in found] == names
+    for each in found:
+        assert (each.code, each.labels[0].span.text) == ("TFD548", rule)
+        assert each.span is not None
+        assert each.span.text in written

@@ -249,6 +249,26 @@ def test_measures_without_arguments_have_no_brackets() -> None:
     assert "busy(gpu[*]) >= 80%" in written
 
 
+@pytest.mark.parametrize(
+    ("condition", "message", "said"),
+    [
+        ("step_tim <= 1ms", "there is no measure `step_tim`", "`step_time`"),
+        ("loss <= 1", "there is no measure `loss`", "`step_time` and `busy`"),
+        ("memory <= 1GiB", "`memory` takes devices", ""),
+        ("cpu[0] <= 1GiB", "the left side takes a measure such as `memory(gpu[*])`, not a name", ""),
+    ],
+)
+def test_a_name_that_is_no_measure_is_told_the_measures(condition: str, message: str, said: str) -> None:
+    """A name without brackets is looked up like a call: with the similar name, or with all names."""
+    (found,) = grammar.read(
+        "spec.tfdeploy", text=f"tfdeploy = 1\n{MODEL}devices {{ cpu = 1 }}\nexpect {{ {condition} }}\n"
+    ).diagnostics
+    assert found.message == message
+    assert found.span is not None
+    assert found.span.text == condition.partition(" ")[0]
+    assert said in " ".join(found.notes)
+
+
 def test_functions_without_arguments_need_no_brackets() -> None:
     """`ring` and `ring()` are the same aggregation, and `none` switches off what can be."""
     first = read("update { aggregate = ring, clip = none }").update

@@ -107,7 +107,7 @@ class Pad(Change):
                 return errors.wrong_shape(
                     where,
                     f"a size of {longest} in `{name}`",
-                    f"at most {self.size}, the `to` of `pad`,",
+                    f"at most {self.size}, the `to` of `pad`",
                     advice="give a larger `to`, or add `truncate = true` to cut off what is longer",
                 )
         return None

@@ -20,9 +20,9 @@ def number(count: int) -> str:
 
 def duration(seconds: float) -> str:
     """Return a duration in words: `0.42 s`, `12.3 s`, `3 min 20 s`, `2 h 5 min`."""
-    if seconds < LONG:
+    if round(seconds, 2) < LONG:
         return f"{seconds:.2f} s"
-    if seconds < MINUTE:
+    if round(seconds, 1) < MINUTE:
         return f"{seconds:.1f} s"
     whole = round(seconds)
     if whole < HOUR:

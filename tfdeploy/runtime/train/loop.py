@@ -158,7 +158,7 @@ class Trainer:
     def _settle(self, steps: Steps, last: int) -> None:
         """Wait for the steps that have begun, and record them."""
         begun = time.perf_counter()
-        with self.engine.activity.doing("the steps in hand", kind="step"), self._located():
+        with self.engine.activity.doing("the steps that have begun", kind="step"), self._located():
             finished = steps.settle()
         spent = time.perf_counter() - begun
         for done in finished:

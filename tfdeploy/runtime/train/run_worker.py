@@ -34,7 +34,7 @@ def run_worker(plan: Plan, options: RunOptions, stop: StopSignals, activity: Act
     """
     clock, spec = Clock(), plan.spec
     train = splits_of(spec)["train"]
-    with activity.doing("the first example of `train`", train.source.span):
+    with activity.doing("reading the first example of `train`", train.source.span):
         stream = open_stream(plan, train, plan.model.inputs, training=True, seed=spec.train.seed)
     activity.causes["train"] = waiting_for(stream.source)
     with target_for(plan, options, stop, stream) as open_target:

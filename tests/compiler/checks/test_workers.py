@@ -1,0 +1,91 @@
+"""Workers that have graphs of their own: each has clones, equal batches and its own devices."""
+
+from __future__ import annotations
+
+import pytest
+
+from compiler.checks.workers import workers_are_whole
+from tests.compiler.placement.places import places
+
+CLUSTER = """
+devices {{
+  job "ps" {{ tasks = 1 }}
+  job "worker" {{ tasks = 3, gpu = 2 }}
+}}
+clones {{ {clones} }}
+place {{
+  {place}
+}}
+update {{ replication = {replication}, backup = {backup} }}
+"""
+EVEN = "batch = 2"
+
+
+def told(
+    place: str = "", *, clones: str = EVEN, backup: int = 0, replication: str = "between_graph"
+) -> list[tuple[str, str, str]]:
+    """Return code, message and marked text of all that is wrong with three workers of two GPUs each."""
+    found = places(CLUSTER.format(clones=clones, place=place, backup=backup, replication=replication))
+    return [
+        (each.code, each.message, each.span.text if each.span is not None else "")
+        for each in workers_are_whole(found.spec, found.topology)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("place", "clones", "backup"),
+    [
+        ("", EVEN, 0),
+        ("", EVEN, 2),
+        ("", "batch = [1, 2, 2, 1, 3, 4]", 0),
+        ("", "batch = [1, 3, 2, 2, 3, 1]", 1),
+        ("variables -> worker[0].cpu[0]", EVEN, 0),
+        ("slots -> worker[0].cpu[0]\n updates -> worker[1].cpu[0]", EVEN, 0),
+        ('inputs -> worker[*].cpu[0]\n ops("a/*") -> gpu[1]', EVEN, 0),
+        ("summaries -> ps[0]\n evaluation -> [ps[0], worker[0].cpu[0]]", EVEN, 0),
+    ],
+)
+def test_workers_that_can_train(place: str, clones: str, backup: int) -> None:
+    """Variables can be anywhere, and workers may take other batches unless some of them are left out."""
+    assert told(place, clones=clones, backup=backup) == []
+
+
+def test_workers_without_clones_and_clones_without_workers() -> None:
+    """Each task is named, at the rule for clones or else at the block that has too few of them."""
+    rule = "clones -> [worker[1].gpu[0], ps[0]]"
+    assert told(rule) == [
+        ("TFD541", "no clone is on `worker[0]`", rule),
+        ("TFD541", "no clone is on `worker[2]`", rule),
+        ("TFD542", "a clone is on `ps[0]`, which only keeps variables", rule),
+    ]
+    assert told(clones="count = 4") == [("TFD541", "no clone is on `worker[2]`", "clones")]
+    assert told(rule, replication="in_graph") == []
+
+
+def test_backup_workers() -> None:
+    """A step waits for one worker at least, and those that it leaves out have the same batch as others."""
+    assert told(backup=3) == [("TFD543", "`backup = 3` leaves no worker to wait for", "3")]
+    uneven = told(clones="batch = [2, 2, 2, 2, 2, 3]", backup=2)
+    assert uneven == [("TFD544", "`backup` needs workers with equal batches", "2")]
+
+
+@pytest.mark.parametrize("role", ["inputs", "summaries", "evaluation", 'ops("a/*")'])
+def test_what_each_graph_has_is_on_devices_of_its_worker(role: str) -> None:
+    """The first worker without such a device is named once, with the device that it would use."""
+    assert told(f"{role} -> worker[1..2].cpu[0]") == [
+        (
+            "TFD545",
+            "the graph of `worker[0]` would have ops on `worker[1].cpu[0]`, which belongs to another worker",
+            "worker[1..2].cpu[0]",
+        )
+    ]
+
+
+def test_each_rule_for_one_worker_is_told() -> None:
+    """A rule that is all right does not hide the next."""
+    first = "inputs -> worker[*].cpu[0]\n variables -> ps[0]"
+    wrong = "summaries -> worker[0].cpu[0]\n evaluation -> worker[2].gpu[1]"
+    assert [(code, marked) for code, _, marked in told(f"{first}\n {wrong}")] == [
+        ("TFD545", "worker[0].cpu[0]"),
+        ("TFD545", "worker[2].gpu[1]"),
+    ]

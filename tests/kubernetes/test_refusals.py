@@ -23,13 +23,13 @@ from tests.cli.conftest import Command
         (
             (),
             '  job "worker" { tasks = 1 }\n  job "Worker" { tasks = 1 }',
-            "error[TFD787]: `Worker` cannot name what Kubernetes makes of it: the job `worker` is called so",
+            "error[TFD787]: `Worker` cannot be a name in Kubernetes: the job `worker` is called so",
             "16:3",
         ),
         (
             ("--set", "update.mode=sync"),
             '  job "client" { tasks = 1 }',
-            "error[TFD787]: `client` cannot name what Kubernetes makes of it: the client is called so",
+            "error[TFD787]: `client` cannot be a name in Kubernetes: the client is called so",
             "15:3",
         ),
         (
@@ -41,7 +41,7 @@ from tests.cli.conftest import Command
         (
             ("--set", "train.directory=../../etc"),
             '  job "worker" { tasks = 1 }',
-            "error[TFD787]: `../../etc` cannot name what Kubernetes makes of it: it leads out of `/runs`",
+            "error[TFD787]: `../../etc` cannot be a name in Kubernetes: it leads out of `/runs`",
             "",
         ),
     ],

@@ -7,6 +7,7 @@ the import fails.
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import sys
@@ -14,6 +15,7 @@ import tempfile
 from contextlib import contextmanager, nullcontext
 from typing import IO, TYPE_CHECKING, Any
 
+from compiler.collector import collector_paused
 from tfdeploy.own_process import is_owned
 from tfdeploy.runtime.proxies import except_loopback
 
@@ -39,12 +41,14 @@ def start_tensorflow(*, verbose: bool = False) -> Any:
 
         return tf
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", FATAL_ONLY)
-    with _silenced(), without_scikit_learn() if is_owned() else nullcontext():
+    with _silenced(), collector_paused(), without_scikit_learn() if is_owned() else nullcontext():
         import keras
         import tensorflow as tf
 
         del keras
         tf.config.list_physical_devices()  # some messages are written when TensorFlow looks for GPUs
+        if is_owned():
+            gc.freeze()  # what has been imported stays, and need not be looked through again and again
     tf.get_logger().setLevel("ERROR")
     return tf
 

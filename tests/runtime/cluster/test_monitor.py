@@ -12,12 +12,16 @@ import pytest
 from attrs import evolve
 
 from dsl.diagnostics import RunError
+from dsl.errors.running import cluster as errors
 from tests.runtime.tasks import PATIENCE, STARTING
 from tfdeploy.runtime.cluster.health import monitor as module
 from tfdeploy.runtime.cluster.health.monitor import TaskMonitor
+from tfdeploy.runtime.cluster.server.identity import Answer, Identity, versions
+from tfdeploy.runtime.cluster.server.probe import NoAnswer
 from tfdeploy.runtime.membership.addresses import Cluster, Membership, Task
 from tfdeploy.runtime.membership.fingerprint import fingerprint
 from tfdeploy.runtime.membership.membership import find_membership
+from tfdeploy.runtime.membership.secret import Secret
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -202,3 +206,210 @@ def test_a_host_that_is_not_there(tasks: Tasks, monkeypatch: pytest.MonkeyPatch)
     assert said[0].startswith("waiting to start training: ps:0 at nowhere.invalid:2222 for")
     patient = TaskMonitor(evolve(looking.membership, given_by="TF_CONFIG"), (PS,), said.append, 2.0)
     assert refusal(patient) == "gave up after 2.00 s of waiting to start training: 1 task missing"
+
+
+SPEC_DIGEST = "f00"
+CLUSTER = Cluster.of({"ps": ["p:1"], "worker": [f"w{at}:1" for at in range(6)]})
+WORKERS = CLUSTER.tasks[1:]
+
+
+def answer(task: Task, **other: Any) -> Answer:
+    """Return the answer of a task as it should be, but for what is other about it."""
+    tfdeploy, tensorflow = versions()
+    secret = Secret(b"ours").public_digest
+    own = Identity(task.job, task.index, SPEC_DIGEST, tfdeploy, tensorflow, "1", "host", 7, 0.0, secret)
+    return Answer(task, evolve(own, **other))
+
+
+class Alone:
+    """A watch over tasks that only pretend, by a clock that goes on only while somebody sleeps."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *needed: Task, timeout: float = 1000.0) -> None:
+        self.clock = FalseClock()
+        self.answers: dict[str, Answer | NoAnswer] = {CLUSTER.address(each): answer(each) for each in needed}
+        self.said: list[str] = []
+        monkeypatch.setattr(module, "time", self.clock)
+        monkeypatch.setattr(module, "ask", lambda address, _: self.answers[address])
+        member = Membership(CLUSTER, None, SPEC_DIGEST, secret=Secret(b"ours"))
+        self.monitor = TaskMonitor(member, needed, self.said.append, timeout)
+
+    def let(self, task: Task, found: Answer | NoAnswer) -> None:
+        """Let a task answer something else."""
+        self.answers[CLUSTER.address(task)] = found
+
+
+SILENT = NoAnswer("silent", "nothing answers")
+
+
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        ({"tensorflow": "1.0", "tfdeploy": "0"}, "runs TensorFlow 1.0, this process"),
+        ({"tfdeploy": "0", "secret": "x"}, "runs tfdeploy 0, this process"),
+        ({"secret": "x", "spec_sha256": "x"}, "does not have the secret of this process"),
+        ({"spec_sha256": "x"}, "runs another spec than this process"),
+    ],
+)
+def test_what_is_wrong_with_an_answer_is_said_in_order(
+    monkeypatch: pytest.MonkeyPatch, other: dict[str, str], message: str
+) -> None:
+    """A version explains another spec, so that it is said first; a right answer is not refused."""
+    alone = Alone(monkeypatch, PS)
+    assert alone.monitor.missing() == ()
+    alone.let(PS, answer(PS, **other))
+    with pytest.raises(RunError) as caught:
+        alone.monitor.missing()
+    assert message in caught.value.diagnostic.message
+
+
+def test_secrets_are_compared_only_if_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that shuts nobody down needs none."""
+    alone = Alone(monkeypatch, PS)
+    alone.let(PS, answer(PS, secret="x"))  # noqa: S106  no secret
+    alone.monitor.membership = evolve(alone.monitor.membership, secret=None)
+    assert alone.monitor.missing() == ()
+
+
+def test_a_server_without_an_identity_may_be_starting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is missing for some seconds, and no server of tfdeploy after that; an answer begins anew."""
+    alone = Alone(monkeypatch, PS)
+    alone.let(PS, Answer(PS, None))
+    for _ in range(2):
+        (missing,) = alone.monitor.missing()
+        assert (missing.reason, missing.kind) == ("it is starting", "silent")
+        alone.clock.sleep(module.HOPELESS_AFTER)
+    alone.let(PS, answer(PS))
+    assert alone.monitor.missing() == ()
+    alone.let(PS, Answer(PS, None))
+    assert alone.monitor.missing() == alone.monitor.absent != ()
+    alone.clock.sleep(module.HOPELESS_AFTER + 0.1)
+    with pytest.raises(RunError) as caught:
+        alone.monitor.missing()
+    assert "a TensorFlow server that tfdeploy has not started" in caught.value.diagnostic.message
+
+
+@pytest.mark.parametrize(
+    ("kind", "given_by", "hopeless"),
+    [
+        ("foreign", "spec", True),
+        ("foreign", "TF_CONFIG", True),
+        ("unknown host", "spec", True),
+        ("unreachable", "spec", True),
+        ("unreachable", "launch", False),
+        ("refused", "spec", False),
+        ("silent", "spec", False),
+    ],
+)
+def test_when_waiting_cannot_help(
+    monkeypatch: pytest.MonkeyPatch, kind: Any, given_by: Any, *, hopeless: bool
+) -> None:
+    """After some seconds, unless the task has answered before; a task that is late is waited for."""
+    for answered in (False, True):
+        alone = Alone(monkeypatch, PS)
+        alone.monitor.membership = evolve(alone.monitor.membership, given_by=given_by)
+        if answered:
+            assert alone.monitor.missing() == ()
+        alone.let(PS, NoAnswer(kind, "gone"))
+        alone.monitor.missing()
+        alone.clock.sleep(module.HOPELESS_AFTER - 0.1)
+        assert len(alone.monitor.missing()) == 1
+        alone.clock.sleep(0.1)
+        if hopeless and not answered:
+            with pytest.raises(RunError):
+                alone.monitor.missing()
+        else:
+            assert len(alone.monitor.missing()) == 1
+
+
+def test_a_task_is_missing_since_it_answered_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or since training last made progress, whichever was later; nobody is asked if nobody is needed."""
+    alone = Alone(monkeypatch, PS)
+    alone.clock.sleep(5)
+    alone.monitor.missing()
+    alone.clock.sleep(5)
+    alone.let(PS, SILENT)
+    assert [each.seconds for each in alone.monitor.missing()] == [5]
+    alone.clock.sleep(1)
+    assert alone.monitor.absent[0].words == "ps:0 at p:1 for 6.00 s: nothing answers"
+    alone.let(PS, answer(PS))
+    alone.monitor.missing()
+    alone.clock.sleep(5)
+    alone.monitor.progress()
+    assert alone.monitor.absent == ()
+    alone.let(PS, SILENT)
+    assert [each.seconds for each in alone.monitor.missing()] == [0]
+    own = TaskMonitor(evolve(alone.monitor.membership, task=PS), (PS,), alone.said.append, 1.0)
+    assert (own.needed, own.missing()) == ((), ())
+
+
+def test_four_of_the_missing_tasks_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The others are counted, and all that are back are named in order."""
+    for count, more in ((4, []), (6, ["waiting to start: 2 more tasks"])):
+        alone = Alone(monkeypatch, *WORKERS)
+        for each in WORKERS[:count]:
+            alone.let(each, SILENT)
+        alone.monitor.missing()
+        alone.clock.sleep(1)
+        alone.monitor._report_missing(alone.monitor.missing(), "to start")
+        assert [each.partition(" at ")[0] for each in alone.said[:4]] == [
+            f"waiting to start: worker:{at}" for at in range(4)
+        ]
+        assert alone.said[4:] == more
+        assert not alone.monitor._is_news(alone.monitor.absent)
+        alone.clock.sleep(1)
+        assert alone.monitor._is_news(alone.monitor.absent)
+        alone.said.clear()
+        alone.let(WORKERS[0], answer(WORKERS[0]))
+        alone.monitor._report_missing(alone.monitor.missing(), "to start")
+        assert alone.said[0] == "worker:0 at w0:1 is back"
+        assert not alone.monitor._is_news(alone.monitor.absent)
+        alone.monitor._report_returned(())
+        assert alone.said[-1] == f"worker:{count - 1} at w{count - 1}:1 is back"
+        assert alone.monitor._is_news(alone.monitor.absent)
+
+
+def test_a_task_that_was_started_again_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As is one that is missing, and one that answers as somebody else."""
+    alone = Alone(monkeypatch, PS)
+    alone.monitor.require("to start")
+    assert not alone.monitor.lost()
+    for found, lost in (
+        (answer(PS, incarnation="2"), True),
+        (answer(PS), False),
+        (SILENT, True),
+        (answer(PS), False),
+        (answer(PS, spec_sha256="x"), True),
+    ):
+        alone.let(PS, found)
+        assert alone.monitor.lost() is lost
+    alone.let(PS, answer(PS, incarnation="2"))
+    alone.monitor.require("to start")
+    assert not alone.monitor.lost()
+
+
+def test_the_wait_ends_at_the_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A task may be missing for less than that, and no task is named that has not been missing so long."""
+    alone = Alone(monkeypatch, *WORKERS[:2], timeout=10.0)
+    alone.let(WORKERS[0], SILENT)
+    alone.monitor.missing()
+    alone.clock.sleep(9.9)
+    alone.let(WORKERS[1], SILENT)
+    alone.monitor._answered[WORKERS[1]] = alone.clock.now
+    alone.monitor._raise_if_too_long(alone.monitor.missing(), "to start")
+    alone.clock.sleep(0.1)
+    with pytest.raises(RunError) as caught:
+        alone.monitor._raise_if_too_long(alone.monitor.missing(), "to start")
+    assert caught.value.diagnostic.message == "gave up after 10.0 s of waiting to start: 1 task missing"
+    assert caught.value.diagnostic.notes == ("worker:0 at w0:1 for 10.0 s: nothing answers",)
+
+
+def test_a_launcher_that_has_given_up_ends_the_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before any task is asked."""
+    alone = Alone(monkeypatch, PS)
+    reason = errors.other_secret("ps:0", "p:1")
+    alone.monitor.membership = evolve(alone.monitor.membership, launch_failure=lambda: reason)
+    with pytest.raises(RunError) as caught:
+        alone.monitor.missing()
+    assert caught.value.diagnostic is reason
+    alone.monitor.membership = evolve(alone.monitor.membership, launch_failure=lambda: None)
+    assert alone.monitor.missing() == ()

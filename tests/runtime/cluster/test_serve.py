@@ -70,8 +70,10 @@ def test_a_server_listens_on_the_loopback_address_alone_and_ends_with_the_run(ta
     for shutdown_token in ("", "True", secret.shutdown_token("another incarnation"), secret.public_digest):
         assert send_shutdown_token(tasks.address(0), 10, shutdown_token)
         time.sleep(0.7)  # it looks every half second
-    warned = server.until("told")
-    assert warned.endswith("somebody without the secret of the run has told `ps:0` to end, which it does not")
+    warned = server.until("asked")
+    assert warned.endswith(
+        "somebody without the secret of the run has asked `ps:0` to shut down, which it does not do"
+    )
     assert shut_down(tasks.address(0), 10, secret)
     assert server.end() == 0
     said = [line for line in server.lines if line.startswith("ps:0")]

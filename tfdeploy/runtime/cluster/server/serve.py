@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from dsl.errors.running import cluster as errors
+from tfdeploy.runtime.cluster.server.memory import holds_pieces, return_memory_at_once
 from tfdeploy.runtime.membership.membership import require_server
 from tfdeploy.runtime.start_tensorflow import start_tensorflow
 from tfdeploy.runtime.stop import StopSignals
@@ -49,6 +50,8 @@ def serve(
     assert task is not None
     require_server(spec, task)
     with StopSignals(own_process=True) as stop:
+        if holds_pieces(spec):
+            return_memory_at_once()
         start_tensorflow(verbose=verbose)
         from tfdeploy.runtime.cluster.server.server import serve_task
 

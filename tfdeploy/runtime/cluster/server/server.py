@@ -11,7 +11,6 @@ from compiler.threads import task_threads
 from dsl.addresses import split_address
 from dsl.diagnostics import RunError, SpecError
 from dsl.errors.running import cluster as errors
-from dsl.ir.place import PARAMETER_SERVER
 from tfdeploy.runtime.cluster.server.binding import BindingError, listening_addresses, listening_at
 from tfdeploy.runtime.cluster.server.identity import Answer, Identity, ServerIdentity, ask
 from tfdeploy.runtime.membership.addresses import Cluster, Membership, Task
@@ -177,27 +176,20 @@ def server_config(spec: ir.Spec, task: Task, cluster: Cluster) -> Any:
     """
     import tensorflow as tf
 
-    devices = spec.devices
+    devices, beside = spec.devices, cluster.beside(task)
     job = next(each for each in devices.jobs if each.name == task.job)
     config = tf.compat.v1.ConfigProto(
         device_count={"CPU": max(job.cpu, 1), "GPU": job.gpu},
         allow_soft_placement=devices.soft_placement,
         log_device_placement=devices.log_placement,
-        intra_op_parallelism_threads=_intra_op_threads(devices, job, task, cluster),
+        intra_op_parallelism_threads=task_threads(devices, job, [each.job for each in beside]),
         inter_op_parallelism_threads=devices.inter_op_threads or 0,
     )
-    config.experimental.disable_thread_spinning = len(cluster.beside(task)) > 1
+    config.experimental.disable_thread_spinning = len(beside) > 1
     config.gpu_options.allow_growth = devices.allow_growth
     if devices.visible is not None:
         config.gpu_options.visible_device_list = ",".join(str(each) for each in devices.visible)
     return config
-
-
-def _intra_op_threads(devices: ir.Devices, job: ir.Job, task: Task, cluster: Cluster) -> int:
-    """Return how many threads of a server may work on one op; 0 leaves that to TensorFlow."""
-    serves = task.job == PARAMETER_SERVER
-    alike = [each for each in cluster.beside(task) if (each.job == PARAMETER_SERVER) == serves]
-    return task_threads(devices, job, len(alike))
 
 
 def _require_gpus(spec: ir.Spec, membership: Membership, found: tuple[str, ...]) -> None:

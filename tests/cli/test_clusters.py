@@ -1,0 +1,64 @@
+"""Which part of a cluster a process has, by its options, and what it tells the tasks that it starts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+import pytest
+
+import grammar
+from tests.cli.conftest import GOOD
+from tfdeploy.cli.clusters import _flags, membership_of
+from tfdeploy.cli.common import Common
+from tfdeploy.runtime.membership.addresses import Task
+
+JOBS = 'devices { job "worker" { tasks = 2, cpu = 1 } }\n'
+
+
+def spec_of(text: str) -> Any:
+    """Return a spec."""
+    found = grammar.read("m.tfdeploy", text=text).spec
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    ("text", "task", "message"),
+    [
+        (GOOD + JOBS, Task("worker", 0), "--launch starts every task, and --task says that this is one of"),
+        (GOOD, Task("worker", 0), "--launch starts every task, and --task says that this is one of them"),
+        (GOOD, None, "--launch needs a spec with jobs, and this one has none"),
+    ],
+)
+def test_options_that_contradict_each_other(text: str, task: Task | None, message: str) -> None:
+    """All tasks cannot be started for one of them, nor without any."""
+    with pytest.raises(click.UsageError, match=message):
+        membership_of(spec_of(text), task, launch=True)
+
+
+def test_all_tasks_are_started_by_a_process_that_is_none_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And without a cluster there is no part in one."""
+    monkeypatch.delenv("TF_CONFIG", raising=False)
+    assert membership_of(spec_of(GOOD + JOBS), None, launch=True) is None
+    assert membership_of(spec_of(GOOD), None, launch=False) is None
+
+
+@pytest.mark.parametrize(("output", "errors"), [(True, True), (True, False), (False, True), (False, False)])
+def test_tasks_write_in_colour_if_both_streams_are_coloured(
+    monkeypatch: pytest.MonkeyPatch, output: bool, errors: bool
+) -> None:
+    """What they write goes to both."""
+    monkeypatch.setattr(Common, "color_output", output)
+    monkeypatch.setattr(Common, "color_errors", errors)
+    assert _flags(Common()) == ["--color", "always" if output and errors else "never"]
+
+
+@pytest.mark.parametrize("flag", ["allow_python", "verbose", "debug"])
+def test_tasks_get_the_flags_of_this_process(flag: str) -> None:
+    """Each that is given, and no other."""
+    assert _flags(Common(**{flag: True}, color="never")) == [
+        "--color",
+        "never",
+        f"--{flag.replace('_', '-')}",
+    ]

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from itertools import groupby
+from math import inf
 from pathlib import Path
 
 import click
@@ -21,14 +22,23 @@ from benchmarks.race.run import ROOT
 
 RESULTS = ROOT / "benchmarks" / "results" / "forecasts"
 PAGE = ROOT / "docs" / "reference" / "forecasts.md"
+LEAST_TURNS = 4
+CALIBRATION = 2.4
+"""The most seconds of each measurement of the calibration."""
+
 FAMILIES = ("clones", "groups", "cluster", "between")
 
 
 @click.command()
 @click.option("--model", "models", multiple=True, type=click.Choice(MODELS), help="Take these models alone.")
 @click.option("--family", "families", multiple=True, type=click.Choice(FAMILIES), help="Take these alone.")
-@click.option("--seconds", default=0.3, show_default=True, help="How long a layout makes steps at a time.")
-@click.option("--turns", default=3, show_default=True, help="How often, before and after the calibration.")
+@click.option("--seconds", default=0.1, show_default=True, help="How long a layout makes steps at a time.")
+@click.option(
+    "--span",
+    default=25.0,
+    show_default=True,
+    help="For how many seconds the layouts of a model take turns before the calibration, and again after it.",
+)
 @click.option(
     "--again",
     is_flag=True,
@@ -40,16 +50,16 @@ def main(
     models: tuple[str, ...],
     families: tuple[str, ...],
     seconds: float,
-    turns: int,
+    span: float,
     again: bool,
     write: bool,
 ) -> None:
     """Compare forecasts of the time of a step with measurements.
 
-    The layouts of a model take turns, one half of the turns before the calibration and one after it, in
-    processes of their own. The whole takes about a quarter of an hour, in which the machine should do nothing
-    else. Measurements are kept in `benchmarks/results/forecasts`, and the program continues with those that
-    are missing if it was interrupted.
+    The layouts of a model take many short turns, one half of the turns before the calibration and one after
+    it, in processes of their own. The whole takes about a quarter of an hour, in which the machine should do
+    nothing else. Measurements are kept in `benchmarks/results/forecasts`, and the program continues with
+    those that are missing if it was interrupted.
     """
     RESULTS.mkdir(parents=True, exist_ok=True)
     results = RESULTS / "measured.jsonl"
@@ -64,7 +74,7 @@ def main(
         missing = [each for each in wanted if each.model == model and (model, each.name) not in done]
         if missing:
             began = time.perf_counter()
-            for compared in _compare(model, missing, seconds, turns):
+            for compared in _compare(model, missing, seconds, span):
                 append_compared(results, compared)
                 print(compared.line, flush=True)
             print(f"{model}: {time.perf_counter() - began:.0f} s", flush=True)
@@ -75,14 +85,14 @@ def main(
     print("\n".join(summary(found)))
 
 
-def _compare(model: str, wanted: Sequence[Case], seconds: float, turns: int) -> Iterator[Compared]:
+def _compare(model: str, wanted: Sequence[Case], seconds: float, span: float) -> Iterator[Compared]:
     """Measure layouts of a model, calibrate it, and measure them again."""
     with ExitStack() as stack:
         measurers = [stack.enter_context(Measurer(each)) for each in processes_of(wanted)]
         measurers = [each for each in measurers if _works(each, each.ready)]
-        before = _turns(measurers, seconds, turns)
-        profile = _calibrate(model, seconds)
-        after = _turns([each for each in measurers if each in before], seconds, turns)
+        before = take_turns(measurers, seconds, span)
+        profile = _calibrate(model)
+        after = take_turns([each for each in measurers if each in before], seconds, span)
         for measurer, found in after.items():
             for number, (forecast, known) in enumerate(measurer.forecast(profile)):
                 case = measurer.cases[number]
@@ -112,28 +122,45 @@ def processes_of(wanted: Sequence[Case]) -> Iterator[tuple[Case, ...]]:
         yield tuple(same)
 
 
-def _turns(measurers: Sequence[Measurer], seconds: float, turns: int) -> dict[Measurer, list[list[Chunk]]]:
-    """Let each layout make steps in turn, several times, and return the chunks of each layout that works."""
-    found: dict[Measurer, list[list[Chunk]]] = {each: [[] for _ in each.cases] for each in measurers}
-    for _ in range(turns):
-        for measurer in list(found):
+def take_turns(
+    measurers: Sequence[Measurer], seconds: float, span: float
+) -> dict[Measurer, list[list[Chunk]]]:
+    """Let layouts make steps in turn, again and again, and return the chunks of each layout that works.
 
-            def measure(measurer: Measurer = measurer) -> None:
-                for number, chunks in enumerate(found[measurer]):
-                    chunks.append(measurer.measure(number, seconds))
+    The memory of the machine is slower for seconds at a time while its neighbours use it. Many short turns
+    meet each layout with that equally often, and leave each enough without it. Every other turn is in the
+    reverse order. The first one, in which layouts warm up, does not count towards the span.
+
+    Args:
+        measurers: The processes of the layouts.
+        seconds: How long a layout makes steps at a time.
+        span: For how many seconds the layouts take turns. There are at least `LEAST_TURNS` turns.
+    """
+    found: dict[Measurer, list[list[Chunk]]] = {each: [[] for _ in each.cases] for each in measurers}
+    made, end = 0, inf
+    while found and (made < LEAST_TURNS or time.perf_counter() < end):
+        way = -1 if made % 2 else 1
+        for measurer in list(found)[::way]:
+
+            def measure(measurer: Measurer = measurer, way: int = way) -> None:
+                for number in range(len(measurer.cases))[::way]:
+                    found[measurer][number].append(measurer.measure(number, seconds))
 
             if not _works(measurer, measure):
                 del found[measurer]
+        made += 1
+        if made == 1:
+            end = time.perf_counter() + span
     return found
 
 
-def _calibrate(model: str, seconds: float) -> Path:
+def _calibrate(model: str) -> Path:
     """Calibrate a model; return the file of its profile."""
     spec, profile = RESULTS / f"{model}.tfdeploy", RESULTS / f"{model}.profile.json"
     spec.write_text(calibrated(model).text, encoding="utf-8")
-    command = [sys.executable, "-m", "tfdeploy", "calibrate", str(spec), "--seconds", str(8 * seconds)]
+    command = [sys.executable, "-m", "tfdeploy", "calibrate", str(spec), "--seconds", str(CALIBRATION)]
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
-    subprocess.run(command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, check=True)
+    subprocess.run(command, cwd=ROOT, env=environment, stdout=sys.stderr, check=True)
     return profile
 
 

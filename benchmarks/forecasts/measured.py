@@ -10,8 +10,9 @@ from attrs import frozen
 
 from dsl.files.typed_json import parse_record, to_json
 
-QUIET = 0.05
-"""The part of the machine below which the work of others does not matter."""
+QUIET = 0.1
+"""The part of the machine below which the work of others does not matter. The clocks of the system tick a
+hundred times in a second, so a smaller part of a tenth of a second cannot be told from none."""
 
 
 @frozen

@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from statistics import median
-from types import SimpleNamespace
 from typing import Any
 
 from attrs import define, field
@@ -16,9 +15,11 @@ from compiler.graph.compiled import CompiledGraph
 from compiler.graph.inspect.devices.one_step import made_up_batch
 from compiler.graph.session_options import session_config
 from tfdeploy.runtime.cluster.workers.worker_group import PATIENT, WorkerGroup
+from tfdeploy.runtime.session.engine import Engine
 
-WARM = 100
-"""Steps before the first measurement: TensorFlow learns in about so many which ops are short."""
+WARM, LONGEST_WARM = 100, 2.0
+"""Steps before the first measurement, and the most seconds of them: TensorFlow learns in about so many which
+ops are short."""
 
 FEWEST = 3
 FOREVER = 1 << 60
@@ -33,12 +34,16 @@ class Steps:
         target: The server at which the session is opened, or nothing for a session in this process alone.
         session: The session.
         warm: Whether the steps before the first measurement have been made.
+
+    What runs is prepared once, as in training: TensorFlow learns for each prepared run by itself which ops
+    are short.
     """
 
     compiled: CompiledGraph = field(repr=False)
     target: str = ""
     session: Any = field(init=False, repr=False)
     warm: bool = False
+    _prepared: dict[tuple[Any, ...], Callable[..., Any]] = field(factory=dict, init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
         import tensorflow as tf
@@ -66,8 +71,27 @@ class Steps:
         """
         if self.compiled.train_loops:
             return self._loops(seconds)
-        step = self.session.make_callable([self.compiled.data_loss, self.compiled.train_op])
-        return self.repeat(step, seconds)
+        return self.repeat(self.prepared(self.compiled.data_loss, self.compiled.train_op), seconds)
+
+    def prepared(self, *fetches: Any, fed: Any = None) -> Callable[..., Any]:
+        """Return what runs some parts of the graph.
+
+        Args:
+            fetches: The ops and tensors.
+            fed: The tensor whose value it takes, or None if it takes none.
+        """
+        key = (*(each.name for each in fetches), None if fed is None else fed.name)
+        if key not in self._prepared:
+            self._prepared[key] = (
+                self.session.make_callable(list(fetches))
+                if fed is None
+                else self.engine().fed_callable(list(fetches), [fed])
+            )
+        return self._prepared[key]
+
+    def engine(self) -> Engine:
+        """Return the session as training has it, without checkpoints."""
+        return Engine(self.compiled, self.session, saving=None)  # type: ignore[arg-type]
 
     def repeat(self, step: Callable[[], Any], seconds: float) -> tuple[float, int]:
         """Make some steps for warming up, then steps for a while.
@@ -77,7 +101,7 @@ class Steps:
         """
         warming, times = 0, list[float]()
         if not self.warm:
-            self.warm, end = True, time.perf_counter() + 6 * seconds
+            self.warm, end = True, time.perf_counter() + LONGEST_WARM
             while warming < WARM and (warming < FEWEST or time.perf_counter() < end):
                 step()
                 warming += 1
@@ -91,7 +115,7 @@ class Steps:
 
     def _loops(self, seconds: float) -> tuple[float, int]:
         """Let every clone repeat its own step; return the seconds for each update of any of them."""
-        steps = [self.session.make_callable([each.train_op]) for each in self.compiled.train_loops]
+        steps = [self.prepared(each.train_op) for each in self.compiled.train_loops]
         counts, ended = [0] * len(steps), threading.Event()
 
         def repeat(at: int) -> None:
@@ -127,8 +151,7 @@ class WorkerSteps:
     ended: bool = False
 
     def __attrs_post_init__(self) -> None:
-        engine: Any = SimpleNamespace(session=self.steps.session, compiled=self.steps.compiled)
-        self.group = WorkerGroup(engine, _NeverStopped())  # type: ignore[arg-type]
+        self.group = WorkerGroup(self.steps.engine(), _NeverStopped())  # type: ignore[arg-type]
 
     # --- the worker that is not the chief -----------------------------------------------------------------
 
@@ -148,7 +171,7 @@ class WorkerSteps:
 
     def _gradients(self) -> None:
         exchange, group, posted = self.group.exchange, self.group, -1
-        post = group.engine.session.make_callable(exchange.post, feed_list=[exchange.tick])
+        post = self.steps.prepared(exchange.post, fed=exchange.tick)
         while not self.ended:
             last = posted
             state = group.until(lambda each: not group.is_current(each) or each.tick != last)  # noqa: B023
@@ -159,11 +182,11 @@ class WorkerSteps:
 
     def _updates(self) -> None:
         group = self.group
-        update = group.engine.session.make_callable(group.exchange.step, feed_list=[group.ops.mine])
+        update = self.steps.prepared(group.exchange.step, fed=group.ops.mine)
         claimed, state = group.claim()
         while not self.ended and group.is_current(state):
             if claimed:
-                claimed, state = group.claimed(update(group.mine))
+                claimed, state = group.claimed(update(group.mine)[0])
             else:
                 time.sleep(PATIENT / 50)
                 claimed, state = group.claim()
@@ -193,9 +216,8 @@ class WorkerSteps:
 
     def _sync_step(self) -> Callable[[], Any]:
         group, exchange = self.group, self.group.exchange
-        session, compiled = group.engine.session, self.steps.compiled
-        post = session.make_callable(exchange.post, feed_list=[exchange.tick])
-        apply = session.make_callable([exchange.apply, compiled.data_loss])
+        post = self.steps.prepared(exchange.post, fed=exchange.tick)
+        apply = self.steps.prepared(exchange.apply, self.steps.compiled.data_loss)
         tick = [group.generation]
 
         def step() -> None:
@@ -208,9 +230,7 @@ class WorkerSteps:
 
     def _measure_updates(self, seconds: float) -> tuple[float, int]:
         group = self.group
-        update = group.engine.session.make_callable(
-            [group.exchange.step, self.steps.compiled.data_loss], feed_list=[group.ops.mine]
-        )
+        update = self.steps.prepared(group.exchange.step, self.steps.compiled.data_loss, fed=group.ops.mine)
         _, state = group.claim()
         before, began = state.global_step, time.perf_counter()
         pause = seconds if self.steps.warm else 3 * seconds

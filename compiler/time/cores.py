@@ -21,9 +21,9 @@ def speeds(tasks: Sequence[Active], cores: int, awake: float = 1.0) -> list[floa
         return [1.0]
     demand = sum(each.demand * each.copies for each in tasks)
     asked = demand + _looking(tasks, awake) if awake > 1 else demand
-    if asked <= cores and all(each.crowding == 1.0 for each in tasks):
-        return [1.0] * len(tasks)  # nothing slows them
     share = min(1.0, cores / asked) if asked else 1.0
+    if all(each.crowding == 1.0 for each in tasks):
+        return [share] * len(tasks)  # none of them is slowed by others, apart from sharing the cores
     others = max(1, cores - 1)
     used = min(demand, cores)
     return [

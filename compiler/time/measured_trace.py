@@ -107,51 +107,51 @@ def _length(step: Mapping[str, list[TraceEvent]]) -> float:
 
 
 @frozen
-class OpTimes:
-    """An op, forecast and measured, in seconds of a step.
+class _Compared:
+    """A forecast time and a measured one, in seconds of a step.
+
+    Attributes:
+        forecast: The forecast time.
+        measured: The measured time; 0 if the trace has nothing of it.
+    """
+
+    forecast: float
+    measured: float
+
+    @property
+    def difference(self) -> float:
+        """How much longer it took than forecast; negative if it was shorter."""
+        return self.measured - self.forecast
+
+
+@frozen
+class OpTimes(_Compared):
+    """An op, forecast and measured.
 
     Attributes:
         name: Its name in the graph.
         scope: The layer or part of the step that it belongs to.
         device: Its device.
-        forecast: The forecast time.
-        measured: The measured time; 0 if the trace does not have it.
     """
 
     name: str
     scope: str
     device: str
-    forecast: float
-    measured: float
-
-    @property
-    def difference(self) -> float:
-        """How much longer it was than forecast; negative if it was shorter."""
-        return self.measured - self.forecast
 
 
 @frozen
-class AlikeTimes:
-    """The same op of some clones together, or an op that is of no clone, in seconds of a step.
+class AlikeTimes(_Compared):
+    """The same op of some clones together, or an op that is of no clone.
 
     Attributes:
         name: The name of that of them whose times differ most.
         device: The device of this one.
         ops: How many they are.
-        forecast: The forecast time of all.
-        measured: Their measured time; 0 if the trace has none of them.
     """
 
     name: str
     device: str
     ops: int
-    forecast: float
-    measured: float
-
-    @property
-    def difference(self) -> float:
-        """How much longer they took than forecast; negative if it was shorter."""
-        return self.measured - self.forecast
 
 
 @frozen
@@ -201,7 +201,7 @@ def lay_beneath(forecast: StepForecast, trace: RunTrace) -> Beneath:
     for bar in forecast.simulated.bars:
         times[bar.op] += (bar.end - bar.start) / forecast.simulated.updates
     found = [
-        OpTimes(op.name, op.scope, op.device.ref, times[at], measured.pop(op.name, 0.0))
+        OpTimes(times[at], measured.pop(op.name, 0.0), op.name, op.scope, op.device.ref)
         for at, op in enumerate(forecast.work.ops)
     ]
     found.sort(key=lambda each: (-abs(each.difference), each.name))
@@ -223,11 +223,11 @@ def join_alike(beneath: Beneath, work: StepWork) -> tuple[AlikeTimes, ...]:
         groups[each.name in of_clones, inner[each.name]].append(each)
     joined = [
         AlikeTimes(
+            sum(each.forecast for each in listed),
+            sum(each.measured for each in listed),
             listed[0].name,
             listed[0].device,
             len(listed),
-            sum(each.forecast for each in listed),
-            sum(each.measured for each in listed),
         )
         for listed in groups.values()
     ]

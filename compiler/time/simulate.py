@@ -64,7 +64,7 @@ def simulate_until(work: StepWork, costs: Costs, until: float) -> Simulated | No
         costs: What they cost on the machines.
         until: The longest time that is of interest, in seconds.
     """
-    return _Simulation(work, costs).run(until)
+    return _Simulation(work, costs).run_until(until)
 
 
 @define(eq=False)
@@ -100,6 +100,9 @@ class _Simulation:
     inner: list[int] = field(factory=list)  # by process: the threads that may work on one op
     awake: float = 1.0  # the cores that a process uses at least
     held: dict[str, deque[tuple[Task, int]]] = field(factory=dict)  # mutexes, each with who waits for it
+    until: float = inf  # the longest time that is of interest
+    to_come: dict[Device, float] = field(factory=dict)  # by GPU: the seconds of its ops that are not begun
+    too_long: bool = False  # whether it has become certain that the step takes longer than that
 
     def __attrs_post_init__(self) -> None:
         work, costs = self.work, self.costs
@@ -160,13 +163,22 @@ class _Simulation:
 
     # --- the course of time -------------------------------------------------------------------------------
 
-    def run(self, until: float = inf) -> Simulated | None:
+    def run_until(self, until: float) -> Simulated | None:
+        """Run the step, or return None as soon as it is certain that it takes longer than `until`."""
+        self.until = until * (1 + _EPSILON)
+        for op, cost, on_gpu in zip(self.work.ops, self.op_costs, self.on_gpu, strict=True):
+            if on_gpu:
+                self.to_come[op.device] = self.to_come.get(op.device, 0.0) + cost.alone
+        found = self.run()
+        return found if found is None or self.work.loops or found.seconds <= until else None
+
+    def run(self) -> Simulated | None:
         loops = self.work.loops
         groups = loops or (tuple(range(len(self.work.ops))),)
         runs = [self._new_run(number, ops, ROUNDS if loops else 1) for number, ops in enumerate(groups)]
         for each in runs:
             self._start(each)
-        while self.now <= until:
+        while self.now <= self.until and not self.too_long:
             self._let_threads_work()
             self._look_ahead()
             ending = min(self.ends)
@@ -182,8 +194,7 @@ class _Simulation:
             return None
         if any(each.left for each in runs):
             raise ValueError("some ops wait for each other in a circle")
-        found = self._result(runs)
-        return found if self.work.loops or found.seconds <= until else None
+        return self._result(runs)
 
     def _result(self, runs: Sequence[Run]) -> Simulated:
         if not self.work.loops:
@@ -249,10 +260,11 @@ class _Simulation:
             tasks = self.active[machine]
             rates = speeds(tasks, self.costs.cores, self.awake) if tasks else []
             self.rates[machine] = rates
-            self.ends[machine] = min(
-                (self.now + max(0.0, each.left) / speed for each, speed in zip(tasks, rates, strict=True)),
-                default=inf,
-            )
+            ends = [
+                self.now + each.left / speed if each.left > 0 else self.now
+                for each, speed in zip(tasks, rates, strict=True)
+            ]
+            self.ends[machine] = min(ends, default=inf)
         self.changed.clear()
 
     def _at(self, when: float, event: Any) -> None:
@@ -401,6 +413,9 @@ class _Simulation:
         after = before if free > self.now and before is not None else done.began_after
         bar = self._note(task, -1, start, end, after)
         self.streams[device] = (end, bar)
+        if self.until < inf:
+            self.to_come[device] -= end - start
+            self.too_long = self.too_long or end + self.to_come[device] > self.until
         self._tell(task, thread, bar, self.local[task.op])
         run, sends = task.run, self.sent[task.op]
         if not (sends or self.work.loops):
@@ -470,7 +485,10 @@ class _Simulation:
     def _begin(self, process: int, then: Callable[[], None]) -> None:
         """Let a process run a graph again, which takes cores before its first op."""
         seconds, cores = self.costs.step_start, self.costs.start_cores
-        self._let_run(self.machines[process], Active(None, None, self.now, seconds, cores, 1.0, None, then))
+        copies = self.copies[process]
+        self._let_run(
+            self.machines[process], Active(None, None, self.now, seconds, cores, 1.0, None, then, copies)
+        )
 
     def _is_short(self, op: int) -> bool:
         cost = self.op_costs[op]

@@ -60,6 +60,23 @@ class TimedOp:
     leaves: str = ""
     polls: bool = False
 
+    def on(self, device: Device) -> TimedOp:
+        """Return the same op on a device; faster than `evolve`, which matters with very many ops."""
+        return TimedOp(
+            self.name,
+            self.signature,
+            device,
+            self.flops,
+            self.bytes,
+            self.times,
+            self.clone,
+            self.scope,
+            self.rule,
+            self.enters,
+            self.leaves,
+            self.polls,
+        )
+
 
 @frozen
 class Arrow:
@@ -147,9 +164,7 @@ class StepWork:
         Args:
             places: The new devices by the names of ops; the other ops stay where they are.
         """
-        ops = tuple(
-            evolve(each, device=places[each.name]) if each.name in places else each for each in self.ops
-        )
+        ops = tuple(each.on(places[each.name]) if each.name in places else each for each in self.ops)
         return evolve(self, ops=ops)
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from attrs import evolve
+from attrs import define, evolve
 
 import grammar
-from benchmarks.forecasts.__main__ import FAMILIES, processes_of
-from benchmarks.forecasts.cases import LATER_HALF, MODELS, calibrated, cases
+from benchmarks.forecasts.__main__ import FAMILIES, LEAST_TURNS, processes_of, take_turns
+from benchmarks.forecasts.cases import LATER_HALF, MODELS, Case, calibrated, cases
 from benchmarks.forecasts.measured import (
     Chunk,
     Compared,
@@ -20,6 +20,7 @@ from benchmarks.forecasts.measured import (
     typical,
 )
 from benchmarks.forecasts.page import BEGIN, END, summary, write_page
+from benchmarks.forecasts.turns import Failed
 from compiler.graph.session_options import intra_op_threads
 from compiler.pipeline import make_plan
 
@@ -57,6 +58,43 @@ def test_layouts_share_processes() -> None:
     for same in found:
         assert len({(each.tasks, each.pool) for each in same}) == 1
         assert len(same) == 1 or all(each.family != "between" for each in same)
+
+
+@define(eq=False)
+class Measured:
+    """Stands for the processes of some layouts, and notes which layout makes steps when.
+
+    Attributes:
+        cases: Its layouts.
+        log: What all of them have measured.
+        left: How many measurements it makes before it ends.
+    """
+
+    cases: tuple[Case, ...]
+    log: list[str]
+    left: int = 1000
+
+    def measure(self, number: int, seconds: float) -> Chunk:
+        """Note the layout."""
+        self.left -= 1
+        if self.left < 0:
+            raise Failed("has ended")
+        self.log.append(self.cases[number].name)
+        return Chunk(seconds, seconds, 0.0)
+
+
+def test_turns_go_to_and_fro(capsys: pytest.CaptureFixture[str]) -> None:
+    """However short the span, there are enough turns. Layouts whose process ends are left out, and named."""
+    log: list[str] = []
+    first, second, third, fourth = list(cases("mlp"))[:4]
+    one, two = Measured((first, second), log), Measured((third, fourth), log, left=5)
+    measurers: list[Any] = [one, two]
+    found = take_turns(measurers, 0.1, 0.0)
+    there = [each.name for each in (first, second, third, fourth)]
+    assert LEAST_TURNS == 4
+    assert log == [*there, *reversed(there), *there[:3], *reversed(there[:2])]
+    assert {each: [len(chunks) for chunks in made] for each, made in found.items()} == {one: [4, 4]}
+    assert f"has ended: {third.name}; {fourth.name}" in capsys.readouterr().err
 
 
 def chunks(*seconds: float, others: float = 0.0) -> tuple[Chunk, ...]:

@@ -8,14 +8,17 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from attrs import evolve
 from click.testing import CliRunner
 
-from compiler.time.profile import read_profile
+from compiler.time.profile import MeasuredMachine, OpCost, read_profile
 from dsl.files.typed_json import to_json
 from tests import forked
 from tests.cli.conftest import Command
 from tfdeploy.cli.commands import calibrate
+from tfdeploy.cli.common import Common
 from tfdeploy.cli.group import load
+from tfdeploy.runtime.calibrate.requests import Measured
 
 if TYPE_CHECKING:
     import subprocess
@@ -159,6 +162,16 @@ def test_nothing_of_others_is_replaced(calibrated: Command) -> None:
     assert calibrated.read("mine.json") == "mine"
 
 
+def test_a_file_that_cannot_be_written_is_found_before_anything_is_measured(command: Command) -> None:
+    """A folder that is missing costs no minute of measurements, for which processes would be started."""
+    command.write("small.tfdeploy", SPEC)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(calibrate, "subprocess", SimpleNamespace())
+        done = command("calibrate", "small.tfdeploy", "--output", "nowhere/small.json")
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith("error[TFD733]: `nowhere/small.json` cannot be written: no such file")
+
+
 def test_a_damaged_profile_ends_the_command(calibrated: Command) -> None:
     """It is told before the graph is built, with its place."""
     path = calibrated.directory / "damaged.json"
@@ -176,7 +189,47 @@ def test_a_damaged_profile_ends_the_command(calibrated: Command) -> None:
 def test_only_cpus_are_measured(command: Command) -> None:
     """GPUs are refused before anything is built."""
     command.write("small.tfdeploy", SPEC.replace("cpu = 2", "cpu = 1, gpu = 2"))
-    with chdir(command.directory):
-        done = CliRunner().invoke(load("calibrate"), ["small.tfdeploy"], standalone_mode=False)
-    assert done.return_value == 2
-    assert "only CPUs are measured" in done.stderr
+    jobs = 'job "worker" { tasks = 2, cpu = 1, gpu = 1 }'
+    for name, devices in (("small", "cpu = 1, gpu = 2"), ("jobs", jobs)):
+        command.write(f"{name}.tfdeploy", SPEC.replace("cpu = 2", devices))
+        with chdir(command.directory):
+            done = CliRunner().invoke(load("calibrate"), [f"{name}.tfdeploy"], standalone_mode=False)
+        assert done.return_value == 2
+        assert "only CPUs are measured" in done.stderr
+
+
+def test_processes_that_measure_get_the_common_options() -> None:
+    """Those that are given, so that they read the same spec in the same way."""
+    assert calibrate._repeated(Common()) == ["--color=auto"]
+    every = Common((("clones.count", "4"), ("a", "b=c")), True, "never", True, True)
+    assert calibrate._repeated(every) == [
+        "--color=never",
+        "--set=clones.count=4",
+        "--set=a=b=c",
+        "--allow-python",
+        "--verbose",
+        "--debug",
+    ]
+    assert calibrate._repeated(Common(debug=True)) == ["--color=auto", "--debug"]
+
+
+def test_the_summary_of_what_was_measured() -> None:
+    """One core has one figure, several have three; kinds count that are of the step and took time."""
+    ops = tuple(
+        OpCost("Relu", (), "", 1, 1, number, 1.0, seconds, seconds)
+        for number, seconds in ((1, 1e-6), (2, 1e-6), (0, 1e-6), (1, 0.0))
+    )
+    one = Measured(MeasuredMachine("a processor", 1, "2.21.0"), ops, 0.0, 2e-6, 0.0, 3e-3, 2e-3, others=0.2)
+    assert calibrate._summary(one, None)[:3] == [
+        "a processor, 1 core, TensorFlow 2.21.0",
+        "a step took 3.00 ms on one thread",
+        "2 kinds of ops; starting an op takes 2.00 µs",
+    ]
+    assert calibrate._summary(one, None)[3].startswith("other work had 20% of the processors meanwhile")
+    two = evolve(one, machine=evolve(one.machine, cores=2), others=None)
+    wide = evolve(two, serial=1e-3, others=0.5)
+    assert calibrate._summary(two, wide)[1] == (
+        "a step took 3.00 ms on one thread, 2.00 ms with 2 ops at a time, 1.00 ms with 2 threads for each op"
+    )
+    assert "had 50% of" in calibrate._summary(two, wide)[3]
+    assert len(calibrate._summary(two, evolve(wide, others=None))) == 3

@@ -7,13 +7,20 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from compiler.time.costs import ProfiledCosts, Setting, TableCosts, choose_costs
+from compiler.time.costs import Link, ProfiledCosts, Setting, TableCosts, choose_costs
 from compiler.time.flops import flops
 from compiler.time.profile import LinkCost, MeasuredMachine, OpCost, Profile
 from compiler.time.work import Signature, TimedOp
 from compiler.topology import Device
 from dsl import ir
-from dsl.schema.hardware import CLUSTER_START, REACHED_FLOPS, TABLE
+from dsl.schema.hardware import (
+    CLUSTER_START,
+    NETWORK_LATENCY,
+    NETWORK_SPEED,
+    REACHED_FLOPS,
+    STEP_START,
+    TABLE,
+)
 from tests.compiler.time.steps import CPU, GPU, step
 
 
@@ -106,6 +113,30 @@ def test_links() -> None:
     assert TableCosts(None, TABLE["cpu"], 2, Setting(False)).link(near, far).bytes_per_second == 1.25e9
 
 
+def test_links_of_which_nothing_was_measured() -> None:
+    """A network is as fast as is assumed, and devices of a task hand tensors over; GPUs are by the table."""
+    near, far = Device("cpu", 0, "worker", 0), Device("cpu", 0, "worker", 1)
+    beside, apart = Device("cpu", 1, "worker", 0), Setting(one_process=False)
+    unmeasured = evolve(PROFILE, links=())
+    for costs in (ProfiledCosts(unmeasured, apart), TableCosts(None, TABLE["cpu"], 2, apart)):
+        assert costs.link(near, far) == Link(NETWORK_LATENCY, NETWORK_SPEED)
+        assert costs.link(near, beside) == Link(0.0, None)
+    inside = evolve(unmeasured, links=(LinkCost("process", 3e-6, None),))
+    mixed = ProfiledCosts(inside, gpu=TABLE["v100"])
+    for costs in (mixed, TableCosts(TABLE["v100"], TABLE["cpu"], 2)):
+        for pair in ((CPU, GPU), (GPU, CPU), (GPU, GPU)):
+            assert costs.link(*pair) == Link(TABLE["v100"].latency, TABLE["v100"].link)
+    assert mixed.link(CPU, CPU) == Link(3e-6, None)
+    assert ProfiledCosts(inside, Setting(emulated=True), TABLE["v100"]).link(GPU, CPU) == Link(3e-6, None)
+
+
+def test_a_tensor_without_a_time_uses_no_core() -> None:
+    """What takes no time is not divided by it; asking and giving are not counted twice."""
+    assert Link(1e-6, None).cores(10**9) == 0
+    assert Link(1e-6, 1e8, message=1e-3, processors=2.0, work=3e-3).cores(10**5) == pytest.approx(5 / 2)
+    assert Link(1e-6, 1e8, message=1e-3, work=1e-3, asking=1e-3, giving=1e-3).cores(0) == 0
+
+
 def test_the_start_of_a_step() -> None:
     """Several processes need longer to begin and end a step than one, as it was measured or is assumed."""
     apart = Setting(one_process=False)
@@ -113,6 +144,50 @@ def test_the_start_of_a_step() -> None:
     assert ProfiledCosts(PROFILE, apart).step_start == CLUSTER_START
     assert ProfiledCosts(evolve(PROFILE, cluster_start=3e-3), apart).step_start == 3e-3
     assert TableCosts(None, TABLE["cpu"], 2).step_start < TableCosts(None, TABLE["cpu"], 2, apart).step_start
+
+
+def test_costs_of_a_machine_beside_those_of_ops() -> None:
+    """They are those of the profile, or of the cores of the table; one process starts a step on one core."""
+    apart = Setting(one_process=False)
+    busy = evolve(PROFILE, cluster_processors=1.5)
+    assert [ProfiledCosts(busy, each).start_cores for each in (Setting(), apart)] == [1.0, 1.5]
+    found = ProfiledCosts(busy)
+    assert (found.cores, found.op_start, found.hand_over, found.estimate) == (2, 1e-6, 5e-6, False)
+    cpu = TABLE["cpu"]
+    table = TableCosts(None, cpu, 3)
+    assert (table.cores, table.op_start, table.hand_over) == (3, cpu.op_start, cpu.latency)
+    assert (table.start_cores, table.awake) == (1.0, 0.0)
+    assert [TableCosts(None, cpu, 2, each).step_start for each in (Setting(), apart)] == [
+        STEP_START,
+        CLUSTER_START,
+    ]
+
+
+def test_an_op_starts_as_many_kernels_as_others_of_its_type() -> None:
+    """As a mean over all that were measured, and at least one unless an attribute says that it is fused."""
+
+    def start(detail: str, *runs: float) -> float:
+        ops = tuple(measured("Relu", 10 ** (at + 1), 1e-6, runs=each) for at, each in enumerate(runs))
+        signature = Signature("Relu", ("float32[7]",), detail)
+        cost = ProfiledCosts(evolve(PROFILE, ops=ops)).of(TimedOp("op", signature, CPU, 7, 56, 5))
+        return cost.start / 5 / PROFILE.op_start  # it runs five times in a step
+
+    assert start("", 2.0, 4.0) == pytest.approx(3)
+    assert start("", 0.0, 1.0) == pytest.approx(1)
+    assert start("fused", 0.0, 1.0) == pytest.approx(0.5)
+
+
+def test_two_ops_of_one_size_count_as_their_mean() -> None:
+    """An op between two sizes lies on the line between them; more threads and neighbours count by time."""
+    ops = (
+        measured("Relu", 1000, 10e-6, wide=None),
+        measured("Relu", 1000, 30e-6, wide=15e-6),
+        measured("Relu", 3000, 60e-6, crowded=110e-6, wide=25e-6),
+    )
+    cost = ProfiledCosts(evolve(PROFILE, ops=ops)).of(relu(1500))
+    assert cost.alone == pytest.approx(20e-6 + (60 - 20) / 4 * 1e-6)
+    assert cost.crowded / cost.alone == pytest.approx((15 + 45 + 110) / 100)
+    assert cost.wide / cost.alone == pytest.approx((10 + 15 + 25) / 100)
 
 
 def test_the_table_of_hardware() -> None:

@@ -10,6 +10,7 @@ from attrs import evolve
 from compiler.time.forecast import forecast_step
 from compiler.time.polling import GROWTH, SHORTEST
 from compiler.time.simulate import ROUNDS, simulate
+from compiler.time.work import Echo
 from compiler.topology import Device
 from tests.compiler.time.steps import CPU, GPU, OTHER_CPU, SECOND_GPU, Machine, op, step
 
@@ -128,6 +129,7 @@ def test_starting_a_round_uses_cores(cores: float, expected: float) -> None:
     work = evolve(PAIR_OF_LOOPS, loops=((0,), (1,)))
     found = simulate(work, Machine(step_start=2e-3, start_cores=cores))
     assert found.seconds / found.updates * 2 * 1e3 == pytest.approx(expected)
+    assert found.updates == 2 * (ROUNDS - 1)  # the first of each clone is the start of what is looked at
 
 
 def test_an_idle_thread_comes_late() -> None:
@@ -265,6 +267,77 @@ def test_tensors_wait_for_a_link_that_uses_cores() -> None:
     work = step(ops, [("a", "b"), ("a", "c"), ("b", "d")], {"a": 1000, "b": 1000}, one_process=False)
     found = simulate(work, Machine(cores=4, speed=1e5, processors=0.5))
     assert [round(each.end * 1e3, 6) for each in found.hops] == [11, 21]
+
+
+def test_a_tensor_arrives_after_the_latency() -> None:
+    """Whether or not the link uses cores, and the next tensor need not wait for it."""
+    near, far = Device("cpu", 0, "worker", 0), Device("cpu", 0, "worker", 1)
+    ops = [op("a=1", near), op("b=1", near), op("c=1", far), op("d=1", far)]
+    work = step(ops, [("a", "b"), ("a", "c"), ("b", "d")], {"a": 1000, "b": 1000}, one_process=False)
+    for processors in (0.0, 0.5):
+        found = simulate(work, Machine(cores=4, speed=1e5, latency=2e-3, processors=processors))
+        assert [round(each.start * 1e3, 6) for each in found.hops] == [1, 11]
+        assert [round(each.end * 1e3, 6) for each in found.hops] == [13, 23]
+        assert found.seconds * 1e3 == pytest.approx(24)
+
+
+# --- a process that stands for others ---------------------------------------------------------------------
+
+NEAR, FAR = Device("cpu", 0, "worker", 0), Device("cpu", 0, "worker", 1)
+
+
+@pytest.mark.parametrize(
+    ("ops", "one_machine", "expected"),
+    [
+        ([op("a=10", NEAR), op("b=10", FAR)], True, 20),  # four tasks on two cores
+        ([op("a=10", NEAR), op("b=10", FAR)], False, 10),
+        ([op("b=10", FAR)], True, 15),
+    ],
+)
+def test_processes_that_are_not_simulated_use_cores(ops: Any, one_machine: bool, expected: float) -> None:
+    """One that stands for three of its machine uses the cores of three; on other machines it has its own."""
+    work = step(ops, [], one_process=False, alike={FAR.host: 3}, one_machine=one_machine)
+    assert milliseconds(work, Machine()) == pytest.approx(expected)
+
+
+def test_a_tensor_is_handed_to_all_that_a_process_stands_for() -> None:
+    """The one that is simulated gets it last; a process that gets nothing else costs the sender time too."""
+    ops = [op("a=10", NEAR), op("b=1", NEAR), op("d=1", FAR)]
+    link = Machine(cores=8, speed=1e12, giving=3e-3, work=3e-3)
+
+    def starts(arrows: list[tuple[str, str]], *echoes: Echo) -> dict[str, float]:
+        settings: dict[str, Any] = {"one_process": False, "op_threads": 1, "alike": {FAR.host: 3}}
+        work = step(ops, arrows, {"a": 1}, echoes=echoes, **settings)
+        return {work.ops[each.op].name[0]: each.start * 1e3 for each in simulate(work, link).bars}
+
+    both, echo = [("a", "b"), ("a", "d")], Echo(0, FAR, "a:0", 1, 2)
+    assert starts(both) == pytest.approx({"a": 0, "b": 13, "d": 13}, abs=1e-3)
+    assert starts(both, echo) == pytest.approx({"a": 0, "b": 19, "d": 19}, abs=1e-3)
+    assert starts(both[:1], echo) == pytest.approx({"a": 0, "b": 16, "d": 0}, abs=1e-3)
+
+
+@pytest.mark.parametrize(("one_machine", "expected"), [(True, 1 + 30 + 10), (False, 1 + 20 + 10)])
+def test_carrying_to_others_uses_cores(one_machine: bool, expected: float) -> None:
+    """Two tensors of 10 ms that use a core each leave a third of it to an op; half of that is elsewhere."""
+    work = step(
+        [op("a=1", NEAR), op("b=20", NEAR)],
+        [("a", "b")],
+        one_process=False,
+        one_machine=one_machine,
+        op_threads=1,
+        devices=(NEAR, FAR),
+        alike={FAR.host: 3},
+        echoes=(Echo(0, FAR, "a:0", 1000, 2),),
+    )
+    assert milliseconds(work, Machine(cores=1, speed=1e5, processors=1.0)) == pytest.approx(expected)
+
+
+def test_a_process_asks_all_that_another_stands_for() -> None:
+    """Three processes send a tensor each, which are asked for one after the other."""
+    ops = [op("a=1", FAR), op("c=5", NEAR), op("d=1", NEAR)]
+    work = step(ops, [("a", "d")], {"a": 1}, one_process=False, op_threads=1, alike={FAR.host: 3})
+    found = simulate(work, Machine(cores=8, speed=1e12, asking=2e-3, work=2e-3))
+    assert {work.ops[each.op].name[0]: each.start for each in found.bars}["c"] == pytest.approx(6e-3)
 
 
 def test_a_circle_is_refused() -> None:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tfdeploy.runtime.calibrate import measure
 from tfdeploy.runtime.calibrate.measure import time_to_start_an_op
-from tfdeploy.runtime.calibrate.stretches import Stretch, cores_used, typical
+from tfdeploy.runtime.calibrate.rounds import Round, cores_used, typical
+from tfdeploy.runtime.calibrate.traces import TracedSteps
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -36,14 +41,53 @@ def test_the_first_session_has_the_threads_that_are_measured(
 
 
 def test_the_lower_quartile_counts() -> None:
-    """Half of the stretches were disturbed, and one was luckier than others. Of cores the upper counts."""
-    stretches = [
-        Stretch(seconds, cores) for seconds, cores in ((9, 1), (3, 2), (1, 1.5), (3, 1.5), (8, 1), (7, 2))
+    """Half of the rounds were disturbed, and one was luckier than others. Of cores the upper counts."""
+    rounds = [
+        Round(seconds, cores) for seconds, cores in ((9, 1), (3, 2), (1, 1.5), (3, 1.5), (8, 1), (7, 2))
     ]
-    assert typical(stretches) == 3
-    assert cores_used(stretches) == 2
-    assert cores_used(stretches[:5]) == 1.5
-    assert typical(stretches[:1]) == 9
+    assert typical(rounds) == 3
+    assert cores_used(rounds) == 2
+    assert cores_used(rounds[:5]) == 1.5
+    assert typical(rounds[:1]) == 9
+
+
+def test_the_fastest_half_of_the_turns_counts() -> None:
+    """Ops are as fast as in the turns whose plain steps were fastest, whatever traced ones took."""
+
+    def made(plain: float, *traced: float) -> measure._Turn:
+        steps = [{"op": (seconds, 1)} for seconds in traced]
+        return measure._Turn((Round(plain, 1.0),), TracedSteps(frozenset({"op"}), steps))
+
+    turns = [made(9.0, 0.5, 0.5, 0.5), made(5.0, 2.0, 3.0), made(7.0, 0.25), made(6.0, 4.0)]
+    assert measure._fastest(turns) == {"op": (3.0, 1)}
+    assert measure._fastest(turns[:1]) == {"op": (0.5, 1)}
+
+
+def test_every_session_makes_steps_before_it_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """TensorFlow learns from the first steps which ops are short, so they do not count."""
+    made: list[str] = []
+
+    @contextmanager
+    def session(_: Any, threads: int) -> Iterator[Any]:
+        yield SimpleNamespace(make_callable=lambda what: lambda: made.append(f"{threads} {what}"))
+
+    monkeypatch.setattr(measure, "time_to_start_an_op", lambda _: 0.0)
+    monkeypatch.setattr(measure, "ratios_by_rows", lambda *_: ())
+    monkeypatch.setattr("compiler.threads.cores", lambda: 2)
+    for name, replaced in (("_session", session), ("_on_rows", lambda _: ()), ("_fetches", lambda _: "step")):
+        monkeypatch.setattr(measure._Measurement, name, replaced)
+    start = SimpleNamespace(handle=SimpleNamespace(op="start"))
+    request: Any = SimpleNamespace(inner_threads=1, beside=True, seconds=0.0)
+    compiled: Any = SimpleNamespace(train_inputs=(), global_step=start)
+    work: Any = None
+    with measure._Measurement(request, compiled, work).ready():
+        pass
+    assert {each: made.count(each) > measure.LEAST_STEPS for each in ("1 step", "2 step")} == {
+        "1 step": True,
+        "2 step": True,
+    }
+    first = made.index("1 ['start']")
+    assert set(made[:first]) == {"1 step"}
 
 
 def test_the_hand_over_is_that_with_which_the_simulation_takes_what_was_measured(

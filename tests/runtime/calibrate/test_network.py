@@ -27,7 +27,7 @@ from tfdeploy.runtime.calibrate.network import (
 PROGRAM = """
 from dsl.files.typed_json import to_json
 from tfdeploy.runtime.calibrate import network
-network.WARM, network.STEPS, network.STRETCHES = 2, 3, 2
+network.WARM, network.STEPS, network.ROUNDS = 2, 3, 2
 print(to_json(network.measure_network(1 << 22)))
 """
 

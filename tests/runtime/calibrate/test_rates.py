@@ -6,7 +6,7 @@ import pytest
 from attrs import evolve
 
 from compiler.time.profile import MeasuredMachine, OpCost
-from dsl.schema.hardware import REACHED_FLOPS, TABLE
+from dsl.schema.hardware import REACHED_BYTES, REACHED_FLOPS, TABLE
 from tfdeploy.runtime.calibrate.requests import Measured, profile_of
 
 MACHINE = MeasuredMachine("a processor", 2, "2.21.0")
@@ -57,3 +57,33 @@ def test_wide_times_come_from_the_other_process() -> None:
     reads = evolve(FOUND, ops=(cost("IteratorGetNext", 0, 10**6, 1e-4),))
     assert profile_of(reads, (), wide=reads).ops[0].wide is None  # it waits for a thread of its own
     assert profile_of(FOUND, ()).awake == 0
+
+
+def test_what_counts_for_which_rate() -> None:
+    """An op with as many operations as bytes is one of memory, 10 µs are long, and no work counts nowhere."""
+    ops = (cost("MatMul", 101, 100, 1e-5), cost("Relu", 100, 100, 1e-5), cost("NoOp", 0, 0, 1.0))
+    profile = profile_of(evolve(FOUND, ops=ops), ())
+    assert profile.flops_per_second == pytest.approx(101e5)
+    assert profile.bytes_per_second == pytest.approx(1e7)
+    none = profile_of(evolve(FOUND, ops=()), ())
+    assert none.bytes_per_second == TABLE["cpu"].memory * REACHED_BYTES
+
+
+def test_a_profile_has_what_was_measured() -> None:
+    """All times are those of the answer; a time for handing over ops can come from elsewhere, also zero."""
+    found = evolve(FOUND, hand_over=2e-6, cluster_start=3e-3, cluster_processors=1.25)
+    profile = profile_of(found, ("a.tfdeploy", "b.tfdeploy"))
+    assert (profile.machine, profile.specs) == (MACHINE, ("a.tfdeploy", "b.tfdeploy"))
+    assert (profile.step_start, profile.op_start, profile.hand_over) == (1e-5, 1e-6, 2e-6)
+    assert (profile.cluster_start, profile.cluster_processors) == (3e-3, 1.25)
+    assert profile.tower_awake is None
+    assert profile_of(found, (), hand_over=0.0).hand_over == 0
+
+
+def test_wide_times_are_those_of_the_same_signature() -> None:
+    """An op with other inputs or details has a time of its own."""
+    base = cost("Relu", 10, 100, 0.002)
+    ops = (base, evolve(base, inputs=("float32[2]",)), evolve(base, detail="to [2]"))
+    wide = evolve(FOUND, ops=tuple(evolve(each, alone=0.001 * at) for at, each in enumerate(ops, 1)))
+    profile = profile_of(evolve(FOUND, ops=ops), (), wide=wide)
+    assert [each.wide for each in profile.ops] == pytest.approx([0.001, 0.002, 0.003])

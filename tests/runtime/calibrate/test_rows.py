@@ -10,9 +10,16 @@ from compiler.graph.inspect.time.timed_step import work_of_op
 from compiler.time.profile import OpCost
 from compiler.time.work import Signature
 from tfdeploy.runtime.calibrate import rows
-from tfdeploy.runtime.calibrate.rows import FACTORS, RowRatio, ratios_by_rows, with_other_rows
+from tfdeploy.runtime.calibrate.rows import FACTORS, OF_DISTINCT, RowRatio, ratios_by_rows, with_other_rows
 
 TABLE, WIDTH, COUNT = 300, 8, 16
+
+
+def distinct(count: int) -> Signature:
+    """Return what the time of putting so many distinct rows into the table depends on."""
+    return Signature(
+        "ScatterNd", (f"int64[{count},1]", f"float32[{count},{WIDTH}]", "int64[2]"), f"to [{TABLE},{WIDTH}]"
+    )
 
 
 def like(count: int) -> Signature:
@@ -44,28 +51,37 @@ def ops() -> dict[str, Any]:
 
 def test_other_numbers_of_rows_are_measured(monkeypatch: pytest.MonkeyPatch, ops: dict[str, Any]) -> None:
     """The signatures are those that a step with so many rows has; times are beyond that of an empty step."""
-    taken = [1.0, 3.0, 5.0, 9.0, 17.0]
+    taken = [1.0, 3.0, 5.0, 9.0, 17.0, 4.0, 13.0]
     run: list[int] = []
 
-    def times(steps: list[Any]) -> list[float]:
+    def times(steps: list[Any], between: Any) -> list[float]:
         for step in steps:
+            between()
             step()  # each of them runs
         run.append(len(steps))
-        return taken
+        return taken[: len(steps)]
 
     monkeypatch.setattr(rows, "_times", times)
     found = ratios_by_rows(ops.values(), 0)
-    assert run == [1 + len(FACTORS)] * 2
+    assert run == [1 + len(FACTORS), 1 + len(FACTORS) + len(OF_DISTINCT)]
     others = [COUNT // 2, 2 * COUNT, 4 * COUNT]
     assert [each.signature.inputs[1] for each in found[:3]] == [f"int64[{count},3]" for count in others]
-    assert [each.signature for each in found[3:]] == [like(count) for count in others]
+    assert [each.signature for each in found[3:6]] == [like(count) for count in others]
+    assert [each.signature for each in found[6:]] == [distinct(COUNT), distinct(4 * COUNT)]
     assert {each.like for each in found[3:]} == {like(COUNT)}
-    assert [each.ratio for each in found] == pytest.approx([0.5, 2, 4] * 2)
+    assert [each.ratio for each in found] == pytest.approx([*[0.5, 2, 4] * 2, 0.75, 3])
     _, flops, size = work_of_op(ops["sum"], ops["sum"])
-    assert [each.flops for each in found[3:]] == [flops] * 3
-    assert [each.bytes - size for each in found[3:]] == [
+    assert [each.flops for each in found[3:6]] == [flops] * 3
+    assert [each.bytes - size for each in found[3:6]] == [
         (count - COUNT) * (4 * WIDTH + 4) for count in others
     ]
+
+
+def test_caches_are_filled_with_other_memory_before_each_run() -> None:
+    """Each step follows on a sweep, which is not in its time."""
+    log: list[str] = []
+    rows._times([lambda: log.append("a"), lambda: log.append("b")], lambda: log.append("swept"))
+    assert log == ["swept", "a", "swept", "b"] * (rows.WARM + rows.STEPS)
 
 
 def test_more_rows_take_longer(ops: dict[str, Any]) -> None:
@@ -86,3 +102,10 @@ def test_what_the_step_has_counts() -> None:
     assert (more.inputs, more.bytes, more.ops) == (four.inputs, 1300, 0)
     assert (more.alone, more.crowded) == pytest.approx((30, 36))
     assert with_other_rows((own,), ratios) == (own,)
+    (_, other) = with_other_rows((measured,), [RowRatio(one, distinct(8), 0, 900, 0.5)])
+    assert (other.type, other.inputs, other.detail) == (
+        "ScatterNd",
+        distinct(8).inputs,
+        distinct(8).detail,
+    )
+    assert (other.alone, other.bytes, other.ops) == (5, 900, 0)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tfdeploy.runtime.calibrate.traces import OpTimes
+from tfdeploy.runtime.calibrate.traces import TracedSteps
 
 KNOWN = frozenset({"a", "rnn/while", "rnn/while/limit", "b/c"})
 
@@ -23,7 +23,7 @@ def traced(*kernels: tuple[str, int]) -> Any:
 
 def test_kernels_count_for_their_op() -> None:
     """What a loop was replaced by counts for the loop; what brings tensors to other devices for nothing."""
-    times = OpTimes(KNOWN)
+    times = TracedSteps(KNOWN)
     times.add(traced(("a", 5), ("rnn/while/body/add", 2), ("rnn/while/body/mul", 3), ("a/_7", 50)))
     found = times.medians()
     assert set(found) == {"a", "rnn/while"}
@@ -33,7 +33,7 @@ def test_kernels_count_for_their_op() -> None:
 
 def test_medians_are_over_steps() -> None:
     """A slow step changes nothing; an op that did not run in every step has a part of a kernel."""
-    times = OpTimes(KNOWN)
+    times = TracedSteps(KNOWN)
     for time in (5, 6, 700):
         times.add(traced(("a", time)))
     times.add(traced(("a", 6), ("b/c", 1)))

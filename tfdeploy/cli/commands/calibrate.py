@@ -36,9 +36,10 @@ if TYPE_CHECKING:
 @click.option(
     "--seconds",
     type=click.FloatRange(0.1, 3600),
+    metavar="SECONDS",
     default=20.0,
     show_default=True,
-    help="The most that each of the six measurements may take.",
+    help="The most seconds that each of the six measurements may take.",
 )
 @click.option(
     "--emulate", is_flag=True, help="Make every declared device a logical CPU device of one process."
@@ -72,11 +73,12 @@ def command(
     from compiler.time.profile import profile_beside
     from dsl.files.typed_json import to_json
     from tfdeploy.runtime.calibrate.requests import profile_of
-    from tfdeploy.runtime.records.outputs import InputFiles, require_free, write_output
+    from tfdeploy.runtime.records.outputs import InputFiles, require_free, require_place, write_output
     from tfdeploy.runtime.records.ownership import OF_PROFILE, is_json_object
 
     path = output or profile_beside(spec)
     InputFiles.of(loaded).require_not_input(path)
+    require_place(path)
     require_free(path, lambda each: is_json_object(each, OF_PROFILE), force=force)
     with tempfile.TemporaryDirectory(prefix="tfdeploy-") as folder:
         again = ["calibrate", spec, *_repeated(common), "--steps", str(steps), "--seconds", str(seconds)]

@@ -14,6 +14,10 @@ starts a process for each number.
 5. Ops on rows of a table are also measured with other numbers of rows.
 6. If as many threads as there are cores may work on an op, and on as many ops at once, the processor time of
    one tower shows how many cores are used by threads that look for work.
+
+The memory of a machine is slower for seconds at a time while its neighbours use it. Steps are therefore made
+in several turns, half of them before and half after the link is measured. The times of ops are those of the
+half of the turns in which steps without a trace were fastest.
 """
 
 from __future__ import annotations
@@ -22,13 +26,14 @@ import platform
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from math import ceil
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from attrs import define, evolve, field
+from attrs import define, evolve, field, frozen
 
 from compiler.time.costs import ProfiledCosts
 from compiler.time.profile import MeasuredMachine, OpCost
@@ -38,9 +43,9 @@ from tfdeploy.runtime.adapted import adapted
 from tfdeploy.runtime.calibrate.network import large_of, measure_network
 from tfdeploy.runtime.calibrate.others import OtherWork
 from tfdeploy.runtime.calibrate.requests import Measured, MeasureRequest, profile_of
+from tfdeploy.runtime.calibrate.rounds import Round, cores_used, typical
 from tfdeploy.runtime.calibrate.rows import ON_ROWS, RowRatio, ratios_by_rows, with_other_rows
-from tfdeploy.runtime.calibrate.stretches import Stretch, cores_used, typical
-from tfdeploy.runtime.calibrate.traces import OpTimes
+from tfdeploy.runtime.calibrate.traces import TracedSteps
 from tfdeploy.runtime.plans import graph_of, plan_of
 
 if TYPE_CHECKING:
@@ -56,12 +61,16 @@ WARM = 80
 """Steps before the first measurement: TensorFlow learns in about so many which ops are short."""
 
 LEAST_STEPS = 5
+LEAST_TRACED = 2
 MOST_STEPS = 200
-STRETCHES = 3
-"""In how many stretches steps are made before the traced ones, and again after them."""
+TURNS = 4
+"""How often steps without a trace and traced steps take turns."""
+
+ROUNDS = 3
+"""The number of rounds of steps without a trace in a turn."""
 
 FEWEST = 2
-"""The least number of steps of a stretch."""
+"""The least number of steps of a round."""
 
 SLOWEST_HAND_OVER = 5e-5
 """The longest time until a thread is awake, in seconds. What a step takes beyond that has other causes."""
@@ -90,13 +99,18 @@ def measure(spec: ir.Spec, request: MeasureRequest) -> Measured:
 
     others = OtherWork()
     work = graph_step(compiled)
-    found = _Measurement(request, compiled, work).run()
-    if not (spec.devices.jobs and request.beside):
+    network = None
+    with _Measurement(request, compiled, work).ready() as measurement:
+        measurement.make_turns()
+        if spec.devices.jobs and request.beside:
+            sizes = crossings(work).items()
+            network = measure_network(
+                large_of(size for (op, _, target), size in sizes if work.ops[op].device.host != target.host)
+            )
+        measurement.make_turns()
+    found = measurement.result()
+    if network is None:
         return evolve(found, others=others.share())
-    sizes = crossings(work).items()
-    network = measure_network(
-        large_of(size for (op, _, target), size in sizes if work.ops[op].device.host != target.host)
-    )
     return evolve(
         found,
         others=others.share(),
@@ -106,49 +120,120 @@ def measure(spec: ir.Spec, request: MeasureRequest) -> Measured:
     )
 
 
+@frozen
+class _Turn:
+    """What steps took in one turn.
+
+    Attributes:
+        plain: Rounds of steps without a trace.
+        times: The times of ops in traced steps.
+    """
+
+    plain: tuple[Round, ...]
+    times: TracedSteps = field(repr=False)
+
+
+@frozen
+class _Session:
+    """A session.
+
+    Attributes:
+        session: The session of TensorFlow.
+        step: What makes a step, or a part of it. TensorFlow learns which of its ops are short, so there is
+            only one.
+    """
+
+    session: Any
+    step: Callable[[], Any]
+
+
 @define
 class _Measurement:
     request: MeasureRequest
     compiled: CompiledGraph = field(repr=False)
     work: StepWork = field(repr=False)
-    starts: list[Any] = field(factory=list, repr=False)
+    op_start: float = 0.0
+    start: float = 0.0
     rows: tuple[RowRatio, ...] = ()
+    tower: list[Round] = field(factory=list, repr=False)
+    alone: list[_Turn] = field(factory=list, repr=False)  # one op at a time
+    beside: list[_Turn] = field(factory=list, repr=False)  # an op on each core
+    _starts: list[Any] = field(factory=list, repr=False)
+    _one: _Session | None = field(default=None, repr=False)  # runs one op at a time
+    _several: _Session | None = field(default=None, repr=False)  # runs one on each core, if that is measured
 
-    def run(self) -> Measured:
-        import tensorflow as tf
-
-        self.starts = [_endless(each) for each in self.compiled.train_inputs]
+    @contextmanager
+    def ready(self) -> Iterator[_Measurement]:
+        """Measure what needs no step, and open the sessions that make steps."""
         from compiler.threads import cores
 
-        machine = MeasuredMachine(_processor(), cores(), tf.__version__)
-        op_start = time_to_start_an_op(self.request.inner_threads)
-        with self._session(1) as session:
-            step = self._step(session)
-            self._warm(step)
-            start = median(self._times(session.make_callable([self.compiled.global_step.handle.op])))
-            plain = self._plain(step)
-            times = self._traced(session)
-            plain += self._plain(step)
-        serial, alone = typical(plain), times.medians()
-        started = op_start * (sum(each[1] for each in alone.values()) + 2 * len(crossings(self.work)))
+        self._starts = [_endless(each) for each in self.compiled.train_inputs]
+        self.op_start = time_to_start_an_op(self.request.inner_threads)
+        self.rows = ratios_by_rows(self._on_rows(), self.request.inner_threads)
+        with ExitStack() as stack:
+            one = stack.enter_context(self._session(1))
+            self._one = _Session(one, self._step(one))
+            self._warm(self._one.step)
+            self.start = median(self._times(one.make_callable([self.compiled.global_step.handle.op])))
+            if cores() > 1 and (self.request.beside or self.request.inner_threads > 1):
+                several = stack.enter_context(self._session(cores()))
+                of_tower = self.request.inner_threads > 1
+                ends = self._ends_of_tower() if of_tower else self._fetches()
+                self._several = _Session(several, several.make_callable(ends))
+                self._warm(self._several.step)
+            yield self
+
+    def make_turns(self) -> None:
+        """Make half of the turns."""
+        assert self._one is not None
+        for _ in range(TURNS // 2):
+            self.alone.append(self._turn(self._one))
+            if self._several is None:
+                continue
+            if self.request.inner_threads > 1:
+                self.tower += self._plain(self._several.step)
+            else:
+                self.beside.append(self._turn(self._several, others=self._cores() - 1))
+
+    def _cores(self) -> int:
+        from compiler.threads import cores
+
+        return cores()
+
+    def _turn(self, made: _Session, others: int = 0) -> _Turn:
+        """Make steps without a trace, and then traced ones while other cores are kept busy."""
+        plain = self._plain(made.step)
+        with self._busy(made.session, others):
+            return _Turn(tuple(plain), self._traced(made))
+
+    def result(self) -> Measured:
+        """Return what was found in all turns."""
+        import tensorflow as tf
+
+        machine = MeasuredMachine(_processor(), self._cores(), tf.__version__)
+        plain = [one for each in self.alone for one in each.plain]
+        serial, alone = typical(plain), _fastest(self.alone)
+        started = self.op_start * (sum(each[1] for each in alone.values()) + 2 * len(crossings(self.work)))
         traced = sum(each[0] for each in alone.values())
-        own = max(0.0, serial - start - started)
+        own = max(0.0, serial - self.start - started)
         factor = own / traced if own and traced else 1.0
         alone = _scaled(alone, factor)
-        self.rows = ratios_by_rows(self._on_rows(), self.request.inner_threads)
-        costs = self._costs(alone, alone)
-        found = Measured(machine, costs, start, op_start, 0.0, serial, serial, cores_used(plain))
-        if self.request.inner_threads > 1:
-            return evolve(found, tower_processors=self._of_one_tower(machine.cores))
-        several = self.request.beside and machine.cores > 1
-        return self._beside(found, alone, factor) if several else found
-
-    def _of_one_tower(self, op_threads: int) -> float:
-        """Return the cores that the process uses, as a mean, while it runs the ops of one tower."""
-        with self._session(op_threads) as session:
-            step = session.make_callable(self._ends_of_tower())
-            self._warm(step)
-            return cores_used(self._plain(step))
+        crowded = _scaled(_fastest(self.beside), factor) if self.beside else alone
+        found = Measured(
+            machine,
+            self._costs(alone, crowded),
+            self.start,
+            self.op_start,
+            0.0,
+            serial,
+            serial,
+            cores_used(plain),
+            cores_used(self.tower) if self.tower else None,
+        )
+        if not self.beside:
+            return found
+        found = evolve(found, parallel=typical(each for one in self.beside for each in one.plain))
+        return evolve(found, hand_over=self._hand_over(found))
 
     def _ends_of_tower(self) -> list[Any]:
         """Return the ops of the first clone that no other op of it needs: with them all of its ops run."""
@@ -159,19 +244,6 @@ class _Measurement:
         needed = {each.op.name for op in ops for each in op.inputs}
         needed |= {each.name for op in ops for each in op.control_inputs}
         return [each for each in ops if each.name not in needed]
-
-    def _beside(self, found: Measured, alone: Times, factor: float) -> Measured:
-        """Add what is measured with a thread for each core."""
-        with self._session(found.machine.cores) as session:
-            step = self._step(session)
-            self._warm(step)
-            plain = self._plain(step)
-            with self._busy(session, found.machine.cores - 1):
-                crowded = self._traced(session)
-            parallel = typical([*plain, *self._plain(step)])
-        costs = self._costs(alone, _scaled(crowded.medians(), factor))
-        found = evolve(found, ops=costs, parallel=parallel)
-        return evolve(found, hand_over=self._hand_over(found))
 
     def _hand_over(self, found: Measured) -> float:
         """Return the time to hand over an op with which the simulated step is closest to the measured one."""
@@ -207,7 +279,7 @@ class _Measurement:
             exchange = self.compiled.exchange
             if exchange is not None and exchange.clear is not None:
                 session.run(exchange.clear)
-            for start, pipe in zip(self.starts, self.compiled.train_inputs, strict=True):
+            for start, pipe in zip(self._starts, self.compiled.train_inputs, strict=True):
                 session.run(start)
                 session.run(pipe.puts)
             yield session
@@ -238,40 +310,39 @@ class _Measurement:
             found.append(time.perf_counter() - began)
         return found
 
-    def _plain(self, step: Callable[[], Any]) -> list[Stretch]:
-        """Make steps without a trace, in stretches, because the machine is not equally fast all the time."""
+    def _plain(self, step: Callable[[], Any]) -> list[Round]:
+        """Make several rounds of steps without a trace, because the machine is not always equally fast."""
         found = []
-        for _ in range(STRETCHES):
+        for _ in range(ROUNDS):
             times, used = list[float](), time.process_time()
             began = time.perf_counter()
-            end = began + self.request.seconds / (2 * STRETCHES)
+            end = began + self.request.seconds / (TURNS * ROUNDS)
             while len(times) < FEWEST or (len(times) < MOST_STEPS and time.perf_counter() < end):
                 at = time.perf_counter()
                 step()
                 times.append(time.perf_counter() - at)
             passed = time.perf_counter() - began
-            found.append(Stretch(median(times), (time.process_time() - used) / passed))
+            found.append(Round(median(times), (time.process_time() - used) / passed))
         return found
 
-    def _traced(self, session: Any) -> OpTimes:
-        """Make traced steps; return the times of ops.
+    def _traced(self, made_by: _Session) -> TracedSteps:
+        """Make the traced steps of a turn; return the times of ops.
 
         A step after a trace finds the caches of the processor full of the trace. Therefore a step without a
         trace is made in between.
         """
         import tensorflow as tf
 
-        step = self._step(session)
-        times = OpTimes(frozenset(each.name for each in self.work.ops))
+        times = TracedSteps(frozenset(each.name for each in self.work.ops))
         options = tf.compat.v1.RunOptions(trace_level=tf.compat.v1.RunOptions.SOFTWARE_TRACE)
-        end = time.perf_counter() + self.request.seconds
-        for made in range(self.request.traced + 1):
-            step()
+        end = time.perf_counter() + self.request.seconds / TURNS
+        for made in range(ceil(self.request.traced / TURNS) + 1):
+            made_by.step()
             metadata = tf.compat.v1.RunMetadata()
-            session.run(self._fetches(), options=options, run_metadata=metadata)
+            made_by.session.run(self._fetches(), options=options, run_metadata=metadata)
             if made:  # the first traced step prepares the graph again
                 times.add(metadata)
-            if made >= LEAST_STEPS and time.perf_counter() > end:
+            if made >= LEAST_TRACED and time.perf_counter() > end:
                 break
         return times
 
@@ -316,6 +387,12 @@ def _endless(pipe: InputPipe) -> Any:
     from compiler.graph.inspect.devices.one_step import made_up_batch
 
     return pipe.attach(lambda: tf.data.Dataset.from_tensors(made_up_batch(pipe)).repeat())
+
+
+def _fastest(turns: Sequence[_Turn]) -> Times:
+    """Return the times of ops in the half of the turns in which steps without a trace were fastest."""
+    ordered = sorted(turns, key=lambda each: typical(each.plain))
+    return TracedSteps.together(each.times for each in ordered[: ceil(len(ordered) / 2)]).medians()
 
 
 def _scaled(times: Times, factor: float) -> Times:

@@ -24,7 +24,7 @@ from attrs import frozen
 from compiler.time.profile import LinkCost
 from dsl.diagnostics import RunError
 from dsl.errors.planning.time import link_not_measured
-from tfdeploy.runtime.calibrate.stretches import quartile
+from tfdeploy.runtime.calibrate.rounds import quartile
 from tfdeploy.runtime.cluster.server.binding import BindingError, listening_at
 from tfdeploy.runtime.session.faults import reason_of
 
@@ -44,7 +44,7 @@ ROWS = 192
 
 WARM = 10
 STEPS = 15
-STRETCHES = 6
+ROUNDS = 6
 """How often so many steps are made of each kind: the kinds take turns."""
 
 
@@ -267,7 +267,7 @@ def _free_port() -> int:
 
 
 def _times(steps: Mapping[str, Callable[[], Any]], used: Callable[[], float]) -> dict[str, StepTime]:
-    """Return the time of each kind of step: the lower quartile of the stretches, in which others do least.
+    """Return the time of each kind of step: the lower quartile of the rounds, in which others do least.
 
     Args:
         steps: What makes a step of each kind.
@@ -277,14 +277,12 @@ def _times(steps: Mapping[str, Callable[[], Any]], used: Callable[[], float]) ->
     for step in steps.values():
         for _ in range(WARM):
             step()
-    for _ in range(STRETCHES):
+    for _ in range(ROUNDS):
         for name, step in steps.items():
             found[name].append(_stretch(step, used))
     return {
-        name: StepTime(
-            quartile(each.seconds for each in stretches), quartile(each.processor for each in stretches)
-        )
-        for name, stretches in found.items()
+        name: StepTime(quartile(each.seconds for each in rounds), quartile(each.processor for each in rounds))
+        for name, rounds in found.items()
     }
 
 

@@ -1,8 +1,14 @@
 """Measures ops on rows of a table with other numbers of rows.
 
+Rows that are all different are put into a table by `ScatterNd`, others are added up in it. Which of the two a
+step has depends on the layout, so both are measured if a step has the second.
+
 Some of the time of such an op is that of the rows, and some that of the table: the sum of the gradients of
 rows first fills a whole table with zeros. The bytes of both do not tell how long each takes. With other
 numbers of clones or of examples, there are other numbers of rows.
+
+Between two runs of the op, a step goes through the table and its slots when it updates them, so the op finds
+little of its memory in the caches. Here too, other memory of that size is read between two runs.
 """
 
 from __future__ import annotations
@@ -15,7 +21,7 @@ from attrs import evolve, frozen
 
 from compiler.time.profile import OpCost
 from compiler.time.work import Signature
-from tfdeploy.runtime.calibrate.stretches import quartile
+from tfdeploy.runtime.calibrate.rounds import quartile
 
 ON_ROWS: Mapping[str, tuple[int, ...]] = {"GatherV2": (1,), "UnsortedSegmentSum": (0, 1)}
 """The types of these ops, each with the inputs that have a row, or the number of one, in each place."""
@@ -23,16 +29,22 @@ ON_ROWS: Mapping[str, tuple[int, ...]] = {"GatherV2": (1,), "UnsortedSegmentSum"
 FACTORS = (0.5, 1.0, 2.0, 4.0)
 """How many rows are measured, as multiples of those of the step."""
 
+OF_DISTINCT = (1.0, 4.0)
+"""How many rows are put into a table that are all different, as such multiples."""
+
 WARM, STEPS = 10, 60
+UPDATED, MOST_SWEPT = 3, 1 << 28
+"""The tensors of the size of a table that an update goes through, and the most bytes that are read for them:
+no cache is larger."""
 
 
 @frozen
 class RowRatio:
-    """How long an op takes with another number of rows.
+    """How long an op takes with another number of rows, or one that does the same with distinct rows.
 
     Attributes:
         like: What the time of the op of the step depends on.
-        signature: The same with the other number of rows.
+        signature: What that of the other op depends on.
         flops: The floating point operations with these.
         bytes: The bytes that are moved with these.
         ratio: The time, as a multiple of that of the op of the step.
@@ -68,6 +80,8 @@ def with_other_rows(costs: Iterable[OpCost], ratios: Iterable[RowRatio]) -> tupl
         if like is not None and each.signature not in found:
             found[each.signature] = evolve(
                 like,
+                type=each.signature.type,
+                detail=each.signature.detail,
                 inputs=each.signature.inputs,
                 flops=each.flops,
                 bytes=each.bytes,
@@ -95,7 +109,10 @@ def _measured(op: Any, inner_threads: int) -> list[RowRatio]:
     graph = tf.Graph()
     with graph.as_default(), tf.device("/cpu:0"):
         nothing = tf.no_op()
-        made = {factor: _with_rows(tf, op, factor) for factor in FACTORS}
+        made = [_with_rows(tf, op, factor) for factor in FACTORS]
+        if _fills_table(op):
+            made += [_distinct(tf, op, factor) for factor in OF_DISTINCT]
+        swept = _sweep(tf, _table(op))
         start = tf.compat.v1.global_variables_initializer()
     config = tf.compat.v1.ConfigProto(inter_op_parallelism_threads=1, use_per_session_threads=True)
     config.intra_op_parallelism_threads = inner_threads
@@ -103,15 +120,48 @@ def _measured(op: Any, inner_threads: int) -> list[RowRatio]:
     config.graph_options.optimizer_options.opt_level = tf.compat.v1.OptimizerOptions.L0
     with tf.compat.v1.Session(graph=graph, config=config) as session:
         session.run(start)
-        empty, *seconds = _times([session.make_callable([each]) for each in (nothing, *made.values())])
-    times = dict(zip(made, seconds, strict=True))
-    same = times[1.0] - empty
+        empty, *seconds = _times(
+            [session.make_callable([each]) for each in (nothing, *made)],
+            session.make_callable([swept]),
+        )
+    same = seconds[FACTORS.index(1.0)] - empty
     like, found = work_of_op(op, op)[0], []
-    for factor, other in made.items():
+    for other, taken in zip(made, seconds, strict=True):
         signature, flops, size = work_of_op(other, other)
-        if signature != like and same > 0 and times[factor] > empty:
-            found.append(RowRatio(like, signature, flops, size, (times[factor] - empty) / same))
+        if signature != like and same > 0 and taken > empty:
+            found.append(RowRatio(like, signature, flops, size, (taken - empty) / same))
     return found
+
+
+def _table(op: Any) -> Any:
+    """Return the tensor of an op that is a whole table."""
+    return op.inputs[0] if op.type == "GatherV2" else op.outputs[0]
+
+
+def _fills_table(op: Any) -> bool:
+    """Whether an op adds up rows of a table, each of them in the place of its number."""
+    return bool(op.type == "UnsortedSegmentSum" and op.inputs[1].shape.rank == 1)
+
+
+def _distinct(tf: Any, op: Any, factor: float) -> Any:
+    """Make the op that puts rows which are all different into the table of a sum of rows; return it."""
+    import numpy as np
+
+    table = op.outputs[0].shape.as_list()
+    rows = min(table[0], max(1, int(op.inputs[1].shape[0] * factor)))
+    places = np.random.default_rng(0).permutation(table[0])[:rows, np.newaxis]
+    zeros = tf.zeros([rows, *table[1:]], op.inputs[0].dtype)
+    value = tf.compat.v1.Variable(zeros, use_resource=True, trainable=False)
+    return tf.raw_ops.ScatterNd(
+        indices=tf.constant(places, tf.int64), updates=value.read_value(), shape=tf.constant(table, tf.int64)
+    ).op
+
+
+def _sweep(tf: Any, table: Any) -> Any:
+    """Make an op that reads as much memory as the update of a table: the table, a slot, and the gradient."""
+    size = min(MOST_SWEPT, UPDATED * table.shape.num_elements() * table.dtype.size) // tf.float32.size
+    memory = tf.compat.v1.Variable(tf.zeros([size]), use_resource=True, trainable=False)
+    return tf.reduce_max(memory.read_value()).op
 
 
 def _with_rows(tf: Any, op: Any, factor: float) -> Any:
@@ -139,11 +189,17 @@ def _with_rows(tf: Any, op: Any, factor: float) -> Any:
     return tf.raw_ops.UnsortedSegmentSum(data=inputs[0], segment_ids=inputs[1], num_segments=inputs[2]).op
 
 
-def _times(steps: Sequence[Any]) -> list[float]:
-    """Return the seconds of steps that take turns: the lower quartile, in which others do least."""
+def _times(steps: Sequence[Any], between: Any) -> list[float]:
+    """Return the seconds of steps that take turns: the lower quartile, in which others do least.
+
+    Args:
+        steps: What makes each of the steps.
+        between: What is done before each of them.
+    """
     found: list[list[float]] = [[] for _ in steps]
     for made in range(WARM + STEPS):
         for step, seconds in zip(steps, found, strict=True):
+            between()
             began = time.perf_counter()
             step()
             if made >= WARM:

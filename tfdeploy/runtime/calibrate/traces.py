@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from statistics import median
 from typing import Any
 
@@ -11,7 +11,7 @@ from attrs import define, field
 
 
 @define
-class OpTimes:
+class TracedSteps:
     """The times of the ops of a graph over several steps.
 
     Attributes:
@@ -21,6 +21,16 @@ class OpTimes:
 
     known: frozenset[str] = field(repr=False)
     steps: list[dict[str, tuple[float, int]]] = field(factory=list, repr=False)
+
+    @classmethod
+    def together(cls, parts: Iterable[TracedSteps]) -> TracedSteps:
+        """Return the times of the steps of all parts, which are of the same graph.
+
+        Args:
+            parts: The parts, at least one.
+        """
+        found = list(parts)
+        return cls(found[0].known, [step for each in found for step in each.steps])
 
     def add(self, metadata: Any) -> None:
         """Take the times of a step from its RunMetadata."""

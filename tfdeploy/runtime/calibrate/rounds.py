@@ -1,4 +1,4 @@
-"""Stretches of steps: the machine is not equally fast all the time, so several of them are compared."""
+"""Rounds of steps. The machine is not always equally fast, so several rounds are compared."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from attrs import frozen
 
 
 @frozen
-class Stretch:
+class Round:
     """Some steps without a pause.
 
     Attributes:
@@ -26,11 +26,11 @@ def quartile(values: Iterable[float]) -> float:
     return ordered[(len(ordered) - 1) // 4]
 
 
-def typical(stretches: Iterable[Stretch]) -> float:
+def typical(rounds: Iterable[Round]) -> float:
     """Return the seconds of a step."""
-    return quartile(each.seconds for each in stretches)
+    return quartile(each.seconds for each in rounds)
 
 
-def cores_used(stretches: Iterable[Stretch]) -> float:
+def cores_used(rounds: Iterable[Round]) -> float:
     """Return the upper quartile of the cores that steps used: while others have a core, steps do not."""
-    return -quartile(-each.processors for each in stretches)
+    return -quartile(-each.processors for each in rounds)

@@ -3,6 +3,9 @@
 Two graphs with few clones are built instead, of four and of nine at most. What the smaller one says of more
 clones must be all that the larger one has, op for op; then it is also said of all clones. If it is not, the
 clones are not alike in a way that is known here, and their own graph must be built.
+
+If each worker has a graph of its own, the two graphs are those of the first worker with all its clones, among
+two and among three workers.
 """
 
 from __future__ import annotations
@@ -13,9 +16,11 @@ from compiler.collector import collector_paused
 from compiler.graph.assumed_sizes import forecast_memory, with_assumed_sizes
 from compiler.graph.build import compile_graph
 from compiler.graph.compiled import CompiledGraph
-from compiler.graph.inspect.mapping.placement_map import map_placement
+from compiler.graph.inspect.mapping.placement_map import held_by_graph, map_placement
 from compiler.graph.inspect.step.transfers import list_transfers
-from compiler.graph.inspect.time.timed_step import timed_step
+from compiler.graph.inspect.time.grow_parts import Among, grow_parts
+from compiler.graph.inspect.time.timed_step import step_parts, timed_step
+from compiler.graph.inspect.time.worker_steps import steps_of_all
 from compiler.graph.tower.traces import Traces
 from compiler.kinds.deployment.grid import Grid, NotAlikeError, Spot
 from compiler.kinds.deployment.layout import FEW, MANY, MORE, grid_of, why_not, with_grid
@@ -24,18 +29,25 @@ from compiler.kinds.growing.grow import kinds_of
 from compiler.kinds.growing.grow_step import FewSteps, grow_step, has_same_work
 from compiler.kinds.growing.memory import Peak, with_memory
 from compiler.kinds.growing.times import with_time
+from compiler.kinds.growing.workers import Workers, held_for_each
 from compiler.kinds.names.counting import counted_names
-from compiler.kinds.names.patterns import Patterns
+from compiler.kinds.names.patterns import Counted, Patterns
 from compiler.kinds.records.kind_map import KindMap
 from compiler.mapping.records import PlacementMap
 from compiler.pipeline import make_plan
-from compiler.plan import Plan
+from compiler.plan import Plan, WorkerPlan
 from compiler.threads import cores
 from compiler.time.costs import choose_costs
 from compiler.time.forecast import StepForecast, forecast_step
 from compiler.time.profile import FoundProfile
 from compiler.time.work import StepWork
 from dsl.diagnostics import Diagnostic, SpecError
+
+_UNLIKE = {
+    False: "the graph of nine has what does not follow from that of four",
+    True: "the graph of one of three workers has what does not follow from that of one of two",
+}
+"""Why clones are not alike in a way that is known, by whether each worker has a graph of its own."""
 
 
 @frozen
@@ -82,45 +94,101 @@ def map_many(
 
 def _map_many(plan: Plan, grid: Grid, base: str, machine: FoundProfile | None, *, fold: bool) -> ManyClones:
     traces = Traces(base)
-    few, more = grid.cut(FEW, FEW), grid.cut(MORE, MORE)
+    apart = isinstance(plan, WorkerPlan)
+    few, more = (grid.cut(count, grid.groups if apart else count) for count in (FEW, MORE))
     compiled = first = _compiled(plan, few, traces)
     small = evolve(map_placement(compiled), transfers=list_transfers(compiled, named=None))
     compiled = _compiled(plan, more, traces)
     larger = map_placement(compiled)
-    counted = counted_names(_unplaced(small, few), _unplaced(larger, more), (few.clones, more.clones))
-    one_pipe = not any(op.name.startswith("input/1/") for op in small.ops)
-    patterns = Patterns(few, counted[0], one_pipe)
-    if expand(kinds_of(small, patterns, more, compiled.plan)) != larger:
-        raise NotAlikeError("the graph of nine has what does not follow from that of four")
-    found = kinds_of(small, patterns, grid, plan)
+    one_pipe = not apart and not any(op.name.startswith("input/1/") for op in small.ops)
+    counted: tuple[dict[str, Counted], dict[str, Counted]] = ({}, {})
+    if not apart:
+        counted = counted_names(_unplaced(small, few), _unplaced(larger, more), (few.clones, more.clones))
+    patterns = Patterns(few, counted[0], one_pipe, apart)
+    workers = _workers(first, compiled, patterns) if apart else None
+    if expand(kinds_of(small, patterns, more, compiled.plan, workers)) != larger:
+        raise NotAlikeError(_UNLIKE[apart])
+    found = kinds_of(small, patterns, grid, plan, workers)
     named = [(each.ref, each.device) for each in devices_of(found)]
     if named != [(each.ref, plan.tensorflow_device(each)) for each in plan.topology.devices]:
         raise NotAlikeError("their devices are not all like those of a few")
     peaks = {ref: Peak(each.bytes, each.alive) for ref, each in forecast_memory(compiled).items()}
-    found = with_memory(found, peaks, Patterns(more, counted[1], one_pipe))
+    found = with_memory(found, peaks, Patterns(more, counted[1], one_pipe, apart, not apart))
     own = compiled.warnings[len(compiled.plan.warnings) :]
     time = None
     if machine is not None or plan.spec.devices.kind is not None:
-        known = FewSteps(_step(first), patterns, _step(compiled), more)
-        if not has_same_work(grow_step(known, more, compiled.plan), known.more):
-            raise NotAlikeError("the step of nine has what does not follow from that of four")
-        time = _time(known, grid, plan, machine, fold=fold)
+        work: StepWork
+        if workers is not None:
+            work = _work_of_workers((first, few), (compiled, more), workers.patterns, grid, plan, fold=fold)
+        else:
+            known = FewSteps(_step(first), patterns, _step(compiled), more)
+            if not has_same_work(grow_step(known, more, compiled.plan), known.more):
+                raise NotAlikeError("the step of nine has what does not follow from that of four")
+            work = grow_step(known, grid, plan, fold=fold and _is_large(known.few, grid))
+        time = _time(work, plan, machine)
         if time is not None:
             source = machine.path if machine is not None else plan.spec.devices.kind or ""
             found = with_time(found, time.for_map(source))
     return ManyClones(found, (*plan.warnings, *own), time)
 
 
+def _workers(few: CompiledGraph, more: CompiledGraph, patterns: Patterns) -> Workers:
+    """Return what is known of all workers from the graphs of the first one among a few, and among more."""
+    assert few.exchange is not None
+    assert more.exchange is not None
+    held, of_more = (
+        [each for each, kind in held_by_graph(compiled) if kind == "other"] for compiled in (few, more)
+    )
+    counts = (few.exchange.worker.count, more.exchange.worker.count)
+    return Workers(
+        few.exchange.chief_ops,
+        list_transfers(few, of_chief=False, named=None),
+        held_for_each(held, of_more, patterns, counts),
+        Patterns(patterns.grid, of_worker=True, by_group=False),
+    )
+
+
 def _step(compiled: CompiledGraph) -> StepWork:
     return timed_step(with_assumed_sizes(compiled))
 
 
-def _time(
-    known: FewSteps, grid: Grid, plan: Plan, machine: FoundProfile | None, *, fold: bool
-) -> StepForecast | None:
+def _is_large(few: StepWork, grid: Grid) -> bool:
+    """Whether one of the tasks with clones may stand for others."""
+    return not few.one_process and grid.hosts > MORE
+
+
+def _work_of_workers(
+    few: tuple[CompiledGraph, Grid],
+    more: tuple[CompiledGraph, Grid],
+    patterns: Patterns,
+    grid: Grid,
+    plan: Plan,
+    *,
+    fold: bool,
+) -> StepWork:
+    """Return the work of a step of many workers, each of which has a graph of its own.
+
+    Args:
+        few: The graph of the first of a few workers, and their grid.
+        more: That of the first of more workers.
+        patterns: The names in the graph among a few, with places for the numbers of tasks alone.
+        grid: The grid of all workers.
+        plan: The plan of all.
+        fold: Whether one worker may stand for others.
+    """
+    assert isinstance(plan, WorkerPlan)
+    parts = grow_parts(_among(*few), _among(*more), patterns, grid, plan)
+    fold = fold and not plan.emulate and grid.hosts > MORE
+    return steps_of_all(plan, parts, fold=fold)
+
+
+def _among(compiled: CompiledGraph, grid: Grid) -> Among:
+    assert isinstance(compiled.plan, WorkerPlan)
+    return Among(compiled.plan, grid, step_parts(with_assumed_sizes(compiled)))
+
+
+def _time(work: StepWork, plan: Plan, machine: FoundProfile | None) -> StepForecast | None:
     """Return the forecast of the time of a step, or None if the costs of its ops are not known."""
-    one_stands_for_others = fold and not known.few.one_process and grid.hosts > MORE
-    work = grow_step(known, grid, plan, fold=one_stands_for_others)
     profile = machine.profile if machine is not None else None
     costs = choose_costs(work, plan.spec.devices, profile, cores())
     return None if costs is None else forecast_step(work, costs)

@@ -27,7 +27,7 @@ class CountedScopes:
 
     root: Scope = field(init=False)
     _sets: dict[str, tuple[str, ...]] = field(factory=dict)
-    _keys: dict[tuple[str, ...], str] = field(factory=dict)
+    _keys: dict[str | int, tuple[str, tuple[str, ...]]] = field(factory=dict)
     _of: dict[str, tuple[str, ...]] = field(init=False)
 
     @classmethod
@@ -48,11 +48,13 @@ class CountedScopes:
         return found
 
     def _key(self, op: Counted) -> str:
-        key = self._keys.get(op.devices)
-        if key is None:
-            key = self._keys[op.devices] = refs.label(op.devices)
-            self._sets[key] = op.devices
-        return key
+        devices = op.devices
+        own = devices[0] if len(devices) == 1 else id(devices)  # to compare hundreds of names takes long
+        found = self._keys.get(own)
+        if found is None:
+            found = self._keys[own] = (refs.label(devices), devices)
+            self._sets[found[0]] = devices
+        return found[0]
 
     def sort_of(self, ref: str) -> tuple[str, ...]:
         """Return what devices have in common that have equally many ops in every scope."""

@@ -156,6 +156,8 @@ def fold(placement: PlacementMap, from_count: int = FOLD_FROM) -> Callable[[MapO
     scopes = clone_scopes(placement)
     if len(scopes) < from_count:
         return op_name
+    listed = next((each.clones for each in placement.workers if each.listed), tuple(scopes))
+    scopes = {index: scopes[index] for index in listed}  # each worker begins its names with `clone_0`
     inside: dict[int, list[str]] = {index: [] for index in scopes}
     for op in placement.ops:
         if op.clone is not None and op.clone in inside and op.name.startswith(f"{scopes[op.clone]}/"):

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from attrs import evolve, frozen
 
-from compiler.kinds.expanding.expand import devices_of, time_of
+from compiler.kinds.expanding.expand import busy_of, devices_of
 from compiler.kinds.records.kind_map import AnyMap
 from compiler.kinds.records.sets import Kinds
 from compiler.mapping.records import PlacementMap
@@ -58,8 +58,7 @@ def _sum(left: int | None, right: int | None) -> int | None:
 
 def device_totals(placement: AnyMap) -> dict[str, Totals]:
     """Return the figures of every device of the map, by its name in specs."""
-    time = time_of(placement)
-    busy = {each.ref: each.busy for each in time.devices} if time is not None else {}
+    busy = busy_of(placement)
     totals = {
         each.ref: Totals(
             each.ops, each.variable_bytes, each.slot_bytes, each.memory_bytes, busy=busy.get(each.ref)

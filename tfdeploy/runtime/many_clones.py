@@ -82,7 +82,7 @@ def map_by_kinds(
     if spec.update.mode == "async" and (machine is not None or spec.devices.kind is not None):
         return "the time of updates is forecast that each makes by itself"
     start()
-    with telling(f"placing {len(plan.towers)} clones of {spec.model.name} that are alike"):
+    with telling(f"placing {len(plan.all_towers)} clones of {spec.model.name} that are alike"):
         plan = adapted(plan, verbose=verbose)
         try:
             found = many_of(plan, machine=machine, verbose=verbose)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from attrs import evolve
 
 from compiler.kinds.deployment.grid import Grid, NotAlikeError
-from compiler.plan import Plan
+from compiler.plan import Plan, WorkerPlan
 from dsl import ir
 from dsl.ir.place import PARAMETER_SERVER
 
@@ -34,7 +34,8 @@ def why_not(plan: Plan, least: int = MANY) -> str | None:
         grid = grid_of(plan)
     except NotAlikeError as fault:
         return str(fault)
-    return "they are few" if grid.cut(MORE, MORE) == grid else None
+    of_graph = grid.groups if isinstance(plan, WorkerPlan) else MORE
+    return "they are few" if grid.cut(MORE, of_graph) == grid else None
 
 
 def grid_of(plan: Plan) -> Grid:
@@ -46,13 +47,11 @@ def grid_of(plan: Plan) -> Grid:
     Raises:
         NotAlikeError: They are laid out otherwise, or are not alike; the message says why, after "because".
     """
-    towers = plan.towers
+    towers = plan.all_towers
     first = towers[0].device
     own = [each for each in plan.topology.devices if (each.job, each.kind) == (first.job, first.kind)]
     hosts = len({each.host for each in plan.topology.devices if each.job == first.job})
     members = len(towers[0].devices)
-    if type(plan) is not Plan:
-        raise NotAlikeError("each worker has a graph of its own")
     if len({(each.batch, len(each.devices)) for each in towers}) > 1:
         raise NotAlikeError("they have different batches or numbers of devices")
     devices = [device for tower in towers for device in tower.devices]
@@ -70,6 +69,8 @@ def _require_same_for_all(plan: Plan, grid: Grid) -> None:
         raise NotAlikeError("in mode `local` their copies are averaged in rounds")
     if spec.update.aggregate.name not in AGGREGATIONS:
         raise NotAlikeError(f"the rounds of `{spec.update.aggregate.name}` depend on the number of clones")
+    if spec.update.backup:
+        raise NotAlikeError("workers that `backup` allows to be missing have weights of their own")
     if spec.data is not None and spec.data.per_clone != "split":
         raise NotAlikeError("each has a part of the data of its own")
     for rule in spec.place.rules:

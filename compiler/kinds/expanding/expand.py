@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Protocol, TypeVar
 
 from attrs import define, evolve, field
@@ -12,7 +13,15 @@ from compiler.kinds.deployment.grid import Grid
 from compiler.kinds.deployment.repeat import repeated
 from compiler.kinds.names.templates import ORDINAL, Template
 from compiler.kinds.names.tensors import largest_at
-from compiler.kinds.records.kind_map import AnyMap, CopyKind, KindMap, OpKind, TransferKind, VariableKind
+from compiler.kinds.records.kind_map import (
+    AnyMap,
+    CopyKind,
+    KindMap,
+    LinkTimeKind,
+    OpKind,
+    TransferKind,
+    VariableKind,
+)
 from compiler.kinds.records.sets import Kinds, spot_of_kind
 from compiler.mapping.records import (
     MapClone,
@@ -21,10 +30,11 @@ from compiler.mapping.records import (
     MapSlot,
     MapTransfer,
     MapVariable,
+    MapWorker,
     PlacementMap,
     RuleRef,
 )
-from compiler.mapping.step_time import MapTime
+from compiler.mapping.step_time import LinkTime, MapTime
 
 
 class _Kind(Protocol):
@@ -59,6 +69,13 @@ def clones_of(placement: AnyMap) -> tuple[MapClone, ...]:
     return placement.clones if isinstance(placement, PlacementMap) else tuple(_Expansion(placement).clones())
 
 
+def workers_of(placement: AnyMap) -> tuple[MapWorker, ...]:
+    """Return the workers that have graphs of their own, for a map of any version; none if one has all."""
+    if isinstance(placement, PlacementMap):
+        return placement.workers
+    return tuple(_Expansion(placement).workers())
+
+
 def transfers_of(placement: AnyMap) -> tuple[MapTransfer, ...]:
     """Return what a step sends between devices, for a map of any version."""
     return placement.transfers if isinstance(placement, PlacementMap) else _Expansion(placement).transfers()
@@ -67,6 +84,37 @@ def transfers_of(placement: AnyMap) -> tuple[MapTransfer, ...]:
 def time_of(placement: AnyMap) -> MapTime | None:
     """Return the forecast of the time of a step, for a map of any version; None if it has none."""
     return placement.time if isinstance(placement, PlacementMap) else _Expansion(placement).time()
+
+
+def busy_of(placement: AnyMap) -> dict[str, float]:
+    """Return the busy share of each device by its name, from 0 to 1; nothing if no time was forecast."""
+    if placement.time is None:
+        return {}
+    if isinstance(placement, PlacementMap):
+        return {each.ref: each.busy for each in placement.time.devices}
+    kinds = Kinds(placement)
+    return {
+        ref: each.like.busy
+        for each in placement.time.device_kinds
+        for ref in kinds.devices(each.like.ref, each.of)
+    }
+
+
+def busiest_links(placement: AnyMap, count: int) -> list[LinkTime]:
+    """Return the busiest links, the busiest first; only they are expanded of a map by kinds.
+
+    Args:
+        placement: The map, of any version.
+        count: The most links that are returned.
+    """
+    if placement.time is None:
+        return []
+    if isinstance(placement, PlacementMap):
+        return sorted(placement.time.links, key=lambda each: -each.busy)[:count]
+    links = _Expansion(placement).links_of_time(
+        sorted(placement.time.link_kinds, key=lambda each: -each.like.busy)
+    )
+    return list(islice(links, count))
 
 
 def op_count(placement: AnyMap) -> int:
@@ -151,6 +199,7 @@ class _Expansion:
             misplaced=(),
             time=self.time(),
             assumptions=placement.assumptions,
+            workers=tuple(self.workers()),
         )
 
     def _repeated(self, kinds: Iterable[K]) -> Iterator[tuple[K, int, int]]:
@@ -174,6 +223,14 @@ class _Expansion:
                 device=self._at(like.device.replace(ORDINAL, str(ordinal)), host, group),
                 largest=largest_at(tensors[id(kind)], numbers, host, group),
             )
+
+    def workers(self) -> Iterator[MapWorker]:
+        """Yield the workers that have graphs of their own, if they have."""
+        listed, grid = self.placement.listed, self.grid
+        for host in range(grid.hosts) if listed is not None else ():
+            task = f"{grid.job}:{host}"
+            numbers = tuple(grid.number(host, group) for group in range(grid.groups))
+            yield MapWorker(task, numbers, task == listed)
 
     def clones(self) -> Iterator[MapClone]:
         """Yield the clones."""
@@ -245,18 +302,19 @@ class _Expansion:
                 evolve(kind.like, ref=self._at(kind.like.ref, host, group))
                 for kind, host, group in self._repeated(time.device_kinds)
             ),
-            tuple(
-                evolve(
-                    kind.like,
-                    from_device=self._at(kind.like.from_device, host, group),
-                    to_device=self._at(kind.like.to_device, host, group),
-                )
-                for kind in time.link_kinds
-                for host, group in self.kinds.members(kind.of)
-            ),
+            tuple(self.links_of_time(time.link_kinds)),
             time.by_scope,
             time.by_rule,
         )
+
+    def links_of_time(self, kinds: Iterable[LinkTimeKind]) -> Iterator[LinkTime]:
+        """Yield the links of some kinds, with how busy they are."""
+        for kind in kinds:
+            for host, group in self.kinds.members(kind.of):
+                source, target = (
+                    self._at(each, host, group) for each in (kind.like.from_device, kind.like.to_device)
+                )
+                yield evolve(kind.like, from_device=source, to_device=target)
 
     def transfers(self) -> tuple[MapTransfer, ...]:
         """Return the links between devices, in the order of these."""

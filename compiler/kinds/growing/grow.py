@@ -13,9 +13,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from attrs import define, evolve, field
 
 from compiler.kinds.deployment.grid import Grid, NotAlikeError, Spot
+from compiler.kinds.deployment.layout import FEW
 from compiler.kinds.deployment.repeat import which
+from compiler.kinds.growing.workers import Workers, at_first, first_worker
 from compiler.kinds.names.patterns import Pattern, Patterns
-from compiler.kinds.names.templates import ORDINAL, escaped
+from compiler.kinds.names.templates import ORDINAL, Numbers, escaped
 from compiler.kinds.names.tensors import largest_of, named, orbits_of
 from compiler.kinds.records.kind_map import (
     CloneKind,
@@ -43,19 +45,23 @@ from compiler.plan import Plan
 from compiler.topology import LOCAL_JOB
 
 
-def kinds_of(few: PlacementMap, patterns: Patterns, grid: Grid, plan: Plan) -> KindMap:
+def kinds_of(
+    few: PlacementMap, patterns: Patterns, grid: Grid, plan: Plan, workers: Workers | None = None
+) -> KindMap:
     """Return the map of a deployment with many clones, without a forecast of the memory of a step.
 
     Args:
-        few: The map of a few of its clones, with all tensors of each transfer.
+        few: The map of a few of its clones, with all tensors of each transfer; if each worker has a graph of
+            its own, with the transfers of the first alone.
         patterns: The names in that map.
         grid: The grid of all clones.
         plan: The plan of all clones.
+        workers: What is known of workers that have graphs of their own, if they have.
 
     Raises:
         NotAlikeError: The many do not follow from the few.
     """
-    return _Growing(few, patterns, grid, plan).map()
+    return _Growing(few, patterns, grid, plan, workers).map()
 
 
 @define
@@ -64,9 +70,11 @@ class _Growing:
     patterns: Patterns
     grid: Grid
     plan: Plan
+    workers: Workers | None
     spots: list[Spot] = field(init=False)
     rules: dict[tuple[int, Spot], RuleRef] = field(factory=dict)
     texts: dict[tuple[int, Spot], str] = field(factory=dict)
+    others: list[bool] = field(factory=list)  # by kind of ops: whether other workers have them too
 
     def __attrs_post_init__(self) -> None:
         hosts, groups = (None, *_firsts(self.grid.hosts)), (None, *_firsts(self.grid.groups))
@@ -76,7 +84,7 @@ class _Growing:
 
     def map(self) -> KindMap:
         few, grid = self.few, self.grid
-        ops = tuple(map(self._op, few.ops))
+        ops = tuple(self._ops())
         found = KindMap(
             few.spec,
             few.tensorflow,
@@ -84,11 +92,12 @@ class _Growing:
             MapGrid(grid.job, grid.kind, grid.hosts, grid.groups, grid.members),
             tuple(self._kind(each) for each in self.spots),
             (),
-            tuple(map(self._clone, few.clones)),
+            tuple(map(self._clone, filter(self._stands_for_itself, few.clones))),
             tuple(map(self._variable, few.variables)),
             ops,
-            tuple(map(self._transfer, few.transfers)),
+            tuple(self._transfers()),
             few.assumptions,
+            listed=None if self.workers is None else f"{grid.job}:0",
         )
         return evolve(found, device_kinds=tuple(self._devices(found)))
 
@@ -108,7 +117,15 @@ class _Growing:
 
     def _text(self, text: str, spot: Spot) -> str:
         """Return a name of a thing that has a place, as a template."""
-        return self._template(self.patterns.of(text), spot)
+        pattern = self.patterns.of(text)
+        if self.workers is not None and pattern.spot.group not in (None, spot.group):
+            pattern = self.workers.patterns.of(text)  # the number of the clone on the first worker stays
+        return self._template(pattern, spot)
+
+    @property
+    def _tasks(self) -> Patterns:
+        """The names of devices and of what they send: of workers, only tasks have places."""
+        return self.patterns if self.workers is None else self.workers.patterns
 
     def _template(self, pattern: Pattern, spot: Spot) -> str:
         key = (id(pattern), spot)  # the patterns are kept, and so are their identities
@@ -119,13 +136,23 @@ class _Growing:
 
     # --- ops ----------------------------------------------------------------------------------------------
 
-    def _op(self, op: MapOp) -> OpKind:
+    def _ops(self) -> Iterator[OpKind]:
+        for op in self.few.ops:
+            kind = self._op(op)
+            if kind is not None:
+                self.others.append(self.workers is not None and op.name not in self.workers.of_chief)
+                yield kind
+
+    def _op(self, op: MapOp) -> OpKind | None:
+        """Return the kind of an op, or None if the same op of the second clone of a worker stands for it."""
         name = self.patterns.of(op.name)
         spot, clone = name.spot, None
         if op.clone is not None:
             own = self.patterns.grid.spot(op.clone)
             spot = within(own, spot, op.name)
             clone = self.grid.number(own.host or 0, own.group or 0)
+        if self.workers is not None and (spot.group or 0) > 1:
+            return None
         try:
             device = self._text(op.requested, spot)
         except NotAlikeError as fault:
@@ -168,6 +195,10 @@ class _Growing:
         for clone, ref in enumerate(copies):
             yield CopyKind(self._of(of.spot(clone)), self._text(ref, of.spot(clone)))
 
+    def _stands_for_itself(self, clone: MapClone) -> bool:
+        """Whether no other clone of the few stands for one."""
+        return (self.patterns.grid.spot(clone.index).group or 0) < FEW
+
     def _clone(self, clone: MapClone) -> CloneKind:
         spot = self.patterns.grid.spot(clone.index)
         devices = tuple(self._text(each, spot) for each in clone.devices)
@@ -187,21 +218,70 @@ class _Growing:
                 raise NotAlikeError(f"{text} has ops of only some clones")
             for ref in devices:
                 numbers[ref] += share
+        others = self._of_other_workers(found)
         for device in self.few.devices:
-            spot = self.patterns.of(device.ref).spot
-            ref, of = self._text(device.ref, spot), self._of(spot)
-            alike = {numbers[each] for each in kinds.devices(ref, of)}
+            pattern = self._tasks.of(device.ref)
+            spot = pattern.spot
+            ref, of = self._template(pattern, spot), self._of(spot)
+            twins = of if self.workers is None else self._of(first_worker(spot))
+            alike = {numbers[each] + others[each] for each in kinds.devices(ref, twins)}
             if len(alike) > 1:
                 raise NotAlikeError(f"{ref} has more ops of some clones than of others")
             name = tensorflow_name(ref, emulate=self.plan.emulate)
-            yield DeviceKind(of, evolve(device, ref=ref, device=name, ops=alike.pop()))
+            held = device.other_bytes + self._held_for_others(device.ref, spot)
+            like = evolve(device, ref=ref, device=name, ops=alike.pop(), other_bytes=held)
+            yield DeviceKind(of, like)
+
+    def _held_for_others(self, ref: str, spot: Spot) -> int:
+        """Return the bytes that a device holds for workers that the few do not have."""
+        if self.workers is None:
+            return 0
+        few = Numbers(self.patterns.grid)
+        like = self._tasks.of(ref).at(few, spot, 0, 0)
+        return self.workers.held.get(like, 0) * (self.grid.hosts - self.patterns.grid.hosts)
+
+    def _of_other_workers(self, found: KindMap) -> Counter[str]:
+        """Count the ops that other workers have on devices that are not their own, if there are any."""
+        counts: Counter[str] = Counter()
+        if self.workers is None:
+            return counts
+        own = (self.grid.job, 0)
+        hosts = {each.ref: each.host for each in self.plan.topology.devices}
+        kinds = Kinds(found)
+        for there, kind in zip(self.others, found.op_kinds, strict=True):
+            if there:
+                devices = kinds.devices(kind.like.requested, kind.of)
+                for ref in devices:
+                    if hosts[ref] != own:
+                        share = found.kinds[kind.of].count // len(devices)
+                        counts[ref] += share * (self.grid.hosts - 1)
+        return counts
 
     # --- transfers ----------------------------------------------------------------------------------------
 
+    def _transfers(self) -> Iterator[TransferKind]:
+        found = [self._transfer(each) for each in self.few.transfers]
+        if self.workers is None:
+            yield from found
+            return
+        others, moved = self.grid.hosts - 1, []
+        for each in map(self._transfer, self.workers.sent):
+            spot = self.spots[each.of]
+            if spot.host is None:  # between two servers: all workers send over this link
+                at = next(at for at, own in enumerate(found) if _is_between(own, each))
+                found[at] = evolve(found[at], like=_joined(found[at].like, each.like, others))
+            else:
+                moved.append(TransferKind(self._of(Spot(1, spot.group)), self._of_others(each.like)))
+        yield from (*found, *moved)
+
+    def _of_others(self, link: MapTransfer) -> MapTransfer:
+        """Return a link of the first worker as the others have it: the tensors have the same names there."""
+        return evolve(link, largest=tuple(evolve(each, name=at_first(each.name)) for each in link.largest))
+
     def _transfer(self, link: MapTransfer) -> TransferKind:
-        ends = [self.patterns.of(each) for each in (link.from_device, link.to_device)]
+        ends = [self._tasks.of(each) for each in (link.from_device, link.to_device)]
         spot = joined((each.spot for each in ends), f"{link.from_device} to {link.to_device}")
-        orbits = orbits_of(link.largest, spot, self.patterns)
+        orbits = orbits_of(link.largest, spot, self._tasks)
         if any(each.missing for each in orbits):
             raise NotAlikeError(f"{link.from_device} sends something of only some clones")
         like = MapTransfer(
@@ -213,6 +293,22 @@ class _Growing:
             named(largest_of(orbits, self.grid), self.grid),
         )
         return TransferKind(self._of(spot), like)
+
+
+def _is_between(own: TransferKind, other: TransferKind) -> bool:
+    """Whether two links are between the same devices."""
+    ends = [(each.of, each.like.from_device, each.like.to_device) for each in (own, other)]
+    return ends[0] == ends[1]
+
+
+def _joined(own: MapTransfer, other: MapTransfer, times: int) -> MapTransfer:
+    """Return a link over which as much again is sent several times."""
+    return evolve(
+        own,
+        tensors=own.tensors + times * other.tensors,
+        bytes=own.bytes + times * other.bytes,
+        bytes_unknown=own.bytes_unknown + times * other.bytes_unknown,
+    )
 
 
 _DEVICE = re.compile(r"(?:(?P<job>\w+)\[(?P<task>[^]]+)\]\.)?(?P<kind>cpu|gpu)\[(?P<index>[^]]+)\]")

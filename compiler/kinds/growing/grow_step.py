@@ -124,7 +124,7 @@ class _Growing:
         patterns = self.known.patterns
         name, device = patterns.of(op.name), patterns.of(op.device.ref)
         spot = name.spot
-        if op.clone is not None:
+        if op.clone is not None and patterns.by_group:
             spot = within(patterns.grid.spot(op.clone), spot, op.name)
         of_task = spot.host is not None or self.grid.hosts == 1
         if op.name.startswith("input/") and not patterns.one_pipe:
@@ -308,7 +308,9 @@ class _Growing:
     def _op(self, kind: _Kind, host: int, group: int) -> TimedOp:
         op, spot, numbers = kind.op, kind.spot, self.numbers
         name = kind.name.at(numbers, spot, host, group)
-        clone = None if op.clone is None else self.grid.number(host, group)
+        clone = op.clone
+        if clone is not None and self.known.patterns.by_group:
+            clone = self.grid.number(host, group)
         tower = "" if clone is None else self.plan.towers[clone].scope
         return TimedOp(
             name,

@@ -13,6 +13,7 @@ from heapq import nsmallest
 from attrs import evolve, frozen
 
 from compiler.kinds.deployment.grid import Grid, Spot
+from compiler.kinds.growing.workers import at_first, first_worker
 from compiler.kinds.names.patterns import Patterns
 from compiler.kinds.names.templates import Numbers, escaped
 from compiler.kinds.names.tensors import LARGEST, largest_at, largest_of, named, orbits_of
@@ -44,12 +45,16 @@ def with_memory(many: KindMap, peaks: Mapping[str, Peak], patterns: Patterns) ->
     """
     kinds, few = Kinds(many), Numbers(patterns.grid)
     grid = kinds.numbers.grid
-    arriving = _arriving(many, kinds) if many.mode.update == "sync" else {}
+    of_workers = many.listed is not None
+    arriving = _arriving(many, kinds) if many.mode.update == "sync" and not of_workers else {}
     devices = []
     for kind in many.device_kinds:
         spot = spot_of_kind(many.kinds[kind.of])
-        like = kinds.template(kind.like.ref).at(few, spot.host or 0, spot.group or 0)
+        here = first_worker(spot) if of_workers else spot
+        like = kinds.template(kind.like.ref).at(few, here.host or 0, here.group or 0)
         peak = _grown(peaks[like], patterns.of(like).spot, patterns, grid)
+        if here != spot:
+            peak = Peak(peak.bytes, tuple(evolve(each, name=at_first(each.name)) for each in peak.alive))
         waiting = arriving.get(kind.like.ref) if spot == Spot() else None
         if waiting is not None and waiting[0] > peak.bytes:
             peak = _of_arriving(kind.like, *waiting)

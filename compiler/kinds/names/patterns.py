@@ -24,6 +24,10 @@ _TOKEN = re.compile(
     r"|(?<=split/)\w+:(?P<piece>\d+)$"
 )
 
+_BOX = r"^(?:Recv_)?mail/.+?/worker_(?P<box>\d+)(?=/)"
+_TOKEN_OF_WORKER = re.compile(f"{_BOX}|{_TOKEN.pattern}")
+"""In a graph that a worker has of its own there are also the boxes in which it finds gradients."""
+
 
 @frozen
 class Counted:
@@ -184,11 +188,16 @@ class Patterns:
         grid: The grid of that map.
         counted: The names with numbers of clones that only their counting shows.
         one_pipe: Whether one pipe feeds all clones; otherwise there is one on each task.
+        of_worker: Whether the graph is that of the first worker alone, whose clones are numbered from 0.
+        by_group: Whether there are places for the numbers of the clones on a task; otherwise these numbers
+            stay as they are, and only tasks have places.
     """
 
     grid: Grid
     counted: Mapping[str, Counted] = field(factory=dict)
     one_pipe: bool = False
+    of_worker: bool = False
+    by_group: bool = True
     _known: dict[str, Pattern] = field(factory=dict)
 
     def of(self, text: str) -> Pattern:
@@ -214,7 +223,10 @@ class Patterns:
         counted = self.counted.get(text)
         if counted is not None:
             return Pattern((), self.grid.spot(counted.clone), counted)
-        slots = [slot for match in _TOKEN.finditer(text) for slot in self._slots(match)]
+        token = _TOKEN_OF_WORKER if self.of_worker else _TOKEN
+        slots = [slot for match in token.finditer(text) for slot in self._slots(match)]
+        if not self.by_group:
+            slots = [evolve(each, spot=Spot(each.spot.host)) for each in slots if each.what == TASK]
         host = _only((each.spot.host for each in slots), text)
         group = _only((each.spot.group for each in slots), text)
         spot = Spot(0 if host is None and group is not None else host, group)
@@ -231,7 +243,11 @@ class Patterns:
 
     def _slots(self, match: re.Match[str]) -> Iterator[_Slot]:
         found = match.groupdict()
-        if found["clone"]:
+        if found.get("box"):
+            yield _slot(match, "box", Spot(int(found["box"])), TASK)
+        elif found["clone"] and self.of_worker:
+            yield _slot(match, "clone", Spot(0, int(found["clone"])), PLACE)
+        elif found["clone"]:
             yield _slot(match, "clone", self.grid.spot(int(found["clone"])), CLONE)
         elif match[0].startswith("input"):
             host = int(found["host"] or 0)

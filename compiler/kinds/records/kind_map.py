@@ -243,6 +243,8 @@ class KindMap(Shown):
         transfer_kinds: What a step sends between devices.
         assumptions: The sizes on which the bytes of steps and transfers rest.
         time: The forecast of the time of a step, or None if there is none.
+        listed: The task of which the map lists the graph, such as `worker:0`, if each task with clones has a
+            graph of its own; these graphs are alike. None if one graph has all clones.
         format_version: The version of the format.
     """
 
@@ -258,6 +260,7 @@ class KindMap(Shown):
     transfer_kinds: tuple[TransferKind, ...] = field(metadata={NAME: "transfers"})
     assumptions: tuple[MapAssumption, ...] = ()
     time: KindTime | None = None
+    listed: str | None = None
     format_version: str = KINDS_VERSION
 
     def to_json(self) -> str:

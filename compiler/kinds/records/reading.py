@@ -52,6 +52,8 @@ def _require_whole(placement: KindMap) -> None:
     grid = placement.grid
     if not (0 < grid.tasks * grid.clones <= MOST_CLONES and 0 < grid.devices <= MOST_CLONES):
         raise BadRecord(f"has a `grid` without clones, or with more than {MOST_CLONES:,}")
+    if placement.listed not in (None, f"{grid.job}:0"):
+        raise BadRecord("has `listed`, which is not the first task with clones")
     for at, kind in enumerate(placement.kinds):
         _require_kind(kind, grid.tasks, grid.clones, f"kinds[{at}]")
     kinds = Kinds(placement)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from compiler.figures import count
-from compiler.kinds.expanding.expand import devices_of, expand
+from compiler.kinds.expanding.expand import devices_of, expand, workers_of
 from compiler.kinds.records.kind_map import AnyMap
-from compiler.mapping.records import PlacementMap
 from compiler.report import refs
 from compiler.report.choose import choose_counted
 from compiler.report.columns import Group, first_that_fits
@@ -45,9 +44,8 @@ def matrix(placement: AnyMap, view: View) -> list[str]:
     used = [each.ref for each in everything if tree.number(root, each.ref)]
     groups = _columns(used, shown, tree, view)
     others = [each for each in everything if each.ref not in set(used)]
-    alike = [
-        each.ref for each in others if isinstance(placement, PlacementMap) and placement.workers and each.ops
-    ]
+    has_workers = bool(workers_of(placement))
+    alike = [each.ref for each in others if has_workers and each.ops]
     chosen = view.glob is not None or view.only_misplaced
     idle = [each.ref for each in others if each.ref not in set(alike)]
     return [*_lines(shown, tree, groups, view), *_remarks(alike, idle, root, depth, chosen=chosen)]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from compiler.figures import duration, size
-from compiler.kinds.expanding.expand import time_of
-from compiler.kinds.records.kind_map import AnyMap
+from compiler.kinds.expanding.expand import busiest_links
+from compiler.kinds.records.kind_map import AnyMap, KindTime
 from compiler.mapping.step_time import MapPathPart, MapTime
 from compiler.report.table import table
 from compiler.report.view import View
@@ -22,7 +22,7 @@ def step_time(placement: AnyMap, view: View) -> list[str]:
         placement: The map, of any version.
         view: The settings of the view, which colour the heads of tables.
     """
-    time = time_of(placement)
+    time = placement.time
     if time is None:
         return []
     what = "an update of a clone" if placement.mode.update == "async" else "a step"
@@ -30,7 +30,8 @@ def step_time(placement: AnyMap, view: View) -> list[str]:
     for title, parts in (("critical path by scope", time.by_scope), ("by rule", time.by_rule)):
         if parts:
             lines += _parts(title, parts, time.seconds, view)
-    if time.links:
+    links = busiest_links(placement, SHOWN)
+    if links:
         rows = [("link", "bytes", "time", "busy")]
         rows += [
             (
@@ -39,14 +40,14 @@ def step_time(placement: AnyMap, view: View) -> list[str]:
                 duration(each.seconds),
                 f"{each.busy:.0%}",
             )
-            for each in sorted(time.links, key=lambda each: -each.busy)[:SHOWN]
+            for each in links
         ]
         head, *rest = table(rows)
         lines += [view.ink(head, "bold"), *rest]
     return lines
 
 
-def origin(time: MapTime) -> str:
+def origin(time: MapTime | KindTime) -> str:
     """Return what a forecast was made from, in words."""
     if time.estimate:
         return f"an estimate for the hardware `{time.source}`"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from compiler.figures import plural
-from compiler.kinds.expanding.expand import clones_of, op_count, variables_like
+from compiler.kinds.expanding.expand import clones_of, op_count, variables_like, workers_of
 from compiler.kinds.records.kind_map import AnyMap
 from compiler.mapping.records import MapClone, PlacementMap
 from compiler.report import refs
@@ -45,7 +45,7 @@ def headline(placement: AnyMap) -> list[str]:
     """Return a few lines that say what the map is of."""
     mode = placement.mode
     counts = plural(op_count(placement), "op"), plural(len(variables_like(placement)), "variable")
-    workers = placement.workers if isinstance(placement, PlacementMap) else ()
+    workers = workers_of(placement)
     listed = next((each.task for each in workers if each.listed), None)
     whose = () if listed is None else (f"{plural(len(workers), 'worker')}, of which {listed} is listed",)
     lines = [

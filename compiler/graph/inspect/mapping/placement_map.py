@@ -16,6 +16,7 @@ from compiler.graph.inspect.mapping.explain import group_of
 from compiler.graph.inspect.mapping.given_batch import sizes_for
 from compiler.graph.inspect.step.transfers import list_transfers
 from compiler.graph.variables.variables import AVERAGE, GraphVariable
+from compiler.kinds.growing.workers import Held
 from compiler.mapping.records import (
     MapAssumption,
     MapClone,
@@ -193,12 +194,23 @@ def _devices(
     """Count ops and bytes; all handles of one name on a device are of the same variable."""
     plan, counts = compiled.plan, Counter(op.requested for op in ops)
     held: dict[str, Counter[str]] = {"variable": Counter(), "slot": Counter(), "other": Counter()}
+    for each, kind in held_by_graph(compiled):
+        held[kind][each.device] += each.bytes
+    return tuple(_device(plan, each, counts, held, memory.get(each.ref)) for each in plan.topology.devices)
+
+
+def held_by_graph(compiled: CompiledGraph) -> Iterator[tuple[Held, str]]:
+    """Yield each variable of a graph once, and whether it is a `variable` of the model, a `slot` or `other`.
+
+    Args:
+        compiled: The graph.
+    """
     kinds = _kinds(compiled.variables.values())
     handles = [op for op in compiled.graph.get_operations() if op.type == VARIABLE]
     for op in {(op.get_attr("shared_name"), op.device): op for op in handles}.values():
         size = size_in_bytes(tf.TensorShape(op.get_attr("shape")).as_list(), op.get_attr("dtype").name)
-        held[kinds.get(op.name, "other")][compiled.ledger.entries[op.name].device.ref] += size or 0
-    return tuple(_device(plan, each, counts, held, memory.get(each.ref)) for each in plan.topology.devices)
+        device = compiled.ledger.entries[op.name].device
+        yield Held(op.name, device.ref, size or 0), kinds.get(op.name, "other")
 
 
 def _kinds(variables: Iterable[GraphVariable]) -> dict[str, str]:

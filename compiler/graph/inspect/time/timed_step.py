@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from attrs import define, evolve, field
@@ -10,7 +10,8 @@ from attrs import define, evolve, field
 from compiler.graph.inspect.step.loop_shapes import shaped_graph
 from compiler.graph.inspect.step.ops import HANDLES, step_ops
 from compiler.graph.inspect.step.transfers import tensor_bytes
-from compiler.graph.inspect.time.worker_steps import GraphPart, steps_alone, steps_together, work_of
+from compiler.graph.inspect.time.row_counts import RowCounts
+from compiler.graph.inspect.time.worker_steps import GraphPart, StepParts, steps_of_all, work_of
 from compiler.graph.ledger import Entry
 from compiler.plan import WorkerPlan
 from compiler.threads import cores
@@ -68,14 +69,24 @@ def timed_step(compiled: CompiledGraph) -> StepWork:
     plan = compiled.plan
     if not isinstance(plan, WorkerPlan):
         return graph_step(compiled)
-    assert compiled.exchange is not None
-    if compiled.exchange.step is not None:
-        return steps_alone(plan, read_part(compiled, _ancestors([compiled.exchange.step.op])))
-    own, others = compiled.exchange.post, compiled.exchange.apply
+    return steps_of_all(plan, step_parts(compiled))
+
+
+def step_parts(compiled: CompiledGraph) -> StepParts:
+    """Return the parts of a step of the chief.
+
+    Args:
+        compiled: The graph of the chief, which each worker has of its own.
+    """
+    exchange = compiled.exchange
+    assert exchange is not None
+    if exchange.step is not None:
+        return StepParts(read_part(compiled, _ancestors([exchange.step.op])))
+    own, others = exchange.post, exchange.apply
     assert own is not None
     assert others is not None
     applied = _ancestors([others, compiled.data_loss.op])
-    return steps_together(plan, read_part(compiled, _ancestors([own])), read_part(compiled, applied))
+    return StepParts(read_part(compiled, _ancestors([own])), read_part(compiled, applied))
 
 
 def graph_step(compiled: CompiledGraph) -> StepWork:
@@ -110,9 +121,11 @@ class _Reader:
     numbers: dict[str, int] = field(factory=dict, repr=False)
     signatures: dict[Signature, Signature] = field(factory=dict, repr=False)
     shaped: Any = field(init=False, repr=False)
+    counts: RowCounts = field(init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
         self.shaped = shaped_graph(self.compiled)
+        self.counts = RowCounts(self.shaped)
 
     def read(self) -> GraphPart:
         self.ops = [each for each in self.compiled.graph.get_operations() if each.name in self.needed]
@@ -120,7 +133,8 @@ class _Reader:
         looped = self._in_loop()
         ops = tuple(self._op(each, looped=each.name in looped) for each in self.ops)
         entries = self.compiled.ledger.entries
-        own = frozenset(at for at, each in enumerate(self.ops) if _is_own(entries[each.name]))
+        variables = self.compiled.variables
+        own = frozenset(at for at, each in enumerate(self.ops) if _is_own(entries[each.name], variables))
         return GraphPart(ops, tuple(self._arrows()), own)
 
     def _in_loop(self) -> frozenset[str]:
@@ -164,8 +178,9 @@ class _Reader:
         return f"{device.ref}:{_text(lock.inputs[0].op.get_attr('shared_name'))}"
 
     def _shaped(self, op: Any) -> Any:
-        """Return the op with the shapes that it has in a loop."""
-        return op if self.shaped is self.compiled.graph else self.shaped.get_operation_by_name(op.name)
+        """Return the op with the shapes that it has in a loop, and with numbers of rows."""
+        same = self.shaped is self.compiled.graph
+        return self.counts.sized(op if same else self.shaped.get_operation_by_name(op.name))
 
     def _scope(self, name: str, clone: int | None) -> str:
         """Return the first two levels of the name of an op, without the scope of its clone."""
@@ -195,28 +210,50 @@ def work_of_op(op: Any, shaped: Any) -> tuple[Signature, int, int]:
         shaped: The same op with known shapes.
     """
     inputs, outputs = _shapes(shaped.inputs), _shapes(shaped.outputs)
-    transposed = any(_flag(op, name) for name in ("transpose_a", "adj_x"))
+    attributes = _attributes(op)
+    transposed = any(attributes.get(name) == "True" for name in ("transpose_a", "adj_x"))
     moved = [each for each in (*shaped.inputs, *shaped.outputs) if each.dtype not in HANDLES]
     moves = op.type not in PASSED_ON
     return (
-        _signature(op, shaped),
+        _signature(op, shaped, attributes),
         flops(op.type, inputs, outputs, transposed=transposed),
         sum(tensor_bytes(each) or 0 for each in moved) + _variable_bytes(op) if moves else 0,
     )
 
 
-def _is_own(entry: Entry) -> bool:
-    """Whether each worker with a graph of its own has an op on its own devices."""
+def _is_own(entry: Entry, variables: Container[str]) -> bool:
+    """Whether each worker with a graph of its own has an op on its own devices.
+
+    It does not have what follows a variable, and so is beside it. But sums of gradients of its own clones
+    follow an op of a tower, pieces of a variable are joined at a tower, and statistics are cut there.
+    """
     reason = entry.placed.reason
+    if (entry.role == "aggregate" and reason.kind == "follows") or entry.role == "read":
+        return reason.text not in variables
+    if reason.text.startswith("clones "):
+        return True
     return entry.role in _OWN or (reason.kind == "default" and reason.text.startswith("optimizer "))
 
 
-def _signature(op: Any, shaped: Any) -> Signature:
-    """Return what the time of an op of a graph depends on; `shaped` is the same op with known shapes."""
+def _attributes(op: Any) -> dict[str, str]:
+    """Return the attributes of an op on which its time depends, in the order of `_TOLD`."""
+    given = op.node_def.attr  # TensorFlow writes the whole record at each access
+    return {name: _text(op.get_attr(name)) for name in _TOLD if name in given}
+
+
+def _signature(op: Any, shaped: Any, attributes: Mapping[str, str]) -> Signature:
+    """Return what the time of an op of a graph depends on.
+
+    Args:
+        op: The op.
+        shaped: The same op with known shapes.
+        attributes: What `_attributes` returns for it.
+    """
     kinds = tuple(f"{each.dtype.name}{_shape_text(each)}" for each in shaped.inputs)
-    told = [f"{name}={_text(op.get_attr(name))}" for name in _TOLD if name in op.node_def.attr]
+    told = [f"{name}={value}" for name, value in attributes.items()]
     if op.type == "BiasAdd" and op.inputs[0].op.type in _CONVOLUTIONS:  # TensorFlow makes one op of both
-        of = _signature(op.inputs[0].op, shaped.inputs[0].op)
+        before = op.inputs[0].op
+        of = _signature(before, shaped.inputs[0].op, _attributes(before))
         told.append(f"after {of.type}({', '.join(of.inputs)}; {of.detail})")
     if op.type in _SIZED_BY_VALUES:
         told.append(f"to {_shape_text(shaped.outputs[0])}")
@@ -229,10 +266,6 @@ def _text(value: Any) -> str:
     if isinstance(value, list):
         return ",".join(_text(each) for each in value)
     return value.decode() if isinstance(value, bytes) else str(getattr(value, "name", value))
-
-
-def _flag(op: Any, name: str) -> bool:
-    return name in op.node_def.attr and bool(op.get_attr(name))
 
 
 def _shape_text(tensor: Any) -> str:

@@ -3,22 +3,30 @@
 The graphs of workers are alike: that of another worker has the ops of the chief on its own devices, without
 those that only the chief has. Its work is therefore written from the chief's. Workers do not wait for each
 other inside a graph: a process reads the shared state, now and then, until the others have done their part.
+
+Of many workers that are alike, the last can stand for all but the first, as in a graph of many clones
+(`compiler/kinds/growing/grow_step.py`). What the others do on devices that are not their own is still there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 
 from attrs import define, evolve, field, frozen
 
 from compiler.graph.session_options import session_config
 from compiler.plan import Plan, WorkerPlan
 from compiler.threads import on_one_machine, threads_on_one_machine
-from compiler.time.work import Arrow, Signature, StepWork, TimedOp
+from compiler.time.work import Arrow, Echo, Signature, StepWork, TimedOp
 from compiler.topology import Device
 
 ENDED, WAITING = "(end of a part)", "(waiting for others)"
 """What stands for the end of a worker's part of a step, and for a process that waits for the others."""
+
+_BUNDLES = 16
+"""How many times at most what workers do on devices that are not their own is there, if one worker stands for
+others: each time for several of these. The threads of a server share it."""
 
 
 @frozen
@@ -72,13 +80,35 @@ def work_of(plan: Plan, part: GraphPart) -> StepWork:
     )
 
 
-def steps_alone(plan: WorkerPlan, chief: GraphPart) -> StepWork:
-    """Return the work of workers that update the variables by themselves: each repeats its own ops.
+@frozen
+class StepParts:
+    """The parts of a step of the chief, from which those of all workers are written.
+
+    Attributes:
+        chief: What the chief contributes, as each other worker does.
+        applied: What only the chief runs, when the others have contributed; None if the workers update the
+            variables by themselves.
+    """
+
+    chief: GraphPart
+    applied: GraphPart | None = None
+
+
+def steps_of_all(plan: WorkerPlan, parts: StepParts, *, fold: bool = False) -> StepWork:
+    """Return the work of the steps of all workers.
 
     Args:
         plan: The plan of the chief.
-        chief: What the chief repeats.
+        parts: The parts of its step.
+        fold: Whether the last worker stands for all but the first. They must step together.
     """
+    if parts.applied is None:
+        return _steps_alone(plan, parts.chief)
+    return (_folded if fold else _together)(plan, parts.chief, parts.applied)
+
+
+def _steps_alone(plan: WorkerPlan, chief: GraphPart) -> StepWork:
+    """Return the work of workers that update the variables by themselves: each repeats its own ops."""
     joined, loops = _Joined(), []
     for worker in range(plan.worker.count):
         numbers = joined.add(of_worker(plan, chief, worker))
@@ -86,14 +116,8 @@ def steps_alone(plan: WorkerPlan, chief: GraphPart) -> StepWork:
     return evolve(work_of(plan, joined.part), loops=tuple(loops))
 
 
-def steps_together(plan: WorkerPlan, chief: GraphPart, applied: GraphPart) -> StepWork:
-    """Return the work of a step to which all workers contribute, and which the chief applies.
-
-    Args:
-        plan: The plan of the chief.
-        chief: What the chief contributes, as each other worker does.
-        applied: What only the chief runs, when the others have contributed.
-    """
+def _together(plan: WorkerPlan, chief: GraphPart, applied: GraphPart) -> StepWork:
+    """Return the work of a step to which all workers contribute, and which the chief applies."""
     joined, ended = _Joined(), []
     for worker in range(plan.worker.count):
         part = of_worker(plan, chief, worker)
@@ -101,13 +125,85 @@ def steps_together(plan: WorkerPlan, chief: GraphPart, applied: GraphPart) -> St
         device = _first_device(plan, worker)
         ended.append(joined.after([numbers[at] for at in part.last], ENDED, device))
     needed = ended[: max(1, plan.worker.count - plan.update.backup)]
+    _apply(plan, joined, applied, needed, {worker: ended[worker] for worker in range(1, plan.worker.count)})
+    return work_of(plan, joined.part)
+
+
+def _apply(
+    plan: WorkerPlan, joined: _Joined, applied: GraphPart, needed: Sequence[int], ended: dict[int, int]
+) -> list[int]:
+    """Let the chief apply what workers contributed, and others wait for it; return what ends the applying.
+
+    Args:
+        plan: The plan of the chief.
+        joined: The parts of the workers.
+        applied: What the chief runs.
+        needed: The ends of the parts that it waits for.
+        ended: The end of its part for each worker that waits for the chief.
+    """
     waited = joined.after(needed, WAITING, _first_device(plan, 0))
     numbers = joined.add(applied)
     joined.arrows += [Arrow(waited, numbers[at]) for at in applied.first]
     done = [numbers[at] for at in applied.last]
-    for worker in range(1, plan.worker.count):
-        joined.after([ended[worker], *done], WAITING, _first_device(plan, worker))
-    return work_of(plan, joined.part)
+    for worker, end in ended.items():
+        joined.after([end, *done], WAITING, _first_device(plan, worker))
+    return done
+
+
+def _folded(plan: WorkerPlan, chief: GraphPart, applied: GraphPart) -> StepWork:
+    """Return the work of a step of all workers, in which the last stands for all but the first.
+
+    Of the others there is what they do on devices that are not their own. It waits for the last worker, and
+    what it sends to them is an echo.
+    """
+    last = plan.worker.count - 1
+    first, part = (of_worker(plan, chief, worker) for worker in (0, last))
+    devices = [_first_device(plan, worker) for worker in range(last + 1)]
+    shared = [at for at, each in enumerate(part.ops) if each.device.host != devices[last].host]
+    joined, echoes = _Joined(), []
+    numbers = joined.add(first)
+    ended = joined.after([numbers[at] for at in first.last], ENDED, devices[0])
+    bundles = [
+        (count, dict(zip(shared, joined.add(_several(part, shared, count)), strict=True)))
+        for count in _bundles(last - 1)
+    ]
+    numbers = joined.add(part)
+    ended_last = joined.after([numbers[at] for at in part.last], ENDED, devices[last])
+    for arrow, (count, others) in product(part.arrows, bundles):
+        if arrow.target in others and arrow.source not in others:
+            ends = numbers[arrow.source], others[arrow.target]
+            joined.arrows.append(Arrow(*ends, arrow.tensor, arrow.bytes))
+        elif arrow.source in others and arrow.target not in others:
+            device = part.ops[arrow.target].device
+            echoes.append(Echo(others[arrow.source], device, arrow.tensor, arrow.bytes, count))
+    done = _apply(plan, joined, applied, [ended, ended_last], {last: ended_last})
+    echoes += [Echo(each, devices[last], "", 0, last - 1) for each in done]
+    work, left_out = work_of(plan, joined.part), {each.host for each in devices[1:last]}
+    return evolve(
+        work,
+        devices=tuple(each for each in work.devices if each.host not in left_out),
+        alike={devices[last].host: last},
+        echoes=tuple({(each.source, each.tensor, each.target): each for each in echoes}.values()),
+    )
+
+
+def _several(part: GraphPart, chosen: Sequence[int], workers: int) -> GraphPart:
+    """Return some ops of a part as one of several workers has them, each of which runs for all of these."""
+    numbers = {before: now for now, before in enumerate(chosen)}
+    return GraphPart(
+        tuple(evolve(part.ops[at], times=part.ops[at].times * workers) for at in chosen),
+        tuple(
+            evolve(each, source=numbers[each.source], target=numbers[each.target])
+            for each in part.arrows
+            if each.source in numbers and each.target in numbers
+        ),
+    )
+
+
+def _bundles(workers: int) -> list[int]:
+    """Return for how many workers the ops of each bundle are."""
+    together = -(-workers // _BUNDLES)
+    return [min(together, workers - start) for start in range(0, workers, together)]
 
 
 def of_worker(plan: WorkerPlan, chief: GraphPart, worker: int) -> GraphPart:

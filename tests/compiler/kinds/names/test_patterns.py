@@ -36,7 +36,10 @@ def test_names_of_a_few_give_the_names_of_many(name: str, spot: Spot, grown: str
     """Each is written for clone 7 on task 2, or on task 0 if it is of the first task."""
     pattern = Patterns(FEW).of(name)
     assert pattern.spot == spot
-    assert pattern.at(Numbers(MANY), spot, 2 if spot.host else 0, 7 if spot.group else 0) == grown
+    place = (2 if spot.host else 0, 7 if spot.group else 0)
+    assert pattern.at(Numbers(MANY), spot, *place) == grown
+    assert pattern.template(MANY, spot).at(Numbers(MANY), *place) == grown
+    assert pattern.partly(MANY, *place).at(Numbers(MANY), 0, 0) == grown
 
 
 def test_members_of_a_group_keep_their_numbers() -> None:
@@ -66,3 +69,51 @@ def test_numbers_that_count_clones_are_found() -> None:
     assert found["copy_2"].name(500) == "copy_499"
     assert found["copy_2"].name(1) == "copy"
     assert larger["sum_8"].name(300) == "sum_300"
+    patterns = Patterns(Grid(None, "gpu", 1, 4), found)
+    numbers = Numbers(Grid(None, "gpu", 1, 600))
+    for name, clone, grown in (
+        ("sum", 0, "sum"),
+        ("sum_1", 500, "sum_500"),
+        ("copy", 1, "copy"),
+        ("copy", 500, "copy_499"),
+        ("copy_1", 2, "copy_1"),
+    ):
+        pattern = patterns.of(name)
+        assert pattern.template(numbers.grid, pattern.spot).at(numbers, 0, clone) == grown
+        assert pattern.at(numbers, pattern.spot, 0, clone) == grown
+        tensor = patterns.of_tensor(f"{name}:2")
+        assert tensor.at(numbers, pattern.spot, 0, clone) == f"{grown}:2"
+        assert tensor.template(numbers.grid, pattern.spot).at(numbers, 0, clone) == f"{grown}:2"
+
+
+@pytest.mark.parametrize(
+    ("name", "spot", "grown"),
+    [
+        ("clone_1/fc/MatMul", Spot(0, 1), "clone_7/fc/MatMul"),
+        ("mail/fc/kernel/worker_1/box", Spot(1), "mail/fc/kernel/worker_2/box"),
+        ("Recv_mail/fc/worker_1/box", Spot(1), "Recv_mail/fc/worker_2/box"),
+        ("fc/worker_1", Spot(), "fc/worker_1"),
+    ],
+)
+def test_names_in_the_graph_of_one_worker(name: str, spot: Spot, grown: str) -> None:
+    """Its clones are numbered from 0, and it finds gradients in a box for each worker."""
+    pattern = Patterns(FEW, of_worker=True).of(name)
+    assert pattern.spot == spot
+    assert pattern.at(Numbers(MANY), spot, 2 if spot.host else 0, 7 if spot.group else 0) == grown
+
+
+def test_one_pipe_feeds_the_clones_of_all_tasks() -> None:
+    """Its outputs are numbered by clone, and those of the pipe of a task by the clone on it."""
+    numbers = Numbers(MANY)
+    one = Patterns(FEW, one_pipe=True).of("input/split/x:3")
+    assert one.spot == Spot(1, 1)
+    assert one.at(numbers, one.spot, 2, 7) == "input/split/x:23"
+    fed = Patterns(FEW).of("input/1/clone_1/asked")
+    assert fed.at(numbers, fed.spot, 2, 7) == "input/2/clone_7/asked"
+
+
+def test_numbers_of_clones_can_stay_as_they_are() -> None:
+    """Then only tasks have places."""
+    pattern = Patterns(FEW, by_group=False).of("worker[1].gpu[1]")
+    assert pattern.spot == Spot(1)
+    assert pattern.at(Numbers(MANY), pattern.spot, 5, 0) == "worker[5].gpu[1]"

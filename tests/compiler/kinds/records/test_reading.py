@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from attrs import evolve
 
-from compiler.kinds.expanding.expand import expand
+from compiler.kinds.expanding.expand import expand, workers_of
 from compiler.kinds.records.reading import read_map
+from compiler.mapping.records import MapWorker
 from dsl.files.typed_json import BadRecord
 from tests.placement_maps import make_kinds, make_map
 
@@ -37,6 +39,14 @@ def test_a_map_does_not_grow_with_its_clones() -> None:
     assert whole.transfers[9].largest[0].name == "clone_9/fc1/kernel/read:0"
 
 
+def test_workers_with_graphs_of_their_own_are_expanded() -> None:
+    """Each has its clones, and the first of them has the ops that are listed."""
+    found = expand(evolve(make_kinds(64, 8), listed="worker:0"))
+    assert [each.listed for each in found.workers] == [True] + 63 * [False]
+    assert found.workers[63] == MapWorker("worker:63", tuple(range(504, 512)), False)
+    assert workers_of(make_kinds()) == ()
+
+
 def _set(*path: str | int, to: object) -> tuple[tuple[str | int, ...], object]:
     return path, to
 
@@ -55,6 +65,7 @@ WRONG = {
     "in `ops[4]`, which has a place in braces": _set("ops", 4, "like", "name", to="{device_1}"),
     "a number of what its kind is not of": _set("ops", 0, "like", "name", to="{task}"),
     "not among its `devices`": _set("ops", 3, "like", "requested", to="worker[{task}].gpu[7{device}]"),
+    "`listed`, which is not the first task": _set("listed", to="worker:1"),
     "names a device": _set("transfers", 0, "like", "to", to="cpu[0]"),
 }
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from attrs import evolve
 
+from compiler.mapping.records import MapTensor
 from compiler.report.page.bundle import bundle
 from compiler.report.page.data.spec_lines import lines_of, texts_on_disk
 from compiler.report.page.html import html_page
@@ -122,6 +123,23 @@ def test_tree_holds_every_op_once() -> None:
     assert found["clone_1/conv1/kernel/read"] == ("ReadVariableOp", "read", 1, "cpu[0]", rule)
 
 
+def test_links_have_their_largest_tensors() -> None:
+    """Links of clones that are alike share a list, in which the number of their clone is left out."""
+    placement = make_map(3)
+    large, update = MapTensor("input/image", 512), MapTensor("update/apply", 4)
+    links = tuple(
+        evolve(each, largest=(MapTensor(f"clone_{at % 3}/conv1/mul", 64), large if at < 3 else update))
+        for at, each in enumerate(placement.transfers)
+    )
+    both = evolve(links[0], largest=(MapTensor("clone_0/a", 8), MapTensor("clone_1/a", 8)))
+    data = data_of(page_of(evolve(placement, transfers=(*links, both))))
+    assert len(data["tensors"]) == 3
+    assert [row[7] for row in data["transfers"]] == [0, 1, 2, 0, 1, 2, -1]
+    for row, link in zip(data["transfers"], (*links, both), strict=True):
+        listed = [[name.replace("{}", str(row[7])), size] for name, size in data["tensors"][row[5]]]
+        assert listed == [[each.name, each.bytes] for each in link.largest]
+
+
 def test_clones_that_are_alike_are_in_the_page_once() -> None:
     """Eight clones are one family, from which every op comes back; an odd one stays by itself."""
     placement = make_map(8)
@@ -134,6 +152,14 @@ def test_clones_that_are_alike_are_in_the_page_once() -> None:
     for op in placement.ops:
         assert found[op.name][:4] == (op.type, op.role, -1 if op.clone is None else op.clone, op.requested)
         assert found[op.name][4][1] == op.rule.text
+
+
+def test_a_clone_that_is_not_where_it_was_asked_to_be_stays_by_itself() -> None:
+    """Its ops have devices as unlike each other as those of the others have, and are still not alike."""
+    placement = make_map(8)
+    moved = tuple(evolve(op, assigned="cpu[0]:1") if op.clone == 3 else op for op in placement.ops)
+    data = data_of(page_of(evolve(placement, ops=moved)))
+    assert [each["label"] for each in data["families"]] == ["clone_0..2,4..7"]
 
 
 def test_the_page_does_not_grow_with_clones_that_are_alike() -> None:

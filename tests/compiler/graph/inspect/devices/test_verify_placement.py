@@ -114,7 +114,7 @@ def test_summaries_on_a_gpu_point_at_their_rule() -> None:
     assert found.message == "the op `summary/loss/tags` is on `gpu[1]`: GPUs have no ops on strings"
     assert found.span is not None
     assert found.span.text == "summaries -> gpu[1]"
-    assert found.notes == ("6 more ops are placed so",)
+    assert found.notes == ("6 more ops are placed like this",)
 
 
 def test_many_stray_ops_are_told_in_few_words() -> None:
@@ -125,7 +125,7 @@ def test_many_stray_ops_are_told_in_few_words() -> None:
     (found,) = refused(lambda: verify_placement(graph))
     assert (found.message, found.notes) == (
         "the op `stray_0` is without a device: nothing placed it",
-        ("99 more ops are placed so",),
+        ("99 more ops are placed like this",),
     )
 
 

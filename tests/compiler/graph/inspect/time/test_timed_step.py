@@ -12,7 +12,8 @@ from compiler.graph.build import compile_graph
 from compiler.graph.inspect.mapping.placement_map import map_placement
 from compiler.graph.inspect.step.ops import step_ops
 from compiler.graph.inspect.step.transfers import list_transfers
-from compiler.graph.inspect.time.timed_step import forecast_time, timed_step
+from compiler.graph.inspect.time.timed_step import forecast_time, read_part, timed_step
+from compiler.graph.inspect.time.worker_steps import of_worker
 from compiler.pipeline import make_plan
 from compiler.threads import cores, threads_on_one_machine
 from compiler.time.work import StepWork, crossings
@@ -93,10 +94,10 @@ def test_clones_have_equal_signatures(work: StepWork) -> None:
 
 def test_ops_of_micro_batches_run_several_times() -> None:
     """Ops in the loop run once for each micro-batch, those around it once; nothing waits in a circle."""
-    graph = compile_graph(make_plan(classifier(update__accumulate="3")))
+    graph = compile_graph(make_plan(classifier(update__accumulate="2")))
     work = timed_step(graph)
     times = {each.name: each.times for each in work.ops}
-    assert times["clone_0/conv1/BiasAdd"] == 3
+    assert times["clone_0/conv1/BiasAdd"] == 2
     whole = {each.name: each for each in timed_step(compile_graph(make_plan(classifier()))).ops}
     inside = [each for each in work.ops if each.times > 1 and each.name in whole]
     assert len(inside) > 20
@@ -199,6 +200,22 @@ def test_workers_that_wait_for_each_other_make_one_step() -> None:
     assert work.task_threads == threads_on_one_machine(graph.plan.spec.devices)
     assert {work.threads_of(("worker", each)) for each in (0, 1)} == {max(1, cores() // 2)}
     assert not work.looking
+
+
+def test_the_ops_of_another_worker_are_where_its_own_graph_has_them() -> None:
+    """Sums of its gradients and joined pieces are its own; pieces stay where the chief says."""
+    text = CLASSIFIER.format(clones=4, batch=4, optimizer="SGD(0.1)", layers=CONVOLUTION)
+    text = text.replace("cpu = 4", 'job "ps" {}\n job "worker" { tasks = 2, cpu = 2 }\n kind = cpu')
+    text += "place { variables -> sharded(worker[*].cpu[0]) }"
+    spec = spec_of(text, update__replication="between_graph", update__mode='"sync"')
+    chief, other = (compile_graph(make_plan(spec, worker=each)) for each in (0, 1))
+    real = {name: (each.role, each.device.ref) for name, each in other.ledger.entries.items()}
+    posted = {op.name for op in step_ops(chief, of_chief=False)} & real.keys()
+    found = of_worker(chief.plan, read_part(chief, posted), 1).ops
+    assert {each.name: each.device.ref for each in found} == {name: real[name][1] for name in posted}
+    places = {real[name] for name in posted}
+    own = {(role, f"worker[1].cpu[{each}]") for role in ("aggregate", "read") for each in (0, 1)}
+    assert places >= own | {("read", "worker[0].cpu[0]")}
 
 
 def test_tasks_on_machines_of_their_own_have_all_cores_of_these() -> None:

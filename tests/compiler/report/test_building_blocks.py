@@ -6,6 +6,7 @@ import pytest
 from attrs import evolve
 
 from compiler.figures import count, size, size_of_known
+from compiler.mapping.records import MapWorker
 from compiler.report import refs, scopes
 from compiler.report.choose import choose_ops
 from compiler.report.columns import Group, first_that_fits
@@ -78,6 +79,19 @@ def test_clones_alike_share_a_name() -> None:
     assert set(scopes.tree_of(five.ops, scopes.fold(five)).children) >= {"clone_0..4"}
     four = make_map(4)
     assert set(scopes.tree_of(four.ops, scopes.fold(four)).children) >= {"clone_0", "clone_3"}
+
+
+def test_clones_of_other_workers_have_no_share_in_the_names_of_the_first() -> None:
+    """Each worker's graph begins with `clone_0`, and only that of the first is listed."""
+    first = make_map(5)
+    others = tuple(evolve(each, index=each.index + 5) for each in first.clones)
+    workers = (
+        MapWorker("worker:0", tuple(range(5)), True),
+        MapWorker("worker:1", tuple(range(5, 10)), False),
+    )
+    both = evolve(first, clones=(*first.clones, *others), workers=workers)
+    names = set(scopes.tree_of(both.ops, scopes.fold(both)).children)
+    assert {each for each in names if each.startswith("clone")} == {"clone_0..4"}
 
 
 def test_a_clone_of_its_own_kind_stays_apart() -> None:

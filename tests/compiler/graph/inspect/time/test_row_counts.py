@@ -1,0 +1,79 @@
+"""The sizes of tensors whose rows are counted only while a step runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import tensorflow as tf
+
+from compiler.graph.inspect.time.row_counts import RowCounts
+
+ROWS, WIDTH, PARTS = 10, 4, 3
+PART = 4
+"""A third of the rows, rounded up."""
+
+
+@pytest.fixture(scope="module")
+def graph() -> Any:
+    """Return a graph that divides rows in three, joins two parts, and adds up rows of equal number."""
+    with tf.Graph().as_default() as graph:
+        rows = tf.compat.v1.placeholder(tf.float32, [ROWS, WIDTH], name="rows")
+        numbers = tf.compat.v1.placeholder(tf.int32, [ROWS], name="numbers")
+        where = tf.compat.v1.placeholder(tf.int32, [ROWS], name="where")
+        parts = tf.dynamic_partition(rows, where, PARTS, name="parts")
+        places = tf.dynamic_partition(numbers, where, PARTS, name="places")
+        joined = tf.concat(parts[:2], 0, name="joined")
+        found, at = tf.unique(tf.concat(places[:2], 0), name="unique")
+        total = tf.math.unsorted_segment_sum(joined, at, tf.shape(found)[0], name="total")
+        index = tf.cast(found, tf.int64, name="cast")[:, tf.newaxis]
+        tf.scatter_nd(
+            index, tf.identity(total, name="same"), tf.constant([99, WIDTH], tf.int64), name="table"
+        )
+        tf.concat([parts[0], parts[0]], 1, name="wide")
+        some = tf.compat.v1.placeholder(tf.int32, [None], name="some")
+        tf.unique(some, name="unknown")
+        tf.identity(found[1:], name="fewer")
+    return graph
+
+
+def shapes(graph: Any, name: str) -> tuple[list[list[int | None]], list[list[int | None]]]:
+    """Return the shapes of the inputs and of the outputs of an op as the forecast takes them."""
+    op = RowCounts(graph).sized(graph.get_operation_by_name(name))
+    return [each.shape.as_list() for each in op.inputs], [each.shape.as_list() for each in op.outputs]
+
+
+@pytest.mark.parametrize(
+    ("name", "outputs"),
+    [
+        ("parts", [[PART, WIDTH]] * PARTS),
+        ("places", [[PART]] * PARTS),
+        ("joined", [[2 * PART, WIDTH]]),
+        ("unique", [[2 * PART], [2 * PART]]),
+        ("total", [[2 * PART, WIDTH]]),
+        ("cast", [[2 * PART]]),
+        ("strided_slice_1", [[2 * PART, 1]]),
+        ("same", [[2 * PART, WIDTH]]),
+        ("wide", [[None, 2 * WIDTH]]),
+        ("unknown", [[None], [None]]),
+        ("fewer", [[None]]),
+    ],
+)
+def test_rows_are_at_most_as_many_as_before(graph: Any, name: str, outputs: list[list[int | None]]) -> None:
+    """Parts are equally large, sums of rows as many as the rows; what is not known of the input stays so."""
+    assert shapes(graph, name)[1] == outputs
+
+
+def test_an_op_has_the_sizes_of_what_it_reads(graph: Any) -> None:
+    """Also one whose own result is known; its inputs still tell their ops and types."""
+    assert shapes(graph, "table") == ([[2 * PART, 1], [2 * PART, WIDTH], [2]], [[99, WIDTH]])
+    op = graph.get_operation_by_name("table")
+    first, _, last = RowCounts(graph).sized(op).inputs
+    assert (first.op, first.dtype) == (op.inputs[0].op, tf.int64)
+    assert last.op is op.inputs[2].op
+
+
+def test_an_op_without_counted_rows_is_as_it_is(graph: Any) -> None:
+    """Most ops of a graph are."""
+    op = graph.get_operation_by_name("rows")
+    assert RowCounts(graph).sized(op) is op

@@ -10,7 +10,8 @@ import grammar
 from compiler.suggest.changes import Changes
 from compiler.suggest.figures import Goal
 from tests.folders import ROOT
-from tfdeploy.suggesting.suggester import Suggester, Tried
+from tfdeploy.suggesting.suggester import Suggester
+from tfdeploy.suggesting.trials import Trials, Tried
 
 EXAMPLES = sorted((ROOT / "examples").rglob("*.tfdeploy"))
 SMALL = ("focal_loss", "quantile_regression")
@@ -30,13 +31,13 @@ BY_HAND = (
 """What the documentation shows for variables."""
 
 
-def suggester_for(path: Path) -> Suggester:
-    """Return the search for an example: on four GPUs, unless its devices are those of a cluster."""
+def trials_for(path: Path) -> Trials:
+    """Return the trials of an example: on four GPUs, unless its devices are those of a cluster."""
     spec = grammar.load(path, allow_python=True)
     overrides = () if spec.devices.jobs else ON_FOUR
     reading = grammar.read(path, overrides, allow_python=True)
     assert reading.spec is not None, reading.diagnostics
-    return Suggester(reading.spec, reading.trees[0], Goal.STEP_TIME, None, overrides)
+    return Trials(reading.spec, reading.trees[0], Goal.STEP_TIME, None, overrides)
 
 
 @pytest.mark.parametrize(
@@ -46,22 +47,22 @@ def suggester_for(path: Path) -> Suggester:
 )
 def test_no_rules_by_hand_are_better(path: Path) -> None:
     """By forecast, each of them takes at least as long, or cannot be built; everything has a place."""
-    suggester = suggester_for(path)
-    found, _ = suggester.run()
+    trials = trials_for(path)
+    found, _ = Suggester(trials).run()
     assert found.after.seconds is not None
-    assert suggester.first is not None
-    assert found.after.seconds <= suggester.first.figures.value(Goal.STEP_TIME)
+    assert trials.first is not None
+    assert found.after.seconds <= trials.first.figures.value(Goal.STEP_TIME)
     compared = 0
     for rule in BY_HAND:
-        other = suggester.compare(Changes({"variables": (rule,)}))
+        other = trials.compare(Changes({"variables": (rule,)}))
         if other is not None:
             compared += 1
-            assert placed(other) == placed(suggester.first), rule
+            assert placed(other) == placed(trials.first), rule
             assert found.after.missing <= other.figures.missing
             assert found.after.seconds <= other.figures.value(Goal.STEP_TIME) * 1.001, rule
-    assert compared or suggester.spec.devices.jobs
+    assert compared or trials.spec.devices.jobs
 
 
 def placed(tried: Tried) -> set[str]:
     """Return the variables that have a place, as wholes."""
-    return {each.name.partition("/shard_")[0] for each in tried.placement.variables}
+    return {each.name.partition("/shard_")[0] for each in tried.outcome.placement.variables}

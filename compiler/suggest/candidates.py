@@ -23,5 +23,7 @@ def variable_rules(topology: Topology) -> tuple[str, ...]:
             targets += [*spread, f"{name}[0]"]
         elif count == 1:
             targets.append(f"{name}[0]")
+    if topology.parameter_servers:
+        targets.append("cpu[0]")  # that of the chief, which sends itself nothing
     targets.append("replicated")
     return tuple(f"variables -> {each}" for each in targets)

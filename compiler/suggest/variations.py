@@ -60,7 +60,7 @@ def clone_counts(plan: Plan) -> Iterator[Changes]:
         target = (
             f"{kind}[*]" if count == devices else f"{kind}[0..{count - 1}]" if count > 1 else f"{kind}[0]"
         )
-        found = _with_clones(plan, count, f"clones -> {target}", "clones")
+        found = _with_clones(plan, count, f"clones -> {target}")
         if found is not None:
             yield found
 
@@ -79,12 +79,12 @@ def groups(plan: Plan, sizes: tuple[int, ...] = ()) -> Iterator[Changes]:
         count = max(1, devices // size)
         if len(plan.towers[0].devices) != size or len(plan.towers) != count:
             rule = f"clones -> groups({kind}[*], size = {size})"
-            found = _with_clones(plan, count, rule, "groups")
+            found = _with_clones(plan, count, rule)
             if found is not None:
                 yield Changes({**found.rules, "ops": ()}, found.values, found.notes)
 
 
-def _with_clones(plan: Plan, count: int, rule: str, part: str) -> Changes | None:
+def _with_clones(plan: Plan, count: int, rule: str) -> Changes | None:
     """Return the changes to a number of clones, or None if these cannot share the examples of a step."""
     whole, micro, clones = plan.global_batch, plan.micro_batches, plan.spec.clones
     if whole % (count * micro) or why_clones_stay(plan) is not None:
@@ -95,7 +95,7 @@ def _with_clones(plan: Plan, count: int, rule: str, part: str) -> Changes | None
         values["clones", "batch"] = str(batch)
     if clones.count is not None:
         values["clones", "count"] = str(count)
-    return Changes({"clones": (rule,)}, values, {part: _note(plan, count, batch)})
+    return Changes({"clones": (rule,)}, values, {"clones": _note(plan, count, batch)})
 
 
 def _note(plan: Plan, count: int, batch: int) -> str:

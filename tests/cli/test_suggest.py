@@ -145,14 +145,14 @@ def test_what_is_asked_for_is_varied_with_one_compile(
     found = json.loads(done.out)
     assert (found["built"], found["improved"]) == (1, True)
     assert found["compared"] > 10
-    (note,) = [each for each in found["notes"] if each.startswith("a step has")]
+    (note,) = found["notes"]
     assert note.startswith("a step has 32 examples as before: ")
     assert "batch normalization takes its statistics from" in note
     written = command.read("wide.tfdeploy")
     assert "# of each clone" in written
     assert "# the usual one" in written
     assert "# as by hand" in written
-    plan = tfdeploy.plan(tfdeploy.load(command.directory / "wide.tfdeploy"))
+    plan = tfdeploy.plan(tfdeploy.load(command.directory / "wide.tfdeploy", warn=lambda _: None))
     assert plan.global_batch == 32
     assert f"clones.batch = {plan.towers[0].batch}" in [
         f"{key} = {value}" for key, value in found["values"].items()
@@ -160,10 +160,12 @@ def test_what_is_asked_for_is_varied_with_one_compile(
 
 
 def test_what_changes_the_training_is_not_varied(command: Command) -> None:
-    """With async updates the number of clones stays, and the output says why."""
-    command.write("alone.tfdeploy", WIDE.replace("update { ", "update { mode = async, "))
-    done = command("suggest", "alone.tfdeploy", "--vary", "clones,groups", "--for", "balance")
+    """With async updates the number of clones stays, one clone has no sums, and the output says why."""
+    alone = WIDE.replace("update { ", "update { mode = async, ").replace("gpu[*]", "gpu[0]")
+    command.write("alone.tfdeploy", alone)
+    done = command("suggest", "alone.tfdeploy", "--vary", "clones,groups,pack", "--for", "balance")
     assert done.code == 0
+    assert "there is one clone, whose gradients need no sum" in done.out
     assert "the number of clones is not varied: with `mode = async` it decides" in done.out
     assert command("suggest", "alone.tfdeploy", "--vary", "luck").code == 2
 
@@ -178,3 +180,12 @@ def test_rules_of_another_file_are_not_written(command: Command) -> None:
     assert done.code == 2
     assert "the block `place` is in `rules.tfdeploy`, which `parts.tfdeploy` includes" in done.err
     assert command.read("parts.tfdeploy") == spec
+
+
+def test_a_group_without_a_split_is_not_suggested(command: Command) -> None:
+    """Clones on groups of which one device does everything are left out."""
+    at_once = SPEC.replace("gpu = 2, cpu = 1", "cpu = 2").replace('  variables("logits/*") -> gpu[1]\n', "")
+    command.write("small.tfdeploy", at_once.replace("gpu[*]", "cpu[*]"))
+    done = command("suggest", "small.tfdeploy", "--groups", "2", "--write")
+    assert done.code == 0
+    assert "groups" not in done.out

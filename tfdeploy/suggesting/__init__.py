@@ -1,1 +1,1 @@
-"""The search of `tfdeploy suggest`: `suggester.py` goes through placements, `reading.py` reads the graph."""
+"""`tfdeploy suggest`: `suggester.py` goes through placements, and `trials.py` tries each of them."""

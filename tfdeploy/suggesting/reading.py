@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from compiler.placement.rules import Rulebook
 from compiler.plan import VariableInfo, WorkerPlan
 from compiler.suggest.steps.origin import OpOrigin, Origin, Weight
-from compiler.suggest.steps.written import held_bytes
+from compiler.suggest.steps.weights import held_bytes
 from dsl import ir
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from compiler.graph.variables.variables import GraphVariable
     from compiler.plan import Plan
     from compiler.time.work import StepWork
+    from compiler.topology import Device
 
 
 def origin_of(compiled: CompiledGraph, work: StepWork | None) -> Origin | None:
@@ -93,3 +95,20 @@ def require_buildable(compiled: CompiledGraph, plan: Plan) -> None:
     groups = make_groups(plan.update, str(folder_of(plan.spec)))
     rules = assign_rules(groups, compiled.weights) if groups else None
     require_divisible(plan, book, cut_weights(compiled.weights, book), rules)
+
+
+def following_ops(compiled: CompiledGraph, homes: Mapping[str, Device]) -> dict[str, Device]:
+    """Return the new devices of the ops that are beside a variable, and of the variables themselves.
+
+    Args:
+        compiled: The graph.
+        homes: The new device of each variable that has moved, by its name.
+    """
+    found = {
+        name: homes[entry.placed.reason.text]
+        for name, entry in compiled.ledger.entries.items()
+        if entry.placed.reason.kind == "follows" and entry.placed.reason.text in homes
+    }
+    for name, variable in compiled.variables.items():
+        found |= {copy.handle.op.name: homes[name] for copy in variable.copies}
+    return found

@@ -71,6 +71,7 @@ class Origin:
         ops: What the graph says of each op.
         weights: The weights by name, in the order of their creation.
         arrows: What each op waits for.
+        clones: The number of the clone in whose scope each op is, or that it belongs to; None for others.
         towers: The ops of each clone, without those that read or sum.
         reads: The clones that read each weight.
         read: The weight that an op reads.
@@ -89,6 +90,7 @@ class Origin:
     ops: Sequence[OpOrigin] = field(repr=False)
     weights: Mapping[str, Weight] = field(repr=False)
     arrows: list[list[Arrow]] = field(init=False, repr=False)
+    clones: list[int | None] = field(init=False, repr=False)
     towers: dict[int, list[int]] = field(factory=dict, repr=False)
     reads: dict[str, set[int]] = field(factory=dict, repr=False)
     read: dict[int, str] = field(factory=dict, repr=False)
@@ -100,13 +102,16 @@ class Origin:
     aggregates: set[int] = field(factory=set, repr=False)
     gradients: dict[str, dict[int, Gradient]] = field(factory=dict, repr=False)
     sparse: set[str] = field(factory=set, repr=False)
-    _scopes: dict[str, int] = field(factory=dict, repr=False)
     _held: dict[str, list[int]] = field(factory=dict, repr=False)
     _gradient_bytes: dict[int, int] = field(factory=dict, repr=False)
     _peaks: Mapping[str, int] | None = field(default=None, repr=False)
 
     def __attrs_post_init__(self) -> None:
-        self._scopes = {each.scope: each.index for each in self.plan.towers if each.scope}
+        scopes = {each.scope: each.index for each in self.plan.towers if each.scope}
+        self.clones = [
+            scopes.get(each.name.partition("/")[0]) if each.clone is None else each.clone
+            for each in self.work.ops
+        ]
         self.arrows = [[] for _ in self.work.ops]
         for each in self.work.arrows:
             self.arrows[each.target].append(each)
@@ -132,17 +137,10 @@ class Origin:
             ):
                 self.read[at] = owner
                 self.reads.setdefault(owner, set()).add(op.clone)
-            elif (clone := self.clone_of(at)) is not None:
+            elif (clone := self.clones[at]) is not None:
                 self.towers.setdefault(clone, []).append(at)
             elif op.name.startswith("update/"):
                 self._sort_update(at, op.name.removeprefix("update/"))
-
-    def clone_of(self, at: int) -> int | None:
-        """Return the number of the clone in whose scope an op is, or that it belongs to; None for others."""
-        op = self.work.ops[at]
-        if op.clone is not None:
-            return op.clone
-        return self._scopes.get(op.name.partition("/")[0])
 
     def _sort_update(self, at: int, name: str) -> None:
         owner = self._prefix(name, self.weights)

@@ -8,11 +8,12 @@ from math import prod
 from attrs import define, evolve, field, frozen
 
 from compiler.placement.rules import Rulebook
-from compiler.placement.variable_rules import pieces_of, place_variables
+from compiler.placement.variable_rules import place_variables
 from compiler.plan import Plan, Tower, VariableInfo, VariablePlacement
-from compiler.suggest.steps.origin import Origin, shape_text
+from compiler.suggest.steps.origin import Origin
 from compiler.suggest.steps.scaled import scaled
 from compiler.suggest.steps.sums import ALGORITHMS, Reduction, Value, Writer, sum_all
+from compiler.suggest.steps.weights import homes_of, infos_of, item_bytes, resized
 from compiler.time.work import Arrow, Signature, StepWork, TimedOp
 from compiler.topology import Device
 from dsl.schema import function
@@ -22,17 +23,37 @@ class NotWrittenError(Exception):
     """The step of a plan cannot be written from that of the graph."""
 
 
+@define
+class Beside:
+    """The ops of a step whose device is that of a variable, by their numbers.
+
+    Attributes:
+        variable: Those on the device of the variable itself.
+        slots: Those on the device of its slots.
+        sums: Those on the device where its gradients are summed.
+    """
+
+    variable: list[int] = field(factory=list)
+    slots: list[int] = field(factory=list)
+    sums: list[int] = field(factory=list)
+
+
 @frozen
 class Written:
     """A step that was written.
 
     Attributes:
+        plan: Its plan.
         work: The step.
         placements: The places of the variables and their pieces.
+        beside: The ops beside each weight, if the step has the same ops wherever the weights are as long as
+            these are whole; else None.
     """
 
+    plan: Plan = field(repr=False)
     work: StepWork = field(repr=False)
     placements: tuple[VariablePlacement, ...] = field(repr=False)
+    beside: Mapping[str, Beside] | None = field(repr=False)
 
 
 def write_step(origin: Origin, plan: Plan) -> Written:
@@ -69,6 +90,7 @@ class _StepWriter:
         sums: The summed gradient of each part at each copy, by weight.
         chains: The ops that update each part and copy, by their number in the origin.
         slices: The new values of the pieces of statistics, each with what it is cut from in the origin.
+        beside: The ops beside each weight.
     """
 
     origin: Origin
@@ -85,14 +107,18 @@ class _StepWriter:
     sums: dict[str, list[list[Value]]] = field(factory=dict)
     chains: dict[int, list[int]] = field(factory=dict)
     slices: dict[tuple[str, int], tuple[Arrow, Value]] = field(factory=dict)
+    beside: dict[str, Beside] = field(factory=dict)
+    _rules_for_ops: bool = field(init=False)
     _begun: set[tuple[object, ...]] = field(factory=set)
     _devices: dict[tuple[str, int], Device | None] = field(factory=dict)
 
     def __attrs_post_init__(self) -> None:
         self.book = Rulebook(self.plan.spec.place.rules, self.plan.topology)
+        self._rules_for_ops = any(each.selector.role == "ops" for each in self.book.rules)
         infos: list[VariableInfo] = []
         for weight in self.origin.weights.values():
-            infos += _infos(self.book, weight.info)
+            infos += infos_of(self.book, weight.info)
+        self.beside = {name: Beside() for name in self.origin.weights}
         self.placements = place_variables(self.book, infos, self.plan.towers)
         for each in self.placements:
             self.parts.setdefault(each.info.weight, []).append(each)
@@ -112,12 +138,19 @@ class _StepWriter:
                     self._more(clone)
         self._connect()
         ops, arrows = self.writer.ops, [each for found in self.writer.arrows for each in found]
-        return Written(evolve(self.origin.work, ops=tuple(ops), arrows=tuple(arrows)), self.placements)
+        work = evolve(self.origin.work, ops=tuple(ops), arrows=tuple(arrows))
+        return Written(self.plan, work, self.placements, self.beside if self._is_plain() else None)
+
+    def _is_plain(self) -> bool:
+        """Whether the step has the same ops wherever its variables are: each is summed by one op if whole."""
+        update, whole = self.plan.update, all(len(each) == 1 for each in self.parts.values())
+        summed = update.aggregate.name == "add_n" and update.pack is None and len(self.plan.towers) > 1
+        return whole and summed and not any(each.copies for each in self.placements)
 
     def _write(self, number: int) -> None:
         """Write what stands for an op of the graph, if that is not written yet."""
         origin = self.origin
-        clone = origin.clone_of(number)
+        clone = origin.clones[number]
         held = origin.handles[number][0] if number in origin.handles else origin.other_handles.get(number)
         if held is not None:
             self._once(("hold", held), self._hold, held)
@@ -168,11 +201,15 @@ class _StepWriter:
                 op = scaled(op, old.batch, new.batch, kept, whole)
             device = self._device(number, op, old, new)
             name = op.name if old.scope == new.scope else _renamed(op.name, old, new)
-            if device != op.device or name != op.name:
+            if name != op.name:
                 op = evolve(op, device=device, clone=None if op.clone is None else clone, name=name)
+            elif device != op.device:
+                op = op.on(device)
         elif known.follows in self.parts:
-            op = evolve(op, device=self.parts[known.follows][0].placed.device)
+            op = op.on(self.parts[known.follows][0].placed.device)
         at = self.writer.add(op)
+        if known.follows in self.parts:
+            self.beside[known.follows].variable.append(at)
         self.at[number, clone] = at
         self.copies.append((at, number, clone, None))
 
@@ -187,6 +224,8 @@ class _StepWriter:
             return self.parts[known.follows][0].placed.device
         if known.fixed or op.device not in old.devices:
             return op.device
+        if not self._rules_for_ops:
+            return new.device
         inner = op.name.removeprefix(f"{old.scope}/") if old.scope else op.name
         key = (inner, new.index)
         if key not in self._devices:
@@ -199,7 +238,9 @@ class _StepWriter:
     def _of_missing_clone(self, number: int) -> bool:
         """Whether an op outside of the clones only takes from one that the plan does not have."""
         count = len(self.plan.towers)
-        made = [self.origin.clone_of(each.source) for each in self.origin.arrows[number]]
+        if count >= len(self.origin.plan.towers):
+            return False
+        made = [self.origin.clones[each.source] for each in self.origin.arrows[number]]
         clones = [each for each in made if each is not None]
         return bool(clones) and min(clones) >= count
 
@@ -210,16 +251,17 @@ class _StepWriter:
         like = self.origin.held_by(owner)
         for part, placement in enumerate(self.parts[owner]):
             for slot, at in enumerate(like):
-                for copy, device in enumerate(_homes(placement)):
+                for copy, device in enumerate(homes_of(placement)):
                     place = device if placement.copies or slot == 0 else placement.slots.device
                     number = self.writer.add(_on(self.origin.work.ops[at], place))
+                    (self.beside[owner].slots if slot else self.beside[owner].variable).append(number)
                     self.handles.setdefault((owner, part, copy), []).append(number)
 
     def _read(self, owner: str, clone: int) -> None:
         """Write how a clone reads a weight: as it is, or piece by piece."""
         tower, info = self.plan.towers[clone], self.origin.weights[owner].info
         name = tower.op_name(f"{owner}/read")
-        item = _item(info)
+        item = item_bytes(info)
         found = []
         whole = len(self.parts[owner]) == 1
         for part, placement in enumerate(self.parts[owner]):
@@ -227,13 +269,14 @@ class _StepWriter:
             read = TimedOp(
                 name if whole else f"{name}/shard_{part}",
                 _READ,
-                _homes(placement)[copy],
+                homes_of(placement)[copy],
                 0,
                 0,
                 clone=clone,
                 scope=owner,
             )
             at = self.writer.add(read)
+            self.beside[owner].variable.append(at)
             self.writer.wait(at, self.handles[owner, part, copy][0])
             self.readers.setdefault((owner, part, copy), []).append(at)
             found.append(Value(at, f"{read.name}:0", read.device, info.dtype, placement.info.shape, item))
@@ -276,6 +319,7 @@ class _StepWriter:
         totals = sum_all(self.writer, reductions, ALGORITHMS[call.name], numbers, self.plan.update.pack)
         for owner, total in zip(of, totals, strict=True):
             self.sums.setdefault(owner, []).append(total)
+            self.beside[owner].sums += [each.op for each in total]
 
     def _in_order(self) -> list[str]:
         """Return the weights with gradients in the order in which the first clone makes these."""
@@ -289,7 +333,7 @@ class _StepWriter:
         if made is None or (made.op, clone) not in self.at:
             raise NotWrittenError(f"the gradient of {owner} in clone {clone}")
         at = self.at[made.op, clone]
-        item = _item(info)
+        item = item_bytes(info)
         return Value(at, made.tensor, self.writer.ops[at].device, info.dtype, info.shape, item)
 
     # --- updates ------------------------------------------------------------------------------------------
@@ -301,12 +345,14 @@ class _StepWriter:
         if len(self.parts[owner]) > 1 and not weight.info.trainable:
             self._cut_statistic(owner)
         for part, placement in enumerate(self.parts[owner]):
-            for copy, device in enumerate(_homes(placement)):
+            for copy, device in enumerate(homes_of(placement)):
                 for number in self.origin.chains.get(owner, ()):
-                    op = _resized(self.origin.work.ops[number], weight.info, old, placement.info.shape)
+                    op = resized(self.origin.work.ops[number], weight.info, old, placement.info.shape)
                     home = self.origin.work.ops[number].device
-                    place = device if home == self._first_home(owner) else home
-                    at = self.writer.add(_on(op, place))
+                    moves = home == self._first_home(owner)
+                    at = self.writer.add(_on(op, device if moves else home))
+                    if moves:
+                        self.beside[owner].variable.append(at)
                     self.chains.setdefault(number, []).append(at)
                     self.copies.append((at, number, None, (owner, part, copy)))
 
@@ -318,7 +364,9 @@ class _StepWriter:
         for arrow in (each for number in chain for each in self.origin.arrows[number]):
             if arrow.source not in known and arrow.tensor and arrow.bytes == info.bytes:
                 for op, tensor, _ in self._sources(arrow, None, None):
-                    whole = Value(op, tensor, self.writer.ops[op].device, info.dtype, info.shape, _item(info))
+                    whole = Value(
+                        op, tensor, self.writer.ops[op].device, info.dtype, info.shape, item_bytes(info)
+                    )
                     for part, placement in enumerate(self.parts[owner]):
                         name = f"update/{placement.info.name}/cut"
                         shape, axes = placement.info.shape, ((len(info.shape),),) * 3
@@ -343,20 +391,22 @@ class _StepWriter:
         if weight.first == owner:
             return weight.info.shape
         book = Rulebook(self.origin.plan.spec.place.rules, self.origin.plan.topology)
-        return _infos(book, weight.info)[0].shape
+        return infos_of(book, weight.info)[0].shape
 
     # --- what waits for what ------------------------------------------------------------------------------
 
     def _connect(self) -> None:
         """Write what the ops that were taken over wait for."""
         for at, number, clone, part in self.copies:
+            waits = self.writer.arrows[at]
             before: set[int] = set()
             for arrow in self.origin.arrows[number]:
                 for source, tensor, size in self._sources(arrow, clone, part):
-                    if tensor or source not in before:
-                        self.writer.wait(at, source, tensor, size)
-                    if not tensor:
+                    if tensor:
+                        waits.append(Arrow(source, at, tensor, size))
+                    elif source not in before:
                         before.add(source)
+                        waits.append(Arrow(source, at))
 
     def _sources(  # noqa: PLR0911 one for each kind of source
         self, arrow: Arrow, clone: int | None, part: tuple[str, int, int] | None
@@ -380,7 +430,7 @@ class _StepWriter:
             return self._read_sources(arrow, clone, part)
         if source in origin.updates:
             return self._updated(arrow, part)
-        made = origin.clone_of(source)
+        made = origin.clones[source]
         if source in origin.aggregates:
             return self._summed(origin.sums.get(source), part)
         if part is not None and made is not None and self._is_gradient(part[0], made, arrow):
@@ -438,9 +488,9 @@ class _StepWriter:
             return [(each, "", 0) for each in written]
         placements, info = self.parts[owner], self.origin.weights[owner].info
         size = arrow.bytes
-        if size == prod(self._first_shape(owner)) * _item(info):
+        if size == prod(self._first_shape(owner)) * item_bytes(info):
             size = placements[part[1]].info.bytes
-        return [(written[part[1] * len(_homes(placements[0])) + part[2]], arrow.tensor, size)]
+        return [(written[part[1] * len(homes_of(placements[0])) + part[2]], arrow.tensor, size)]
 
     def _is_gradient(self, owner: str, clone: int, arrow: Arrow) -> bool:
         made = self.origin.gradients.get(owner, {}).get(clone)
@@ -460,68 +510,11 @@ def forward_of(inner: str) -> str | None:
     return rest.partition("_grad/")[0]
 
 
-def _infos(book: Rulebook, info: VariableInfo) -> list[VariableInfo]:
-    """Return a weight as the rules of a book have it: whole, or its pieces."""
-    shards = pieces_of(book, info.name, info.shape, info.bytes)
-    if not shards:
-        return [info]
-    count = prod(info.shape)
-    return [
-        evolve(
-            info,
-            name=each.name,
-            shape=each.shape,
-            bytes=info.bytes * prod(each.shape) // count,
-            slot_bytes=info.slot_bytes * prod(each.shape) // count,
-            shard=each,
-        )
-        for each in shards
-    ]
-
-
-def _item(info: VariableInfo) -> int:
-    """Return the bytes of an element of a variable."""
-    return max(1, info.bytes // max(1, prod(info.shape)))
-
-
-def _homes(placement: VariablePlacement) -> tuple[Device, ...]:
-    """Return the devices of the copies of a variable or piece, or its own."""
-    return placement.copies or (placement.placed.device,)
-
-
 def _on(op: TimedOp, device: Device) -> TimedOp:
     """Return an op on a device."""
-    return op if op.device is device else evolve(op, device=device)
+    return op if op.device is device else op.on(device)
 
 
 def _renamed(name: str, old: Tower, new: Tower) -> str:
     inner = name.removeprefix(f"{old.scope}/") if old.scope else name
     return new.op_name(inner)
-
-
-def _resized(op: TimedOp, info: VariableInfo, old: tuple[int, ...], new: tuple[int, ...]) -> TimedOp:
-    """Return an op on a part of a variable as one on a part of another shape."""
-    item, dtype = _item(info), info.dtype
-    before, after = shape_text(dtype, old), shape_text(dtype, new)
-    if before == after or before not in op.signature.inputs:
-        return op
-    inputs = tuple(after if each == before else each for each in op.signature.inputs)
-    ratio = prod(new) / prod(old)
-    rest = min(op.bytes, sum(each == f"{dtype}[]" for each in op.signature.inputs) * item)
-    return evolve(
-        op,
-        signature=evolve(op.signature, inputs=inputs),
-        flops=round(op.flops * ratio),
-        bytes=round((op.bytes - rest) * ratio) + rest,
-    )
-
-
-def held_bytes(placements: Sequence[VariablePlacement]) -> Mapping[str, tuple[int, int]]:
-    """Return the bytes of variables and of slots that each device holds."""
-    found: dict[str, list[int]] = {}
-    for each in placements:
-        for device in _homes(each):
-            found.setdefault(device.ref, [0, 0])[0] += each.info.bytes
-        for device in each.copies or (each.slots.device,):
-            found.setdefault(device.ref, [0, 0])[1] += each.info.slot_bytes
-    return {ref: (variables, slots) for ref, (variables, slots) in found.items()}

@@ -160,6 +160,20 @@ def test_what_does_not_fit_misses_as_little_as_possible() -> None:
     assert found.missing == pytest.approx(1.0)
 
 
+def test_replicas_keep_within_the_memory() -> None:
+    """A group goes where there is room, even if another device has much less to do."""
+    hog, small_ones = (0.1, 6.0), [(1.0, 1.0)] * 5  # seconds and bytes
+    operators = tuple(
+        Operator(f"node_{at}", seconds, 1.0, size, 0.0, ())
+        for at, (seconds, size) in enumerate([hog, *small_ones])
+    )
+    problem = gather(Workload(operators, 2, capacity=6.0, host=False))
+    starts = np.zeros((problem.size, 8), dtype=np.int64)
+    found, _ = temper(problem, starts, 2.5, 20, Ladder(1e-3, 1e-2), np.random.default_rng(0))
+    for places in found.T:
+        assert sorted(problem.bytes[places == device].sum() for device in (0, 1)) == [5.0, 6.0]
+
+
 def test_no_result_is_worse_than_a_start() -> None:
     """A placement that is given is improved or returned."""
     workload = small(1)

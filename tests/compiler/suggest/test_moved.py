@@ -16,7 +16,7 @@ from compiler.suggest.moved import devices_of_variables, moved_map
 from compiler.time.costs import choose_costs
 from compiler.time.forecast import forecast_step
 from tests.support import CLASSIFIER, CONVOLUTION
-from tfdeploy.suggesting.suggester import following_ops
+from tfdeploy.suggesting.reading import following_ops
 
 TEXT = CLASSIFIER.format(clones=2, batch=8, optimizer="Adam(0.1)", layers=CONVOLUTION).replace(
     "cpu = 2", "cpu = 2, kind = cpu"

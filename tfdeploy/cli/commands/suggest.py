@@ -77,9 +77,10 @@ def command(
     from compiler.suggest.text import suggestion_json, suggestion_text
     from compiler.time.profile import find_profile
     from tfdeploy.suggesting.suggester import CannotEditError, Suggester
+    from tfdeploy.suggesting.trials import Trials
 
     machine = find_profile(reading.spec.path, profile)
-    suggester = Suggester(
+    trials = Trials(
         reading.spec,
         reading.trees[0],
         Goal(goal),
@@ -87,11 +88,9 @@ def command(
         common.overrides,
         common.allow_python,
         common.verbose,
-        groups,
-        vary,
     )
     try:
-        found, text = suggester.run()
+        found, text = Suggester(trials, groups, vary).run()
     except NoForecastError as error:
         message = (
             "the time of a step cannot be forecast, because the `kind` of the devices is not that of their "

@@ -115,6 +115,26 @@ def test_a_step_is_that_of_a_graph_that_is_built(source: str, target: str) -> No
     assert seconds(found) == pytest.approx(seconds(wanted), rel=1e-3)
 
 
+@pytest.mark.parametrize(
+    ("variables", "aggregate"),
+    [
+        ("cpu[0]", "tree"),
+        ("cpu[0]", "ring"),
+        ("cpu[0]", "shuffle(shards = 1)"),
+        ("replicated", "hierarchical(size = 2)"),
+    ],
+)
+def test_sums_are_those_of_a_graph_that_is_built(variables: str, aggregate: str) -> None:
+    """With one place for the sum or with many, of a gradient that is cut or of one that is not."""
+    origin = origin_of(*built("whole"))
+    assert origin is not None
+    plan = plan_of(variables=variables, aggregate=aggregate)
+    found, wanted = write_step(origin, plan).work, timed_step(compile_graph(plan, seed=0))
+    assert ops_of(found) == ops_of(wanted)
+    assert len(found.arrows) == len(wanted.arrows)
+    assert sum(each.bytes for each in found.arrows) == sum(each.bytes for each in wanted.arrows)
+
+
 @pytest.mark.parametrize("target", ["sharded, packed", "copies, ring"])
 def test_the_map_of_a_written_step_is_that_of_a_graph(target: str) -> None:
     """Variables, slots and what is sent are the same, and the memory of the fullest device is close."""

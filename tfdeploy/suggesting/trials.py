@@ -1,0 +1,311 @@
+"""Tries placements one by one: their steps are written from that of the spec, or their graphs are built."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from attrs import define, evolve, field, frozen
+
+import grammar
+from compiler.placement.rules import rule_text
+from compiler.suggest.changes import Changes
+from compiler.suggest.figures import Figures, Goal
+from compiler.suggest.moved import devices_of_variables, moved_map, written_map
+from compiler.suggest.outcome import Outcome, best_of
+from compiler.suggest.steps.moved import move_step
+from compiler.suggest.steps.written import NotWrittenError, Written, write_step
+from compiler.time.forecast import forecast_step
+from dsl import syntax
+from dsl.diagnostics import SpecError
+from grammar.placing import with_rules
+from grammar.setting import with_value
+from tfdeploy.progress import busy
+from tfdeploy.suggesting.reading import following_ops, origin_of, require_buildable
+
+if TYPE_CHECKING:
+    from compiler.graph.compiled import CompiledGraph
+    from compiler.mapping.records import PlacementMap
+    from compiler.plan import Plan
+    from compiler.suggest.steps.origin import Origin
+    from compiler.time.costs import Costs
+    from compiler.time.forecast import StepForecast
+    from compiler.time.profile import Profile
+    from compiler.time.work import StepWork
+    from compiler.topology import Topology
+    from dsl import ir
+
+USUAL_GPU, USUAL_CPU = "v100", "cpu"
+"""The hardware that is assumed if neither a profile nor `devices.kind` says what there is."""
+
+
+@frozen
+class Tried:
+    """A placement that was built or compared.
+
+    Attributes:
+        text: The spec with its rules.
+        changes: What is not as in the spec.
+        spec: The spec.
+        plan: Its plan.
+        outcome: What it comes to.
+    """
+
+    text: str = field(repr=False)
+    changes: Changes
+    spec: ir.Spec = field(repr=False)
+    plan: Plan = field(repr=False)
+    outcome: Outcome
+
+    @property
+    def figures(self) -> Figures:
+        """All figures of it."""
+        return self.outcome.figures
+
+    @property
+    def rules(self) -> tuple[str, ...]:
+        """All rules of its `place` block, as text."""
+        return tuple(rule_text(each) for each in self.spec.place.rules)
+
+
+@define
+class Trials:
+    """Placements of one spec that were tried.
+
+    The graph of the spec is built, and the steps of other placements are written from its step. Only
+    placements whose step cannot be written, as of updates that are not synchronous, are built.
+
+    Attributes:
+        spec: The spec as it is.
+        tree: Its syntax tree.
+        goal: What is to be low.
+        profile: The profile of the machine, or None.
+        overrides: Paths of the spec with other values, as `--set` has them.
+        allow_python: Whether the spec may use Python of the user.
+        verbose: Whether TensorFlow's own messages are shown.
+        built: How many placements have been built.
+        compared: How many placements have been compared without that.
+        origin: The step of the spec, or None if steps cannot be written from it.
+        costs: What ops cost, or None if that is not known.
+        compiled: The graph of the spec as it is, once it is built.
+        first: The placement of the spec as it is, once it is built.
+    """
+
+    spec: ir.Spec = field(repr=False)
+    tree: syntax.File = field(repr=False)
+    goal: Goal
+    profile: Profile | None = field(default=None, repr=False)
+    overrides: Sequence[tuple[str, str]] = ()
+    allow_python: bool = True
+    verbose: bool = False
+    built: int = 0
+    compared: int = 0
+    origin: Origin | None = field(default=None, repr=False)
+    costs: Costs | None = field(default=None, repr=False)
+    compiled: CompiledGraph | None = field(default=None, repr=False)
+    first: Tried | None = field(default=None, repr=False)
+    _seen: dict[str, Tried | None] = field(factory=dict, repr=False)
+    _plain: Written | None = field(default=None, repr=False)  # the last step that others can be moved from
+
+    def begin(self) -> Tried:
+        """Build the spec as it is, from which the steps of other placements are written.
+
+        Raises:
+            SpecError: It cannot be built.
+        """
+        built = first = self._build(Changes(), keep=True)
+        written = None if self.origin is None else self._write(self.origin, built.plan)
+        if written is not None and built.outcome.work is not None:
+            # A written step can be a little shorter than that of the graph: like is compared with like.
+            outcome = Outcome(written.work, self.costs, lambda: built.outcome.placement)
+            first = evolve(built, outcome=outcome)
+        self.first = self._seen[self.tree.source.text] = first
+        return first
+
+    def compare(self, changes: Changes) -> Tried | None:
+        """Return a placement, or None if a check refuses it.
+
+        Args:
+            changes: What is not as in the spec.
+        """
+        try:
+            text = self.text(changes)
+            if text not in self._seen:
+                self._seen[text] = self._written(text, changes)
+            found = self._seen[text]
+            return None if found is None else evolve(found, changes=changes)
+        except SpecError:
+            return None
+
+    def best_of(self, best: Tried, others: Iterable[Changes]) -> Tried:
+        """Return the best of some placements.
+
+        Args:
+            best: The best placement so far.
+            others: What is not as in the spec in the others.
+        """
+        tried = [each for each in map(self.compare, others) if each is not None]
+        outcome = best_of(best.outcome, [each.outcome for each in tried], self.goal)
+        if outcome is best.outcome:
+            return best
+        return next(each for each in tried if each.outcome is outcome)
+
+    def _written(self, text: str, changes: Changes) -> Tried | None:
+        """Return a placement by its step."""
+        assert self.first is not None
+        spec = self.read(text)
+        plan = self.plan(spec)
+        if plan.global_batch != self.first.plan.global_batch:
+            return None  # `--set` has decided otherwise
+        moved = self._moved(changes, plan) if self.origin is None else self._rewritten(plan)
+        if moved is None:
+            return self._build(changes)
+        work, make_map = moved
+        self.compared += 1
+        known = self.first.outcome
+        same = known.work is not None and _is_same(work, known.work)
+        return Tried(text, changes, spec, plan, known if same else Outcome(work, self.costs, make_map))
+
+    def _rewritten(self, plan: Plan) -> tuple[StepWork, Callable[[], PlacementMap]] | None:
+        """Return the step of a plan, written from that of the spec, and what makes its map."""
+        assert self.origin is not None
+        assert self.compiled is not None
+        origin, first = self.origin, self.first
+        assert first is not None
+        require_buildable(self.compiled, plan)
+        written = self._write(origin, plan)
+        if written is None:
+            return None
+        placed = {each.info.weight for each in written.placements}
+        assert placed == set(origin.weights), "every variable has a place"
+        clones = {each.clone for each in written.work.ops if each.clone is not None}
+        assert clones == {each.index for each in plan.towers}, "every clone has its ops"
+        return written.work, lambda: written_map(first.outcome.placement, origin, written)
+
+    def _write(self, origin: Origin, plan: Plan) -> Written | None:
+        """Return the step of a plan, moved from another one if that is possible; None if neither is."""
+        written = None if self._plain is None else move_step(origin, self._plain, plan)
+        if written is None:
+            try:
+                written = write_step(origin, plan)
+            except NotWrittenError:
+                return None
+        if written.beside is not None:
+            self._plain = written
+        return written
+
+    def _moved(self, changes: Changes, plan: Plan) -> tuple[StepWork, Callable[[], PlacementMap]] | None:
+        """Return the step of a plan that only has whole variables elsewhere, and what makes its map."""
+        first, compiled = self.first, self.compiled
+        assert first is not None
+        assert compiled is not None
+        infos = [each.placement.info for each in compiled.variables.values()]
+        whole = not any(
+            each.placement.copies or each.placement.info.shard for each in compiled.variables.values()
+        )
+        only = not changes.values and changes.rules.keys() == {"variables"}
+        homes = devices_of_variables(plan, infos) if whole and only else None
+        if homes is None or first.outcome.work is None:
+            return None
+        work = first.outcome.work.moved(following_ops(compiled, homes))
+        return work, lambda: moved_map(first.outcome.placement, work, infos, homes)
+
+    def _build(self, changes: Changes, *, keep: bool = False) -> Tried:
+        """Build the spec with changes, and with `keep` write the steps of other placements from it."""
+        text = self.text(changes)
+        spec = self.read(text)
+        compiled = self._compile(spec)
+        from compiler.graph.inspect.mapping.placement_map import map_placement
+        from compiler.graph.inspect.memory.forecast import forecast_step_memory
+
+        with busy(f"forecasting placement {self.built + 1} of {self.spec.model.name}"):
+            placement = map_placement(compiled, memory=forecast_step_memory(compiled))
+            work, costs, time = self._time(compiled)
+        self.built += 1
+        self._require_everything(compiled, placement)
+        if keep:
+            self.compiled, self.costs, self.origin = compiled, costs, origin_of(compiled, work)
+        return Tried(text, changes, spec, compiled.plan, Outcome(work, costs, lambda: placement, time))
+
+    def text(self, changes: Changes) -> str:
+        """Return the text of the spec with changes."""
+        text = self.tree.source.text
+        if changes.rules:
+            rules = [rule for of_role in changes.rules.values() for rule in of_role]
+            text = with_rules(self.tree, changes.rules.keys(), rules)
+        for (block, name), value in changes.values.items():
+            text = with_value(self.reading(text).trees[0], block, name, value)
+        return text
+
+    def reading(self, text: str) -> grammar.Reading:
+        """Read a text of the spec, with what it includes."""
+        return grammar.read(self.tree.source.name, self.overrides, text=text, allow_python=self.allow_python)
+
+    def read(self, text: str) -> ir.Spec:
+        """Read a text of the spec.
+
+        Raises:
+            SpecError: It has errors.
+        """
+        reading = self.reading(text)
+        if reading.spec is None:
+            raise SpecError(reading.diagnostics)
+        return reading.spec
+
+    def plan(self, spec: ir.Spec) -> Plan:
+        """Return the plan of a spec on this machine."""
+        from tfdeploy.runtime.plans import plan_of
+
+        return plan_of(spec, verbose=self.verbose)
+
+    def _compile(self, spec: ir.Spec) -> CompiledGraph:
+        from tfdeploy.runtime.adapted import adapted
+        from tfdeploy.runtime.plans import graph_of
+
+        plan = self.plan(spec)
+        from tfdeploy.runtime.start_tensorflow import start_tensorflow
+
+        with busy("starting TensorFlow", plain=False):
+            start_tensorflow(verbose=self.verbose)
+        with busy(f"building placement {self.built + 1} of {spec.model.name}"):
+            plan = adapted(plan, verbose=self.verbose)
+            if any(each.free for each in plan.model.inputs):
+                from compiler.graph.assumed_sizes import with_sizes
+
+                plan = with_sizes(plan)
+            return graph_of(plan, verbose=self.verbose)
+
+    def _time(self, compiled: CompiledGraph) -> tuple[StepWork | None, Costs | None, StepForecast | None]:
+        """Return the work of a step, what it costs, and the forecast of its time, if there can be one."""
+        from compiler.graph.inspect.time.timed_step import timed_step
+        from compiler.threads import cores
+        from compiler.time.costs import choose_costs
+
+        work, devices = timed_step(compiled), compiled.plan.spec.devices
+        assumed = self.assumed(compiled.plan.topology)
+        if assumed is not None:
+            devices = evolve(devices, kind=assumed)
+        costs = choose_costs(work, devices, self.profile, cores())
+        return work, costs, None if costs is None else forecast_step(work, costs)
+
+    def assumed(self, topology: Topology) -> str | None:
+        """Return the hardware to assume, or None if a profile or the spec says what there is."""
+        gpus = any(each.kind == "gpu" for each in topology.devices)
+        if self.spec.devices.kind is not None or (self.profile is not None and not gpus):
+            return None
+        return USUAL_GPU if gpus else USUAL_CPU
+
+    def _require_everything(self, compiled: CompiledGraph, placement: PlacementMap) -> None:
+        """Assert that every op and every weight of the model has a place."""
+        assert {each.name for each in placement.ops} == {
+            each.name for each in compiled.graph.get_operations()
+        }
+        placed = {each.name if each.shard is None else each.shard.of for each in placement.variables}
+        assert placed == {each.placement.info.weight for each in compiled.variables.values()}
+
+
+def _is_same(work: StepWork, other: StepWork) -> bool:
+    """Whether two steps have the same ops on the same devices, and send the same."""
+    if len(work.ops) != len(other.ops) or len(work.arrows) != len(other.arrows):
+        return False
+    return {(each.name, each.device) for each in work.ops} == {(each.name, each.device) for each in other.ops}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import TYPE_CHECKING
 
 from lsprotocol import types
@@ -51,3 +52,24 @@ def test_a_fault_while_reading_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
         (True, True)
     ]
     assert [(each.version, [one.code for one in each.diagnostics]) for each in shown] == [(2, ["TFD204"])]
+
+
+def test_the_reader_is_imported_before_others_import_what_it_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two threads that import a package and a part of it at once can end in Python's `_DeadlockError`."""
+    server = create_server(Settings())
+    seen: list[str] = []
+
+    def prepare() -> None:
+        time.sleep(0.05)
+        seen.append("imported")
+
+    async def open_document() -> None:
+        server.opened("file:///nowhere/spec.tfdeploy", 1, SMALL)
+
+    monkeypatch.setattr(module, "_prepare", prepare)
+    monkeypatch.setattr(type(server.documents), "find_specs_with", lambda *_: seen.append("looked for specs"))
+    monkeypatch.setattr(server, "read_soon", lambda _: seen.append("read"))
+    monkeypatch.setattr(type(server), "server_capabilities", types.ServerCapabilities())
+    asyncio.run(open_document())
+    server.shutdown()
+    assert seen == ["imported", "looked for specs", "read"]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +25,7 @@ from tfdeploy.lsp.features.commands import Runner
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from concurrent.futures import Future
 
     from dsl import ir, syntax
     from grammar.kept.spec import KeptSpec
@@ -90,15 +91,19 @@ class SpecServer(LanguageServer):
         self.runner = Runner()
         self._states: dict[str, _State] = {}
         self._reader = ThreadPoolExecutor(1, "reader")
-        self._prepared = False
+        self._preparing: Future[None] | None = None
         self._symbols: Symbols | None = None
         self._shown: dict[str, dict[str, list[types.Diagnostic]]] = {}
 
-    def prepare(self) -> None:
-        """Import the reader in its thread, so that it is there when a document is opened."""
-        if not self._prepared:
-            self._prepared = True
-            self._reader.submit(_prepare)
+    def prepare(self) -> Future[None]:
+        """Import the reader in its thread, so that it is there when a document is opened.
+
+        Returns:
+            What is done when the reader is there.
+        """
+        if self._preparing is None:
+            self._preparing = self._reader.submit(_prepare)
+        return self._preparing
 
     # --- documents
 
@@ -113,10 +118,13 @@ class SpecServer(LanguageServer):
         self.documents.encoding = (
             self.server_capabilities.position_encoding or types.PositionEncodingKind.Utf16
         )
-        self.prepare()
+        preparing = self.prepare()
         document = self.documents.open(uri, version, text)
-        self.documents.find_specs_with(document)
         self._states[uri] = _State()
+        wait(
+            [preparing]
+        )  # both import packages; two threads that do so at once can end in Python's deadlock error
+        self.documents.find_specs_with(document)
         self.read_soon(uri)
 
     def closed(self, uri: str) -> None:

@@ -33,6 +33,39 @@ def test_symbols_of_a_text() -> None:
     assert model.range.start.line == SMALL[: SMALL.index("model ")].count("\n")
 
 
+def test_symbols_say_what_they_are() -> None:
+    """Each has the first line of its value, a kind by its block, and its name as the part to be selected."""
+    text = SMALL.replace("  cpu = 4", '  job "worker" { tasks = 2 }')
+    found = {each.name: each for each in outline.symbols(Opened(text).document)}
+    assert [(each.name, each.kind) for each in found.values()][1:6] == [
+        ("let", types.SymbolKind.Namespace),
+        ("layer twice", types.SymbolKind.Class),
+        ("model small", types.SymbolKind.Class),
+        ("data", types.SymbolKind.Namespace),
+        ("devices", types.SymbolKind.Namespace),
+    ]
+    ((width,), (train,), (job,), (mode, _)) = (
+        found[each].children for each in ("let", "data", "devices", "update")
+    )
+    assert (width.kind, width.detail) == (types.SymbolKind.Constant, "8")
+    assert (mode.kind, mode.detail) == (types.SymbolKind.Property, "sync")
+    assert train.detail == "synthetic(100, image = feature(float32, [4]), digit = feature(int32, [], 10)) ..."
+    assert job.name == "job worker"
+    logits = next(each for each in found["model small"].children if each.name == "logits")
+    assert logits.kind == types.SymbolKind.Variable
+    names = [
+        found["model small"].selection_range,
+        logits.selection_range,
+        found["place"].children[0].selection_range,
+    ]
+    assert [_text_of(text, each) for each in names] == ['"small"', "logits", "clones"]
+
+
+def _text_of(text: str, range_: types.Range) -> str:
+    """Return what is in a range of one line."""
+    return text.split("\n")[range_.start.line][range_.start.character : range_.end.character]
+
+
 def test_symbols_of_a_workspace(tmp_path: Path) -> None:
     """Those of every spec below the folders; what the editor shows counts in place of its file."""
     for name, text in {
@@ -67,11 +100,33 @@ def test_symbols_of_a_workspace(tmp_path: Path) -> None:
     assert [name for _, name, _ in found()] == ["new_width", "width_3"]
 
 
+def test_blocks_of_a_workspace_have_no_container(tmp_path: Path) -> None:
+    """A block is found by its own name; what is in it says in which block it is. Packages are left out."""
+    for folder in (tmp_path, tmp_path / "node_modules"):
+        folder.mkdir(exist_ok=True)
+        (folder / "one.tfdeploy").write_text('layer "width" {\n  width = input()\n}\n')
+    found = Symbols().matching("width", [], [str(tmp_path)])
+    assert [(each.name, each.container_name) for each in found] == [
+        ("layer width", None),
+        ("width", "layer width"),
+    ]
+
+
 def test_folds() -> None:
     """Blocks, items over several lines, and comments over several lines can be folded."""
     text = "# one\n# two\ndevices {\n  cpu = 4\n}\nlet {\n  a = [\n    1,\n  ]\n}\n"
     found = {(each.start_line, each.end_line) for each in outline.folds(Opened(text).document)}
     assert found == {(0, 1), (2, 3), (5, 8), (6, 7)}
+
+
+def test_comments_fold_as_comments() -> None:
+    """A comment of one line does not fold, nor one that stands behind something."""
+    text = "# one\n\n# two\n# three\na = 1 # four\n# five\nb = 2\n# six\n# seven"
+    found = outline.folds(Opened(text).document)
+    assert [(each.start_line, each.end_line, each.kind) for each in found] == [
+        (2, 3, types.FoldingRangeKind.Comment),
+        (7, 8, types.FoldingRangeKind.Comment),
+    ]
 
 
 def test_selections_grow() -> None:
@@ -114,6 +169,32 @@ def decoded(opened: Opened) -> dict[tuple[int, int], tuple[str, str]]:
         found[line, column] = (text, offers.TOKEN_TYPES[data[at + 3]])
         assert data[at + 4] == 0 or found[line, column][1] not in {"keyword", "number", "operator"}, text
     return found
+
+
+def test_names_are_marked_where_they_are_defined() -> None:
+    """A definition has a modifier and a use has not; constants are read only; a quoted name is text."""
+    opened = Opened(SMALL)
+    data = colors.semantic_tokens(opened.document, opened.names).data
+    tokens: list[tuple[str, int]] = []
+    lines, line, column = SMALL.split("\n"), 0, 0
+    for at in range(0, len(data), 5):
+        column = data[at + 1] + (column if data[at] == 0 else 0)
+        line += data[at]
+        tokens.append((lines[line][column : column + data[at + 2]], data[at + 4]))
+    definition, readonly = (1 << offers.TOKEN_MODIFIERS.index(each) for each in ("definition", "readonly"))
+    assert [flags & definition for text, flags in tokens if text == "hidden"] == [definition, 0]
+    assert [flags for text, flags in tokens if text == "width"] == [definition | readonly, readonly]
+    assert ('"twice"', 0) in tokens
+
+
+def test_tokens_of_some_lines_are_those_of_the_text() -> None:
+    """A range has the tokens from the beginning of its first line to its end."""
+    opened = Opened(SMALL)
+    range_ = types.Range(types.Position(6, 5), types.Position(7, 2))
+    some = colors.semantic_tokens(opened.document, opened.names, range_).data
+    assert some[:5] == [6, 0, 5, offers.TOKEN_TYPES.index("keyword"), 0]
+    assert [some[at] for at in range(0, len(some), 5)].count(1) == 1
+    assert some[-5:-3] == [1, 2]
 
 
 def test_semantic_tokens_of_the_small_spec() -> None:
@@ -169,6 +250,77 @@ def test_hints() -> None:
     assert not [each for each in found if each.endswith("Dropout(|rate:")]
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "label"),
+    [
+        ("batch = 8", "batch = 8", "32 for all 4 clones"),
+        ("batch = 8", "batch = [1, 2, 3, 4]", "10 for all 4 clones"),
+        ("batch = 8", "global_batch = 8", "2 for each of 4 clones"),
+        ("clones -> cpu[*]", "clones -> cpu[0]", None),
+        ("mode = sync", "accumulate = 2", None),
+        ("  cpu = 4\n", "", None),
+    ],
+)
+def test_hints_of_batches(old: str, new: str, label: str | None) -> None:
+    """Of one clone nothing is said, nor of clones that get different numbers, or of unknown devices."""
+    text = SMALL.replace(old, new)
+    if "cpu[0]" in new:
+        text = text.replace("batch = 8", "count = 1\n  batch = 8")
+    found = [each.partition("|")[2] for each in hints_of(text) if "clones" in each and "batch" in each]
+    assert found == ([] if label is None else [label])
+
+
+def test_hints_name_arguments_only_where_that_helps() -> None:
+    """Not what is given by name, nor a constant of the same name, nor a single argument."""
+    found = hints_of(
+        SMALL.replace("  width = 8", "  width = 8\n  units = 3").replace(
+            "Dense(10)", "Dense(units, relu, use_bias = true)"
+        )
+    )
+    assert "logits = hidden -> Dense(units, |activation:" in found
+    assert not [each for each in found if each.endswith(("|units:", "|use_bias:", "|from_logits:"))]
+    assert "-> scale(|name:" in found
+    assert "-> scale(image, |factor:" in found
+
+
+def test_hints_are_those_of_the_range_that_is_shown() -> None:
+    """Both ends count; nothing else of the text is hinted at."""
+    opened = Opened(SMALL)
+    line = SMALL[: SMALL.index("-> scale(")].count("\n")
+    column = len("    -> scale(")
+    for start, end, labels in (
+        (0, 99, ["name:", "factor:"]),
+        (column, column, ["name:"]),
+        (column + 1, column + 6, []),
+        (column + 1, column + 7, ["factor:"]),
+    ):
+        range_ = types.Range(types.Position(line, start), types.Position(line, end))
+        found = hints.hints(opened.document, opened.trees, None, {}, range_)
+        assert [each.label for each in found] == labels, (start, end)
+        assert all(each.kind == types.InlayHintKind.Parameter and each.padding_right for each in found)
+
+
+@pytest.mark.parametrize(
+    ("devices", "more"), [(4, ""), (5, " and 1 more device"), (7, " and 3 more devices")]
+)
+def test_what_a_rule_has_placed_is_said_of_four_devices(devices: int, more: str) -> None:
+    """The end of the line has sizes, or ops if no variables were placed; further devices are counted."""
+    refs = [f"cpu[{at}]" for at in range(devices)]
+    sizes, ops = dict.fromkeys(refs, 2048), {each: at + 1 for at, each in enumerate(refs)}
+    four = "2.00 KiB on cpu[0], 2.00 KiB on cpu[1], 2.00 KiB on cpu[2], 2.00 KiB on cpu[3]"
+    counts = "1 on cpu[0], 2 on cpu[1], 3 on cpu[2], 4 on cpu[3]"
+    both = placements.Placed(3, sizes, ops)
+    assert both.short == four + more
+    assert both.sentences == (
+        f"In the last run it placed 3 variables: {four}{more}.",
+        f"In the last run it placed {sum(ops.values())} ops: {counts}{more}.",
+    )
+    only_ops = placements.Placed(0, {}, ops)
+    assert only_ops.short == counts.replace(" on", " ops on") + more
+    assert only_ops.sentences == both.sentences[1:]
+    assert placements.Placed(0, {}, {}).sentences == ()
+
+
 def test_what_a_rule_has_placed(tmp_path: Path) -> None:
     """The map of the last run says what each rule placed, as long as the text is the one that ran."""
     text = SMALL.replace("train {", f'train {{\n  directory = "{tmp_path}"')
@@ -187,6 +339,7 @@ def test_what_a_rule_has_placed(tmp_path: Path) -> None:
     shown = hints.hints(opened.document, opened.trees, spec, found, WHOLE)
     label = next(each.label for each in shown if each.position.line == line - 1)
     assert "KiB on " in label
+    assert [each.padding_left for each in shown if each.position.line == line - 1] == [True]
     changed = Opened(text + "\n")
     assert placements.placed_by_rules(changed.document, spec, []) == {}
 
@@ -196,4 +349,7 @@ def test_lenses_are_above_the_model() -> None:
     found = commands.lenses(Opened(SMALL).document)
     assert [each.command.title for each in found if each.command] == ["Plan", "Train", "Verify"]
     assert {each.range.start.line for each in found} == {SMALL[: SMALL.index("model ")].count("\n")}
-    assert commands.lenses(Opened("let { a = 1 }\n").document) == []
+    document = Opened(SMALL).document
+    assert [each.command.arguments for each in found if each.command] == [[document.uri]] * 3
+    assert {_text_of(SMALL, each.range) for each in found} == {'model "small"'}
+    assert commands.lenses(Opened("let { a = 1 }\nmodel = 2\n").document) == []

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from lsprotocol import types
 
-from dsl.schema import BLOCKS, ROOT, function_names, signatures
+from dsl import ir
+from dsl.schema import BLOCKS, ROOT, Argument, Function, Type, function_names, signatures
 from tests.folders import EXAMPLES
 from tests.lsp.texts import SMALL, Opened, small
 from tfdeploy.lsp.features import completion, hover
-from tfdeploy.lsp.words import scope
+from tfdeploy.lsp.words import describe, scope
 
 
 def offered(opened: Opened, *, snippets: bool = True) -> dict[str, str]:
@@ -101,6 +103,81 @@ def test_what_does_not_fit_is_not_offered(old: str, new: str, none: set[str]) ->
     assert not none & set(offered(small(old, new)))
 
 
+def test_what_is_inserted_can_be_filled_in() -> None:
+    """Snippets have the arguments that must be given, and the defaults and words of attributes."""
+    for old, new, label, text in (
+        ("-> Dense(10)", "-> |", "Flatten", "Flatten($0)"),
+        ("-> Dense(10)", "-> |", "twice", "twice($0)"),
+        ("-> Dense(10)", "-> |", "repeat", "repeat(${1:2}, $0)"),
+        ("-> Dense(10)", "-> |", "python", 'python("$0")'),
+        ("mode = sync", "|", "mode", "mode = ${1|sync,async,local|}"),
+        ("mode = sync", "|", "accumulate", "accumulate = ${1:1}"),
+        ("mode = sync", "|", "freeze", "freeze = $0"),
+        ("mode = sync", "average_slots = true\n  |", "mode", "mode = ${1|sync,async,local|}"),
+        ("  x = input()", "  x = |", "input", "input()"),
+        ("image = input(float32, [4])", "image = |", "input", "input(${1:dtype}, ${2:shape})"),
+        ("mode = sync", "aggregate = |", "add_n", "add_n"),
+        ("mode = sync", "aggregate = |", "shuffle", "shuffle($0)"),
+        ("variables -> cpu[0]", "|", "variables", "variables -> $0"),
+        ("variables -> cpu[0]", "|", "ops", 'ops("${1:*}") -> $0'),
+        ("-> cpu[*]", "-> |", "balanced", "balanced(${1:cpu[*]})"),
+        ("-> cpu[*]", "-> |", "groups", "groups(${1:cpu[*]}, size = ${2:2})"),
+        ("-> cpu[*]", "-> |", "clones(clones)", None),
+    ):
+        assert offered(small(old, new)).get(label) == text, (new, label)
+
+
+def test_what_is_needed_most_comes_first() -> None:
+    """Arguments are before values, names of the spec before those of Keras; editors keep that order."""
+    opened = small("-> Dense(10)", "-> |")
+    found = completion.complete(
+        opened.document, opened.trees, opened.names, opened.offset, snippets=True
+    ).items
+    assert [each.sort_text for each in found] == sorted(str(each.sort_text) for each in found)
+    labels = [each.label for each in found]
+    assert labels[0] == "twice"
+    assert labels[-3:] == ["repeat", "python", "applications."]
+    twice = found[0]
+    assert (twice.detail, twice.data, twice.filter_text) == (
+        "a layer block of this spec",
+        ["layer", "twice"],
+        "twice",
+    )
+    assert next(iter(offered(small("-> Dense(10)", "-> Dense(units = 10, |)")))) == "activation ="
+    assert list(offered(small("from_logits = true", "from_logits = |")))[:2] == ["true", "false"]
+
+
+def test_devices_of_jobs_and_of_the_machine_are_offered() -> None:
+    """Of each job its own devices, and of as many as there are the ranges; none of a kind that has none."""
+    text = SMALL.replace(
+        "  cpu = 4\n",
+        '  job "ps" {\n    hosts = ["a:1", "b:1"]\n    cpu = 1\n    gpu = 0\n  }\n'
+        '  job "worker" {\n    tasks = 20\n    gpu = 2\n  }\n',
+    )
+    found = offered(Opened(text.replace("variables -> cpu[0]", "variables -> |")))
+    devices = [each for each in found if "[" in each or each in {"ps", "worker"}]
+    assert devices[:7] == [
+        *(
+            "ps[*].cpu[*]",
+            "ps[*].cpu[0]",
+            "ps",
+            "worker[*].gpu[*]",
+            "worker[*].gpu[0]",
+            "worker[*].gpu[0..1]",
+        ),
+        "worker",
+    ]
+    assert found["ps"] == "ps[${1:*}]"
+    for written, offers in (
+        ("ps[|]", ["*", "0", "1", "0..1"]),
+        ("worker[|]", ["*", *map(str, range(16)), "0..19"]),
+        ("worker[0].gpu[|]", ["*", "0", "1", "0..1"]),
+        ("ps[0].cpu[|]", ["*", "0"]),
+    ):
+        numbers = list(offered(Opened(text.replace("variables -> cpu[0]", f"variables -> {written}"))))
+        assert [each for each in numbers if each[0] in "*0123456789"] == offers, written
+
+
 def test_no_snippets_for_an_editor_that_knows_none() -> None:
     """Then names alone are inserted."""
     assert offered(small("-> Dense(10)", "-> |"), snippets=False)["Conv2D"] == "Conv2D"
@@ -143,12 +220,68 @@ def _word(text: str, at: int) -> str:
         ("place {", "pl|ace {", ["what is placed where"]),
         ("  variables ->", "  vari|ables ->", ["the variables of the model"]),
         ("optimizer = Adam", "optimizer = Ad|am", ["Adam(learning_rate = 0.001", "Optimizer"]),
+        ("mode = sync", "mode = sy|nc", ["`mode = sync`: when gradients are applied."]),
+        (
+            "-> Dense(10)",
+            "-> applications.Res|Net50()",
+            ["ResNet50(include_top = true", "Instantiates the ResNet50"],
+        ),
+        ("image -> twice", "ops.a|bs(image) -> twice", ["abs(x)", "keras.ops.absolute"]),
+        ("synthetic(100,", "syn|thetic(100,", ["synthetic(count"]),
+        ("tfdeploy = 1", "tfde|ploy = 1", ["tfdeploy = ..."]),
+        ("clones -> cpu[*]", "clones -> bal|anced(cpu[*])", ["balanced("]),
+        ("  metrics {", "  met|rics {", ["metrics { ... }"]),
+        (
+            "  steps = 10",
+            "  checkpoint_ev|ery = 10s",
+            ["checkpoint_every = ...", "a number of steps", "units: `us`"],
+        ),
     ],
 )
 def test_what_a_word_means(old: str, new: str, parts: list[str]) -> None:
     """Meaning, default and unit of an attribute; signature and first lines of a layer; a definition."""
     text = said(small(old, new))
     assert [part for part in parts if part.lower() not in text.lower()] == []
+
+
+@pytest.mark.parametrize("name", sorted(BLOCKS))
+def test_what_is_said_of_a_block(name: str) -> None:
+    """Its meaning, and what can stand in it, of which nothing is said if there is nothing."""
+    block = BLOCKS[name]
+    label = ' "name"' if block.label == "required" else ""
+    lines = describe.block(block).split("\n\n")
+    assert lines[0] == f"```tfdeploy\n{name}{label} {{ ... }}\n```"
+    said_of = {line.split(":")[0]: line.rstrip(".").split(": ")[1] for line in lines[2:]}
+    wanted = {"Attributes": block.names, "Inner blocks": block.inner}
+    assert said_of == {
+        kind: ", ".join(f"`{each}`" for each in names) for kind, names in wanted.items() if names
+    }
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(ir.Every(steps=0), "0"), (ir.Every(steps=20), "20"), (ir.Every(seconds=90.0), "90s"), (None, "none")],
+)
+def test_defaults_are_written_as_the_language_has_them(value: object, text: str) -> None:
+    """A period is a number of steps, or a time with its unit."""
+    assert describe.written(value) == text
+
+
+def test_a_signature_has_defaults_and_says_if_more_can_follow() -> None:
+    """What may be left out has its default; dots stand for further arguments."""
+    required, other = (
+        Argument("a", Type("int"), required=True),
+        Argument("b", Type("str"), "text", default="x", required=False),
+    )
+    assert describe.signature(Function("f", (required, other))) == 'f(a, b = "x")'
+    assert describe.signature(Function("f", (), repeating=True)) == "f(...)"
+    assert describe.signature(Function("f", (), rest=Type("any"))) == "f(...)"
+    word = Argument("c", Type("word", words=("one", "two"), optional=True))
+    assert describe.argument(word, "f").endswith("One of `one`, `two` or `none`.")
+    assert describe.argument(other, "f") == '```tfdeploy\nf(b = "x")\n```\n\nText.\n\nTakes a string.'
+    assert describe.function(Function("f", (required, other), doc="is it so?")) == (
+        '```tfdeploy\nf(a, b = "x")\n```\n\nIs it so?\n\n- `b`: text'
+    )
 
 
 def test_nothing_is_said_of_comments_and_numbers() -> None:
@@ -167,6 +300,7 @@ def test_nothing_is_said_of_comments_and_numbers() -> None:
         ("Adam(1e-3)", "Adam(CosineDecay(1, |))", "CosineDecay", 1),
         ("-> scale(image, 0.5)", "-> scale(image,\n  |", "scale", 1),
         ("variables -> cpu[0]", "clones -> groups(cpu[*], size = |)", "groups", 1),
+        ("variables -> cpu[0]", "ops(|) -> cpu[0]", "ops", 0),
     ],
 )
 def test_the_argument_of_the_call_around(old: str, new: str, name: str, active: int) -> None:
@@ -175,7 +309,34 @@ def test_the_argument_of_the_call_around(old: str, new: str, name: str, active: 
     found = hover.signature_help(opened.document, opened.trees, opened.offset)
     assert found is not None
     assert found.signatures[0].label.startswith(f"{name}(")
+    assert len(found.signatures[0].parameters or ()) > 1 or name in {"twice", "ops"}
     assert found.active_parameter == active
+
+
+def test_a_call_is_shown_with_what_it_does() -> None:
+    """Beside its arguments; beyond the last that there is, none is marked; comments have no call."""
+    opened = small("-> scale(image, 0.5)", "-> scale(image, 0.5, 0, |)")
+    found = hover.signature_help(opened.document, opened.trees, opened.offset)
+    assert found is not None
+    (shown,) = found.signatures
+    assert isinstance(shown.documentation, str)
+    assert "factor" in shown.documentation
+    assert [each.label for each in shown.parameters or ()] == ["name", "factor", "offset = 0"]
+    assert found.active_parameter == len(shown.parameters or ())
+    opened = small("twice(units = width)", "twice(|)")
+    found = hover.signature_help(opened.document, opened.trees, opened.offset)
+    assert found is not None
+    assert [each.documentation for each in found.signatures[0].parameters or ()][:2] == [
+        "a whole number or `none`",
+        "the name of the layer",
+    ]
+    for old, new in (
+        ("-> scale(image, 0.5)", "-> scale(image,  # |\n 0.5)"),
+        ("mode = sync", "mode = |"),
+        ("-> scale(image, 0.5)", "-> unknown(|)"),
+    ):
+        opened = small(old, new)
+        assert hover.signature_help(opened.document, opened.trees, opened.offset) is None, new
 
 
 @pytest.mark.parametrize(
@@ -215,8 +376,28 @@ def test_offers_are_described() -> None:
         ("source", "csv", "csv("),
         ("keras:optimizer", "Adam", "learning_rate"),
         ("block", "clones", "batch"),
+        ("attribute:", "include", "include = ..."),
+        ("attribute:update", "mode", "When gradients are applied."),
+        ("word:why it is so", "anything", "why it is so"),
+        ("keras:loss", "MeanSquaredError", "MeanSquaredError("),
+        ("application", "applications.ResNet50", "Instantiates the ResNet50"),
+        ("layer", "repeat", "repeat("),
+        ("layer", "Conv2D", "2D convolution layer"),
+        ("tensor", "ops.abs", "keras.ops.absolute"),
+        ("binding", "parameter", "parameter("),
+        ("call:aggregation", "hierarchical", "hierarchical("),
+        ("selector", "ops", "ops("),
+        ("target", "balanced", "balanced("),
+        ("measure", "memory", "memory("),
     ]:
         text = completion.described(category, name, {})
         assert text is not None, category
         assert words in text
-    assert completion.described("transform", "unknown", {}) is None
+    for category in ("transform", "block", "attribute:", "attribute:update", "keras:loss", "word:"):
+        assert completion.described(category, "unknown", {}) is None, category
+    opened = small("-> Dense(10)", "-> |")
+    item = types.CompletionItem("twice", data=["layer", "twice"])
+    documentation = completion.resolve(item, opened.trees).documentation
+    assert "a layer block of this spec" in documentation.value.lower()  # type: ignore[union-attr]
+    for data in (None, ["layer"], "ab", ["layer", "unknown"]):
+        assert completion.resolve(types.CompletionItem("x", data=data), opened.trees).documentation is None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from lsprotocol import types
 
 import grammar
 from compiler.checks import diagnose
@@ -19,8 +20,6 @@ from tfdeploy.lsp.reading.names import names_of
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from lsprotocol import types
 
 CLUSTER = """\
 tfdeploy = 1
@@ -80,6 +79,28 @@ def test_all_uses_of_a_name(old: str, new: str, name: str, count: int) -> None:
     assert diagnose(grammar.read("spec.tfdeploy", text=text)) == []
 
 
+def test_a_definition_is_highlighted_as_written() -> None:
+    """The other uses are read; what is not in the text itself is not highlighted."""
+    opened = small("  width = 8", "  wid|th = 8")
+    found = navigation.highlights(opened.document, opened.names, opened.offset)
+    assert [each.kind for each in found] == [
+        types.DocumentHighlightKind.Write,
+        types.DocumentHighlightKind.Read,
+    ]
+    opened = small("mode = sync", "mo|de = sync")
+    assert navigation.highlights(opened.document, opened.names, opened.offset) == []
+    assert navigation.renamable(opened.document, opened.names, opened.offset) is None
+
+
+def test_references_can_leave_out_the_definition() -> None:
+    """As the editor asks."""
+    opened = small("  width = 8", "  wid|th = 8")
+    found = navigation.references(
+        opened.document, opened.names, opened.offset, opened.documents, with_definition=False
+    )
+    assert [each.range.start.line for each in found] == [SMALL[: SMALL.index("units = width")].count("\n")]
+
+
 def test_definitions() -> None:
     """The definition of a tensor of the data is the input of the model that takes it."""
     for old, new, line in (
@@ -110,6 +131,11 @@ def test_a_job_is_renamed_with_its_rules() -> None:
         ("hidden -> Dense", "hid|den -> Dense", "2x", "no name"),
         ("hidden -> Dense", "hid|den -> Dense", "true", "constant of the language"),
         ("-> twice(", "-> tw|ice(", "Dense", "there is a layer"),
+        ("-> twice(", "-> tw|ice(", "repeat", "there is a layer"),
+        ("  width = 8", "  wid|th = 8", "units", "defined already, in line 8 of /nowhere/spec.tfdeploy"),
+        ("  width = 8", "  wid|th = 8", "hidden", "defined already"),
+        ("image = input", "im|age = input", "digit", "defined already"),
+        ("image = input", "im|age = input", "loss", "attribute of a model"),
         ("mode = sync", "mo|de = sync", "other", "no name of this spec"),
     ],
 )
@@ -117,6 +143,29 @@ def test_what_cannot_be_renamed(old: str, new: str, name: str, reason: str) -> N
     """A name that would mean something else is refused with the reason."""
     with pytest.raises(navigation.CannotRenameError, match=reason):
         renamed(small(old, new), name)
+
+
+def test_names_that_do_not_meet_may_be_the_same() -> None:
+    """A layer may be called as a constant, and a name in a layer as one in the model."""
+    assert 'layer "width"' in renamed(small("-> twice(", "-> tw|ice("), "width")
+    assert "  hidden = input()" in renamed(small("  x = input()", "  |x = input()"), "hidden")
+    assert "accuracy" in renamed(small("hidden -> Dense", "hid|den -> Dense"), "accuracy")
+
+
+def test_a_job_is_not_called_as_a_kind_of_device() -> None:
+    """`gpu[0]` would mean something else."""
+    opened = Opened(CLUSTER.replace("clones -> worker", "clones -> wor|ker"))
+    with pytest.raises(navigation.CannotRenameError, match="`gpu` is a kind of device"):
+        renamed(opened, "gpu")
+
+
+def test_a_tensor_that_a_rename_names_can_be_renamed() -> None:
+    """Then the spec has the name of it, whatever the source calls it."""
+    text = SMALL.replace(
+        "synthetic(100, image = feature(float32, [4]), digit = feature(int32, [], 10))",
+        'mnist("a", "b")\n    -> rename(image = image)',
+    )
+    assert "rename(other = " in renamed(Opened(text.replace("image -> twice", "im|age -> twice")), "other")
 
 
 def test_a_tensor_that_the_source_names_is_not_renamed() -> None:

@@ -125,10 +125,14 @@ def formatting(document: Document, range_: types.Range | None = None) -> list[ty
     edits = difference(document, format_text(Source(document.path, document.source.text)))
     if range_ is None:
         return edits
-    last = range_.end.line - (range_.end.character == 0 and range_.end.line > range_.start.line)
-    return [
-        each for each in edits if each.range.start.line <= last and each.range.end.line >= range_.start.line
-    ]
+    first, last = range_.start.line, _last_line(range_)
+    return [each for each in edits if each.range.start.line <= last and _last_line(each.range) >= first]
+
+
+def _last_line(range_: types.Range) -> int:
+    """Return the last line of which a range has something, or in which it is if it is empty."""
+    start, end = range_.start, range_.end
+    return end.line - (end.character == 0 and end.line > start.line)
 
 
 def difference(document: Document, text: str) -> list[types.TextEdit]:

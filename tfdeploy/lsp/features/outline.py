@@ -1,4 +1,4 @@
-"""The structure of a text: symbols, foldable and selectable stretches, and links to files."""
+"""The structure of a text: symbols, ranges to fold and to select, and links to files."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def named(document: Document) -> list[types.WorkspaceSymbol]:
 
 
 def folds(document: Document) -> list[types.FoldingRange]:
-    """Return the stretches that can be folded: blocks, items and lists over several lines, and comments."""
+    """Return the ranges that can be folded: blocks, items and lists over several lines, and comments."""
     found = [
         types.FoldingRange(start, end)
         for span in _spans(document.tree.items)
@@ -104,7 +104,7 @@ def _spans(items: Iterable[syntax.Item]) -> Iterator[Span]:
 
 
 def selections(document: Document, offsets: Sequence[int]) -> list[types.SelectionRange]:
-    """Return for each place the stretches around it, from the word to the whole text.
+    """Return for each place the ranges around it, from the word to the whole text.
 
     Args:
         document: The document.

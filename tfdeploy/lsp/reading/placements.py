@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from attrs import frozen
 
-from compiler.figures import size
+from compiler.figures import plural, size
 from compiler.kinds.expanding.counted import counted_ops
 from compiler.kinds.expanding.expand import devices_of, variables_like
 from compiler.kinds.expanding.expand import variables_of as all_variables
@@ -66,7 +66,7 @@ class Placed:
 def _listed(parts: Iterable[str]) -> str:
     found = list(parts)
     more = len(found) - MOST
-    return ", ".join(found[:MOST]) + (f" and {more} more devices" if more > 0 else "")
+    return ", ".join(found[:MOST]) + (f" and {plural(more, 'more device')}" if more > 0 else "")
 
 
 def placed_by_rules(document: Document, spec: ir.Spec, folders: Iterable[Path]) -> Mapping[int, Placed]:

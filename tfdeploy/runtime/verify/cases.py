@@ -9,6 +9,7 @@ from attrs import evolve, frozen
 
 from compiler.compatibility import AGGREGATIONS, VARIABLES, conflicts, facts_of
 from dsl import ir
+from dsl.ir.place import PARAMETER_SERVER, WORKER
 
 GLOBAL_BATCH = 24
 SPLITS = {
@@ -46,9 +47,9 @@ _TARGETS: dict[str, ir.Target] = {
     "replicated": ir.Replicated(),
     SLOTS_SHARDED: ir.Replicated(),
 }
-_SERVERS = ir.DeviceSet((ir.DevicePattern("cpu", (0,), "ps"),))
+_SERVERS = ir.DeviceSet((ir.DevicePattern("cpu", (0,), PARAMETER_SERVER),))
 _CLUSTER_TARGETS: dict[str, ir.Target] = {
-    "shared": ir.DeviceSet((ir.DevicePattern("cpu", (0,), "ps", (0,)),)),
+    "shared": ir.DeviceSet((ir.DevicePattern("cpu", (0,), PARAMETER_SERVER, (0,)),)),
     "spread": ir.Balanced(_SERVERS),
     "sharded": ir.Sharded(_SERVERS),
     "replicated": ir.Replicated(),
@@ -151,8 +152,8 @@ class Case:
         )
 
     def _cluster(self) -> ir.Devices:
-        servers = ir.Job("ps", tasks=2)
-        return ir.Devices(jobs=(servers, ir.Job("worker", self.workers, cpu=self.clones // self.workers)))
+        servers = ir.Job(PARAMETER_SERVER, tasks=2)
+        return ir.Devices(jobs=(servers, ir.Job(WORKER, self.workers, cpu=self.clones // self.workers)))
 
 
 def every_case(pack: int) -> Iterator[Case]:

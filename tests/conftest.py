@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
-from tests import forked
+from tests import forked, workers
 from tfdeploy import progress
 from tfdeploy.runtime.start_tensorflow import without_scikit_learn
 
@@ -33,19 +33,39 @@ TESTS = Path(__file__).parent
 GOLDEN = TESTS / "golden"
 LONGEST = (
     "cli/test_verify.py",
-    "runtime/cluster/test_faults.py",
     "docs/test_sessions.py",
-    "runtime/cluster/test_launch.py",
+    "runtime/cluster/test_faults.py",
     "cli/test_explain.py",
-    "runtime/cluster/test_worker_group.py",
-    "runtime/test_watchdog.py",
+    "compiler/graph/variables/test_resume_counts.py",
     "runtime/train/test_run.py",
-    "compiler/graph/workers/test_clusters.py",
-    "runtime/trained/test_model_files.py",
+    "runtime/cluster/test_launch.py",
+    "runtime/cluster/test_worker_group.py",
+    "test_examples.py",
+    "runtime/train/test_pretrained.py",
+    "runtime/test_watchdog.py",
     "data/transforms/test_images.py",
+    "zoo/test_zoo.py",
+    "runtime/trained/test_model_files.py",
+    "runtime/train/test_part_weights.py",
     "runtime/cluster/test_monitor.py",
+    "cli/test_run_commands.py",
+    "data/test_how_to.py",
+    "runtime/trained/test_trained.py",
+    "compiler/graph/update/variable/test_slots_over_clones.py",
+    "compiler/graph/gradients/test_masked_losses.py",
+    "data/sources/test_remote.py",
+    "cli/test_completion.py",
+    "test_doctor.py",
+    "runtime/train/test_weights.py",
+    "runtime/trained/test_pieces.py",
+    "compiler/graph/gradients/test_free_lengths.py",
+    "showing/test_notebook.py",
 )
-"""The files that take longest, the longest first."""
+"""The files that take longest, the longest first.
+
+Each process begins with one of the first files and goes on with another. Those that wait for other processes
+most of their time, as many tests of clusters do, are apart.
+"""
 
 _IMPORTING = ExitStack()
 _IMPORTING.enter_context(forked.to_be_forked())  # before the conftests of folders, which import TensorFlow
@@ -71,6 +91,14 @@ def pytest_configure() -> None:
     os.environ.setdefault(progress.VARIABLE, progress.NEVER)
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes(config: pytest.Config) -> None:
+    """Fork the processes that run tests, unless coverage is measured, which counts what each has imported."""
+    _IMPORTING.close()
+    if not config.pluginmanager.hasplugin("_cov"):
+        _IMPORTING.enter_context(workers.forked_workers(config))
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection(session: pytest.Session) -> Iterator[None]:
     """Let nobody look for garbage while tests are collected, and Keras start as in a command.
@@ -93,7 +121,7 @@ def pytest_collection(session: pytest.Session) -> Iterator[None]:
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_protocol() -> Iterator[object]:
     """Before the first test, fork what forks others: none of TensorFlow's threads is there yet."""
-    forked.fork_nursery()
+    forked.fork_tests_nursery()
     return (yield)
 
 
@@ -112,6 +140,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.full)
             met[name] += 1
     places = {str(TESTS / name): place for place, name in enumerate(LONGEST)}
+    assert all(map(os.path.exists, places)), "a file of LONGEST has gone"
     items.sort(key=lambda item: places.get(str(item.path), len(places)))
 
 

@@ -5,6 +5,9 @@ hundred processes. So one process, the nursery, has imported both and runs nothi
 thread and can be forked. It is itself forked from the process that runs tests, when that one has collected
 them and run none. If none of them imports TensorFlow, the nursery is executed when it is first needed.
 
+The processes in which pytest-xdist runs tests side by side come from a nursery as well, which has imported
+the tests and all that they test, once for all of them.
+
 `Popen` is `subprocess.Popen` for commands of this Python, except that the nursery forks the process. It is a
 child of the process that asked for it: that one has declared itself a subreaper, and the process in between
 ends. What it starts through `tfdeploy.runtime.launch` is forked as well, by a nursery of its own. When its
@@ -42,7 +45,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 SET_CHILD_SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER
 LARGEST = 1 << 17  # bytes of a request; most of it is the environment
@@ -108,10 +111,18 @@ def to_be_forked() -> Iterator[None]:
 
 
 @cache
-def fork_nursery() -> None:
-    """Fork the nursery from this process, if it has imported TensorFlow when it first comes here."""
-    if not {"tensorflow", "keras"} <= sys.modules.keys():
-        return
+def fork_tests_nursery() -> None:
+    """Fork the nursery from this process, if it has none and has TensorFlow when it first comes here."""
+    if _has_tensorflow() and not _NURSERIES:
+        fork_nursery(_load)
+
+
+def fork_nursery(load: Callable[[], None]) -> None:
+    """Fork the nursery from this process.
+
+    Args:
+        load: Is called in the nursery when that is first asked for a process.
+    """
     assert _native_threads() == 0, "a test has TensorFlow start threads while it is imported"
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     pid = os.fork()
@@ -119,15 +130,19 @@ def fork_nursery() -> None:
         with _leaving():
             connection = socket.socket(fileno=fcntl.fcntl(theirs, fcntl.F_DUPFD_CLOEXEC, HIGH))
             os.closerange(3, HIGH)
-            _forget_the_tests()
+            forget_the_tests()
             signal.signal(signal.SIGINT, signal.SIG_IGN)
-            if connection.recv(1, socket.MSG_PEEK):  # the rest is done when it is needed
-                _serve(connection, _installed())
+            _serve(connection, load)
     theirs.close()
     _adopt()
     _NURSERIES.append(Nursery(ours))
     atexit.register(os.waitpid, pid, 0)
     atexit.register(ours.close)  # before the wait, which it ends
+
+
+def _has_tensorflow() -> bool:
+    """Return whether this process has imported TensorFlow and Keras."""
+    return {"tensorflow", "keras"} <= sys.modules.keys()
 
 
 def _native_threads() -> int:
@@ -142,7 +157,7 @@ def _installed() -> list[str]:
     return [each for each in json.loads(done.stdout) if each not in _python_path()]
 
 
-def _forget_the_tests() -> None:
+def forget_the_tests() -> None:
     """Take back what pytest has changed of Python in a process that is forked from it."""
     faulthandler.disable()
     atexit._clear()
@@ -226,24 +241,32 @@ def words_of(pid: int) -> list[str]:
 def main() -> None:
     """Load everything and fork, in a process that has been executed for that."""
     connection = socket.socket(fileno=int(sys.argv[1]))
-    installed = [each for each in sys.path[1:] if each not in _python_path()]
     _import_tensorflow()
     with _leaving():
-        _serve(connection, installed)
+        _serve(connection, _load)
 
 
-def _serve(connection: socket.socket, installed: list[str]) -> None:
+def _serve(connection: socket.socket, load: Callable[[], None]) -> None:
     """Fork; what is forked leaves the loop and runs its command as Python would.
 
-    `installed` is where Python looks for modules apart from PYTHONPATH.
+    Args:
+        connection: To the process for which this one forks others.
+        load: Imports what these have in common; is called when the first of them is wanted. What they start
+            themselves has `_load` called.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the processes
-    _load()
-    gc.freeze()
+    installed: list[str] = []
     asked: socket.socket | None = connection
     while asked is not None:
+        if not asked.recv(1, socket.MSG_PEEK):
+            os._exit(0)
+        installed = installed or _installed()
+        load()
+        assert _native_threads() == 0, "a process with threads cannot be forked"
+        gc.freeze()
         request = _next(asked)
         asked = _nursery_of_its_own(request)
+        load = _load
     _become(request)
     _run(request["command"], installed)
 
@@ -295,8 +318,9 @@ def _import_tensorflow() -> None:
         del keras, tf
 
 
+@cache
 def _load() -> None:
-    """Import what else the processes will need."""
+    """Import what else the processes will need that are no workers."""
     import tensorflow as tf
 
     for package in ("dsl", "grammar", "compiler", "tfdeploy"):
@@ -306,7 +330,6 @@ def _load() -> None:
     tf.get_logger().setLevel("ERROR")  # as `start_tensorflow` does
     task_processes = importlib.import_module("tfdeploy.runtime.launch.task_processes")
     vars(task_processes)["subprocess"] = AS_SUBPROCESS
-    assert _native_threads() == 0, "a process with threads cannot be forked"
 
 
 def _next(connection: socket.socket) -> dict[str, Any]:
@@ -337,7 +360,12 @@ def _next(connection: socket.socket) -> dict[str, Any]:
 
 
 def _nursery_of_its_own(request: dict[str, Any]) -> socket.socket | None:
-    """Fork a nursery for what a process will start; in it, return its end of the connection, else None."""
+    """Fork a nursery for what a process will start; in it, return its end of the connection, else None.
+
+    Without TensorFlow there is nothing to be had from it.
+    """
+    if not _has_tensorflow():
+        return None
     _adopt()
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     if os.fork() == 0:
@@ -357,7 +385,7 @@ def _become(request: dict[str, Any]) -> None:
     for at, each in zip([0, 1, 2, *request["keep"]], request["descriptors"], strict=True):
         os.dup2(each, at)
         os.close(each)
-    sys.stdin = os.fdopen(0)
+    sys.stdin = os.fdopen(0, closefd=False)
     sys.stdout = os.fdopen(1, "w", 1 if os.isatty(1) else -1, errors=sys.__stdout__.errors, closefd=False)
     sys.stderr = os.fdopen(2, "w", 1, errors="backslashreplace", closefd=False)
     os.environ.clear()
@@ -376,9 +404,14 @@ def _python_path() -> list[str]:
 
 
 def _run(command: list[str], installed: list[str]) -> None:
-    """Run a command of Python: `-m MODULE`, `-c CODE` or a file; with `-P` before it, nothing beside it."""
+    """Run a command of Python: `-m MODULE`, `-c CODE` or a file.
+
+    After `-P`, modules beside the file are not found; after `-u`, output is written at once.
+    """
     safe = command[0] == "-P"
-    command = command[safe:]
+    if command[0] == "-u":
+        sys.stdout.reconfigure(write_through=True)  # type: ignore[union-attr]
+    command = command[command[0] in {"-P", "-u"} :]
     sys.argv = command[1:] if command[0].startswith("-") else command
     first = {"-m": os.getcwd(), "-c": ""}.get(command[0], str(Path(command[0]).resolve().parent))  # noqa: PTH109
     sys.path[:] = [*([] if safe else [first]), *_python_path(), *installed]

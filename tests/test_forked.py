@@ -6,14 +6,11 @@ import os
 import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests import forked
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 ABOUT = """
 import atexit, os, sys, threading
@@ -56,6 +53,13 @@ def test_it_has_tensorflow_and_one_thread() -> None:
     code = "import sys, os; print({'keras', 'tensorflow'} <= {*sys.modules}, os.listdir('/proc/self/task'))"
     with forked.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as process:
         assert process.communicate()[0] == f"True ['{process.pid}']\n"
+
+
+def test_workers_are_forked(pytestconfig: pytest.Config) -> None:
+    """A process that runs tests beside others has not been executed, unless coverage is measured."""
+    side_by_side = hasattr(pytestconfig, "workerinput")
+    executed = not side_by_side or pytestconfig.pluginmanager.hasplugin("_cov")
+    assert Path(f"/proc/self/fd/{forked.WORDS}").exists() != executed
 
 
 def test_signals_reach_it(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -277,6 +278,34 @@ def test_functions_of_every_kind_get_the_code_of_the_other_text(
     new = old.replace("a + b", "a - b").replace("return 2", "return 20").replace("(3,)", "(30,)")
     forking.exchange(functions, "module.py", old, new)
     assert (inner(1), module["outer"](1)(1), one.two, one.three()) == (0, 0, 20, [30])
+
+
+@pytest.mark.parametrize(("ends", "words"), [(math.inf, ["seen", "seen"]), (0.0, [])])
+def test_no_fault_is_begun_after_the_end(
+    ends: float, words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is left is not written down, so that the next run tries it; the processes end in any case."""
+    closed: list[int] = []
+
+    class Idle:
+        def __init__(self, index: int, *_: Any) -> None:
+            self.index = index
+
+        def close(self) -> None:
+            closed.append(self.index)
+
+    monkeypatch.setattr(mutation, "Server", Idle)
+    monkeypatch.setattr(mutation, "ROOT", tmp_path)
+    monkeypatch.setattr(mutation, "FOLDER", tmp_path)
+    monkeypatch.setattr(mutation, "VERDICTS", tmp_path / "verdicts.jsonl")
+    monkeypatch.setattr(mutation.Attempts, "_try_with_more", lambda *_: ("seen", ()))
+    (tmp_path / "compiler").mkdir()
+    (tmp_path / "compiler/one.py").write_text("numbers = [1, 2]\n")
+    sample = mutation._sample(2, 1, "")
+    found = mutation.Attempts(sample, sample, [], ends, fresh=False).make(1)
+    assert [each.verdict for each in found] == words
+    assert len(mutation._tried()) == len(words)
+    assert closed == [0]
 
 
 @pytest.mark.parametrize("text", ["0/3", "4/3", "3", "a/b", "1/0", "-1/3"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import pytest
 from attrs import frozen
 from click.testing import CliRunner
 
+from tfdeploy import own_process
 from tfdeploy.cli import main
 
 if TYPE_CHECKING:
@@ -83,6 +85,8 @@ class Command:
             CliRunner().isolation(input=stdin, env=env) as (out, err, _),
             chdir(self.directory),
             mock.patch.object(sys, "argv", ["tfdeploy", *arguments]),
+            mock.patch.object(own_process, "own"),  # the process of the tests goes on
+            mock.patch.object(gc, "freeze"),
         ):
             with pytest.raises(SystemExit) as ended:
                 main()

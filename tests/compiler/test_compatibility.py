@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from compiler.compatibility import CONFLICTS, MODES, conflicts, facts_of, variable_rules
+from compiler.compatibility import CONFLICTS, MODES, Aspect, conflicts, facts_of, variable_rules
 from compiler.pipeline import make_plan
 from dsl import ir
 from dsl.codes import CODES
@@ -185,3 +185,118 @@ def test_slots_over_clones_go_with_variables_of_which_some_are_replicated() -> N
     assert make_plan(mixed).spec == mixed
     beaten = spec("slots -> sharded(clones), slots -> cpu[1]")
     assert make_plan(beaten).spec == beaten
+
+
+PLAIN = {
+    "mode": "sync",
+    "aggregate": "add_n",
+    "pack": "off",
+    "variables": "shared",
+    "slots": "whole",
+    "optimizer": "SGD",
+    "precision": "float32",
+    "batch_norm": "first",
+    "accumulate": "off",
+    "staleness": "off",
+    "average_every": "off",
+    "average_slots": "off",
+    "replication": "in_graph",
+    "backup": "off",
+    "deterministic": "off",
+    "machines": "one",
+}
+"""What a spec of one machine says if it chooses nothing."""
+
+
+@pytest.mark.parametrize(
+    ("aspect", "value", "place", "overrides"),
+    [
+        ("pack", "on", "", {"update__pack": "4KiB"}),
+        ("variables", "spread", "variables -> balanced(cpu[*])", {}),
+        ("variables", "spread", "variables -> round_robin(cpu[*])", {}),
+        ("variables", "shared", "variables -> cpu[*]", {}),
+        ("variables", "sharded", "variables -> sharded(cpu[*])", {}),
+        ("variables", "replicated", "variables -> replicated", {}),
+        ("variables", "sharded", "variables -> balanced(cpu[*]), variables -> sharded(cpu[*])", {}),
+        ("accumulate", "off", "", {"update__accumulate": "1"}),
+        ("accumulate", "on", "", {"update__accumulate": "2"}),
+        ("staleness", "zero", "", {"update__staleness": "0"}),
+        ("staleness", "on", "", {"update__staleness": "1"}),
+        ("average_every", "on", "", {"update__average_every": "2"}),
+        ("average_slots", "on", "", {"update__average_slots": "true"}),
+        ("backup", "off", "", {"update__backup": "0"}),
+        ("backup", "on", "", {"update__backup": "1"}),
+        ("deterministic", "on", "", {"train__deterministic": "true"}),
+        ("replication", "between_graph", "", {"update__replication": "between_graph"}),
+        ("optimizer", None, "", {"update__freeze": '["logits/*"]'}),
+    ],
+)
+def test_what_a_spec_chooses(
+    aspect: Aspect, value: str | None, place: str, overrides: dict[str, str]
+) -> None:
+    """One choice changes one aspect; an optimizer that updates some weights alone is known with these."""
+    wanted = {key: {each} for key, each in PLAIN.items()} | {aspect: {value} if value is not None else set()}
+    assert facts_of(spec(place, **overrides)) == wanted
+
+
+@pytest.mark.parametrize(
+    ("devices", "mode", "replication", "graphs"),
+    [
+        ("cpu = 2", "async", None, "in_graph"),
+        ('job "worker" { tasks = 2 }', "sync", None, "in_graph"),
+        ('job "worker" { tasks = 2 }', "local", None, "in_graph"),
+        ('job "worker" { tasks = 2 }', "async", None, "between_graph"),
+        ('job "worker" { tasks = 2 }', "async", "in_graph", "in_graph"),
+        ('job "worker" { tasks = 2 }', "sync", "between_graph", "between_graph"),
+    ],
+)
+def test_who_has_a_graph(devices: str, mode: str, replication: str | None, graphs: str) -> None:
+    """Workers of a cluster have graphs of their own if they update alone, or if the spec says so."""
+    chosen = "" if replication is None else f", replication = {replication}"
+    averaged = ", average_every = 2" if mode == "local" else ""
+    update = f"SGD(0.1), mode = {mode}{averaged}{chosen}"
+    text = CLASSIFIER.format(clones=2, batch=4, optimizer=update, layers="")
+    found = facts_of(spec_of(text.replace("devices { cpu = 2 }", f"devices {{\n {devices}\n}}")))
+    assert found["replication"] == {graphs}
+    assert found["machines"] == {"one" if devices == "cpu = 2" else "several"}
+
+
+def test_gradients_are_known_once_the_model_is_traced() -> None:
+    """Weights that are no tables have dense gradients, also beside tables."""
+    plain = spec()
+    assert "gradients" not in facts_of(plain)
+    assert facts_of(plain, sparse=False)["gradients"] == {"dense"}
+    assert facts_of(plain, sparse=True)["gradients"] == {"dense", "sparse"}
+
+
+@pytest.mark.parametrize(
+    ("place", "overrides", "marked", "labelled"),
+    [
+        ("", {"update__mode": "async", "train__deterministic": "true"}, "true", ("async",)),
+        ("", {"update__replication": "between_graph"}, "between_graph", ("devices",)),
+        (
+            "",
+            {"update__mode": "local", "update__staleness": "0", "update__average_every": "2"},
+            "0",
+            ("local",),
+        ),
+        (
+            "variables -> sharded(cpu[*])",
+            {"update__optimizer": "Lamb(0.1)"},
+            "Lamb(0.1)",
+            ("sharded(cpu[*])",),
+        ),
+        (
+            'variables -> balanced(cpu[*]), variables("logits/*") -> sharded(cpu[*])',
+            {"update__optimizer": "Adafactor(0.1)"},
+            "Adafactor(0.1)",
+            ("sharded(cpu[*])",),
+        ),
+    ],
+)
+def test_a_conflict_is_marked_where_its_choices_are_written(
+    place: str, overrides: dict[str, str], marked: str, labelled: tuple[str, ...]
+) -> None:
+    """Of several rules it is one that takes part."""
+    ((_, _, text, labels),) = found(spec(place, **overrides))
+    assert (text, labels) == (marked, labelled)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import pytest
+from collections.abc import Sequence
 
-from compiler.topology import declare
+import pytest
+from attrs import evolve
+
+from compiler.topology import Device, declare
 from dsl import ir
 
 
 @pytest.mark.parametrize(
-    ("devices", "refs"),
+    ("devices", "names"),
     [
         (ir.Devices(), ["cpu[0]", "gpu[0]", "gpu[1]"]),
         (ir.Devices(cpu=2), ["cpu[0]", "cpu[1]"]),
@@ -21,8 +24,108 @@ from dsl import ir
         ),
     ],
 )
-def test_declared_devices(devices: ir.Devices, refs: list[str]) -> None:
+def test_declared_devices(devices: ir.Devices, names: list[str]) -> None:
     """The GPUs of the machine count only if nothing is said; every task has a CPU."""
     found = declare(devices, 2).devices
-    assert [each.ref for each in found] == refs
-    assert [each.ordinal for each in found] == list(range(len(refs)))
+    assert [each.ref for each in found] == names
+    assert [each.ordinal for each in found] == list(range(len(names)))
+
+
+CLUSTER = declare(
+    ir.Devices(jobs=(ir.Job("ps", 2, cpu=2), ir.Job("worker", 3, gpu=2), ir.Job("extra", 1, cpu=2, gpu=1))),
+    8,
+)
+"""Two parameter servers, and two jobs of workers; the GPUs of this machine are not among them."""
+
+
+def refs(devices: Sequence[Device]) -> str:
+    """Return the names of devices in one text."""
+    return " ".join(each.ref for each in devices)
+
+
+def test_a_task_has_at_least_one_cpu() -> None:
+    """Somebody has to run what no GPU can, whatever the block says."""
+    assert refs(declare(ir.Devices(cpu=0, gpu=1), 0).devices) == "cpu[0] gpu[0]"
+    assert refs(declare(ir.Devices(jobs=(ir.Job("worker", cpu=0),)), 0).devices) == "worker[0].cpu[0]"
+
+
+def test_names_of_devices_in_tensorflow() -> None:
+    """This machine is `localhost`; an emulated device is the CPU that has its place among all devices."""
+    plain = declare(ir.Devices(cpu=1, gpu=2), 0).devices[2]
+    assert plain.tensorflow_name == "/job:localhost/replica:0/task:0/device:GPU:1"
+    assert plain.emulated_name == "/job:localhost/replica:0/task:0/device:CPU:2"
+    (there,) = (each for each in CLUSTER.devices if each.ref == "worker[2].gpu[1]")
+    assert there.host == ("worker", 2)
+    assert there.tensorflow_name == "/job:worker/replica:0/task:2/device:GPU:1"
+    assert there.emulated_name == "/job:localhost/replica:0/task:0/device:CPU:12"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "names"),
+    [
+        (ir.DevicePattern("cpu", (0,)), "worker[0].cpu[0] worker[1].cpu[0] worker[2].cpu[0] extra[0].cpu[0]"),
+        (ir.DevicePattern("gpu", None, "extra"), "extra[0].gpu[0]"),
+        (ir.DevicePattern("cpu", None, "ps"), "ps[0].cpu[0] ps[0].cpu[1] ps[1].cpu[0] ps[1].cpu[1]"),
+        (
+            ir.DevicePattern("gpu", None, "worker", (2, 0)),
+            "worker[2].gpu[0] worker[2].gpu[1] worker[0].gpu[0] worker[0].gpu[1]",
+        ),
+        (
+            ir.DevicePattern("gpu", (1, 0), "worker", (2, 0)),
+            "worker[2].gpu[1] worker[2].gpu[0] worker[0].gpu[1] worker[0].gpu[0]",
+        ),
+        (ir.DevicePattern("gpu", (1, 5), "worker", (1, 7)), "worker[1].gpu[1]"),
+        (ir.DevicePattern("gpu", (3,)), ""),
+    ],
+)
+def test_the_devices_of_a_pattern(pattern: ir.DevicePattern, names: str) -> None:
+    """Tasks and indices count in the order of the pattern, and devices that are not there are left out.
+
+    A pattern without a job means all workers, and never parameter servers.
+    """
+    assert refs(CLUSTER.resolve(pattern)) == names
+
+
+def test_a_set_has_the_devices_of_its_patterns_one_after_the_other() -> None:
+    """What two patterns name is used twice as often."""
+    first, second = ir.DevicePattern("gpu", (0,), "extra"), ir.DevicePattern("cpu", None, "extra")
+    found = CLUSTER.resolve_set(ir.DeviceSet((first, second, first)))
+    assert refs(found) == "extra[0].gpu[0] extra[0].cpu[0] extra[0].cpu[1] extra[0].gpu[0]"
+
+
+def test_the_cpu_of_a_task() -> None:
+    """Without a job it is that of the chief, and in the graph of a worker that of the worker."""
+    own = evolve(CLUSTER, home=("worker", 1))
+    servers = declare(ir.Devices(jobs=(ir.Job("ps", 2),)), 0)
+    found = {
+        "chief": CLUSTER.first_cpu(),
+        "worker": CLUSTER.first_cpu("worker", 2),
+        "no such task": CLUSTER.first_cpu("extra", 4),
+        "own": own.first_cpu(),
+        "server": own.first_cpu("ps", 1),
+        "chief for all": own.chief_cpu,
+        "servers alone": servers.first_cpu(),
+    }
+    assert {name: each.ref for name, each in found.items()} == {
+        "chief": "worker[0].cpu[0]",
+        "worker": "worker[2].cpu[0]",
+        "no such task": "extra[0].cpu[0]",
+        "own": "worker[1].cpu[0]",
+        "server": "ps[1].cpu[0]",
+        "chief for all": "worker[0].cpu[0]",
+        "servers alone": "ps[0].cpu[0]",
+    }
+
+
+def test_parameter_servers_are_the_first_cpus_of_their_tasks() -> None:
+    """Further CPUs of a task are used if a rule names them."""
+    assert refs(CLUSTER.parameter_servers) == "ps[0].cpu[0] ps[1].cpu[0]"
+    assert declare(ir.Devices(cpu=2), 0).parameter_servers == ()
+
+
+def test_near_are_the_devices_of_the_own_worker() -> None:
+    """If there are none among the devices, or if one graph has all workers, all of them are meant."""
+    gpus, own = CLUSTER.select("gpu", "worker"), evolve(CLUSTER, home=("worker", 1))
+    assert refs(own.near(gpus)) == "worker[1].gpu[0] worker[1].gpu[1]"
+    assert own.near(CLUSTER.parameter_servers) == CLUSTER.parameter_servers
+    assert CLUSTER.near(gpus) == gpus

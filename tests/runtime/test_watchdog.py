@@ -74,7 +74,9 @@ def test_it_is_said_again_when_the_wait_has_doubled(monkeypatch: pytest.MonkeyPa
                 time.sleep(0.01)
             waited = activity.idle
     assert waited >= 0.5 * 2 * 2
-    assert all(each.message.startswith("nothing has come of step 7 for ") for each in warned.found)
+    assert all(
+        each.message.startswith("the run has made no progress in step 7 for ") for each in warned.found
+    )
     assert {each.notes[0] for each in warned.found} == {"the data have not come"}
 
 
@@ -85,15 +87,15 @@ def test_a_source_that_blocks_is_named_and_can_be_interrupted(tmp_path: Path) ->
     run = Process(["-m", "tfdeploy", "compile-and-run", "spec.tfdeploy", "--allow-python"], {}, tmp_path)
     try:
         said = run.until("warning[TFD773]")
-        assert said.startswith("warning[TFD773]: nothing has come of step 6 for ")
+        assert said.startswith("warning[TFD773]: the run has made no progress in step 6 for ")
         assert "example 20 of `mine:examples` was asked for" in run.until("was asked for")
         assert "spec.tfdeploy:11:" in run.text
         run.send(signal.SIGINT)
         assert run.end() == 130
     finally:
         run.close()
-    assert "SIGINT has ended the run in the middle of step 6" in run.text
-    assert "the newest checkpoint is of step 4; the same command goes on from there" in run.text
+    assert "SIGINT has ended the run, which had made no progress in step 6" in run.text
+    assert "the newest checkpoint is of step 4; the same command continues from there" in run.text
     assert "Traceback" not in run.text
     assert (tmp_path / "run" / "checkpoints" / "model.ckpt-4.index").exists()
 
@@ -110,11 +112,11 @@ def test_a_server_that_is_stopped_is_named_and_the_run_can_be_interrupted(tasks:
     assert len(pids) == 2
     (server,) = [pid for pid in pids if "ps:0" in words_of(pid)]
     os.kill(server, signal.SIGSTOP)
-    assert "nothing has come of step " in run.until("warning[TFD773]")
+    assert "the run has made no progress in step " in run.until("warning[TFD773]")
     run.until("ps:0 at 127.0.0.1:")
     run.send(signal.SIGINT)
     assert run.end() == 130
-    assert "SIGINT has ended the run in the middle of step " in run.text
+    assert "SIGINT has ended the run, which had made no progress in step " in run.text
     end = time.monotonic() + 60
     while any(words_of(pid) for pid in pids):
         assert time.monotonic() < end

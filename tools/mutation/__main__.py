@@ -7,8 +7,9 @@ are nearest to it are run once, in a process that writes down who runs which lin
 
 A sample can be tried in parts: `--part 3/10` tries the third of ten, each of which has faults of all files.
 The result of a fault is written down at once, and a fault is not tried again until its file changes. So a
-run that was interrupted continues; `--again` forgets all results. `--measure tests/compiler/graph` also runs
-these tests to find out which lines they run, and `--missed` tries again what was missed.
+run that was interrupted continues; `--again` forgets all results. With `--minutes 3`, no fault is begun after
+three minutes, and the next run goes on from there. `--measure tests/compiler/graph` also runs these tests to
+find out which lines they run, and `--missed` tries again what was missed.
 
 mutmut and cosmic-ray start a new process for each fault, which imports TensorFlow, or keep all faults in
 the process that runs the tests. Here each try is forked from a process that has imported TensorFlow, this
@@ -24,10 +25,12 @@ import argparse
 import ast
 import hashlib
 import json
+import math
 import os
 import shutil
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain, islice
 from pathlib import Path
@@ -86,6 +89,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--only", default="", help="files whose path contains this")
     parser.add_argument("--part", type=_part, default=(1, 1), help="the part of the sample to try: 3/10")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="begin no fault after so long")
     parser.add_argument("--again", action="store_true", help="try also what has been tried before")
     parser.add_argument("--missed", action="store_true", help="try again what was missed, all imported anew")
     parser.add_argument(
@@ -98,7 +102,8 @@ def main() -> int:
     tried = _tried()
     left = {digest for digest, each in tried.items() if not (wanted.missed and each.verdict == "missed")}
     own = [each for each in _of_part(sample, *wanted.part) if _digest(each) not in left]
-    for verdict in _attempts(sample, own, wanted.measure, wanted.jobs, fresh=wanted.missed):
+    ends = time.monotonic() + 60.0 * wanted.minutes
+    for verdict in _attempts(sample, own, wanted.measure, wanted.jobs, ends, fresh=wanted.missed):
         tried[verdict.digest] = verdict
     found = [tried[_digest(each)] for each in sample if _digest(each) in tried]
     caught = sum(each.verdict in {"seen", "hung"} for each in found)
@@ -109,10 +114,16 @@ def main() -> int:
 
 
 def _attempts(
-    sample: Sequence[Mutant], own: Sequence[Mutant], measure: Sequence[str], jobs: int, *, fresh: bool
+    sample: Sequence[Mutant],
+    own: Sequence[Mutant],
+    measure: Sequence[str],
+    jobs: int,
+    ends: float,
+    *,
+    fresh: bool,
 ) -> list[Verdict]:
-    """Return what became of the faults in `own`, which are part of a sample."""
-    return Attempts(sample, own, measure, fresh=fresh).make(min(jobs, len(own))) if own else []
+    """Return what became of the faults in `own`, which are part of a sample, as far as the time sufficed."""
+    return Attempts(sample, own, measure, ends, fresh=fresh).make(min(jobs, len(own))) if own else []
 
 
 class Attempts:
@@ -122,13 +133,21 @@ class Attempts:
         sample: The whole sample, which the marks are of.
         own: The faults to try.
         measure: What the paths of tests begin with that are run in any case, to find out what they run.
+        ends: When no more faults are begun, by the monotonic clock.
         fresh: Whether the project is imported anew for every fault.
     """
 
     def __init__(
-        self, sample: Sequence[Mutant], own: Sequence[Mutant], measure: Sequence[str], *, fresh: bool
+        self,
+        sample: Sequence[Mutant],
+        own: Sequence[Mutant],
+        measure: Sequence[str],
+        ends: float = math.inf,
+        *,
+        fresh: bool,
     ) -> None:
         self._own = own
+        self._ends = ends
         self._fresh = fresh
         self._covering = Covering.of_sample(FOLDER, sample)
         self._nearness = Nearness(ROOT)
@@ -151,14 +170,17 @@ class Attempts:
         try:
             with ThreadPoolExecutor(jobs) as pool:
                 list(pool.map(self._measure_wanted, self._wanted))
-                return list(pool.map(self._attempt, sorted(self._own, key=self._effort)))
+                made = pool.map(self._attempt, sorted(self._own, key=self._effort))
+                return [each for each in made if each is not None]
         finally:
             for each in servers:
                 each.close()
 
-    def _attempt(self, mutant: Mutant) -> Verdict:
+    def _attempt(self, mutant: Mutant) -> Verdict | None:
         server = self._trees.get()
         try:
+            if time.monotonic() >= self._ends:
+                return None
             word, tests = self._try_with_more(server, mutant)
         finally:
             self._trees.put(server)

@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
-from compiler.conditions.expect import check_expectations, needs_memory, needs_time
+from compiler.conditions.expect import (
+    check_expectations,
+    largest_variables,
+    memory_parts,
+    needs_memory,
+    needs_time,
+)
 from compiler.mapping.records import (
     MapClone,
     MapDevice,
@@ -259,3 +265,73 @@ def test_time_that_is_not_known() -> None:
     assert found[0].message == "`step_time <= 1s` cannot be compared with anything"
     assert found[0].help is not None
     assert "tfdeploy calibrate" in found[0].help
+
+
+@pytest.mark.parametrize(
+    ("operator", "holds"),
+    [("<=", (True, True, False)), ("<", (True, False, False)), (">=", (False, True, True))],
+)
+def test_bounds_are_as_they_are_written(operator: str, holds: tuple[bool, ...]) -> None:
+    """12 KiB, which is less than, as much as and more than a figure."""
+    for kib, each in zip((13, 12, 11), holds, strict=True):
+        assert (found(f"memory(cpu[0]) {operator} {kib}KiB") == ()) == each
+
+
+def test_what_is_beside_variables_counts_as_held() -> None:
+    """Memory is of variables and of what else stays, of slots and of the tensors of a step."""
+    (first, *rest) = PLACEMENT.devices
+    more = evolve(first, other_bytes=3 * KIB, memory_bytes=15 * KIB)
+    assert memory_parts(more) == ["on `cpu[0]`: variables 9.00 KiB, slots 6.00 KiB, tensors of a step 0 B"]
+    assert memory_parts(rest[1])[1] == "largest when a step needs most: `clone_0/conv1/Relu` (48.0 KiB)"
+    for unknown in (evolve(more, memory_bytes=None), evolve(more, step_bytes=None)):
+        with pytest.raises(ValueError, match="no forecast"):
+            memory_parts(unknown)
+
+
+def test_the_largest_variables_of_a_device() -> None:
+    """Five of them, by size and then by name, with copies, and with slots that are there alone."""
+    home, other = "cpu[0]", "cpu[1]"
+    copied = evolve(variable("copied", other, 3, 1), copies=(other, home))
+    slot = evolve(variable("away", other, 9), slots=(MapSlot("away/slot", 4 * KIB, home),))
+    held = [variable(name, home, 2) for name in "dcba"]
+    placement = evolve(PLACEMENT, variables=(*held, copied, slot, variable("elsewhere", other, 64)))
+    (note,) = largest_variables(home, placement)
+    assert note.startswith(
+        "largest there, with slots: `away` (4.00 KiB), `copied` (3.00 KiB), `a` (2.00 KiB)"
+    )
+    assert note.endswith("`b` (2.00 KiB), `c` (2.00 KiB)")
+    assert largest_variables("gpu[0]", placement) == []
+
+
+def test_of_many_ops_the_first_five_are_named() -> None:
+    """Others are counted."""
+    for count, more in ((5, ""), (6, " and 1 more"), (1205, " and 1,200 more")):
+        ops = tuple(op(f"clone_0/conv1/op_{at}", "gpu[0]", 0) for at in range(count))
+        condition = 'ops(gpu[*], "conv1/*") == 0'
+        text = f"{MODEL}devices {{ gpu = 1 }}\nclones {{ batch = 2 }}\nexpect {{\n {condition}\n}}\n"
+        (told,) = check_expectations(make_plan(spec_of(text)), evolve(PLACEMENT, ops=ops))
+        (note,) = told.notes
+        assert note.count("` on `gpu[0]`") == 5
+        assert note.endswith(f"`clone_0/conv1/op_4` on `gpu[0]`{more}")
+        assert told.text == f"it is {count:,} ops"
+
+
+def test_ops_of_workers_with_graphs_of_their_own_are_those_of_all() -> None:
+    """The map has the ops of one worker; a device of another has as many as its twin."""
+    devices = (
+        'devices {\n job "ps" { tasks = 1 }\n job "worker" { tasks = 3, gpu = 1 }\n}\nclones { batch = 2 }\n'
+    )
+    ops = (
+        op("fc/MatMul", "worker[0].gpu[0]", 0),
+        op("fc/Add", "worker[0].gpu[0]", 0),
+        op("fc/w", "ps[0].cpu[0]"),
+    )
+    for where, number in (
+        ("worker[*].gpu[*]", 6),
+        ("worker[1..2].gpu[0]", 4),
+        ("worker[0].gpu[0]", 2),
+        ("ps[0]", 1),
+        ("worker[*].cpu[0]", 0),
+    ):
+        text = f'{MODEL}{devices}update {{ mode = async }}\nexpect {{\n ops({where}, "*") == {number}\n}}\n'
+        assert check_expectations(make_plan(spec_of(text)), evolve(PLACEMENT, ops=ops)) == ()

@@ -6,6 +6,7 @@ import pytest
 
 import grammar
 from compiler.model.elaborate import elaborate, snake_case
+from compiler.model.graph import IndexSlice, TensorAt
 from compiler.pipeline import make_plan
 from dsl.diagnostics import SpecError
 from tests.support import spec_of
@@ -182,3 +183,134 @@ def test_the_model_of_a_spec_is_made_once() -> None:
     assert elaborate(first) is elaborate(first)
     assert elaborate(second) is not elaborate(first)
     assert make_plan(first).model is elaborate(first)
+
+
+CALLS = """
+tfdeploy = 1
+
+layer "pair" {
+  x = input()
+  output = [x -> Dense(2), x -> Dense(3)]
+}
+
+layer "last" {
+  x = input()
+  output = x -> Dense(2) -> Dense(3)
+}
+
+model "calls" {
+  x = input(float32, [4])
+  z = input(float32, [4])
+  y = input(float32, [3])
+  a, b = x -> pair()
+  c = z -> last(trainable = false) -> last()
+  part = c[..., 0:2]
+  joined = ops.concatenate([a, part, b], axis = 1)
+  loss = ([y, b] -> MeanSquaredError()) + 0.4 * ([y, c] -> MeanSquaredError())
+  output = joined
+}
+"""
+
+
+def test_a_block_can_give_several_tensors() -> None:
+    """What is bound to several names has a value for each, in their order."""
+    graph = elaborate(spec_of(CALLS))
+    made = {call.values[0]: graph.layers[call.layer].path for call in graph.calls}
+    (first, second) = graph.losses
+    assert (made[first.prediction], made[second.prediction]) == ("pair/dense_1", "last_1/dense_1")
+    assert [each.name for each in graph.inputs if each.value in (first.target, second.target)] == ["y"]
+    assert [each.name for each in graph.prediction_inputs] == ["x", "z"]
+
+
+def test_the_span_of_what_is_frozen_is_where_it_is_written() -> None:
+    """Layers of a frozen block have that of the block, and others none."""
+    layers = elaborate(spec_of(CALLS)).layers
+    assert [each.path for each in layers if each.frozen] == ["last/dense", "last/dense_1"]
+    assert {each.frozen_at.text for each in layers if each.frozen_at is not None} == {"false"}
+    assert [each.path for each in layers if each.frozen_at is not None] == ["last/dense", "last/dense_1"]
+
+
+def test_arguments_of_operations_have_their_tensors_by_number() -> None:
+    """Tensors in lists count on, and all else stays as it is written."""
+    graph = elaborate(spec_of(CALLS))
+    of = {graph.layers[call.layer].path: call for call in graph.calls}
+    joined, cut = of["concatenate"], of["getitem"]
+    assert joined.args == ((TensorAt(0), TensorAt(1), TensorAt(2)),)
+    assert joined.kwargs == {"axis": 1}
+    made = [of[path].values[0] for path in ("pair/dense", "getitem", "pair/dense_1")]
+    assert list(joined.inputs) == made
+    assert joined.sources == cut.sources == 0
+    assert cut.args[0] == TensorAt(0)
+    assert cut.args[1] == (..., IndexSlice(0, 2, None))
+
+
+def test_losses_of_one_class_have_numbers() -> None:
+    """The first has none, as layers have."""
+    graph = elaborate(spec_of(CALLS))
+    assert [(each.name, each.weight) for each in graph.losses] == [
+        ("mean_squared_error", 1.0),
+        ("mean_squared_error_1", 0.4),
+    ]
+
+
+def test_names_of_layers_and_inputs_are_all_different() -> None:
+    """A name that is given twice gets a number, and so does one that an input or another layer has."""
+    text = """
+tfdeploy = 1
+layer "part" {
+  x = input()
+  output = x -> Dense(2) -> Dense(2)
+}
+model "names" {
+  dense = input(float32, [4])
+  y = input(float32, [2])
+  a = dense -> Dense(2) -> part() -> part() -> Dense(2, name = "part") -> Dense(2, name = "dense_1")
+  loss = [y, a] -> MeanSquaredError()
+}
+"""
+    assert [each.path for each in elaborate(spec_of(text)).layers] == [
+        "dense_1",
+        *("part/dense", "part/dense_1", "part_1/dense", "part_1/dense_1"),
+        "part_2",
+        "dense_1_1",
+    ]
+
+
+def test_a_repeat_of_a_parameter_of_its_block() -> None:
+    """The count is evaluated in each use; none leaves the tensor as it is."""
+    text = """
+tfdeploy = 1
+layer "deep" {
+  depth = parameter(int)
+  units = parameter(int, 3)
+  x = input()
+  output = x -> repeat(depth, Dense(units)) -> Dense(2)
+}
+model "m" {
+  x = input(float32, [4])
+  y = input(float32, [2])
+  a = x -> deep(2) -> deep(depth = 1, units = 5)
+  loss = [y, a] -> MeanSquaredError()
+}
+"""
+    graph = elaborate(spec_of(text))
+    assert [(each.path, each.call.args) for each in graph.layers] == [
+        ("deep/dense", (3,)),
+        ("deep/dense_1", (3,)),
+        ("deep/dense_2", (2,)),
+        ("deep_1/dense", (5,)),
+        ("deep_1/dense_1", (2,)),
+    ]
+
+
+def test_the_output_is_the_prediction_of_the_first_loss_unless_the_model_says_more() -> None:
+    """Its name is that of its binding, or of the layer that made it."""
+    text = CALLS.replace("  output = joined\n", "")
+    plain = elaborate(spec_of(text))
+    assert [each.value for each in plain.outputs] == [plain.losses[0].prediction]
+    assert plain.outputs[0].name == "pair_dense_1"
+    assert not plain.names_outputs
+    assert plain.returned(["one"]) == "one"
+    named = elaborate(spec_of(CALLS.replace("output = joined", "output {\n    left = a\n    right = b\n  }")))
+    assert [each.name for each in named.outputs] == ["left", "right"]
+    assert named.returned(["one", "two"]) == {"left": "one", "right": "two"}

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from attrs import evolve
 
 import grammar
+from compiler.placement.rules import target_of
 from compiler.reasons import Reason
+from compiler.towers import towers_of_worker
 from tests.compiler.placement.places import MODEL, Places, places, variables
 
 FOUR_GPUS = "devices {\n cpu = 2\n gpu = 4\n }\n"
@@ -79,6 +82,8 @@ def test_groups_are_cut_in_order_and_wrap_round() -> None:
     found = place("clones -> groups(gpu[*], size = 2)", clones="count = 3, batch = 2")
     owned = [[device.ref for device in tower.devices] for tower in found.towers]
     assert owned == [["gpu[0]", "gpu[1]"], ["gpu[2]", "gpu[3]"], ["gpu[0]", "gpu[1]"]]
+    odd = place("clones -> groups(gpu[0..2], size = 2)")
+    assert [[device.ref for device in tower.devices] for tower in odd.towers] == [["gpu[0]", "gpu[1]"]]
     rest = place("clones -> groups(gpu[*], size = 3)")
     assert [[device.ref for device in tower.devices] for tower in rest.towers] == [
         ["gpu[0]", "gpu[1]", "gpu[2]"]
@@ -227,3 +232,59 @@ def test_a_group_member_is_no_target_for_what_belongs_to_no_clone(role: str) -> 
     assert (found.code, found.message) == ("TFD408", f"`group` is no target for `{role}`")
     assert found.span is not None
     assert found.span.text == "group[1]"
+
+
+def test_what_belongs_to_no_clone_is_near_the_worker_whose_graph_it_is() -> None:
+    """Each worker takes its own devices of a rule; the global step is one for all."""
+    found = place("inputs -> worker[*].cpu[0]\n summaries -> worker[0].cpu[0]", devices=CLUSTER)
+    book = evolve(found.book, topology=evolve(found.topology, home=("worker", 1)))
+    tower = found.towers[2]
+    assert tower.device.host == ("worker", 1)
+    placed = (book.inputs(), book.summaries(), book.optimizer(), book.global_step(), book.strings(tower))
+    assert [each.device.ref for each in placed] == [
+        "worker[1].cpu[0]",
+        "worker[0].cpu[0]",
+        "worker[1].cpu[0]",
+        "ps[0].cpu[0]",
+        "worker[1].cpu[0]",
+    ]
+    assert [told(each.reason)[:2] for each in placed[2:]] == [
+        ("optimizer -> worker[1].cpu[0]", "default"),
+        ("global_step -> ps[0].cpu[0]", "default"),
+        ("strings -> worker[1].cpu[0]", "default"),
+    ]
+    assert found.book.strings(tower).device.ref == "worker[1].cpu[0]"
+
+
+def test_ops_take_the_devices_of_their_own_worker() -> None:
+    """In the graph of a worker, clone k has the k-th device of its own among those of the rule."""
+    found = place('ops("fc/*") -> gpu[*]', devices=CLUSTER)
+    book = evolve(found.book, topology=evolve(found.topology, home=("worker", 1)))
+    own = [book.op("fc/MatMul", each) for each in towers_of_worker(found.towers, ("worker", 1))]
+    assert [each.device.ref for each in own if each is not None] == ["worker[1].gpu[0]", "worker[1].gpu[1]"]
+
+
+def test_no_rule_for_ops_moves_those_of_an_evaluation_that_has_a_rule() -> None:
+    """The evaluation tower stays whole where its rule puts it; without one, rules for ops count, too."""
+    found = place('evaluation -> cpu[1]\n ops("fc/*") -> cpu[0]')
+    (first, *_) = found.towers
+    ruled = evolve(first, reason=found.book.evaluation(first.device).reason)
+    assert found.book.op("fc/MatMul", ruled) is None
+    assert found.book.op("fc/MatMul", first) is not None
+
+
+def test_a_rule_in_several_lines_is_shown_in_one() -> None:
+    """White space is folded, and the words are those of the spec."""
+    (placed,) = place("variables -> [\n  gpu[0],\n  gpu[1]\n]").variables(variables(4))
+    assert placed.placed.reason.text == "variables -> [ gpu[0], gpu[1] ]"
+
+
+def test_rules_without_devices_of_their_own() -> None:
+    """Copies are on the devices of the clones, and a default has no rule to ask."""
+    found = place("variables -> replicated")
+    reason = found.book.decide("variables", "v0")
+    assert reason is not None
+    with pytest.raises(TypeError, match="Replicated names no devices"):
+        found.book.devices(target_of(reason))
+    with pytest.raises(ValueError, match="no rule"):
+        target_of(found.book.optimizer().reason)

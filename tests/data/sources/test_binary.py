@@ -107,7 +107,7 @@ GOOD_IMAGES, GOOD_LABELS = idx(DIGITS[..., 0]), idx(LABELS)
             GOOD_IMAGES,
             idx(LABELS[:7]),
             "TFD711",
-            "labels`: 7 labels where 30, one for each image, is wanted",
+            "labels`: 7 labels, expected 30, one for each image",
         ),
         (
             gzip.compress(GOOD_IMAGES)[:20],

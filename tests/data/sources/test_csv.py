@@ -62,6 +62,11 @@ def test_a_file_is_read_however_it_is_written(reader: Any, text: str) -> None:
     assert read(reader, text) == TWO_ROWS
 
 
+def test_a_line_of_one_character_is_no_blank_line(reader: Any) -> None:
+    """Lines without any character are left out, and no others."""
+    assert read(reader, "y\n7\n\n8\n", {"y": ("int32", ())}, y="y") == {"y": [7, 8]}
+
+
 def test_a_gzip_file_is_read(reader: Any) -> None:
     """A file that was packed by gzip is unpacked on the way."""
     assert read(reader, gzip.compress(b"x1,x2,y\n1,2.5,3\n4,5,6\n"), name="data.csv.gz") == TWO_ROWS

@@ -22,14 +22,14 @@ BROKEN: dict[str, tuple[str | bytes, str, str, tuple[int, int] | None]] = {
     "blank first line": (
         "\nx1,x2,y\n1,2,3\n",
         "TFD709",
-        ": the first line is blank where the names of the columns are wanted",
+        ": the first line is blank, but should have the names of the columns",
         None,
     ),
     "missing column": ("x1,x2\n1,2\n", "TFD704", ", row 1: there is no column `y`", None),
     "no header": (
         "1,2,3\n4,5,6\n",
         "TFD709",
-        ", row 1: the first row holds numbers where the names of the columns are wanted",
+        ", row 1: the first row holds numbers in place of the names of the columns",
         None,
     ),
     "semicolons": (
@@ -48,19 +48,19 @@ BROKEN: dict[str, tuple[str | bytes, str, str, tuple[int, int] | None]] = {
     "short first row": (
         "x1,x2,y\n1,2\n",
         "TFD705",
-        ", row 2, column `y`: 2 cells where the header has 3",
+        ", row 2, column `y`: 2 cells, but the header has 3",
         (2, 4),
     ),
     "short row": (
         f"x1,x2,y\n{LONG}1\n{LONG}",
         "TFD705",
-        ", row 3002, column `x2`: 1 cell where the header has 3",
+        ", row 3002, column `x2`: 1 cell, but the header has 3",
         (3002, 2),
     ),
     "long row": (
         f"x1,x2,y\n{LONG}1,2,3,4\n",
         "TFD705",
-        ", row 3002: 4 cells where the header has 3",
+        ", row 3002: 4 cells, but the header has 3",
         (3002, 7),
     ),
     "row after blank lines": (

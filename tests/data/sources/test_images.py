@@ -72,7 +72,7 @@ def test_named_classes_decide_the_labels(reader: Any) -> None:
     assert (missing.code, missing.message) == ("TFD701", f"`{folder / 'cat'}`: there is no such folder")
     assert (spare.code, spare.message) == (
         "TFD711",
-        f"`{folder}`: `classes` leaves out the folder `ant` where every folder to be named is wanted",
+        f"`{folder}`: `classes` leaves out the folder `ant`, expected every folder to be named",
     )
 
 

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 IMAGES = np.arange(50 * 6, dtype=np.float32).reshape(50, 2, 3)
-AXIS = "where an axis of examples is wanted"
 LABELS = np.arange(50, dtype=np.int64)
 WANTED = {"image": ("float32", (2, 3)), "label": ("int64", ())}
 
@@ -138,12 +137,12 @@ def test_faults_of_the_archive_are_located(reader: Any) -> None:
         (
             {"x": IMAGES, "y": LABELS[:40]},
             "TFD711",
-            ": 40 examples in array `y` where 50, as in `x`, is wanted",
+            ": 40 examples in array `y`, expected 50, as in `x`",
         ),
         (
             {"x": IMAGES, "y": np.int64(3)},
             "TFD711",
-            ", array `y`: a single number where an axis of examples is wanted",
+            ", array `y`: a single number, expected an axis of examples",
         ),
         ({"x": IMAGES, "y": LABELS.astype(complex)}, "TFD712", ", array `y`: holds complex128, not numbers"),
         (

@@ -74,6 +74,20 @@ def test_features_are_read_by_name_dtype_and_shape(reader: Any, compression: str
     assert batches[0]["y"].dtype == np.int32
 
 
+def test_a_length_that_begins_like_gzip_is_a_length(reader: Any) -> None:
+    """A first record of 35,615 bytes begins with the two bytes of gzip, and is read as it is."""
+    text = b"x" * (0x8B1F - 23)
+    (reader.base / "data.tfrecord").write_bytes(record(example(t=[text])))
+    assert (reader.base / "data.tfrecord").read_bytes().startswith(b"\x1f\x8b")
+    stream = reader.open(
+        reader.call("tfrecord", "data.tfrecord", t=reader.call("feature", "string")),
+        wanted={"t": ("string", ())},
+    )
+    stream.check()
+    (batch,) = reader.batches(stream, 1)
+    assert batch["t"].tolist() == [text]
+
+
 def test_encodings_of_bytes(reader: Any) -> None:
     """Bytes are read as raw numbers, as an image, or as text; a key is the name in the file."""
     pixels = np.arange(12, dtype=np.uint8).reshape(2, 2, 3) * 20
@@ -135,7 +149,7 @@ BROKEN = {
     "too few": (
         record(good(1)) * 7 + record(example(x=[1.0] * 3, y=[1])),
         "TFD711",
-        ", record 7, feature `x`: 3 values where 4 of float32[2, 2] is wanted",
+        ", record 7, feature `x`: 3 values, expected 4 of float32[2, 2]",
     ),
     "too large": (
         record(good(1)) * 7 + record(example(x=[1.0] * 4, y=[2**31])),
@@ -211,7 +225,7 @@ def test_broken_bytes_of_an_encoding_are_located(reader: Any) -> None:
     found = reader.fault(reader.call("tfrecord", "data.tfrecord", v=feature), wanted={"v": ("int16", (2,))})
     assert (found.code, found.message.partition("`, ")[2]) == (
         "TFD711",
-        "record 4, feature `v`: 3 bytes where 4 of int16[2] is wanted",
+        "record 4, feature `v`: 3 bytes, expected 4 of int16[2]",
     )
     png = tf.io.encode_png(np.zeros([2, 2, 1], np.uint8)).numpy()
     content = record(example(v=[png])) * 4 + record(example(v=[b"no image"]))

@@ -9,7 +9,11 @@ from typing import Any
 import pytest
 import tensorflow as tf
 
-from tfdeploy.data import Stream
+from dsl import ir
+from tfdeploy.data import Field, Stream, StreamOptions
+from tfdeploy.data.streams.passes import Passes, size_of_pass, steps_of
+from tfdeploy.data.streams.shares import Shard
+from tfdeploy.data.transforms.table import Cache, Shuffle, Skip, Take
 
 ALL = list(range(100))
 Numbers = Callable[..., Stream]
@@ -218,3 +222,67 @@ def test_no_tuning_of_a_pipeline_keeps_a_session_open(reader: Any, numbers: Numb
     stream = numbers(reader.call("shuffle", 10), seed=1)
     batches = stream.batches(5, repeat=True, drop_remainder=True)
     assert batches.options().autotune.enabled is False
+
+
+def take(count: int) -> Take:
+    """Return the transform that takes some examples."""
+    return Take(ir.Call("take", (count,)))
+
+
+def skip(count: int) -> Skip:
+    """Return the transform that leaves some examples out."""
+    return Skip(ir.Call("skip", (count,)))
+
+
+@pytest.mark.parametrize(
+    ("count", "steps", "size"),
+    [
+        (10, (), 10),
+        (None, (take(3), skip(1), Shard(0, 2)), None),
+        (10, (take(3),), 3),
+        (2, (take(3),), 2),
+        (10, (skip(3),), 7),
+        (3, (skip(3),), 0),
+        (2, (skip(3),), 0),
+        (10, (skip(3), take(3), skip(1)), 2),
+        (10, (Shard(0, 3),), 4),
+        (10, (Shard(1, 3),), 3),
+        (10, (Shard(2, 3),), 3),
+        (10, (take(2), Shard(2, 3)), 0),
+        (10, (Shard(0, 1), take(20)), 10),
+    ],
+)
+def test_the_size_of_a_pass(count: int | None, steps: tuple[Any, ...], size: int | None) -> None:
+    """It follows from the number of records, as if they were counted one by one."""
+    assert size_of_pass(count, steps) == size
+
+
+def test_shards_are_cut_before_what_chooses_nothing() -> None:
+    """But after what does; without training there is no shuffle behind that."""
+    before, after = (Shuffle(ir.Call("shuffle", (5,))) for _ in range(2))
+    cache, some, shard = Cache(ir.Call("cache")), take(3), Shard(1, 2)
+    transforms = (before, some, after, cache)
+    training, other = StreamOptions(""), StreamOptions("", training=False)  # type: ignore[arg-type]  # converted
+    assert steps_of(transforms, training, shard) == (before, some, shard, after, cache)
+    assert steps_of(transforms, other, shard) == (before, some, shard, cache)
+    assert steps_of(transforms, training) == transforms
+    assert steps_of((after, cache), other, shard) == (shard, cache)
+    assert steps_of((), training, shard) == (shard,)
+
+
+@pytest.mark.parametrize(
+    ("fields", "chunk"),
+    [
+        ([], 1024),
+        ([Field("a", "uint8", ())], 1024),
+        ([Field("a", "float32", (1024,))], 1024),
+        ([Field("a", "float32", (1024,)), Field("b", "uint8", (1,))], 1023),
+        ([Field("a", "float32", (1024,)), Field("b", "float64", (512,))], 512),
+        ([Field("a", "string", (1 << 10,))], 256),
+        ([Field("a", "float64", (1 << 20,))], 1),
+    ],
+)
+def test_large_examples_are_decoded_few_at_a_time(numbers: Numbers, fields: list[Field], chunk: int) -> None:
+    """As many as fill four mebibytes, and no more than 1024."""
+    passes = Passes(numbers().source, (), tuple(fields), 0, None, True)
+    assert passes.chunk == chunk

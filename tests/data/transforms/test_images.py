@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -113,12 +114,10 @@ def test_crops_flips_and_covers_are_those_of_numpy(reader: Any, images: Any) -> 
 def test_colours_are_those_of_tensorflow(reader: Any, images: Any) -> None:
     """Within the limits of the drawn factors, images are changed as tf.image changes them."""
     source = arrays()["image"]
-    for keyword, function in {
-        "contrast": tf.image.adjust_contrast,
-        "saturation": tf.image.adjust_saturation,
-    }.items():
-        stream = images(*PLAIN, ("random_color", "image", {keyword: (0.5, 0.500001)}))
-        expected = np.clip(function(source, 0.5).numpy(), 0, 1)
+    functions = {"contrast": tf.image.adjust_contrast, "saturation": tf.image.adjust_saturation}
+    for (keyword, function), factor in product(functions.items(), (0.5, 3.0)):
+        stream = images(*PLAIN, ("random_color", "image", {keyword: (factor, factor + 1e-6)}))
+        expected = np.clip(function(source, factor).numpy(), 0, 1)
         np.testing.assert_allclose(read(reader, stream)["image"], expected, atol=1e-4)
     hue = images(*PLAIN, ("random_color", "image", {"hue": (0.25, 0.250001)}))
     expected = tf.image.adjust_hue(source, 0.25).numpy()

@@ -119,7 +119,7 @@ def test_an_example_that_is_too_long_is_named(reader: Reader) -> None:
     pad = reader.call("pad", "tokens", to=10)
     fault = reader.fault(records(reader), pad, wanted=wanted)
     assert fault.code == "TFD711"
-    assert "record 2: a size of 12 in `tokens` where at most 10" in fault.message
+    assert "record 2: a size of 12 in `tokens`, expected at most 10" in fault.message
     assert "truncate = true" in (fault.help or "")
 
 

@@ -135,12 +135,17 @@ REFUSED = {
             "rename it: `-> rename(image = a)`",
         ),
     ),
+    "missing input, of which several could be a name": (
+        [],
+        {"image": ("float32", (6,))},
+        ("TFD721", "the examples of `train` lack `image`, an input of the model", None),
+    ),
     "shape": (
         [],
         {"a": ("float32", (2, 3))},
         (
             "TFD722",
-            "`a` is float32[6] where the model's input is float32[2, 3]",
+            "`a` is float32[6], but the model's input is float32[2, 3]",
             "add `-> reshape(a, [2, 3])`, or change the input",
         ),
     ),
@@ -149,7 +154,7 @@ REFUSED = {
         {"b": ("int32", ())},
         (
             "TFD722",
-            "`b` is int64[] where the model's input is int32[]",
+            "`b` is int64[], but the model's input is int32[]",
             "add `-> cast(b, int32)`, or change the input",
         ),
     ),
@@ -158,8 +163,35 @@ REFUSED = {
         {"b": ("float32", (3,))},
         (
             "TFD722",
-            "`b` is float32[] where the model's input is float32[3]",
+            "`b` is float32[], but the model's input is float32[3]",
             "add `-> one_hot(b, 3)`, or change the input",
+        ),
+    ),
+    "neither": (
+        [],
+        {"a": ("float32", (3,))},
+        (
+            "TFD722",
+            "`a` is float32[6], but the model's input is float32[3]",
+            "change the transforms or the input",
+        ),
+    ),
+    "classes of another shape": (
+        [],
+        {"b": ("float32", (2, 3))},
+        (
+            "TFD722",
+            "`b` is float32[], but the model's input is float32[2, 3]",
+            "change the transforms or the input",
+        ),
+    ),
+    "classes of whole numbers": (
+        [],
+        {"b": ("int32", (3,))},
+        (
+            "TFD722",
+            "`b` is int32[], but the model's input is int32[3]",
+            "change the transforms or the input",
         ),
     ),
     "unknown transform": (

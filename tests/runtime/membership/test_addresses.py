@@ -187,6 +187,10 @@ def test_a_tf_config_that_cannot_be_used(text: str, message: str) -> None:
     diagnostic = caught.value.diagnostic
     assert diagnostic.message == message
     assert "s3cret" not in " ".join([diagnostic.message, *diagnostic.notes, diagnostic.help or ""])
+    told = "is no" in message or "has no `cluster`" in message or "without a `type`" in message
+    if told and "address" not in message:
+        assert diagnostic.help is not None
+        assert '{"cluster": {"ps": ["host:port", ...]' in diagnostic.help
     if "has the jobs" in message:
         assert diagnostic.notes == ("the spec has `ps` and `worker`",)
         assert diagnostic.help is not None

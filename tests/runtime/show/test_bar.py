@@ -9,6 +9,7 @@ import pytest
 from rich.console import Console
 
 from tfdeploy.runtime.records.history import HistoryRecord
+from tfdeploy.runtime.records.result import Result, Seconds
 from tfdeploy.runtime.show.console import BarReporter, LineReporter
 from tfdeploy.runtime.show.reporting import StepRange
 
@@ -34,6 +35,62 @@ def test_a_line_says_how_long_a_run_waits_for_data() -> None:
     file = StringIO()
     LineReporter(Console(file=file, width=120)).waiting(0.25, "add `cache`")
     assert file.getvalue() == "waiting for data 25 % of the time: add `cache`\n"
+
+
+def test_the_lines_of_a_run() -> None:
+    """Steps are as wide as the last; a speed that is not known is left out."""
+    file = StringIO()
+    reporter = LineReporter(Console(file=file, width=40, markup=False))
+    reporter.started(StepRange(7, 12000, "runs/x", left_out=1500))
+    reporter.logged(HistoryRecord(50, "train", 0.5, 0.5, {"accuracy": 0.75}, 1234.5))
+    reporter.logged(HistoryRecord(60, "train", 0.25, 0.25))
+    reporter.evaluated(HistoryRecord(1000, "test", 0.5, 0.5), 1797)
+    assert file.getvalue().splitlines() == [
+        "going on from step 7, training to step 12,000 in runs/x",
+        "the last 1,500 examples do not fill a step and are left out",
+        "step     50/12,000  loss 0.5000  accuracy 0.7500  1,234 examples/s",
+        "step     60/12,000  loss 0.2500  ",
+        "step 1,000  test: loss 0.5000  (1,797 examples)",
+    ]
+
+
+@pytest.mark.parametrize("kind", [LineReporter, BarReporter])
+def test_a_run_that_has_reached_its_last_step_says_so(kind: type[LineReporter]) -> None:
+    """Then there is no line about training, and no bar, which steps and scores could move."""
+    file = StringIO()
+    reporter = kind(Console(file=file, width=80, force_terminal=True, color_system=None, markup=False))
+    reporter.started(StepRange(1200, 1200, "runs/x", left_out=3))
+    reporter.stepped(1200)
+    reporter.ended()
+    assert file.getvalue() == "runs/x has reached step 1,200: nothing is left to train\n"
+
+
+def test_the_summary_is_below_an_empty_line() -> None:
+    """Labels have the same width; an interrupted run has another colour than one that has finished."""
+    shown = []
+    for status in ("finished", "interrupted"):
+        file = StringIO()
+        out = Console(file=file, width=80, force_terminal=True, color_system="standard", highlight=False)
+        LineReporter(out).finished(
+            Result(
+                status=status,  # type: ignore[arg-type]  # two of the words
+                steps=5,
+                loss=None,
+                metrics={},
+                examples_per_second=None,
+                seconds=Seconds(1.0, None, 0.0),
+                directory="runs/x",
+            )
+        )
+        shown.append(file.getvalue().splitlines())
+    assert shown[0] == [
+        "",
+        "\x1b[1;32mfinished at step 5\x1b[0m",
+        "  time        compile 1.00 s",
+        "  to go on    run the same command again",
+        "  directory   runs/x",
+    ]
+    assert shown[1][1] == "\x1b[1;33minterrupted at step 5\x1b[0m"
 
 
 def test_figures_are_whole_where_there_is_little_room() -> None:

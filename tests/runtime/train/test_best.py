@@ -50,6 +50,19 @@ def test_patience(tmp_path: Path) -> None:
     assert judged.best == Best(2, "highest", "accuracy", 0.6)
 
 
+def test_a_score_that_is_not_there_is_never_the_best(tmp_path: Path) -> None:
+    """An evaluation without the metric, or with one that is infinite, is one more without a better one."""
+    judged = tracker(tmp_path, patience=2)
+    assert not judged.compare(1, 1.0, {})
+    assert not judged.compare(2, 1.0, {"accuracy": math.inf})
+    assert (judged.best, judged.since, judged.is_over) == (None, 2, True)
+    judged.save()
+    assert not judged.path.exists()
+    without = tracker(tmp_path)
+    without.since = 1000
+    assert not without.is_over
+
+
 def test_the_loss_is_a_score(tmp_path: Path) -> None:
     """`lowest("loss")` compares the loss."""
     text = """

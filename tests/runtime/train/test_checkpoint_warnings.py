@@ -34,4 +34,7 @@ def test_a_scale_that_a_checkpoint_lacks(project: Project) -> None:
     listener = Listener()
     project.run(train__steps=8, update__precision="mixed_float16", reporter=listener)
     (found,) = listener.warnings
-    assert found.notes == ("what is lacking starts anew", "`precision` has been changed since")
+    assert found.notes == (
+        "the missing variables get their initial values",
+        "`precision` has been changed since",
+    )

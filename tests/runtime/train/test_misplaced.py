@@ -22,7 +22,7 @@ def test_moved_ops_are_told_of_once(project: Project) -> None:
     assert process.returncode == 0
     assert said.count("warning[") == 1
     found = re.search(
-        r"TFD515]: (\d+) ops ran elsewhere than asked: (\d+) from `gpu\[999]` to `cpu\[0]`", said
+        r"TFD515]: (\d+) ops ran on another device than requested: (\d+) from `gpu\[999]` to `cpu\[0]`", said
     )
     moved = json.loads((project.run_directory / "placement.json").read_text())["misplaced"]
     assert {(op["requested"], op["assigned"]) for op in moved} == {("gpu[999]", "cpu[0]")}

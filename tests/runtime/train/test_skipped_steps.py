@@ -38,4 +38,4 @@ def test_gradients_that_no_scale_makes_finite_end_the_run(project: Project) -> N
     with pytest.raises(RunError) as caught:
         project.run(update__precision="mixed_float16", train__steps=20)
     found = caught.value.diagnostic
-    assert (found.code, found.message) == ("TFD730", "the gradients of 40 steps on end were not finite")
+    assert (found.code, found.message) == ("TFD730", "the gradients of 40 steps in a row were not finite")

@@ -99,6 +99,26 @@ def rows(pair: Any) -> Any:
     return tf.IndexedSlices(tf.constant(values), tf.constant(indices))
 
 
+def test_rows_that_were_merged_are_found_again() -> None:
+    """On the device on which they were merged, and only if both halves are of one merge."""
+    import tensorflow as tf
+
+    from compiler.graph.aggregate.parts import merge_rows, unmerged
+
+    pair = np.ones((3, 2), np.float32), np.array([4, 1, 4], np.int32)
+    with tf.Graph().as_default(), tf.device("/cpu:0"):
+        plain, other = rows(pair), rows(pair)
+        merged, apart = merge_rows(plain), merge_rows(other)
+        device = merged.values.device
+        found = unmerged(merged, device)
+        assert found is not None
+        assert (found.values is plain.values, found.indices is plain.indices) == (True, True)
+        assert unmerged(merged, "/device:CPU:1") is None
+        assert unmerged(plain, device) is None
+        assert unmerged(tf.IndexedSlices(merged.values, apart.indices), device) is None
+        assert unmerged(tf.IndexedSlices(plain.values, merged.indices), device) is None
+
+
 @pytest.mark.family(every=3)
 @pytest.mark.parametrize("everywhere", [False, True], ids=["one-place", "every-clone"])
 @pytest.mark.parametrize("call", ALGORITHMS, ids=_id)

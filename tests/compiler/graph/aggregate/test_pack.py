@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
-from compiler.graph.aggregate import Reduction
-from compiler.graph.aggregate.pack import fill_buckets
+from compiler.graph.aggregate import Reduction, make_aggregation
+from compiler.graph.aggregate.pack import fill_buckets, reduce_packed
 from compiler.graph.ledger import Ledger
 from compiler.pipeline import make_plan
 from compiler.reasons import Placed, Reason
+from dsl import ir
+from tests.compiler.graph.aggregate.test_aggregate import Bench
 from tests.support import classifier
 
 SIZE = 100  # bytes of a bucket
@@ -57,3 +60,27 @@ def buckets(gradients: Sequence[tuple[Any, ...]]) -> list[list[int]]:
 def test_buckets_are_filled_in_order(gradients: list[tuple[Any, ...]], expected: list[list[int]]) -> None:
     """Only what has one type and the same places goes together; a bucket leaves with its last gradient."""
     assert buckets(gradients) == expected
+
+
+@pytest.mark.parametrize("everywhere", [False, True], ids=["one-place", "every-clone"])
+@pytest.mark.parametrize("algorithm", ["add_n", "ring"])
+def test_sums_come_back_one_by_one(algorithm: str, *, everywhere: bool) -> None:
+    """Each with its shape and place, in the order of the gradients, whatever travelled together."""
+    bench, generator = Bench(3), np.random.default_rng(1)
+    shapes = [(3,), (40, 2), (2, 2), (), (5, 1)]  # the second is as large as a bucket
+    arrays = [[generator.standard_normal(shape).astype(np.float32) for _ in range(3)] for shape in shapes]
+    places = bench.homes if everywhere else bench.homes[-1:]
+    with bench.graph.as_default():
+        reductions = [
+            Reduction(f"g{at}", [tf.constant(each) for each in own], bench.homes, places, bench.ledger, at)
+            for at, own in enumerate(arrays)
+        ]
+        sums = reduce_packed(reductions, make_aggregation(ir.Call(algorithm)), SIZE)
+    for found, own in zip(bench.run(sums), arrays, strict=True):
+        assert len(found) == len(places)
+        for each in found:
+            np.testing.assert_allclose(each, np.sum(own, axis=0), rtol=1e-6, atol=1e-6)
+    entries = bench.ledger.entries
+    assert {entries["aggregate/bucket_1/" + name].device.ref for name in ("pack_0/packed",)} == {"cpu[0]"}
+    for at, place in enumerate(places):
+        assert entries[f"aggregate/bucket_1/unpack_{at}/Reshape"].device == place.device

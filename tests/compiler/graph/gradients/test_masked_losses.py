@@ -6,14 +6,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import keras
 import numpy as np
 import pytest
-import tensorflow as tf
-from keras.src.backend.common.masking import set_keras_mask
 
 from compiler.graph.build import compile_graph
-from compiler.graph.tower.network.losses import measure
 from compiler.pipeline import make_plan
 from dsl import ir
 from tests.support import Training, largest_difference, rounding, spec_of
@@ -167,45 +163,6 @@ def test_without_a_word_there_is_no_loss_and_no_step() -> None:
         after = training.values()
     del before["global_step"], after["global_step"]
     assert largest_difference(after, before) == 0.0
-
-
-@pytest.mark.family(every=3)
-@pytest.mark.parametrize("shape", [(4, 3), (None, None)], ids=["static", "dynamic"])
-@pytest.mark.parametrize("reduction", ["sum_over_batch_size", "mean", "mean_with_sample_weight", "sum"])
-@pytest.mark.parametrize("masks", ["neither", "given", "ignored", "both"])
-def test_value_over_weight_is_what_keras_gives(shape: Any, reduction: str, masks: str) -> None:
-    """For every reduction and mask, whether shapes are known beforehand or not."""
-    generator = np.random.default_rng(1)
-    targets, outputs = generator.integers(0, 3, (4, 3)), generator.normal(size=(4, 3, 3)).astype(np.float32)
-    given = generator.random((4, 3)) > 0.4
-    loss = keras.losses.SparseCategoricalCrossentropy(
-        from_logits=True, ignore_class=0 if masks in {"ignored", "both"} else None, reduction=reduction
-    )
-    with tf.Graph().as_default():
-        target = tf.compat.v1.placeholder(tf.int32, shape)
-        prediction = tf.compat.v1.placeholder(tf.float32, (*shape, 3))
-        mask = tf.compat.v1.placeholder(tf.bool, shape)
-        if masks in {"given", "both"}:
-            set_keras_mask(prediction, mask)
-        found = measure(loss, target, prediction, tf.shape(target)[0])
-        assert (found.weight is None) == (masks == "neither" or reduction == "sum")
-        mean = found.value if found.weight is None else found.value / found.weight
-        with tf.compat.v1.Session() as session:
-            values = {target: targets, prediction: outputs, mask: given}
-            ours, theirs = session.run([mean, loss(target, prediction)], values)
-    assert ours == pytest.approx(theirs, rel=1e-5)
-
-
-def test_losses_that_look_at_the_whole_batch_are_known() -> None:
-    """Dice and Tversky over everything, and pairs of examples; not what is a mean over examples."""
-    with tf.Graph().as_default():
-        images = tf.compat.v1.placeholder(tf.float32, (4, 3, 3, 1))
-        ranks, rows = tf.compat.v1.placeholder(tf.int32, (4,)), tf.compat.v1.placeholder(tf.float32, (4, 3))
-        whole = [keras.losses.Dice(), keras.losses.Tversky()]
-        assert all(measure(each, images, images, 4).joins_examples for each in whole)
-        assert measure(keras.losses.Circle(), ranks, rows, 4).joins_examples
-        assert not measure(keras.losses.Dice(axis=(1, 2, 3)), images, images, 4).joins_examples
-        assert not measure(keras.losses.MeanSquaredError(), images, images, 4).joins_examples
 
 
 def test_evaluation_does_not_depend_on_its_batches(tmp_path: Path) -> None:

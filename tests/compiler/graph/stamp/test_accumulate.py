@@ -186,7 +186,7 @@ def test_a_global_batch_is_that_of_the_whole_step() -> None:
     assert found.message == (
         "a global batch of 20 does not divide evenly among 2 clones with 3 micro-batches each"
     )
-    assert found.help == "use 18 or 24, or give `batch` a list with one figure per clone"
+    assert found.help == "use 18 or 24, or give `batch` a list with one number for each clone"
 
 
 @pytest.mark.family(every=2)

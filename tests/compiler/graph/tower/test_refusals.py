@@ -6,11 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import grammar
 from compiler.graph.build import compile_graph
 from compiler.graph.compiled import CompiledGraph
 from compiler.graph.storage.export import plain_model
+from compiler.graph.tower.refusals import _diagnosed, check_output
 from compiler.pipeline import make_plan
 from dsl.diagnostics import Diagnostic, SpecError
 from tests.support import Training, spec_of
@@ -157,3 +159,40 @@ def test_a_single_number_has_no_axis_to_normalize(layer: str) -> None:
         f"x -> Flatten() -> Dense(1) -> Reshape([]) -> {layer}() -> Reshape([1]) -> Dense(2)"
     )
     assert diagnostic.message == f"`{layer}` takes 1 axis or more for each example, not 0"
+
+
+@pytest.mark.parametrize(
+    ("fault", "shapes", "code", "said"),
+    [
+        ("expected ndim=3, found ndim=2", [(4, 6)], "TFD506", "takes 2 axes for each example, not 1"),
+        (
+            "expected min_ndim=3, found ndim=2",
+            [(4, 6)],
+            "TFD506",
+            "takes 2 axes or more for each example, not 1",
+        ),
+        ("expected ndim=3, found ndim=2", [(4, 6), (4, 6)], "TFD506", "expected ndim=3, found ndim=2"),
+        ("'list' object has no attribute 'shape'", [(4, 6), (4,)], "TFD506", "must be one tensor, not 2"),
+        ("'tuple' object has no attribute 'shape'", [(4,)] * 3, "TFD506", "must be one tensor, not 3"),
+        ("'list' object has no attribute 'shape'", [(4, 6)], "TFD506", "'list' object has no attribute"),
+        ("axes do not fit", [(4, 6), (4, 5)], "TFD506", "axes do not fit"),
+    ],
+)
+def test_what_keras_says_is_told_in_words_of_the_spec(
+    fault: str, shapes: list[tuple[int, ...]], code: str, said: str
+) -> None:
+    """Ranks without the axis of the examples, and lists of tensors; anything else as it is."""
+    with tf.Graph().as_default():
+        found = _diagnosed("Step", [tf.zeros(each) for each in shapes], ValueError(fault), None)
+    assert found.code == code
+    assert said in f"{found.message} {' '.join(found.notes)}"
+
+
+def test_only_tensors_that_were_stacked_are_refused() -> None:
+    """Several tensors with one more axis in front, as many as there were; an output may have more axes."""
+    with tf.Graph().as_default():
+        pair, one = [tf.zeros((4, 3)), tf.zeros((4, 3))], [tf.zeros((4, 3))]
+        for made, values in (((4, 3), pair), ((2, 3), pair), ((4, 3, 2), pair), ((1, 4, 3), one)):
+            check_output(tf.zeros(made), "Step", values, None)
+        with pytest.raises(SpecError):
+            check_output(tf.zeros((2, 4, 3)), "Step", pair, None)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from compiler.graph.build import compile_graph
 from compiler.graph.compiled import CompiledGraph
@@ -109,6 +110,22 @@ def test_the_global_step_is_with_the_first_parameter_server(update: str) -> None
         graph = known(worker, servers=3, update=update)
         entry = graph.ledger.entries[graph.global_step.handle.op.name]
         assert (entry.device.ref, entry.placed.reason.text) == ("ps[0].cpu[0]", "global_step -> ps[0].cpu[0]")
+
+
+@pytest.mark.parametrize("worker", [0, 1])
+def test_a_worker_gives_its_part_of_the_mean_of_statistics(worker: int) -> None:
+    """Its new mean and variance are multiplied by its share of the examples before they are sent."""
+    update = "replication = between_graph, batch_norm = mean"
+    graph = known(worker, workers=3, update=update)
+    shares = [
+        value
+        for op in graph.graph.get_operations()
+        if op.type == "Mul"
+        and (entry := graph.ledger.entries.get(op.name)) is not None
+        and entry.role == "aggregate"
+        and (value := tf.get_static_value(op.inputs[1])) is not None
+    ]
+    assert shares == pytest.approx([1 / 3] * 2)
 
 
 @pytest.mark.parametrize(("cpus", "scopes"), [(1, ("",)), (2, ("clone_0", "clone_1"))])

@@ -1,0 +1,133 @@
+"""The rules that calls of a spec make: what their learning rate is at each step, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tensorflow as tf
+
+import grammar
+from compiler.graph.optimizers import make_optimizer
+from compiler.graph.optimizers.making import make_groups
+from dsl import ir
+from dsl.diagnostics import SpecError
+from tests.compiler.graph.optimizers.test_optimizers import SPEC
+
+OWN = """
+import keras
+
+SCHEDULE = keras.optimizers.schedules.PiecewiseConstantDecay([1, 2], [0.5, 0.25, 0.125])
+
+
+def plain(rate = 0.75):
+    return keras.optimizers.SGD(rate)
+
+
+def scheduled():
+    return keras.optimizers.Adam(SCHEDULE)
+
+
+def called():
+    return keras.optimizers.SGD(lambda: 0.375)
+
+
+def given(rate):
+    return keras.optimizers.SGD(rate)
+
+
+def clipped(name):
+    return keras.optimizers.SGD(0.1, **{name: 1.0})
+
+
+def averaged():
+    return keras.optimizers.SGD(0.1, use_ema=True)
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with functions that make optimizers."""
+    made = tmp_path_factory.mktemp("own")
+    (made / "making_own.py").write_text(OWN)
+    return made
+
+
+def update_of(text: str) -> ir.Update:
+    """Return the block `update` with an optimizer."""
+    found = grammar.read("t.tfdeploy", [("update.optimizer", text)], text=SPEC, allow_python=True).spec
+    assert found is not None
+    return found.update
+
+
+def rates(text: str, base: Path) -> list[float]:
+    """Return the learning rate at the steps 0 to 3."""
+    call = update_of(text).optimizer
+    assert call is not None
+    rule = make_optimizer(call, str(base))
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        step = tf.compat.v1.placeholder(tf.int64, ())
+        rate = rule.scalars(step)["learning_rate"]
+        return [float(session.run(rate, {step: each})) for each in range(4)]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("SGD()", [0.01] * 4),
+        ("Adam()", [0.001] * 4),
+        ("SGD(0.5)", [0.5] * 4),
+        ("SGD(1)", [1.0] * 4),
+        ("Adam(learning_rate = 0.25)", [0.25] * 4),
+        ("SGD(PiecewiseConstantDecay([1, 2], [0.5, 0.25, 0.125]))", [0.5, 0.5, 0.25, 0.125]),
+        ('python("making_own:plain")', [0.75] * 4),
+        ('python("making_own:plain", rate = 0.5)', [0.5] * 4),
+        ('python("making_own:scheduled")', [0.5, 0.5, 0.25, 0.125]),
+        ('python("making_own:called")', [0.375] * 4),
+        (
+            'python("making_own:given", rate = PiecewiseConstantDecay([0], [1.0, 0.5]))',
+            [1.0, 0.5, 0.5, 0.5],
+        ),
+    ],
+)
+def test_the_learning_rate_of_each_step(text: str, expected: list[float], folder: Path) -> None:
+    """A number, a schedule, or what the user's own optimizer has, which may be a function too."""
+    assert rates(text, folder) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('python("making_own:clipped", name = "clipnorm")', "it sets `clipnorm`"),
+        ('python("making_own:clipped", name = "clipvalue")', "it sets `clipvalue`"),
+        ('python("making_own:clipped", name = "global_clipnorm")', "it sets `global_clipnorm`"),
+        ('python("making_own:averaged")', "it sets `use_ema`"),
+        (
+            'python("making_own:given", rate = Dense(3))',
+            "an argument of it may be a schedule, and `Dense` is none",
+        ),
+    ],
+)
+def test_what_the_block_update_says_is_not_said_by_an_optimizer(text: str, said: str, folder: Path) -> None:
+    """It would be done twice, or for each clone."""
+    call = update_of(text).optimizer
+    assert call is not None
+    with pytest.raises(SpecError) as caught:
+        make_optimizer(call, str(folder))
+    (found,) = caught.value.diagnostics
+    assert said in f"{found.message} {found.text} {' '.join(found.notes)}"
+    assert found.code == "TFD552"
+
+
+def test_groups_have_their_numbers_and_exceptions(folder: Path) -> None:
+    """In the order of the spec, by which a rule finds the numbers of its group."""
+    text = """{ "a/*" -> SGD(0.5), "b/*" -> AdamW(0.1, exclude_from_weight_decay = ["*/bias", "b/c"]),
+      "c/*" -> python("making_own:plain") }"""
+    replaced = SPEC + f"update {{ optimizer {text} }}\n"
+    spec = grammar.read("t.tfdeploy", text=replaced, allow_python=True).spec
+    assert spec is not None
+    groups: Any = make_groups(spec.update, str(folder))
+    assert [each.optimizer.group for each in groups] == [0, 1, 2]
+    assert [each.excluded for each in groups] == [(), ("*/bias", "b/c"), ()]
+    assert [each.rule.pattern for each in groups] == ["a/*", "b/*", "c/*"]

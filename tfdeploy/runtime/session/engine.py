@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from tfdeploy.data import Stream
     from tfdeploy.runtime.session.health import HealthMonitor
 
+CLOSING = 2.0  # seconds that a server has to close a session
 AVERAGE = "/ExponentialMovingAverage"  # ends the name of a weight's moving average in a checkpoint
 
 
@@ -111,7 +113,20 @@ class Engine:
             self.monitor.progress()
 
     def close(self) -> None:
-        """Close the session, also if its server is gone."""
+        """Close the session, also if its server is gone.
+
+        TensorFlow waits for a server that is gone until the operations of a session time out, which is as
+        long as `train.task_timeout`, and handles no signal meanwhile. So a session at a server is closed by
+        a thread, which is left to itself after a while. Closing the session again does nothing.
+        """
+        if not self.session.sess_str:
+            self._close()
+            return
+        thread = Thread(target=self._close, name="close", daemon=True)
+        thread.start()
+        thread.join(CLOSING)
+
+    def _close(self) -> None:
         with suppress(tf.errors.OpError):
             self.session.close()
 

@@ -229,7 +229,7 @@ class _Run:
                         group = target.prepare(engine, self.stop, self.reporter.note)
                     result = self._train(engine, group, streams, recovering=why != "to start training")
             except (RunError, SpecError):
-                target.end(group)
+                target.end(engine, group)
                 raise
             except tf.errors.OpError as fault:
                 fruitless = 0 if self.clock.examples > before else fruitless + 1
@@ -242,7 +242,7 @@ class _Run:
                 self.reporter.note(f"interrupted: {reason_of(fault)}")
                 why = "to go on from the last checkpoint"
             else:
-                target.end(group)
+                target.end(engine, group)
                 return result
             finally:
                 engine.close()

@@ -211,6 +211,7 @@ class TaskMonitor:
 
         Raises:
             RunError: If waiting cannot help, or a task has been missing for `timeout` seconds.
+            Exception: What `check` raises.
         """
         self._last_well = time.monotonic()
         while found := self.missing():
@@ -218,6 +219,7 @@ class TaskMonitor:
             if _longest(found) >= SAY_AFTER and self._is_news(found):
                 self._report_missing(found, why)
             time.sleep(POLL)
+            self.check()
         self._report_returned(())
         self._known = dict(self._seen)
         self.progress()

@@ -12,6 +12,7 @@ import os
 import secrets
 import socket
 import time
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from attrs import frozen
@@ -21,6 +22,8 @@ from tfdeploy.runtime.cluster.server.probe import NOTHING_ANSWERS, NoAnswer, pro
 from tfdeploy.runtime.membership.addresses import Membership, Task
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tfdeploy.runtime.membership.secret import Secret
 
 IDENTITY = "tfdeploy/identity"
@@ -227,14 +230,23 @@ def send_shutdown_token(address: str, timeout: float, shutdown_token: str) -> bo
     return True
 
 
-def _session(address: str, graph: Any, timeout: float) -> Any:
-    """Return a session at a server that uses the devices of that server alone, whichever it is."""
+@contextmanager
+def _session(address: str, graph: Any, timeout: float) -> Iterator[Any]:
+    """Open a session at a server that uses the devices of that server alone, whichever it is.
+
+    The server may be gone when the session is closed: it may have ended because of what was run.
+    """
     import tensorflow as tf
 
     config = tf.compat.v1.ConfigProto(
         device_filters=[NOBODY], operation_timeout_in_ms=max(1, int(timeout * 1000))
     )
-    return tf.compat.v1.Session(f"grpc://{address}", graph=graph, config=config)
+    session = tf.compat.v1.Session(f"grpc://{address}", graph=graph, config=config)
+    try:
+        yield session
+    finally:
+        with suppress(tf.errors.OpError):
+            session.close()
 
 
 def _task_of(devices: Any) -> Task:

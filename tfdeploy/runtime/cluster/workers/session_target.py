@@ -114,12 +114,20 @@ class SessionTarget:
         if monitor is not None:
             engine.activity.causes["tasks"] = lambda: [(each.words, None) for each in monitor.absent]
 
-    def end(self, group: WorkerGroup | None) -> None:
-        """End the training of all workers that can be reached, and shut down their servers."""
+    def end(self, engine: Engine, group: WorkerGroup | None) -> None:
+        """End the training of all workers that can be reached, and shut down their servers.
+
+        The session is closed before its server is shut down, because a server that is gone closes none.
+
+        Args:
+            engine: The session of the chief, or of the only process.
+            group: The chief's view of all workers that have graphs of their own; None if there are none.
+        """
         if group is not None:
             # A worker that cannot be reached notices by itself that training has stopped.
             with suppress(tf.errors.OpError):
                 group.end(LEAVE_TAKING)
+        engine.close()
         self.dismiss()
 
     def dismiss(self) -> None:

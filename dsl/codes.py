@@ -114,7 +114,7 @@ _ROWS = (
     Code("TFD525", "no-staleness", "a bound on staleness that lets no clone begin"),
     Code("TFD526", "no-workers", "a graph for each worker, although there are no workers"),
     Code("TFD527", "random-numbers", "a model that `verify` refuses for its random numbers", "plan"),
-    Code("TFD528", "apart-in-graphs", "what only one graph of all workers can do"),
+    Code("TFD528", "needs-one-graph", "what only one graph of all workers can do"),
     # TFD53x: what `expect` asks for.
     Code("TFD531", "uneven-variables", "variables spread less evenly than expected", "plan"),
     Code("TFD532", "too-much-memory", "a device that needs more memory than expected", "plan"),

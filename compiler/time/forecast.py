@@ -15,7 +15,7 @@ from compiler.time.work import StepWork
 
 @frozen
 class PathPart:
-    """A stretch of the critical path: the chain of ops, transfers and waiting that a step is as long as.
+    """A part of the critical path: of the chain of ops, transfers and waiting that a step is as long as.
 
     Attributes:
         what: `op`, `transfer`, `wait` for a free thread, or `start` for what a step costs around its ops.

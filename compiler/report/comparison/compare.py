@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from attrs import evolve, field, frozen
 
-from compiler.kinds.expanding.apart import apart
+from compiler.kinds.expanding.differences import expand_differences
 from compiler.kinds.records.kind_map import AnyMap
 from compiler.mapping.records import MapMode, MapOp, MapShard, MapSpec, MapTransfer, PlacementMap
 from compiler.mapping.step_time import MapTime
@@ -180,7 +180,7 @@ def compare(before: AnyMap, after: AnyMap) -> Comparison:
         before: The first map, of any version.
         after: The second map, of any version.
     """
-    one, other = apart(before, after)
+    one, other = expand_differences(before, after)
     return Comparison(
         spec_before=before.spec,
         spec_after=after.spec,

@@ -7,7 +7,7 @@ from typing import Any
 
 from attrs import asdict, frozen
 
-from compiler.kinds.expanding.apart import apart
+from compiler.kinds.expanding.differences import expand_differences
 from compiler.kinds.expanding.expand import devices_of, op_count, time_of
 from compiler.kinds.records.kind_map import AnyMap
 from compiler.mapping.records import MapOp, PlacementMap, RuleRef
@@ -59,7 +59,7 @@ def diff_data(before: Side, after: Side, found: Comparison) -> dict[str, Any]:
     for device in devices_of(after.placement):
         places.of(device.ref)
     rules, files, tensors = Numbers(), Numbers(), Numbers()
-    reasons = [_reasons(each) for each in apart(before.placement, after.placement)]
+    reasons = [_reasons(each) for each in expand_differences(before.placement, after.placement)]
     held = {each.name for each in found.variables}  # by ops of the same names
     changes = (*found.variables, *(each for each in found.ops if each.name not in held))
     listed = [_change(each, reasons, places, rules, files) for each in changes[:OPS]]

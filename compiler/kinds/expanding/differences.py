@@ -1,4 +1,4 @@
-"""What two placement maps do not have in common, as maps with the records of each clone."""
+"""The parts in which two placement maps differ, as maps with the records of each clone."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from compiler.kinds.records.kind_map import AnyMap, KindMap, OpKind, TransferKin
 from compiler.mapping.records import PlacementMap
 
 
-def apart(before: AnyMap, after: AnyMap) -> tuple[PlacementMap, PlacementMap]:
+def expand_differences(before: AnyMap, after: AnyMap) -> tuple[PlacementMap, PlacementMap]:
     """Return two maps, without the ops and links that are the same in both if they are by the same kinds.
 
     Only what differs is expanded, so that two maps of thousands of clones are compared as fast as their

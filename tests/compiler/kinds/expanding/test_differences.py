@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from attrs import evolve
 
-from compiler.kinds.expanding.apart import apart
+from compiler.kinds.expanding.differences import expand_differences
 from compiler.kinds.expanding.expand import expand
 from compiler.kinds.records.kind_map import KindMap
 from compiler.report.comparison.compare import compare
@@ -31,7 +31,7 @@ def test_only_what_differs_is_expanded() -> None:
     assert found == compare(expand(before), expand(after))
     assert len(found.ops) == len(found.links) == 63 * 7
     assert {each.before for each in found.ops} == {("ps[0].cpu[0]",)}
-    one, other = apart(before, after)
+    one, other = expand_differences(before, after)
     assert len(one.ops) == len(other.ops) == 63 * 7
     assert len(one.transfers) == 63 * 7
     sides = [(Side("a", before, {}), Side("b", after, {}))]

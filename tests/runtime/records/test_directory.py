@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from attrs import evolve
 
 from dsl.diagnostics import Diagnostic, RunError
 from tfdeploy import api
@@ -42,6 +43,47 @@ def refused(spec: ir.Spec) -> Diagnostic:
 def contents(folder: Path) -> dict[str, str]:
     """Return the text of every file below a folder."""
     return {str(each.relative_to(folder)): each.read_text() for each in folder.rglob("*") if each.is_file()}
+
+
+@pytest.mark.parametrize(
+    ("given", "path", "expected"),
+    [
+        ("/mine/here", "/specs/small.tfdeploy", "/mine/here"),
+        (None, "/specs/small.tfdeploy", "runs/small"),
+        (None, "/specs/small.of.two.tfdeploy", "runs/small.of.two"),
+        (None, "", "runs/spec"),
+    ],
+)
+def test_where_a_run_keeps_its_files(tmp_path: Path, given: str | None, path: str, expected: str) -> None:
+    """In the directory of the spec, else in one with the spec's name; each file has a name of its own."""
+    spec = loaded(tmp_path, "unused")
+    run = RunDirectory.of(evolve(spec, path=path, train=evolve(spec.train, directory=given)))
+    assert run.path == Path(expected)
+    found = (
+        run.spec, run.placement, run.history, run.store.directory, run.events, run.profile, run.cluster,
+        run.model, run.layer_states, run.result, run.mark,
+    )  # fmt: skip
+    assert [str(each.relative_to(expected)) for each in found] == [
+        "spec.tfdeploy", "placement.json", "history.jsonl", "checkpoints", "events", "profile",
+        "cluster.json", "model.keras", "layer_states.json", "result.json", ".tfdeploy-run",
+    ]  # fmt: skip
+
+
+def test_a_run_that_goes_on_begins_tidy(tmp_path: Path) -> None:
+    """Halves of its own files and the result of before go; whole files and halves of others' stay."""
+    spec = loaded(tmp_path, str(tmp_path / "run"))
+    run = RunDirectory.of(spec)
+    run.make(spec)
+    kept = (run.spec, run.placement, run.history, run.cluster, run.model, run.layer_states, run.mark)
+    for path in (*kept, run.result):
+        path.touch()
+        path.with_name(f".partial-0123abcd-{path.name}").touch()
+    (run.path / ".partial-0123abcd-notes.txt").touch()
+    run.tidy()
+    assert {each.name for each in run.path.iterdir()} == {
+        *(each.name for each in kept),
+        ".partial-0123abcd-notes.txt",
+    }
 
 
 def test_a_new_and_an_empty_folder_are_taken(tmp_path: Path) -> None:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from pathlib import Path
 
+import pytest
 from attrs import evolve
 
+from dsl.diagnostics import RunError
 from tfdeploy.runtime.records.history import History, HistoryRecord
 
 
@@ -91,3 +94,44 @@ def test_broken_lines_in_the_middle_are_counted(tmp_path: Path) -> None:
     path.write_text("\n".join([line(10).to_json(), "{", '{"step": 15}', "[]", newer, ""]))
     assert History(path).repair(100) == 3
     assert path.read_text() == f"{line(10).to_json()}\n{newer}\n"
+
+
+def test_a_line_that_the_system_takes_in_two_parts_is_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rest follows at once, and only once; what is taken whole is followed by nothing."""
+    sizes = []
+    write = os.write
+
+    def take(descriptor: int, data: bytes) -> int:
+        sizes.append(len(data))
+        return write(descriptor, data[:100])
+
+    monkeypatch.setattr(os, "write", take)
+    short = HistoryRecord(1, "train", 0.5, 0.5, time="")
+    assert len(short.to_json()) in range(100, 200)
+    history = History(tmp_path / "history.jsonl")
+    for limit in (100, 1000):
+        monkeypatch.setattr(os, "write", take if limit == 100 else write)
+        history.append(short)
+    history.close()
+    assert sizes == [len(short.to_json()) + 1, len(short.to_json()) + 1 - 100]
+    assert (tmp_path / "history.jsonl").read_text() == 2 * f"{short.to_json()}\n"
+
+
+def test_a_history_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+    """Neither opened nor read, with the reason; a history that was never opened needs no closing."""
+    (tmp_path / "history.jsonl").mkdir()
+    history = History(tmp_path / "history.jsonl")
+    for refused in (lambda: history.append(line(1)), lambda: history.repair(1)):
+        with pytest.raises(RunError, match="cannot be written: is a directory"):
+            refused()
+    history.sync()
+    history.close()
+
+
+def test_rates_of_groups_have_names_of_their_own() -> None:
+    """As curves of TensorBoard; a run with one rate has none."""
+    record = evolve(line(1), learning_rates={"a/*": 0.1, "b/*": 0.2})
+    assert record.rates_of_groups() == {"learning_rate/a/*": 0.1, "learning_rate/b/*": 0.2}
+    assert line(1).rates_of_groups() == {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ from click.testing import CliRunner
 from dsl.diagnostics import RunError
 from tfdeploy import api
 from tfdeploy.cli.group import load
+from tfdeploy.runtime.records.outputs import InputFiles, require_place, write_output
 
 if TYPE_CHECKING:
     from tests.runtime.conftest import Project
@@ -158,6 +160,38 @@ def test_nothing_that_a_spec_reads_is_replaced(folder: Path) -> None:
         assert (folder / name).read_bytes() == before
     (folder / "curves.svg").symlink_to("run/history.jsonl")
     assert command("plot", "run", "--out", "curves.svg", "--force")[1].startswith("error[TFD752]")
+
+
+def test_what_a_run_has_written_is_no_input_of_its_spec(folder: Path) -> None:
+    """Pictures below the run directory may be replaced; those of a folder that a text names may not."""
+    for name in ("run/plots/loss.png", "flowers/rose/1.PNG", "flowers/rose/notes.txt"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).touch()
+    own = OTHER.replace('include = ["mine/outer.tfdeploy"]', "let { rate = 0.1 }")
+    (folder / "other.tfdeploy").write_text(own)
+    files = InputFiles.of(api.load("other.tfdeploy", allow_python=True), "also.txt")
+    names = {str(each.resolve().relative_to(folder)) for each in files.paths}
+    assert {"other.tfdeploy", "also.txt", "run/model.keras", "flowers/rose/1.PNG"} <= names
+    assert not names & {"run/plots/loss.png", "flowers/rose/notes.txt"}
+
+
+def test_pipes_are_written_into_and_folders_are_refused(tmp_path: Path) -> None:
+    """Only a file is replaced as a whole."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        write_output(pipe, "one\ntwo\n")
+        assert os.read(reader, 100) == b"one\ntwo\n"
+    finally:
+        os.close(reader)
+    assert pipe.is_fifo()
+    for refused in (lambda: write_output(tmp_path, "text"), lambda: require_place(tmp_path)):
+        with pytest.raises(RunError, match="cannot be written: is a directory"):
+            refused()
+    with pytest.raises(RunError, match="cannot be written: no such file or directory"):
+        require_place(tmp_path / "none" / "out.txt")
+    require_place(tmp_path / "out.txt")
 
 
 def test_a_map_replaces_nothing_of_its_spec(folder: Path) -> None:

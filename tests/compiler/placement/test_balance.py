@@ -94,6 +94,32 @@ def test_random_sizes_are_never_split_worse_than_largest_first() -> None:
     assert best > 150
 
 
+def test_no_move_and_no_exchange_with_the_fullest_device_helps_further() -> None:
+    """Of any two variables, one of them on the fullest device, or of one and a place that stays free."""
+    generator = np.random.default_rng(3)
+    for _ in range(60):
+        devices = servers(int(generator.integers(2, 5)))
+        weights = [int(each) for each in generator.integers(1, 60, generator.integers(2, 14))]
+        names, held = [f"v{at}" for at in range(len(weights))], {devices[0]: int(generator.integers(0, 40))}
+        chosen = spread_by_bytes(names, weights, devices, held)
+        load = dict.fromkeys(devices, 0) | held
+        for weight, device in zip(weights, chosen, strict=True):
+            load[device] += weight
+        full = max(devices, key=load.__getitem__)
+        for mine in (weight for weight, device in zip(weights, chosen, strict=True) if device == full):
+            others = [(each, 0) for each in devices] + list(zip(chosen, weights, strict=True))
+            for other, theirs in ((each, weight) for each, weight in others if each != full):
+                moved = mine - theirs
+                assert max(load[full] - moved, load[other] + moved) >= load[full]
+
+
+def test_a_device_that_holds_anything_is_not_the_emptiest() -> None:
+    """One byte is enough, and among equal devices the first is chosen."""
+    devices = servers(3)
+    assert spread_by_bytes(["v"], [1], devices, {devices[0]: 1}) == [devices[1]]
+    assert spread_by_bytes(["v", "w"], [1, 1], devices, {}) == devices[:2]
+
+
 def test_slots_and_pinned_variables_count() -> None:
     """A device that carries a pinned variable with its slots gets the less of the rest."""
     found = places(

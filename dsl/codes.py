@@ -224,6 +224,9 @@ _ROWS = (
     Code("TFD754", "weights-not-fetched", "weights of a Keras model that cannot be fetched", "run"),
     Code("TFD755", "bad-profile", "a file that is no profile of a machine", "plan"),
     Code("TFD756", "link-not-measured", "processes between which `calibrate` cannot send tensors", "run"),
+    Code("TFD757", "bad-trace", "a file that is no trace of a run", "plan"),
+    Code("TFD758", "bad-map", "a file that is no placement map", "plan"),
+    Code("TFD759", "nothing-named", "a name that no op and no variable has", "plan"),
     # TFD760 to TFD779: the tasks of a cluster.
     Code("TFD760", "bad-tf-config", "a TF_CONFIG that cannot be used", "run"),
     Code(

@@ -102,12 +102,16 @@ class Measure:
         arguments: The kind of each argument: `devices`, `glob` or a word.
         dimension: The dimension of the result, or None for a plain number.
         doc: The description for the reference.
+        most: The largest result that there can be, or None if there is no such bound.
+        can_be_zero: Whether the result can be 0. A comparison with what it cannot be is a mistake.
     """
 
     name: str
     arguments: tuple[str, ...]
     dimension: Dimension | None
     doc: str
+    most: float | None = None
+    can_be_zero: bool = True
 
 
 MEASURES = (
@@ -121,12 +125,13 @@ MEASURES = (
         "bytes",
         "the bytes that are sent from the first devices to the second ones in a step",
     ),
-    Measure("step_time", (), "seconds", "the forecast time of a step"),
+    Measure("step_time", (), "seconds", "the forecast time of a step", can_be_zero=False),
     Measure(
         "busy",
         ("devices",),
         "fraction",
         "the part of a step in which a device runs at least one op, by the forecast; holds for each device",
+        most=1.0,
     ),
     Measure("ops", ("devices", "glob"), None, "how many ops on the devices have names that match the glob"),
 )

@@ -8,6 +8,7 @@ from dsl import ir, schema, syntax
 from dsl.errors.meaning import names, placement, references, types
 from dsl.schema import BLOCKS, Type
 from dsl.schema import types as kinds
+from dsl.schema.placement import Measure
 from dsl.suggest import nearest
 from grammar.lower import blocks
 from grammar.lower.context import BAD, Context
@@ -68,7 +69,7 @@ def _condition(written: syntax.Comparison, jobs: frozenset[str] | None, context:
         )
         return BAD
     arguments = _arguments(call, measure.arguments, jobs, context)
-    value = typed(written.right, _figure(measure.dimension), f"`{measure.name}`", context)
+    value = typed(written.right, _figure(measure), f"`{measure.name}`", context)
     if arguments is BAD or value is BAD:
         return BAD
     return ir.Condition(
@@ -81,8 +82,13 @@ def _condition(written: syntax.Comparison, jobs: frozenset[str] | None, context:
     )
 
 
-def _figure(dimension: Any) -> Type:
-    return kinds.integer(0) if dimension is None else Type("quantity", dimension=dimension, low=0)
+def _figure(measure: Measure) -> Type:
+    """Return the type of the figures with which a measure can be compared: those that it can be."""
+    if measure.dimension is None:
+        return kinds.integer(0)
+    return Type(
+        "quantity", dimension=measure.dimension, low=0, high=measure.most, open=not measure.can_be_zero
+    )
 
 
 def _arguments(

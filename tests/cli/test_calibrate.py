@@ -139,7 +139,7 @@ def test_other_commands_use_it(calibrated: Command) -> None:
     beneath = calibrated("plan", "small.tfdeploy", "--measured", "trace.json")
     assert (beneath.code, beneath.out.startswith("measured in 1 step: its ops took 5.00 µs")) == (0, True)
     strange = calibrated("plan", "small.tfdeploy", "--measured", "small.profile.json")
-    assert (strange.code, "not the trace of a run: it lacks" in strange.err) == (2, True)
+    assert (strange.code, "is not the trace of a run: it lacks" in strange.err) == (2, True)
     unknown = calibrated("plan", "strict.tfdeploy")
     assert (unknown.code, "TFD538" in unknown.err) == (1, True)
 

@@ -33,7 +33,8 @@ def test_a_name_that_nothing_bears(command: Command) -> None:
     done = command("why", "small.tfdeploy", "logit/kernel")
     assert (done.code, done.out) == (2, "")
     assert done.err.startswith(
-        "Error: 'logit/kernel' names no op or variable; the nearest names are logits/kernel"
+        "error[TFD759]: `logit/kernel` names no op or variable\n"
+        "  = note: the nearest names are `logits/kernel`"
     )
 
 

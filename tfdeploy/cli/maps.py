@@ -6,7 +6,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
+from dsl.diagnostics import RunError
+from dsl.errors.planning.maps import bad_map
 
 if TYPE_CHECKING:
     from compiler.kinds.records.kind_map import AnyMap
@@ -25,11 +26,19 @@ def map_file(path: str) -> str | None:
 
 
 def read_map(path: str) -> AnyMap:
-    """Return the placement map in the file `path`; OSError and click.ClickException end a command with 2."""
+    """Return the placement map in a file.
+
+    Args:
+        path: The file.
+
+    Raises:
+        RunError: If the file is no map, or one of a format that is not known.
+        OSError: If it cannot be read.
+    """
     from compiler.kinds.records import reading
     from dsl.files.typed_json import BadRecord
 
     try:
         return reading.read_map(path)
     except BadRecord as fault:
-        raise click.ClickException(f"{path}: not a placement map: it {fault}") from fault
+        raise RunError(bad_map(path, str(fault))) from fault

@@ -1,4 +1,4 @@
-"""TFD755, TFD756 and the warnings about forecasts of time."""
+"""TFD755 to TFD757 and the warnings about forecasts of time."""
 
 from __future__ import annotations
 
@@ -24,6 +24,21 @@ def bad_profile(path: str, reason: str) -> Diagnostic:
         f"{in_full(path)} is not a profile of a machine: it {reason}",
         None,
         help="write a new one with `tfdeploy calibrate`",
+    )
+
+
+def bad_trace(path: str, reason: str) -> Diagnostic:
+    """Report a file with which a forecast cannot be compared; `reason` follows the name of the file.
+
+    Args:
+        path: The file.
+        reason: What is wrong with it, as the end of a sentence that begins with `it`.
+    """
+    return error(
+        "TFD757",
+        f"{in_full(path)} is not the trace of a run: it {reason}",
+        None,
+        help="run the spec with `--profile`, and give `profile/trace.json` of the run directory",
     )
 
 

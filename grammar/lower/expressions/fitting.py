@@ -108,9 +108,9 @@ def _bounded(value: Any, place: Place, shown: str | None = None) -> Any:
         return value
     below = low is not None and value <= low
     bounds = (
-        _bound("more than" if open_ else "at least", low)
+        _bound("more than" if open_ else "at least", low, place.type)
         if below
-        else _bound("less than" if open_ else "at most", high)
+        else _bound("less than" if open_ else "at most", high, place.type)
     )
     place.context.reports.add(
         types.out_of_range(place.what, bounds, shown or f"{value:.15g}", place.span, place.labels)
@@ -118,8 +118,8 @@ def _bounded(value: Any, place: Place, shown: str | None = None) -> Any:
     return BAD
 
 
-def _bound(words: str, bound: float | None) -> str:
-    return f"{words} {bound:.15g}"
+def _bound(words: str, bound: float | None, of: Type) -> str:
+    return f"{words} {bound:.0%}" if of.dimension == "fraction" else f"{words} {bound:.15g}"
 
 
 def _quantity(value: Any, place: Place) -> Any:

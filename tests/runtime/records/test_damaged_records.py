@@ -222,7 +222,8 @@ def test_what_is_nested_without_end(
             Common(), lambda name=name, rest=arguments: load(name).main(rest, standalone_mode=False)
         )
         told = capsys.readouterr().err
-        assert (code, told) == (2, f"Error: {path}: not a placement map: it is nested too deeply\n")
+        assert code == 2
+        assert told.startswith(f"error[TFD758]: `{path}` is not a placement map: it is nested too deeply\n")
     with pytest.raises(RunError) as caught:
         read_tf_config(text, JOBS)
     assert (caught.value.diagnostic.code, caught.value.diagnostic.message) == (

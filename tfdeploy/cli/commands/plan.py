@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 from attrs import field, frozen
 
-from dsl.diagnostics import SpecError
+from dsl.diagnostics import RunError, SpecError
 from tfdeploy.cli.common import Common
 from tfdeploy.cli.maps import map_file, read_map
 from tfdeploy.cli.options import common_options, force_option, offer, profile_option
@@ -313,14 +313,15 @@ def _forecast(loaded: LoadedPlacement) -> StepForecast:
 
 def _read_trace(path: str) -> RunTrace:
     from compiler.time.measured_trace import read_trace
+    from dsl.errors.planning.time import bad_trace
     from dsl.files.typed_json import BadRecord
 
     try:
         found = read_trace(path)
     except BadRecord as fault:
-        raise click.ClickException(f"{path}: not the trace of a run: it {fault}") from fault
+        raise RunError(bad_trace(path, str(fault))) from fault
     if found.steps == 0:
-        raise click.ClickException(f"{path}: not the trace of a run: it has no op")
+        raise RunError(bad_trace(path, "has no op"))
     return found
 
 

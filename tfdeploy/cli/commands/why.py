@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from dsl.diagnostics import RunError
+from dsl.errors.planning.maps import nothing_named
 from tfdeploy.cli.common import Common
 from tfdeploy.cli.files import read_spec
 from tfdeploy.cli.options import common_options, offer, profile_option
@@ -37,8 +39,7 @@ def command(common: Common, spec: str, name: str, *, profile: str | None) -> int
 
     found = explain_placement(compiled, name)
     if not found:
-        nearest = ", ".join(suggest_names(compiled, name))
-        raise click.ClickException(f"{name!r} names no op or variable; the nearest names are {nearest}")
+        raise RunError(nothing_named(name, suggest_names(compiled, name)))
     say(why_text(found, Ink(common.color_output)), color=common.color_output, end="")
     if built.time is not None:
         from compiler.report.text.why_time import why_time

@@ -11,7 +11,7 @@ from compiler.report import refs, scopes
 from compiler.report.choose import choose_ops
 from compiler.report.columns import Group, first_that_fits
 from compiler.report.cut import cut, finder
-from compiler.report.table import shorten, table
+from compiler.report.table import shorten, table, width_of
 from tests.placement_maps import make_map
 
 
@@ -134,6 +134,20 @@ def test_grouping_goes_only_as_far_as_it_must() -> None:
     assert Group("gpu[0]", ("gpu[0]",)).note == ""
 
 
+def test_devices_that_differ_are_added_up_for_each_host_and_then_for_each_job() -> None:
+    """If not even one column for each job fits, there are these columns all the same."""
+    devices = [f"{job}[{task}].gpu[{index}]" for job in "ab" for task in range(2) for index in range(2)]
+
+    def grouped(most: int) -> list[str]:
+        groups = first_that_fits(devices, str, lambda found: len(found) <= most)
+        return [f"{each.label} {each.note}" for each in groups]
+
+    hosts = [f"{job}[{task}].gpu[0..1] sum of 2" for job in "ab" for task in range(2)]
+    assert (grouped(7), grouped(4)) == (hosts, hosts)
+    jobs = [f"{job}[0..1].gpu[0..1] sum of 4" for job in "ab"]
+    assert (grouped(3), grouped(2), grouped(1)) == (jobs, jobs, jobs)
+
+
 def test_cutting_stops_at_the_limit() -> None:
     """Parts together hold every op, their keys stay within the limit, and every op is found in its part."""
     ops = make_map(4).ops
@@ -185,4 +199,13 @@ def test_tables_and_names_cut_in_the_middle() -> None:
         "long one   3",
     ]
     assert shorten("conv2_block1_1_conv/kernel", 16) == "conv2_b...kernel"
+    assert table([("a", "b", "c"), ("dd", "ee", "ff")], left=2) == ["a   b    c", "dd  ee  ff"]
+    assert width_of([("a", "b", "c"), ("dd", "ee", "ff")]) == len("dd  ee  ff")
     assert shorten("short", 16) == "short"
+    assert [shorten("abcdefgh", width) for width in (8, 7, 6, 5, 1)] == [
+        "abcdefgh",
+        "ab...gh",
+        "ab...h",
+        "a...h",
+        "a...h",
+    ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -71,6 +72,70 @@ def test_restoring_gives_the_values_back(engine: Any, tmp_path: Path) -> None:
     assert (found.step, found.manifest.examples) == (3, 96)
     after = engine.values(names)
     assert all(np.array_equal(after[name], value) for name, value in before.items())
+
+
+def test_a_checkpoint_is_written_once(engine: Any, tmp_path: Path) -> None:
+    """Unless it was removed or damaged since; its manifest says what it is of, and the oldest ones go."""
+    import tensorflow as tf
+
+    kept = checkpoints(engine, tmp_path, keep=2)
+    assert (kept.last_step, kept.latest(pytest.fail)) == (None, None)
+    kept.save(3, 96)
+    first = kept.newest
+    assert kept.save(3, 96) > 0
+    assert kept.newest is first
+    (tmp_path / "model.ckpt-3.index").write_bytes(b"x")
+    kept.save(3, 96)
+    assert kept.newest is not first
+    assert kept.store.find(3) == kept.newest
+    manifest = kept.newest.manifest
+    plan = engine.compiled.plan
+    assert (manifest.step, manifest.examples, manifest.seed) == (3, 96, 7)
+    assert manifest.spec_sha256 == plan.spec.sha256
+    assert manifest.files == {
+        path.name: path.stat().st_size for path in kept.store.files(3) if path.suffix != ".json"
+    }
+    for step in (4, 5, 6):
+        kept.best_step = 4
+        kept.save(step, 32 * step)
+    assert [each.step for each in kept.store.whole()] == [6, 5, 4]
+    assert kept.last_step == 6
+    assert tf.train.latest_checkpoint(str(tmp_path)) == str(tmp_path / "model.ckpt-6")
+    state = tf.train.get_checkpoint_state(str(tmp_path))
+    assert [Path(each).name for each in state.all_model_checkpoint_paths] == [
+        f"model.ckpt-{step}" for step in (4, 5, 6)
+    ]
+
+
+def test_what_fails_while_a_checkpoint_is_read(
+    engine: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Damage is told from a task that was lost, and from a machine without room or a run that ends."""
+    import tensorflow as tf
+
+    from tfdeploy.runtime.session.checkpoints import DamagedCheckpoint
+
+    engine.assign({"global_step": 3})
+    kept = checkpoints(engine, tmp_path)
+    kept.save(3, 96)
+
+    def fail(kind: Any, *, lost: bool | None) -> Any:
+        fault = kind(None, None, "no good")
+
+        def read(*_: Any) -> None:
+            raise fault
+
+        monkeypatch.setattr(engine, "files", SimpleNamespace(read=read))
+        monkeypatch.setattr(engine, "lost", None if lost is None else lambda: lost)
+        with pytest.raises((DamagedCheckpoint, tf.errors.OpError)) as caught:
+            kept.restore(kept.newest, pytest.fail)
+        return "raised" if caught.value is fault else str(caught.value)
+
+    assert fail(tf.errors.DataLossError, lost=None) == "no good"
+    assert fail(tf.errors.NotFoundError, lost=False) == "no good"
+    assert fail(tf.errors.NotFoundError, lost=True) == "raised"
+    for kind in (tf.errors.ResourceExhaustedError, tf.errors.CancelledError, tf.errors.UnavailableError):
+        assert fail(kind, lost=None) == "raised"
 
 
 def test_tensors_that_are_not_those_of_the_manifest(engine: Any, tmp_path: Path) -> None:

@@ -101,6 +101,7 @@ class Checkpoints:
         prefix = self.store.prefix(step)
         try:
             self.store.directory.mkdir(parents=True, exist_ok=True)
+            self.store.remove(step)  # what is left of a damaged one would be listed in the new manifest
             engine = self.engine
             engine.files.write(engine.session.run, engine.saving, str(prefix))
             for path in self.store.files(step):

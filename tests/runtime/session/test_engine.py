@@ -1,0 +1,198 @@
+"""What an engine makes of the values that a session returns, and how it leaves a session."""
+
+from __future__ import annotations
+
+import threading
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tfdeploy.runtime.session import engine as module
+from tfdeploy.runtime.session.engine import Engine, StepReport, named
+
+
+def engine(compiled: Any = None, session: Any = None, **more: Any) -> Engine:
+    """Return an engine on a graph and a session that only pretend."""
+    saving: Any = None
+    return Engine(compiled, session, saving, **more)
+
+
+def test_metrics_with_several_values_have_numbered_names() -> None:
+    """In the order of their elements; a metric with one value has its name, also if it is no number."""
+    found = named([("a", np.float32(0.5)), ("b", np.array([[1, 2], [3, 4]])), ("c", [7]), ("d", np.nan)])
+    assert list(found)[:-1] == ["a", "b[0]", "b[1]", "b[2]", "b[3]", "c[0]"]
+    assert list(found.values())[:-1] == [0.5, 1.0, 2.0, 3.0, 4.0, 7.0]
+    assert np.isnan(found["d"])
+
+
+def graph(*, applied: bool, summary: bool) -> Any:
+    """Return a graph with two metrics and two groups of weights."""
+    result = SimpleNamespace(result="tensor")
+    return SimpleNamespace(
+        train_op="train",
+        total_loss="total",
+        data_loss="data",
+        metrics={"near": result, "far": result},
+        learning_rates={"a/*": "rate", "b/*": "rate"},
+        summary_op="summary" if summary else None,
+        applied="applied" if applied else None,
+        train_inputs=(SimpleNamespace(waits=("wait", "wait")), SimpleNamespace(waits=("wait",))),
+    )
+
+
+@pytest.mark.parametrize("summary", [False, True])
+@pytest.mark.parametrize("applied", [None, False, True])
+def test_a_report_has_every_value_at_its_place(*, applied: bool | None, summary: bool) -> None:
+    """Whatever else is fetched with it; of all waits the longest counts, and none is below zero."""
+    given = {
+        "train": None, "total": np.float32(3), "data": np.float32(2), "tensor": np.array([0.5, 0.25]),
+        "rate": 0.125, "summary": b"s", "applied": applied,
+    }  # fmt: skip
+
+    def callable_of(fetches: list[Any]) -> Any:
+        waits = [-1.0, 0.5, 0.25]
+        values = [waits if isinstance(each, list) else given[each] for each in fetches]
+        return lambda: values
+
+    own = engine(
+        graph(applied=applied is not None, summary=summary), SimpleNamespace(make_callable=callable_of)
+    )
+    for _ in range(2):
+        assert own.logged_step() == StepReport(
+            3.0,
+            2.0,
+            {"near[0]": 0.5, "near[1]": 0.25, "far[0]": 0.5, "far[1]": 0.25},
+            {"a/*": 0.125, "b/*": 0.125},
+            b"s" if summary else None,
+            0.5,
+        )
+        assert own.applied is (applied is not False)
+        assert own.waited == 0.5
+
+
+def test_a_plain_step_gives_the_loss_of_the_data() -> None:
+    """It is skipped if any part of it was, and waits as long as its longest wait."""
+    values = [np.float32(2), None, [-1.0], [True, False]]
+    own = engine(graph(applied=True, summary=False), SimpleNamespace(make_callable=lambda _: lambda: values))
+    assert (own.step(), own.applied, own.waited) == (2.0, False, 0.0)
+    values[2:] = [[], []]
+    assert (own.step(), own.applied, own.waited) == (2.0, True, None)
+
+
+def test_weights_and_their_averages_start_from_new_values() -> None:
+    """As far as there are averages; then all copies are brought up to date."""
+    done: list[Any] = []
+    compiled = SimpleNamespace(
+        saved={"a": 0, "b": 0, "a/ExponentialMovingAverage": 0}, after_restore_op="after"
+    )
+
+    class Own(Engine):
+        def assign(self, values: Any) -> None:
+            done.append(dict(values))
+
+    saving: Any = None
+    own = Own(compiled, SimpleNamespace(run=done.append), saving)  # type: ignore[arg-type]
+    own.start_from({"a": 1, "b": 2})
+    assert done == [{"a": 1, "b": 2, "a/ExponentialMovingAverage": 1}, "after"]
+
+
+class Session:
+    """A session whose server does not let it go."""
+
+    def __init__(self, target: str, *, raises: bool = False) -> None:
+        self.sess_str, self.raises = target, raises
+        self.closed_by: list[str] = []
+        self.may_end = threading.Event()
+
+    def close(self) -> None:
+        """Wait until the server lets go."""
+        self.closed_by.append(threading.current_thread().name)
+        if self.raises:
+            raise tf.errors.UnavailableError(None, None, "gone")
+        if self.sess_str:
+            self.may_end.wait(60)
+
+
+def test_a_session_at_a_server_that_is_gone_is_left_to_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a thread of its own, which does not keep the process; one in this process is closed at once."""
+    monkeypatch.setattr(module, "CLOSING", 0.01)
+    session = Session("grpc://p:1")
+    engine(session=session).close()
+    (left,) = [each for each in threading.enumerate() if each.name == "close"]
+    assert left.daemon
+    session.may_end.set()
+    left.join()
+    for raises in (False, True):
+        own = Session("", raises=raises)
+        engine(session=own).close()
+        assert own.closed_by == [threading.current_thread().name]
+
+
+def test_progress_is_noted_for_all_who_watch() -> None:
+    """Also without a monitor."""
+    noted: list[str] = []
+    activity: Any = SimpleNamespace(note_progress=lambda: noted.append("activity"))
+    monitor: Any = SimpleNamespace(progress=lambda: noted.append("monitor"))
+    engine(activity=activity).progress()
+    engine(activity=activity, monitor=monitor).progress()
+    assert noted == ["activity", "activity", "monitor"]
+
+
+@pytest.mark.parametrize(("size", "batch"), [(None, 16), (5, 5)])
+@pytest.mark.parametrize("training", [False, True])
+def test_a_stream_is_attached_once_and_started_whenever_it_is_fed(
+    size: int | None, batch: int, *, training: bool
+) -> None:
+    """In batches of the pipe, or of a tower; only training repeats it, in batches that are full."""
+    asked: list[Any] = []
+    run: list[Any] = []
+
+    class Data:
+        def batches(self, size: int, **options: bool) -> None:
+            asked.append((size, options))
+
+    stream: Any = Data()
+    pipe: Any = SimpleNamespace(size=size, puts="puts", attach=lambda make: make() or "start")
+    compiled = SimpleNamespace(plan=SimpleNamespace(towers=[SimpleNamespace(batch=16)]))
+    own = engine(compiled, SimpleNamespace(run=run.append))
+    for _ in range(2):
+        own.feed(pipe, stream, training=training)
+    assert asked == [(batch, {"repeat": training, "drop_remainder": training})]
+    assert run == ["start", "puts"] * 2
+
+
+def test_an_update_of_a_clone_is_traced_the_first_time() -> None:
+    """After that it is a callable of its own; it has no learning rates, which belong to all clones."""
+    made: list[Any] = []
+    values = [None, np.float32(3), np.float32(2), [0.5, 0.25], [0.125, 0.25]]
+
+    class Own(Engine):
+        def traced(self, fetches: Any, feed: Any = None) -> Any:
+            assert (fetches[0][:5], feed) == ("train", None)
+            made.append("traced")
+            return values
+
+    result = SimpleNamespace(result="metric")
+    loops: list[Any] = [
+        SimpleNamespace(
+            clone=clone,
+            train_op=f"train {clone}",
+            loss="loss",
+            data_loss="data",
+            metrics={"a": result, "b": result},
+            waited="wait",
+        )
+        for clone in range(2)
+    ]
+    saving: Any = None
+    session = SimpleNamespace(make_callable=lambda fetches: lambda: made.append(fetches[0]) or values)
+    own = Own(SimpleNamespace(), session, saving)  # type: ignore[arg-type]
+    expected = StepReport(3.0, 2.0, {"a": 0.5, "b": 0.25}, {}, waited=0.25)
+    for loop in loops:
+        assert own.loop_step(loop, traced=True) == expected
+    for loop in loops:
+        assert own.loop_step(loop) == expected
+    assert made == ["traced", "traced", "train 0", "train 1"]

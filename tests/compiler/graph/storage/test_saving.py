@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +78,38 @@ def test_restoring_leaves_no_variable_in_the_mode_for_rows(saved: tuple[bool, Tr
         whole = all(each.region.rows is None for each in refills)
         assert ended == ([] if whole or by_rows else ["DisableCopyOnRead"] * 2), name
         assert set(_ends([saving.restores[name]])) >= {op for each in refills for op in each.ops}
+
+
+def test_large_variables_are_restored_one_by_one(
+    saved: tuple[bool, Training, Saving], tmp_path: Path
+) -> None:
+    """A run restores all small variables, or one large one, of which a slice is read after the one before."""
+    _, training, saving = saved
+    path = str(tmp_path / "model.ckpt")
+    ServerFiles().write(training.session.run, saving, path)
+    names_of = {restore: name for name, restore in saving.restores.items()}
+    large = [name for name, refills in saving.refills.items() if len(refills) > 1]
+    together: list[list[str]] = []
+    fed: list[int] = []
+
+    def by_server(fetches: Any, feed: dict[Any, str]) -> Any:
+        together.append([names_of[each] for each in (fetches if isinstance(fetches, list) else [fetches])])
+        return training.session.run(fetches, feed)
+
+    def by_client(fetches: Any, feed: dict[Any, Any]) -> Any:
+        fed.extend(value.nbytes for value in feed.values())
+        return training.session.run(fetches, feed)
+
+    ServerFiles().read(by_server, saving, path, list(saving.restores))
+    assert large == ["table/embeddings", "table/embeddings/Adam", "table/embeddings/Adam_1"]
+    assert together == [[name for name in saving.restores if name not in large], *([name] for name in large)]
+    for name in large:
+        refills = saving.refills[name]
+        assert len(refills) == 20
+        for before, after in pairwise(refills):
+            assert before.assign in _ends([after.value.op]), name
+    ClientFiles().read(by_client, saving, path, large[:1])
+    assert fed == [MOST // 4] * 20
 
 
 def test_values_come_slice_by_slice_and_go_back(saved: tuple[bool, Training, Saving], tmp_path: Path) -> None:

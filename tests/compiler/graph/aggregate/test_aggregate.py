@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from attrs import evolve
 
 from dsl import ir
 from tests.support import classifier
@@ -60,9 +61,19 @@ class Bench:
         return found
 
     def sums(
-        self, call: ir.Call, make: Any, arrays: Sequence[Any], *, everywhere: bool, number: int = 0
+        self,
+        call: ir.Call,
+        make: Any,
+        arrays: Sequence[Any],
+        *,
+        everywhere: bool,
+        number: int = 0,
+        owner: int | None = None,
     ) -> list[Any]:
-        """Add the sum of a weight's gradients to the graph, and return it at every destination."""
+        """Add the sum of a weight's gradients to the graph, and return it at every destination.
+
+        The only destination is the owner of a part, or else the last clone.
+        """
         from compiler.graph.aggregate import Reduction, make_aggregation
 
         with self.graph.as_default():
@@ -70,8 +81,8 @@ class Bench:
             for home, array in zip(self.homes, arrays, strict=True):
                 with self.ledger.place(home, "gradient"):
                     values.append(make(array))
-            places = self.homes if everywhere else self.homes[-1:]
-            reduction = Reduction("weight", values, self.homes, places, self.ledger, number)
+            places = self.homes if everywhere else [self.homes[-1 if owner is None else owner]]
+            reduction = Reduction("weight", values, self.homes, places, self.ledger, number, owner)
             return list(make_aggregation(call)(reduction))
 
     def run(self, tensors: Any) -> Any:
@@ -174,63 +185,118 @@ def test_clones_that_share_a_device_are_summed_too(call: ir.Call) -> None:
         np.testing.assert_array_equal(each, np.full(4, 11111.0, np.float32))
 
 
-def _placed(call: ir.Call, clones: int, *, everywhere: bool, number: int = 0) -> Counter[tuple[str, str]]:
+def _placed(
+    call: ir.Call, clones: int, *, everywhere: bool, number: int = 0, owner: int | None = None
+) -> Counter[tuple[str, str]]:
     """Return how many ops of each type an algorithm puts on each device."""
     bench = Bench(clones)
     arrays = [np.ones(8, np.float32)] * clones
-    bench.reduce(call, dense, arrays, everywhere=everywhere, number=number)
+    bench.sums(call, dense, arrays, everywhere=everywhere, number=number, owner=owner)
     entries = [(op, bench.ledger.entries[op.name]) for op in bench.graph.get_operations()]
     made = [(op, entry) for op, entry in entries if entry.role == "aggregate"]
     assert all(op.name.startswith("aggregate/weight/") for op, _ in made)
     return Counter((entry.device.ref, op.type) for op, entry in made if op.type != "Const")
 
 
-def test_add_n_sums_on_the_one_device() -> None:
-    """All is summed by one op where the sum is wanted."""
-    assert _placed(ir.Call("add_n"), 4, everywhere=False) == {("cpu[3]", "AddN"): 1}
+EVERYWHERE: dict[str, Any] = {"everywhere": True}
+LAST: dict[str, Any] = {"everywhere": False}
 
 
-def test_tree_sums_pairs_on_the_first_of_the_two() -> None:
-    """Four clones: one pair on clone 0's device, one on clone 2's, the last on clone 0's; copies go back."""
-    assert _placed(ir.Call("tree"), 4, everywhere=True) == {
-        ("cpu[0]", "AddN"): 2,
-        ("cpu[2]", "AddN"): 1,
-        ("cpu[1]", "Identity"): 1,
-        ("cpu[2]", "Identity"): 1,
-        ("cpu[3]", "Identity"): 1,
-    }
+@pytest.mark.parametrize(
+    ("call", "clones", "wanted", "sums", "copies"),
+    [
+        (ir.Call("add_n"), 4, LAST, "3", ""),
+        (ir.Call("add_n"), 4, EVERYWHERE, "0", "123"),
+        # each pair on the device of its first clone, the last pair where the only sum is wanted
+        (ir.Call("tree"), 4, EVERYWHERE, "002", "123"),
+        (ir.Call("tree"), 4, LAST, "023", ""),
+        (ir.Call("tree"), 3, LAST, "02", ""),
+        (ir.Call("tree"), 5, EVERYWHERE, "0002", "1234"),
+        # groups of two, whose first devices add up one variable, and whose second ones the next
+        (ir.Call("hierarchical"), 4, EVERYWHERE, "002", "123"),
+        (ir.Call("hierarchical"), 4, {**EVERYWHERE, "number": 1}, "133", "012"),
+        (ir.Call("hierarchical"), 4, {**EVERYWHERE, "number": 2}, "002", "123"),
+        (ir.Call("hierarchical"), 4, {**LAST, "number": 2}, "023", ""),
+        (ir.Call("hierarchical", (3,)), 4, {**EVERYWHERE, "number": 2}, "22", "013"),
+        (ir.Call("hierarchical", (8,)), 4, {**EVERYWHERE, "number": 1}, "1", "023"),
+        (ir.Call("hierarchical", (8,)), 4, LAST, "3", ""),
+        # each clone adds as much as the others, and receives as much
+        (ir.Call("ring"), 4, EVERYWHERE, "000111222333", "000111222333"),
+        (ir.Call("ring"), 4, LAST, "000111222333", ""),
+        (ir.Call("ring"), 4, {**LAST, "owner": 2}, "012", ""),  # from clone 3 on, around to the owner
+        # one shard for each clone, or as many as the spec says, from the device of the variable's number on
+        (ir.Call("shuffle"), 4, LAST, "0123", ""),
+        (ir.Call("shuffle", (3,)), 4, {**LAST, "number": 1}, "123", ""),
+        (ir.Call("shuffle", (), {"shards": 2}), 4, {**EVERYWHERE, "number": 3}, "03", ""),
+        (ir.Call("shuffle"), 4, {**LAST, "owner": 1}, "1", ""),
+        # within devices first, of which each clone has its own here
+        (ir.Call("collective"), 4, LAST, "", "3"),
+        (ir.Call("collective"), 4, EVERYWHERE, "", ""),
+    ],
+)
+def test_sums_and_copies_are_made_on_these_devices(
+    call: ir.Call, clones: int, wanted: dict[str, Any], sums: str, copies: str
+) -> None:
+    """The number of the device of each op that adds, and of each that copies a sum or a piece."""
+    placed = _placed(call, clones, **wanted)
+
+    def devices(kind: str) -> str:
+        return "".join(each[4] * count for (each, made), count in sorted(placed.items()) if made == kind)
+
+    assert (devices("AddN"), devices("Identity")) == (sums, copies)
 
 
-def test_hierarchical_rotates_its_main_devices() -> None:
-    """The pairs' sums are made on their first devices for one variable and on their second for the next."""
-    first = _placed(ir.Call("hierarchical"), 4, everywhere=True, number=0)
-    second = _placed(ir.Call("hierarchical"), 4, everywhere=True, number=1)
-    assert {key: n for key, n in first.items() if key[1] == "AddN"} == {
-        ("cpu[0]", "AddN"): 2,
-        ("cpu[2]", "AddN"): 1,
-    }
-    assert {key: n for key, n in second.items() if key[1] == "AddN"} == {
-        ("cpu[1]", "AddN"): 1,
-        ("cpu[3]", "AddN"): 2,
-    }
+@pytest.mark.parametrize(
+    ("devices", "size", "groups"),
+    [
+        ("a0 a1 a2 a3", None, [[0, 1], [2, 3]]),  # of one host: pairs
+        ("a0 a1 a2", None, [[0, 1], [2]]),
+        ("a0 a1 b0 b1 b2", None, [[0, 1], [2, 3, 4]]),  # of several: each is a group
+        ("a0 b0 a1", None, [[0, 2], [1]]),
+        ("a0 a1 a2 a3", 3, [[0, 1, 2], [3]]),
+        ("a0 a1 b0 b1", 1, [[0], [1], [2], [3]]),
+        ("a0 a1 a2 b0", 2, [[0, 1], [2], [3]]),  # no group has devices of two hosts
+        ("a0 a0 a1 a2", None, [[0, 1, 2], [3]]),  # devices are counted, and not clones
+        ("a0", None, [[0]]),
+    ],
+)
+def test_neighbours_are_grouped_by_their_hosts(
+    devices: str, size: int | None, groups: list[list[int]]
+) -> None:
+    """By tasks if there are several, else in pairs, unless the spec says how many devices are a group."""
+    from compiler.graph.aggregate.hierarchical import group_ranks
+    from compiler.topology import Device
+
+    places = [Device("gpu", int(each[1]), job=each[0]) for each in devices.split()]
+    assert group_ranks(places, size) == groups
 
 
-def test_ring_gives_every_device_the_same_work() -> None:
-    """Of 4 clones each adds 3 pieces and copies 3."""
-    counts = _placed(ir.Call("ring"), 4, everywhere=True)
-    for clone in range(4):
-        assert counts["cpu[" + str(clone) + "]", "AddN"] == 3
-        assert counts["cpu[" + str(clone) + "]", "Identity"] == 3
+def test_only_what_needs_an_op_gets_one() -> None:
+    """One value is its own sum unless rows may be equal; what is already on a device is not copied there."""
+    import tensorflow as tf
 
+    from compiler.graph.aggregate import Reduction
 
-def test_shuffle_spreads_the_shards() -> None:
-    """Three shards of the second variable are summed on devices 1, 2 and 3."""
-    counts = _placed(ir.Call("shuffle", (3,)), 4, everywhere=False, number=1)
-    assert {key: n for key, n in counts.items() if key[1] == "AddN"} == {
-        ("cpu[1]", "AddN"): 1,
-        ("cpu[2]", "AddN"): 1,
-        ("cpu[3]", "AddN"): 1,
-    }
+    bench = Bench(2)
+    first, second = bench.homes
+    with bench.graph.as_default():
+        whole, some = tf.zeros(3), tf.IndexedSlices(tf.zeros((2, 1)), tf.zeros(2, tf.int32))
+        plain = Reduction("w", [whole], [first], [first], bench.ledger)
+        merged = Reduction("w", [some], [first], [first], bench.ledger)
+        distinct = Reduction("w", [some], [first], [first], bench.ledger, distinct=True)
+        assert plain.add(first, [whole], "sum") is whole
+        assert distinct.add(first, [some], "sum") is some
+        assert merged.add(first, [some], "sum").indices.op.type == "Unique"
+        assert (plain.is_sparse, merged.is_sparse) == (False, True)
+        assert plain.copy(first, whole, first, "copy") is whole
+        copy = plain.copy(second, some, first, "copy")
+        assert [each.op.name for each in (copy.values, copy.indices)] == [
+            "aggregate/w/copy",
+            "aggregate/w/copy_1",
+        ]
+        assert bench.ledger.entries["aggregate/w/copy"].device == second.device
+    assert plain.one_destination == first
+    assert Reduction("w", [whole], [first], [first, second], bench.ledger).one_destination is None
 
 
 def test_collective_puts_one_op_on_each_device() -> None:
@@ -243,3 +309,55 @@ def test_collective_puts_one_op_on_each_device() -> None:
         if op.type == "CollectiveReduce"
     ]
     assert sorted(devices) == ["cpu[0]", "cpu[1]"]
+
+
+def test_collectives_of_a_graph_are_told_apart() -> None:
+    """Each has a number of its own, and all that of the group of their devices; one device needs none."""
+    bench = Bench(3, devices=2)
+    arrays = [np.ones(3, np.float32)] * 3
+    for number in range(2):
+        bench.sums(ir.Call("collective"), dense, arrays, everywhere=True, number=number)
+    made = [op for op in bench.graph.get_operations() if op.type == "CollectiveReduce"]
+    assert [op.get_attr("instance_key") for op in made] == [1, 1, 2, 2]
+    assert len({op.get_attr("group_key") for op in made}) == 1
+    assert {op.get_attr("group_size") for op in made} == {2}
+    alone = Bench(3, devices=1)
+    alone.sums(ir.Call("collective"), dense, arrays, everywhere=False)
+    assert "CollectiveReduce" not in {op.type for op in alone.graph.get_operations()}
+
+
+def test_groups_of_collectives_are_known_by_their_devices() -> None:
+    """In whatever order a graph has them; other devices are another group."""
+    from compiler.graph.aggregate.collective import _group_key
+
+    first, second, third = (place.device for place in Bench(3).homes)
+    assert _group_key((first, second)) == _group_key((second, first))
+    assert _group_key((first, second)) != _group_key((first, third))
+
+
+def test_the_only_sum_of_a_collective_is_that_of_its_device() -> None:
+    """It is not sent there, and waits for the others, so that every device has then ended its part."""
+    bench = Bench(3)
+    bench.sums(ir.Call("collective"), dense, [np.ones(3, np.float32)] * 3, everywhere=False)
+    (total,) = (op for op in bench.graph.get_operations() if op.name == "aggregate/weight/sum")
+    assert bench.ledger.entries[total.inputs[0].op.name].device.ref == "cpu[2]"
+    waited = {bench.ledger.entries[op.name].device.ref for op in total.control_inputs}
+    assert waited == {"cpu[0]", "cpu[1]"}
+
+
+@pytest.mark.parametrize(("clones", "pack", "packed"), [(2, 100, True), (2, None, False), (1, 100, False)])
+def test_gradients_are_packed_if_the_spec_says_so(clones: int, pack: int | None, *, packed: bool) -> None:
+    """Of a single clone, there is nothing to send together."""
+    import tensorflow as tf
+
+    from compiler.graph.aggregate import Reduction, reduce_all
+
+    bench = Bench(clones)
+    update = evolve(bench.plan.update, pack=pack, aggregate=ir.Call("add_n"))
+    with bench.graph.as_default():
+        values = [tf.zeros(3) for _ in range(clones)]
+        reductions = [
+            Reduction(f"g{at}", values, bench.homes, bench.homes[-1:], bench.ledger, at) for at in range(2)
+        ]
+        assert [len(each) for each in reduce_all(reductions, update)] == [1, 1]
+    assert any("bucket_0" in op.name for op in bench.graph.get_operations()) == packed

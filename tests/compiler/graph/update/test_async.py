@@ -76,6 +76,30 @@ def test_no_update_is_lost(ema: dict[str, str]) -> None:
     assert all(threads.tickets.made)
 
 
+@pytest.mark.parametrize(
+    ("layer", "changed", "locks"),
+    [
+        ("", {}, 0),  # a single op
+        ("", {"update__ema": "0.5"}, 4),
+        (", kernel_constraint = NonNeg()", {}, 4),
+        ("", {"optimizer": "SGD(1, momentum = 0.5)", "place": "slots -> cpu[1]"}, 4),
+        ("", {"update__ema": "0.5", "update__mode": "sync"}, 0),
+    ],
+    ids=["plain", "ema", "constraint", "slots elsewhere", "in step"],
+)
+def test_updates_of_several_ops_take_turns(layer: str, changed: dict[str, Any], locks: int) -> None:
+    """One lock for each clone, unless all clones update together or a single op does it all."""
+    from compiler.graph.build import compile_graph
+    from compiler.pipeline import make_plan
+
+    given = {"optimizer": "SGD(1)", "place": "", **changed}
+    text = COUNTER.format(clones=4, optimizer=given.pop("optimizer"))
+    text = text.replace('name = "count"', f'name = "count"{layer}')
+    text = text.replace("variables -> cpu[0]", f"variables -> cpu[0]\n{given.pop('place')}")
+    graph = compile_graph(make_plan(spec_of(text, **given))).graph
+    assert sum(op.type == "MutexLock" for op in graph.get_operations()) == locks
+
+
 def test_no_row_of_an_embedding_is_lost() -> None:
     """Four clones add to the same rows of a table; every addition arrives."""
     text = COUNTER.format(clones=4, optimizer="SGD(1)")

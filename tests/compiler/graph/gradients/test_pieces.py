@@ -1,0 +1,75 @@
+"""Gradients of weights in pieces are cut as the weights are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from compiler.graph.gradients.pieces import cut_gradient
+from compiler.graph.stamp.pieces import DealtRows
+from compiler.shards import Shard, cut
+
+WHOLE = np.arange(20, dtype=np.float32).reshape(5, 4)
+ROWS, IDS = np.array([[1, 2], [10, 20], [100, 200], [1000, 2000]], np.float32), [4, 1, 4, 2]
+LINE = (Shard("w", 0, 2, 0, 0, 11, (5, 4), flat=True), Shard("w", 1, 2, 0, 11, 9, (5, 4), flat=True))
+
+
+def run(tensors: Any) -> Any:
+    """Return the values of tensors of the current graph."""
+    with tf.compat.v1.Session() as session:
+        return session.run(tensors)
+
+
+@pytest.mark.parametrize(
+    ("shards", "expected"),
+    [
+        (cut("w", (5, 4), 0, 2), [WHOLE[:3], WHOLE[3:]]),
+        (cut("w", (5, 4), 0, 3, axis=1), [WHOLE[:, :2], WHOLE[:, 2:3], WHOLE[:, 3:]]),
+        (LINE, [WHOLE.ravel()[:11], WHOLE.ravel()[11:]]),
+    ],
+    ids=["rows", "columns", "line"],
+)
+def test_a_tensor_is_split_where_the_weight_is(shards: tuple[Shard, ...], expected: list[Any]) -> None:
+    """Along the axis of the pieces, or as a line of elements."""
+    with tf.Graph().as_default():
+        found = run(cut_gradient(tf.constant(WHOLE), shards))
+    assert [each.tolist() for each in found] == [each.tolist() for each in expected]
+
+
+def test_rows_go_to_the_pieces_that_have_them() -> None:
+    """Equal rows are added up first, and each has its number within the piece."""
+    with tf.Graph().as_default():
+        value = tf.IndexedSlices(tf.constant(ROWS), tf.constant(IDS))
+        first, second, third = run(cut_gradient(value, cut("w", (6, 2), 0, 3)))
+    assert (first.indices.tolist(), first.values.tolist()) == ([1], [[10, 20]])
+    assert (second.indices.tolist(), second.values.tolist()) == ([0], [[1000, 2000]])
+    assert (third.indices.tolist(), third.values.tolist()) == ([0], [[101, 202]])
+
+
+@pytest.mark.parametrize("known", [False, True], ids=["found", "dealt"])
+def test_every_piece_has_a_part_of_each_row_of_a_table_cut_in_columns(*, known: bool) -> None:
+    """The numbers of the rows are the same for all pieces, and those of the look-up if these are known."""
+    with tf.Graph().as_default():
+        value = tf.IndexedSlices(tf.constant(ROWS), tf.constant(IDS))
+        distinct, places = tf.unique(value.indices)
+        dealt = DealtRows(distinct, places, (distinct, distinct)) if known else None
+        made = cut_gradient(value, cut("w", (6, 2), 0, 2, axis=1), dealt)
+        assert all((each.indices is distinct) == known for each in made)
+        left, right = run(made)
+    assert left.indices.tolist() == right.indices.tolist() == [4, 1, 2]
+    assert (left.values.tolist(), right.values.tolist()) == ([[101], [10], [1000]], [[202], [20], [2000]])
+
+
+def test_pieces_that_know_their_rows_are_not_sent_their_numbers() -> None:
+    """What the look-up has dealt is used again: the pieces and the order of the rows are its own."""
+    with tf.Graph().as_default():
+        value = tf.IndexedSlices(tf.constant(ROWS), tf.constant(IDS))
+        distinct, places = tf.unique(value.indices)
+        asked = (tf.constant([1]), tf.constant([0]), tf.constant([0]))
+        dealt = DealtRows(distinct, places, asked, tf.constant([2, 0, 1]))
+        made = cut_gradient(value, cut("w", (6, 2), 0, 3), dealt)
+        assert all(each.indices is ids for each, ids in zip(made, asked, strict=True))
+        assert [each.values.tolist() for each in run(made)] == [[[10, 20]], [[1000, 2000]], [[101, 202]]]

@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import shutil
+import signal
+from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Self
 
 import pytest
 
 import grammar
+from dsl.diagnostics import Diagnostic, RunError
+from dsl.errors.running import cluster as errors
 from tests.runtime.tasks import SPEC
-from tfdeploy.runtime.launch.launched_run import TaskOutput, copied_spec
+from tfdeploy.runtime.launch import launched_run as module
+from tfdeploy.runtime.launch.launched_run import LaunchOutcome, TaskOutput, copied_spec, run_workers
+from tfdeploy.runtime.launch.launcher import TaskCommand
 from tfdeploy.runtime.launch.task_processes import describe_exit
 from tfdeploy.runtime.membership.addresses import Task
 from tfdeploy.runtime.options import RunOptions
 from tfdeploy.runtime.records.result import Result, Seconds
+from tfdeploy.runtime.show.reporting import Reporter
+from tfdeploy.runtime.stop import Interrupted, Terminated
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -109,3 +119,146 @@ def test_a_reader_that_has_gone_is_noted(tmp_path: Path) -> None:
 def test_how_a_process_has_ended(code: int, words: str) -> None:
     """A signal has its name, if it has one."""
     assert describe_exit(code) == words
+
+
+FAILURE = errors.task_failed("worker:1", "ended with exit code 3")
+
+
+class Pretended:
+    """A launcher without processes: each time that it looks at its tasks, the next thing happens.
+
+    A signal is received, a task fails with an exit code, or the chief writes a line. Then the chief ends.
+    """
+
+    cluster = SimpleNamespace(chief="chief")
+
+    def __init__(self, happening: list[Any], stop: Any, _: TaskCommand, on_line: Any, say: Any) -> None:
+        self.happening, self.stop, self.on_line, self.say = happening, stop, on_line, say
+        self.finished: set[str] = set()
+        self.failure: Diagnostic | None = None
+        self.failed, self.ending = 0, False
+        self.sent: list[Any] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        assert self.sent == ([] if self.stop.received is None else [("chief", self.stop.received)])
+
+    def send(self, task: str, number: int) -> None:
+        """Take down a signal that is sent to a task."""
+        self.sent.append((task, number))
+
+    def check_tasks(self) -> None:
+        """Let the next thing happen."""
+        match self.happening.pop(0) if self.happening else None:
+            case None:
+                self.finished.add("chief")
+            case signal.Signals() as number:
+                self.stop.received = number
+            case (Diagnostic() as failure, int(code)):
+                self.failure, self.failed = failure, code
+            case str(line):
+                self.on_line(Task("worker", 0), line, "stdout")
+                self.say("said")
+
+
+@pytest.fixture
+def script(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Return what happens during a launch, which is empty at first."""
+    happening: list[Any] = []
+    stop = SimpleNamespace(received=None)
+    monkeypatch.setattr(module, "Launcher", partial(Pretended, happening, stop))
+    monkeypatch.setattr(module, "StopSignals", lambda **_: nullcontext(stop))
+    monkeypatch.setattr(module, "POLL", 0.0)
+    return happening
+
+
+@pytest.mark.parametrize(
+    ("happens", "outcome"),
+    [
+        ([], LaunchOutcome(0)),
+        ([RESULT], LaunchOutcome(0, None, RESULT)),
+        ([RESULT, signal.SIGINT, ""], LaunchOutcome(130, None, RESULT)),
+        ([signal.SIGTERM, (FAILURE, 3)], LaunchOutcome(143)),
+        ([RESULT, (FAILURE, 3)], LaunchOutcome(3, FAILURE)),
+        ([(FAILURE, -9)], LaunchOutcome(2, FAILURE)),
+    ],
+)
+def test_how_a_launch_ends(
+    tmp_path: Path, script: list[Any], happens: list[Any], outcome: LaunchOutcome
+) -> None:
+    """A signal is passed on once; a task that was killed has no exit code that could be passed on."""
+    script += happens
+    output = output_of(tmp_path, lambda *_: None)
+    command = TaskCommand(grammar.load(tmp_path / "spec.tfdeploy"), "")
+    assert run_workers(command, output) == outcome
+
+
+def test_a_launch_ends_with_who_reads_it(tmp_path: Path, script: list[Any]) -> None:
+    """Nobody would hear of it any more."""
+
+    def emit(text: str, stream: str) -> None:
+        raise BrokenPipeError(text, stream)
+
+    script += ["", ""]
+    output = output_of(tmp_path, emit)
+    with pytest.raises(BrokenPipeError):
+        run_workers(TaskCommand(grammar.load(tmp_path / "spec.tfdeploy"), ""), output)
+    assert len(script) == 1
+
+
+@pytest.mark.parametrize(
+    ("happens", "raised"),
+    [
+        ([RESULT], None),
+        ([RESULT, signal.SIGINT], Interrupted),
+        ([signal.SIGTERM], Terminated),
+        ([(FAILURE, 3)], RunError),
+    ],
+)
+def test_python_learns_how_a_launch_has_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: list[Any], happens: list[Any], raised: Any
+) -> None:
+    """By the result, which is reported, or by an exception, which has the result if there is one."""
+    script += happens
+    told: list[Any] = []
+
+    class Listener(Reporter):
+        def note(self, text: str) -> None:
+            told.append(text)
+
+        def finished(self, result: Result) -> None:
+            told.append(result)
+
+    monkeypatch.setattr(module, "require_launchable", told.append)
+    path = tmp_path / "spec.tfdeploy"
+    path.write_text(SPEC.format(ps="tasks = 1", worker="tasks = 1"))
+    spec = grammar.load(path, [("update.replication", "between_graph")])
+    options = RunOptions(reporter=Listener())
+    if raised is None:
+        found = module.run_on_cluster(spec, options)
+        assert told == [spec, "said", found]
+        assert found.to_json() == RESULT
+        return
+    with pytest.raises(raised) as caught:
+        module.run_on_cluster(spec, options)
+    if isinstance(caught.value, RunError):
+        assert caught.value.diagnostic == FAILURE
+    else:
+        assert (caught.value.result is not None) is (happens[0] == RESULT)
+
+
+def test_tasks_get_the_options_of_their_run(tmp_path: Path) -> None:
+    """The chief alone makes a profile; modules come from the folder of the spec, and not of its copy."""
+    path = tmp_path / "two.tfdeploy"
+    path.write_text(SPEC.format(ps="tasks = 1", worker="tasks = 2"))
+    spec = grammar.load(path)
+    with copied_spec(spec, ("--verbose",), RunOptions(profile=3, resume="must")) as command:
+        assert (command.options, command.resume) == (("--verbose",), "must")
+        assert command.chief_options == ("--profile", "3")
+        assert command.trainer_options == ("--modules", str(tmp_path))
+    with copied_spec(spec, (), RunOptions()) as command:
+        assert command.chief_options == ()
+    assert module._flags(spec, RunOptions()) == []
+    assert module._flags(spec, RunOptions(verbose=True)) == ["--verbose"]

@@ -100,6 +100,22 @@ def test_means_are_those_of_all_examples(step: int) -> None:
     np.testing.assert_allclose(found["variance"], scaled.var(0), rtol=1e-6)
 
 
+def test_nothing_is_dropped_before_a_layer_that_learns() -> None:
+    """The layers before it are called as they are for predictions."""
+    flow = 'n = scaled -> Dropout(0.9) -> Normalization(name = "own", adapt = data.train)'
+    np.testing.assert_allclose(learnt(flow, size=NUMBERS)["mean"], (NUMBERS * 2 - 1).mean(0), rtol=1e-6)
+
+
+def test_a_layer_that_is_used_twice_does_not_learn() -> None:
+    """Of two tensors, nobody knows which is meant."""
+    with pytest.raises(SpecError) as caught:
+        adaptation(
+            'own = layer(Normalization(name = "own", adapt = data.train)), n = size -> own, m = away -> own'
+        )
+    (found,) = caught.value.diagnostics
+    assert "it is used 2 times" in f"{found.message} {found.text} {' '.join(found.notes)}"
+
+
 @pytest.mark.parametrize(("axis", "kept"), [("-1", (0,)), ("1", (0,)), ("none", (0, 1))])
 def test_means_are_along_the_other_axes(axis: str, kept: tuple[int, ...]) -> None:
     """A number for each feature, or one for all."""

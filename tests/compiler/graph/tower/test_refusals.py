@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -12,7 +15,7 @@ import grammar
 from compiler.graph.build import compile_graph
 from compiler.graph.compiled import CompiledGraph
 from compiler.graph.storage.export import plain_model
-from compiler.graph.tower.refusals import _diagnosed, check_output
+from compiler.graph.tower.refusals import _diagnosed, check_call, check_output, outputs_of, refusal
 from compiler.pipeline import make_plan
 from dsl.diagnostics import Diagnostic, SpecError
 from tests.support import Training, spec_of
@@ -128,8 +131,6 @@ METRICS = {
 
 def test_metrics_that_make_their_variables_late() -> None:
     """Their results over the batches of two clones are what Keras says of the whole batch."""
-    import keras
-
     metrics = ", ".join(f"{key} = [label, z] -> {name}({given})" for key, (name, given, _) in METRICS.items())
     text = MODEL.format(flow="x -> Flatten() -> Dense(2, activation = sigmoid)", metrics=metrics)
     generator = np.random.default_rng(3)
@@ -196,3 +197,53 @@ def test_only_tensors_that_were_stacked_are_refused() -> None:
             check_output(tf.zeros(made), "Step", values, None)
         with pytest.raises(SpecError):
             check_output(tf.zeros((2, 4, 3)), "Step", pair, None)
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "shapes", "limit"),
+    [
+        ("LSTM", {"units": 2}, [(4, 6, 3)], None),
+        ("LSTM", {"units": 2}, [(4, 6)], "2 axes for"),
+        ("LSTM", {"units": 2}, [(4, 6, 3, 1)], "2 axes for"),
+        ("Dense", {"units": 2}, [(4, 6)], None),
+        ("Dense", {"units": 2}, [(4,)], "1 axis or more"),
+        ("Dense", {"units": 2}, [(4,), (4,)], None),  # Keras itself says what it thinks of a list
+        ("Softmax", {}, [(4,)], "1 axis or more"),
+        ("Softmax", {}, [(4, 1)], None),
+        ("CategoryEncoding", {"num_tokens": 3, "output_mode": "multi_hot"}, [(4,)], "1 axis or more"),
+        ("CategoryEncoding", {"num_tokens": 3, "output_mode": "one_hot"}, [(4,)], None),
+        ("ReLU", {}, [(4,)], None),
+    ],
+)
+def test_ranks_are_checked_before_a_layer_is_called(
+    name: str, settings: dict[str, Any], shapes: list[tuple[int, ...]], limit: str | None
+) -> None:
+    """By what the layer says that it takes, and by what would take examples for features."""
+    with tf.Graph().as_default():
+        layer = getattr(keras.layers, name)(**settings)
+        values = [tf.zeros(each) for each in shapes]
+        if limit is None:
+            check_call(layer, "Step", values, None)
+            return
+        with pytest.raises(SpecError) as caught:
+            check_call(layer, "Step", values, None)
+    (diagnostic,) = caught.value.diagnostics
+    assert limit in diagnostic.message
+
+
+def test_a_step_has_as_many_outputs_as_its_call() -> None:
+    """Those of lists and dictionaries are counted one by one."""
+    call: Any = SimpleNamespace(values=(5, 6, 7), span=None)
+    assert outputs_of({"b": 1, "a": [2, (3,)]}, "Step", call) == [1, 2, 3]
+    with pytest.raises(SpecError) as caught:
+        outputs_of([1, 2], "Step", call)
+    (diagnostic,) = caught.value.diagnostics
+    assert diagnostic.message == "`Step` has 2 outputs, and 3 are expected here"
+
+
+@pytest.mark.parametrize("fault", [MemoryError(), SpecError([]), KeyboardInterrupt()])
+def test_what_is_no_refusal_of_keras_passes(fault: BaseException) -> None:
+    """A lack of memory, what is known already, and Ctrl-C are not told as faults of a step."""
+    with pytest.raises(type(fault)) as caught, refusal("Step", [], None):
+        raise fault
+    assert caught.value is fault

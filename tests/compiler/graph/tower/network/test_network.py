@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import tensorflow as tf
@@ -10,8 +11,9 @@ import tensorflow as tf
 import grammar
 from compiler.graph.adapters.keras_private import get_keras_mask, set_keras_mask
 from compiler.graph.build import compile_graph
-from compiler.graph.tower.network.network import _masks_kept
+from compiler.graph.tower.network.network import _masks_kept, make
 from compiler.pipeline import make_plan
+from dsl import ir
 from dsl.diagnostics import RunError, SpecError
 from tests.support import spec_of
 
@@ -98,6 +100,25 @@ def test_cells_in_a_list_are_layers() -> None:
         for cell in ("lstm_cell", "gru_cell")
         for weight in ("kernel", "recurrent_kernel", "bias")
     ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        ((3, None, True, ir.Call("Ones"), ir.Call("Constant", (2.0,)), "l2"), {}),
+        ((3, None, True, ir.Call("ones"), ir.Call("Constant", (2.0,)), ir.Call("L2", (0.01,))), {}),
+        ((3,), {"kernel_regularizer": "l2", "bias_initializer": ir.Call("Constant", (), {"value": 2.0})}),
+    ],
+)
+def test_objects_in_arguments_are_of_the_kind_of_their_place(
+    arguments: tuple[Any, ...], named: dict[str, Any]
+) -> None:
+    """By position as by name. A regularizer has plain numbers, because other graphs use it."""
+    with tf.Graph().as_default():
+        layer = make(ir.Call("Dense", arguments, named), "layer", name="own")
+        assert (layer.units, layer.name, layer.bias_initializer.value) == (3, "own", 2.0)
+        assert layer.kernel_regularizer.l2 == pytest.approx(0.01)
+        assert isinstance(layer.kernel_regularizer.l2, float)
 
 
 def test_tensors_keep_their_masks() -> None:

@@ -88,20 +88,3 @@ def test_every_session_makes_steps_before_it_is_measured(monkeypatch: pytest.Mon
     }
     first = made.index("1 ['start']")
     assert set(made[:first]) == {"1 step"}
-
-
-def test_the_hand_over_is_that_with_which_the_simulation_takes_what_was_measured(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """The simulated step has its start added, which is measured beside its ops."""
-    monkeypatch.setattr(measure, "evolve", lambda work, **_: work)
-    monkeypatch.setattr(measure, "profile_of", lambda *_, hand_over: hand_over)
-    monkeypatch.setattr(measure, "ProfiledCosts", float)
-    monkeypatch.setattr(measure, "simulate", lambda _, costs: SimpleNamespace(seconds=1 + 100 * costs))
-    measurement: Any = SimpleNamespace(
-        work=SimpleNamespace(loops=()), compiled=SimpleNamespace(exchange=None)
-    )
-    wanted = measure.SLOWEST_HAND_OVER / 3
-    for parallel, hand_over in ((1.5 + 100 * wanted, wanted), (1.4, 0.0)):
-        found: Any = SimpleNamespace(step_start=0.5, parallel=parallel, machine=SimpleNamespace(cores=2))
-        assert measure._Measurement._hand_over(measurement, found) == pytest.approx(hand_over, rel=1e-3)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -70,8 +69,10 @@ def command(
         return 0
     loaded = read_spec(spec, common)
     _require_cpus(loaded, emulate=emulate)
+    from compiler.threads import cores
     from compiler.time.profile import profile_beside
     from dsl.files.typed_json import to_json
+    from tfdeploy.runtime.calibrate.others import OtherWork
     from tfdeploy.runtime.calibrate.requests import profile_of
     from tfdeploy.runtime.records.outputs import InputFiles, require_free, require_place, write_output
     from tfdeploy.runtime.records.ownership import OF_PROFILE, is_json_object
@@ -80,19 +81,16 @@ def command(
     InputFiles.of(loaded).require_not_input(path)
     require_place(path)
     require_free(path, lambda each: is_json_object(each, OF_PROFILE), force=force)
-    with tempfile.TemporaryDirectory(prefix="tfdeploy-") as folder:
-        again = ["calibrate", spec, *_repeated(common), "--steps", str(steps), "--seconds", str(seconds)]
-        again += ["--emulate"] if emulate else []
-        first = _measured(again, Path(folder, "one.json"), 1)
-        if first is None:
-            return _FAILED
-        several = first.machine.cores > 1
-        wide = _measured(again, Path(folder, "all.json"), first.machine.cores) if several else None
-        if several and wide is None:
-            return _FAILED
+    again = ["calibrate", spec, *_repeated(common), "--steps", str(steps), "--seconds", str(seconds)]
+    again += ["--emulate"] if emulate else []
+    others = OtherWork()
+    found = _measured(again, [1, cores()] if cores() > 1 else [1])
+    if found is None:
+        return _FAILED
+    first, wide = found[0], found[1] if len(found) > 1 else None
     profile = profile_of(first, (spec,), wide=wide)
     write_output(path, to_json(profile, indent=1) + "\n")
-    for line in _summary(first, wide):
+    for line in (*_summary(first, wide), *_disturbed(others.share())):
         say(line)
     say(f"{path}: written")
     return 0
@@ -134,22 +132,32 @@ def _measure(
     from tfdeploy.cli.building import start
     from tfdeploy.runtime.calibrate.measure import measure
     from tfdeploy.runtime.calibrate.requests import MeasureRequest
+    from tfdeploy.runtime.calibrate.turns import Turns
 
+    turns = Turns()
+    turns()
     spec = grammar.load(path, common.overrides, allow_python=common.allow_python)
     start(common)
-    found = measure(spec, MeasureRequest(emulate, threads, threads == 1, steps, seconds))
+    found = measure(spec, MeasureRequest(emulate, threads, threads == 1, steps, seconds), turns)
     answer.write_text(to_json(found), encoding="utf-8")
 
 
-def _measured(command: list[str], answer: Path, threads: int) -> Measured | None:
-    """Start a process that measures with a number of threads; return None if it failed, and has said why."""
+def _measured(command: list[str], threads: list[int]) -> list[Measured] | None:
+    """Start a process for each number of threads; return None if one failed, and has said why."""
     from dsl.files.typed_json import read_record
     from tfdeploy.runtime.calibrate.requests import Measured
+    from tfdeploy.runtime.calibrate.turns import run_in_turns
 
-    command = [sys.executable, "-m", "tfdeploy", *command, "--threads", str(threads), "--answer", str(answer)]
-    with busy(f"measuring with {threads} thread{'s' if threads > 1 else ''} for each op"):
-        done = subprocess.run(command, check=False)
-    return read_record(answer, Measured, 1 << 26) if done.returncode == 0 else None
+    command = [sys.executable, "-m", "tfdeploy", *command]
+    with tempfile.TemporaryDirectory(prefix="tfdeploy-") as folder:
+        answers = {each: Path(folder, f"{each}.json") for each in threads}
+        told = [
+            [*command, "--threads", str(each), "--answer", str(answer)] for each, answer in answers.items()
+        ]
+        numbers = " and ".join(map(str, threads))
+        with busy(f"measuring with {numbers} {'thread' if threads == [1] else 'threads'} for each op"):
+            done = run_in_turns(told)
+        return [read_record(each, Measured, 1 << 26) for each in answers.values()] if done else None
 
 
 def _summary(one: Measured, wide: Measured | None) -> list[str]:
@@ -165,16 +173,18 @@ def _summary(one: Measured, wide: Measured | None) -> list[str]:
         f"{one.machine.processor}, {plural(one.machine.cores, 'core')}, TensorFlow {one.machine.tensorflow}",
         f"a step took {', '.join(times)}",
         f"{plural(kinds, 'kind')} of ops; starting an op takes {duration(one.op_start)}",
-        *_disturbed([each.others for each in (one, wide) if each is not None]),
     ]
 
 
-def _disturbed(shares: list[float | None]) -> list[str]:
-    """Return a line that says how busy the machine was with other work, if it was."""
+def _disturbed(share: float | None) -> list[str]:
+    """Return a line that says how busy the machine was with other work, if it was.
+
+    Args:
+        share: The part of the processors that this had, or None if that is not known.
+    """
     from tfdeploy.runtime.calibrate.others import BUSY
 
-    most = max((each for each in shares if each is not None), default=0.0)
-    if most < BUSY:
+    if share is None or share < BUSY:
         return []
-    share = f"other work had {most:.0%} of the processors meanwhile, and is in these times"
-    return [f"{share}: calibrate again when nothing else runs"]
+    said = f"other work had {share:.0%} of the processors meanwhile, and is in these times"
+    return [f"{said}: calibrate again when nothing else runs"]

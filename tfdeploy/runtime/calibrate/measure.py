@@ -10,14 +10,14 @@ starts a process for each number.
 3. While as many threads as there are cores work on several steps at once, traced steps give the times of ops
    beside others.
 4. Steps without a trace, with a thread for each core, show how long it takes until a thread that has nothing
-   to do takes an op: if that time is right, the simulation takes as long as the steps.
+   to do takes an op, and how far the traces slow ops beside others (`fitting.py`).
 5. Ops on rows of a table are also measured with other numbers of rows.
 6. If as many threads as there are cores may work on an op, and on as many ops at once, the processor time of
    one tower shows how many cores are used by threads that look for work.
 
 The memory of a machine is slower for seconds at a time while its neighbours use it. Steps are therefore made
-in several turns, half of them before and half after the link is measured. The times of ops are those of the
-half of the turns in which steps without a trace were fastest.
+in several turns, half of them before and half after the link is measured. The processes take turns too. The
+times of ops are those of the half of the turns in which steps without a trace were fastest.
 """
 
 from __future__ import annotations
@@ -35,17 +35,16 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import define, evolve, field, frozen
 
-from compiler.time.costs import ProfiledCosts
 from compiler.time.profile import MeasuredMachine, OpCost
-from compiler.time.simulate import simulate
 from compiler.time.work import crossings
 from tfdeploy.runtime.adapted import adapted
+from tfdeploy.runtime.calibrate.fitting import fitted
 from tfdeploy.runtime.calibrate.network import large_of, measure_network
-from tfdeploy.runtime.calibrate.others import OtherWork
-from tfdeploy.runtime.calibrate.requests import Measured, MeasureRequest, profile_of
+from tfdeploy.runtime.calibrate.requests import Measured, MeasureRequest
 from tfdeploy.runtime.calibrate.rounds import Round, cores_used, typical
 from tfdeploy.runtime.calibrate.rows import ON_ROWS, RowRatio, ratios_by_rows, with_other_rows
 from tfdeploy.runtime.calibrate.traces import TracedSteps
+from tfdeploy.runtime.calibrate.turns import Wait, at_once
 from tfdeploy.runtime.plans import graph_of, plan_of
 
 if TYPE_CHECKING:
@@ -63,22 +62,17 @@ WARM = 80
 LEAST_STEPS = 5
 LEAST_TRACED = 2
 MOST_STEPS = 200
-TURNS = 4
+TURNS = 6
 """How often steps without a trace and traced steps take turns."""
 
-ROUNDS = 3
+ROUNDS = 2
 """The number of rounds of steps without a trace in a turn."""
 
 FEWEST = 2
 """The least number of steps of a round."""
 
-SLOWEST_HAND_OVER = 5e-5
-"""The longest time until a thread is awake, in seconds. What a step takes beyond that has other causes."""
 
-_HALVINGS = 10
-
-
-def measure(spec: ir.Spec, request: MeasureRequest) -> Measured:
+def measure(spec: ir.Spec, request: MeasureRequest, wait: Wait = at_once) -> Measured:
     """Measure the ops of a spec in this process, which must not have run a session before.
 
     If the spec has jobs, the devices of all tasks are logical CPUs of this process, and the link between two
@@ -87,6 +81,7 @@ def measure(spec: ir.Spec, request: MeasureRequest) -> Measured:
     Args:
         spec: The spec.
         request: What is to be measured.
+        wait: Is called before each turn.
 
     Raises:
         SpecError: If the graph of the spec cannot be built.
@@ -97,23 +92,21 @@ def measure(spec: ir.Spec, request: MeasureRequest) -> Measured:
     compiled = graph_of(adapted(plan))
     from compiler.graph.inspect.time.timed_step import graph_step
 
-    others = OtherWork()
     work = graph_step(compiled)
     network = None
     with _Measurement(request, compiled, work).ready() as measurement:
-        measurement.make_turns()
+        measurement.make_turns(wait)
         if spec.devices.jobs and request.beside:
             sizes = crossings(work).items()
             network = measure_network(
                 large_of(size for (op, _, target), size in sizes if work.ops[op].device.host != target.host)
             )
-        measurement.make_turns()
+        measurement.make_turns(wait)
     found = measurement.result()
     if network is None:
-        return evolve(found, others=others.share())
+        return found
     return evolve(
         found,
-        others=others.share(),
         cluster_start=network.start,
         cluster_processors=network.processors,
         links=(network.link,),
@@ -183,10 +176,15 @@ class _Measurement:
                 self._warm(self._several.step)
             yield self
 
-    def make_turns(self) -> None:
-        """Make half of the turns."""
+    def make_turns(self, wait: Wait) -> None:
+        """Make half of the turns.
+
+        Args:
+            wait: Is called before each of them.
+        """
         assert self._one is not None
         for _ in range(TURNS // 2):
+            wait()
             self.alone.append(self._turn(self._one))
             if self._several is None:
                 continue
@@ -232,8 +230,11 @@ class _Measurement:
         )
         if not self.beside:
             return found
-        found = evolve(found, parallel=typical(each for one in self.beside for each in one.plain))
-        return evolve(found, hand_over=self._hand_over(found))
+        parallel = typical(each for one in self.beside for each in one.plain)
+        found = evolve(found, parallel=parallel)
+        if self.work.loops or self.compiled.exchange is not None:
+            return evolve(found, hand_over=self.op_start)
+        return fitted(found, self.work)
 
     def _ends_of_tower(self) -> list[Any]:
         """Return the ops of the first clone that no other op of it needs: with them all of its ops run."""
@@ -244,24 +245,6 @@ class _Measurement:
         needed = {each.op.name for op in ops for each in op.inputs}
         needed |= {each.name for op in ops for each in op.control_inputs}
         return [each for each in ops if each.name not in needed]
-
-    def _hand_over(self, found: Measured) -> float:
-        """Return the time to hand over an op with which the simulated step is closest to the measured one."""
-        if self.work.loops or self.compiled.exchange is not None:
-            return found.op_start
-        work = evolve(self.work, inner_threads=1, op_threads=found.machine.cores)
-
-        def simulated(hand_over: float) -> float:
-            profile = profile_of(found, (), hand_over=hand_over)
-            return simulate(work, ProfiledCosts(profile)).seconds + found.step_start
-
-        low, high = 0.0, SLOWEST_HAND_OVER
-        if simulated(low) >= found.parallel:
-            return low
-        for _ in range(_HALVINGS):
-            middle = (low + high) / 2
-            low, high = (middle, high) if simulated(middle) < found.parallel else (low, middle)
-        return (low + high) / 2
 
     # --- sessions -----------------------------------------------------------------------------------------
 

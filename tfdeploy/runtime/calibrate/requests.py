@@ -53,8 +53,6 @@ class Measured:
         cluster_start: The time of a step without ops of two processes; None if the spec has no jobs.
         cluster_processors: The cores that such a step uses.
         links: The links that were measured.
-        others: The part of the processors that other work had meanwhile, from 0 to 1; None if the system does
-            not tell.
     """
 
     machine: MeasuredMachine
@@ -69,19 +67,15 @@ class Measured:
     cluster_start: float | None = None
     cluster_processors: float = 1.0
     links: tuple[LinkCost, ...] = ()
-    others: float | None = None
 
 
-def profile_of(
-    found: Measured, specs: tuple[str, ...], *, wide: Measured | None = None, hand_over: float | None = None
-) -> Profile:
+def profile_of(found: Measured, specs: tuple[str, ...], *, wide: Measured | None = None) -> Profile:
     """Return the profile of what was measured.
 
     Args:
         found: The answer of a process with one thread for each op.
         specs: The paths of the specs.
         wide: The answer of a process with a thread for each core for each op, if there are several cores.
-        hand_over: Another time for handing over an op.
     """
     known = (
         {_key(each): each.alone for each in wide.ops if each.type not in ALONE} if wide is not None else {}
@@ -92,7 +86,7 @@ def profile_of(
         specs=specs,
         step_start=found.step_start,
         op_start=found.op_start,
-        hand_over=found.hand_over if hand_over is None else hand_over,
+        hand_over=found.hand_over,
         flops_per_second=_rate(
             [(each.flops, each.alone) for each in ops if each.flops > each.bytes], CORE.flops * REACHED_FLOPS
         ),

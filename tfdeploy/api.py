@@ -183,9 +183,7 @@ def evaluate(
     start_tensorflow(verbose=verbose)
     from tfdeploy.runtime.trained.trained import TrainedModel, evaluate_trained
 
-    with TrainedModel.load(
-        spec, warn or _silent, checkpoint=checkpoint, emulate=emulate, verbose=verbose
-    ) as trained:
+    with TrainedModel.load(spec, warn or _silent, checkpoint=checkpoint, emulate=emulate) as trained:
         return evaluate_trained(trained, splits)
 
 
@@ -231,9 +229,7 @@ def predict(
     from tfdeploy.runtime.trained.predict import predict as write
     from tfdeploy.runtime.trained.trained import TrainedModel
 
-    with TrainedModel.load(
-        spec, warn or _silent, checkpoint=checkpoint, emulate=emulate, verbose=verbose
-    ) as trained:
+    with TrainedModel.load(spec, warn or _silent, checkpoint=checkpoint, emulate=emulate) as trained:
         return write(trained, Path(examples), Path(predictions), split=split, force=force)
 
 
@@ -266,9 +262,7 @@ def export(
     from tfdeploy.runtime.trained.artifacts import write_saved_model
     from tfdeploy.runtime.trained.trained import TrainedModel
 
-    with TrainedModel.load(
-        spec, warn or _silent, checkpoint=checkpoint, emulate=emulate, verbose=verbose
-    ) as trained:
+    with TrainedModel.load(spec, warn or _silent, checkpoint=checkpoint, emulate=emulate) as trained:
         write_saved_model(trained, Path(folder))
 
 

@@ -52,7 +52,7 @@ def test_documents_are_independent(editor: Editor) -> None:
     assert len(editor.open("other.tfdeploy", WRONG)) == 1
     assert editor.replace("one.tfdeploy", SMALL) == []
     editor.close("other.tfdeploy")
-    assert editor.diagnostics("other.tfdeploy", version=None) is not None
+    assert not editor.wait_for("other.tfdeploy", lambda each: each.version is None).diagnostics
 
 
 def test_a_fault_in_a_request_is_its_answer(editor: Editor) -> None:

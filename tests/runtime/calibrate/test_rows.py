@@ -77,6 +77,26 @@ def test_other_numbers_of_rows_are_measured(monkeypatch: pytest.MonkeyPatch, ops
     ]
 
 
+def test_ops_are_measured_as_they_are(monkeypatch: pytest.MonkeyPatch, ops: dict[str, Any]) -> None:
+    """TensorFlow optimizes nothing, runs one op at a time, and uses as many threads for it as are wanted."""
+    import tensorflow as tf
+
+    session, configs = tf.compat.v1.Session, []
+
+    def opened(*, graph: Any, config: Any) -> Any:
+        configs.append(config)
+        return session(graph=graph, config=config)
+
+    monkeypatch.setattr(tf.compat.v1, "Session", opened)
+    monkeypatch.setattr(rows, "_times", lambda steps, _: [1.0] * len(steps))
+    assert ratios_by_rows([ops["look-up"]], 3) == ()  # no op takes longer than an empty step
+    (config,) = configs
+    assert config.graph_options.rewrite_options.disable_meta_optimizer
+    assert config.graph_options.optimizer_options.opt_level == tf.compat.v1.OptimizerOptions.L0
+    assert (config.inter_op_parallelism_threads, config.intra_op_parallelism_threads) == (1, 3)
+    assert config.use_per_session_threads
+
+
 def test_caches_are_filled_with_other_memory_before_each_run() -> None:
     """Each step follows on a sweep, which is not in its time."""
     log: list[str] = []

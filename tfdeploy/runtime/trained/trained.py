@@ -54,7 +54,6 @@ class TrainedModel:
         *,
         checkpoint: str | None = None,
         emulate: bool = False,
-        verbose: bool = False,
     ) -> Self:
         """Build the graph of a spec, and restore a checkpoint of its run directory.
 
@@ -66,20 +65,19 @@ class TrainedModel:
             checkpoint: A step, or the path by which TensorFlow knows a checkpoint. By default it is the best
                 one if the spec asks for the best, else the newest one that can be read.
             emulate: Whether every declared device is a logical CPU of this process.
-            verbose: Whether TensorFlow's own messages are shown.
 
         Raises:
             SpecError: If the graph cannot be built, or this machine cannot hold its variables.
             RunError: If there is no such checkpoint.
         """
         spec = _on_this_machine(spec) if spec.devices.jobs else spec
-        plan = plan_of(spec, emulate=emulate, verbose=verbose)
-        require_devices(plan, verbose=verbose)
+        plan = plan_of(spec, emulate=emulate)
+        require_devices(plan)
         store = RunDirectory.of(spec).store
         chosen = _find(store, checkpoint, warn, best=spec.train.best is not None)
         if chosen is None and not store.steps():
             raise RunError(errors.no_checkpoint(str(store.directory)))
-        compiled = graph_of(adapted(plan, must=True, verbose=verbose), verbose=verbose)
+        compiled = graph_of(adapted(plan, must=True))
         require_room(compiled, memory_limit())
         engine = Engine.start(compiled)
         try:

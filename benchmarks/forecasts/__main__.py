@@ -19,6 +19,7 @@ from benchmarks.forecasts.measured import Chunk, Compared, append_compared, read
 from benchmarks.forecasts.page import summary, text, write_page
 from benchmarks.forecasts.turns import Failed, Measurer
 from benchmarks.race.run import ROOT
+from compiler.time.profile import read_profile
 
 RESULTS = ROOT / "benchmarks" / "results" / "forecasts"
 PAGE = ROOT / "docs" / "reference" / "forecasts.md"
@@ -93,11 +94,13 @@ def _compare(model: str, wanted: Sequence[Case], seconds: float, span: float) ->
         before = take_turns(measurers, seconds, span)
         profile = _calibrate(model)
         after = take_turns([each for each in measurers if each in before], seconds, span)
+        costs = read_profile(profile)
         for measurer, found in after.items():
             for number, (forecast, known) in enumerate(measurer.forecast(profile)):
                 case = measurer.cases[number]
                 chunks = tuple(before[measurer][number]), tuple(found[number])
-                yield Compared(model, case.family, case.name, forecast, known, *chunks)
+                step = case.when_calibrated(costs)
+                yield Compared(model, case.family, case.name, forecast, known, *chunks, calibrated=step)
 
 
 def _works(measurer: Measurer, does: Callable[[], object]) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from attrs import frozen
 
 from benchmarks.models import PROBLEMS
+from compiler.time.profile import Profile
 
 MODELS = ("lenet", "mlp", "transformer", "embedding", "resnet50")
 
@@ -84,6 +85,17 @@ class Case:
     def _of_tables(self) -> bool:
         """Whether most of a step goes through a whole table, on which all cores may then work."""
         return self.model == "embedding"
+
+    def when_calibrated(self, profile: Profile) -> float | None:
+        """Return what a step of the layout took in the calibration; None if another one was calibrated.
+
+        Args:
+            profile: The profile of the model.
+        """
+        calibrated = Case(self.model, "clones", 2, self.threads)
+        if self != calibrated or self.pool != 1:
+            return None
+        return profile.serial if self.threads == 1 else profile.parallel
 
     @property
     def text(self) -> str:

@@ -42,6 +42,7 @@ class Compared:
         known: The part of the time of the ops that is of ops in sizes that were measured.
         before: What was measured before the calibration.
         after: What was measured after it.
+        calibrated: What a step took in the calibration itself, in seconds; None if it was not of this layout.
     """
 
     model: str
@@ -51,6 +52,7 @@ class Compared:
     known: float
     before: tuple[Chunk, ...]
     after: tuple[Chunk, ...]
+    calibrated: float | None = None
 
     @property
     def measured(self) -> float:
@@ -66,6 +68,14 @@ class Compared:
     def noise(self) -> float:
         """How far the measurements before and after the calibration are apart, as a part of all."""
         return abs(typical(self.after) - typical(self.before)) / self.measured
+
+    @property
+    def drift(self) -> float | None:
+        """How much longer a step took in the calibration than in the test, as a part of that.
+
+        It is negative if it took less time, and None if another layout was calibrated.
+        """
+        return None if self.calibrated is None else self.calibrated / self.measured - 1
 
     @property
     def others(self) -> float:

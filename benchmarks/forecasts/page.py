@@ -9,7 +9,10 @@ from textwrap import wrap
 from benchmarks.forecasts.measured import Compared, by_family, by_model, kendall_tau, quantile
 from compiler.figures import duration
 
-HEAD = "| layouts | number | median error | 95th | tau | tau beyond the noise | called best, against best |"
+HEAD = (
+    "| layouts | number | median error | 95th | tau | tau beyond the noise | called best, against best "
+    "| calibrated step |"
+)
 BEGIN, END = "<!-- time: begin -->\n", "<!-- time: end -->\n"
 
 
@@ -35,6 +38,7 @@ def text(compared: list[Compared], where: str) -> str:
     """
     errors = [abs(each.error) for each in compared]
     noise = [each.noise for each in compared]
+    drifts = [abs(each.drift) for each in compared if each.drift is not None]
     others = sum(each.others for each in compared) / max(1, len(compared))
     models, stated = len(list(by_model(compared))), _noise(compared)
     said = (
@@ -48,6 +52,10 @@ def text(compared: list[Compared], where: str) -> str:
         "Two layouts whose measured times differ by less than the median noise have no order that a "
         "measurement could tell: Kendall's tau is given for all pairs, and for those that differ by more. "
         "The column `95th` is the 95th percentile of the error. "
+        "Two layouts of a model are the step that was calibrated, with one op at a time and with one on each "
+        "core. How much longer that took in the calibration than in the test, without a trace in either, is "
+        "the column `calibrated step`, as a mean of both: the machine was so much slower, or faster, then, "
+        "which no forecast can know. "
         "The best takes the least time for an example; the last column says how much longer that takes which "
         "is called best, for the model with the largest difference."
     )
@@ -58,11 +66,12 @@ def text(compared: list[Compared], where: str) -> str:
         "| --- | ---: | ---: | ---: |",
         _spread("error of the forecast", errors),
         _spread("difference between repeated measurements", noise),
+        *([_spread("difference between calibration and test, of the same step", drifts)] if drifts else []),
         "",
         *_goals(compared, stated),
         "",
         HEAD,
-        "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
         _figures("all", compared, stated),
         *(_figures(WORDS[family], same, stated) for family, same in by_family(compared)),
         *(_figures(model, same, stated) for model, same in by_model(compared)),
@@ -149,8 +158,14 @@ def _figures(what: str, same: list[Compared], noise: float) -> str:
     """Return a row about some layouts."""
     return (
         f"| {what} | {len(same)} | {_error(same, 0.5):.1%} | {_error(same, 0.95):.1%} | {_tau(same):.2f} "
-        f"| {_tau(same, noise):.2f} | {_best(same):+.1%} |"
+        f"| {_tau(same, noise):.2f} | {_best(same):+.1%} | {_drift(same)} |"
     )
+
+
+def _drift(same: list[Compared]) -> str:
+    """Return how much longer the calibrated step took in the calibration, or nothing if it is not there."""
+    drifts = [each.drift for each in same if each.drift is not None]
+    return f"{sum(drifts) / len(drifts):+.1%}" if drifts else ""
 
 
 def _error(same: list[Compared], part: float) -> float:

@@ -114,6 +114,8 @@ class Profile:
             core: threads that have nothing to do look for work for a while.
         tower_awake: The cores that it uses, as a mean, while it runs one tower with as many ops at a time and
             as many threads for each as there are cores; None if that was not measured.
+        serial: What a whole step took without a trace, with one op at a time; None if that is not known.
+        parallel: What it took with as many ops at a time as there are cores, each on one thread.
         format_version: The version of the format.
     """
 
@@ -130,6 +132,8 @@ class Profile:
     cluster_processors: float = 1.0
     awake: float = 0.0
     tower_awake: float | None = None
+    serial: float | None = None
+    parallel: float | None = None
     format_version: str = FORMAT_VERSION
 
 
@@ -160,7 +164,7 @@ def _negative(profile: Profile) -> bool:
     """Whether a time of a profile is negative, or the speed of a link is not positive."""
     times = [profile.step_start, profile.op_start, profile.hand_over]
     times += [profile.cluster_start or 0.0, profile.cluster_processors]
-    times += [profile.awake, profile.tower_awake or 0.0]
+    times += [profile.awake, profile.tower_awake or 0.0, profile.serial or 0.0, profile.parallel or 0.0]
     times += [
         seconds for each in profile.ops for seconds in (each.runs, each.alone, each.crowded, each.wide or 0)
     ]

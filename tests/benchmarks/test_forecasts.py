@@ -23,6 +23,7 @@ from benchmarks.forecasts.page import BEGIN, END, summary, write_page
 from benchmarks.forecasts.turns import Failed
 from compiler.graph.session_options import intra_op_threads
 from compiler.pipeline import make_plan
+from compiler.time.profile import MeasuredMachine, Profile
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -124,12 +125,27 @@ def test_figures() -> None:
     assert kendall_tau([(1, 10), (2, 30), (3, 20)]) == pytest.approx(1 / 3)
 
 
+def test_the_calibrated_step_is_known() -> None:
+    """Of the layouts of a model it is that of two clones, with one op at a time or with several."""
+    profile = Profile(
+        MeasuredMachine("a processor", 2, "2.21.0"), (), 0, 0, 0, 1, 1, (), (), serial=2.0, parallel=1.25
+    )
+
+    def found(model: str) -> dict[str, float]:
+        steps = {each.name: each.when_calibrated(profile) for each in cases(model)}
+        return {name: seconds for name, seconds in steps.items() if seconds is not None}
+
+    assert found("mlp") == {"2 clones, 1 thread": 2.0, "2 clones, default threads": 1.25}
+    assert found("embedding") == {"2 clones, 1 thread": 2.0}  # two threads work on an op of the other
+    assert compared("2 clones", 1.0, 2.0).drift is None
+
+
 def test_the_page(tmp_path: Path) -> None:
     """The last measurement of a layout counts, and only the part between the comments is replaced."""
     results, page = tmp_path / "measured.jsonl", tmp_path / "forecasts.md"
     for forecast in (2.0, 1.0):
         append_compared(results, compared("1 clone, 1 thread", forecast, 1.25))
-    append_compared(results, compared("2 clones, 1 thread", 4.0, 2.0))
+    append_compared(results, evolve(compared("2 clones, 1 thread", 4.0, 2.0), calibrated=2.5))
     append_compared(results, compared("2 clones, 2 processes", 3.0, 3.0, family="cluster"))
     with results.open("a") as file:
         file.write('{"model": "mlp", "fam')  # a run was cut off here
@@ -140,7 +156,9 @@ def test_the_page(tmp_path: Path) -> None:
     assert text.endswith(f"{END}below\n")
     assert "old" not in text
     assert "| mlp | 1 clone, 1 thread | 1.00 s | 1.25 s | -20.0% | 0.0% |" in text
-    assert "| clones of one process | 2 | 20.0% | 100.0% | 1.00 | 1.00 | +25.0% |" in text
+    assert "| clones of one process | 2 | 20.0% | 100.0% | 1.00 | 1.00 | +25.0% | +25.0% |" in text
+    assert "| two processes with one graph | 1 | 0.0% | 0.0% | 1.00 | 1.00 | +0.0% |  |" in text
+    assert "| difference between calibration and test, of the same step | 25.0% | 25.0% | 25.0% |" in text
     assert "| median error | at most 7% | 20.0% | no |" in text
     assert "| 95th percentile of the error | at most 20% | 100.0% | no |" in text
     assert "| tau of the layouts of each model | at least 0.9 | 0.33 | no |" in text

@@ -71,11 +71,12 @@ def test_what_counts_for_which_rate() -> None:
 
 def test_a_profile_has_what_was_measured() -> None:
     """All times are those of the answer."""
-    found = evolve(FOUND, hand_over=2e-6, cluster_start=3e-3, cluster_processors=1.25)
+    found = evolve(FOUND, parallel=0.05, hand_over=2e-6, cluster_start=3e-3, cluster_processors=1.25)
     profile = profile_of(found, ("a.tfdeploy", "b.tfdeploy"))
     assert (profile.machine, profile.specs) == (MACHINE, ("a.tfdeploy", "b.tfdeploy"))
     assert (profile.step_start, profile.op_start, profile.hand_over) == (1e-5, 1e-6, 2e-6)
     assert (profile.cluster_start, profile.cluster_processors) == (3e-3, 1.25)
+    assert (profile.serial, profile.parallel) == (0.1, 0.05)
     assert profile.tower_awake is None
 
 

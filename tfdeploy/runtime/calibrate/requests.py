@@ -100,6 +100,8 @@ def profile_of(found: Measured, specs: tuple[str, ...], *, wide: Measured | None
         cluster_processors=found.cluster_processors,
         awake=wide.processors if wide is not None else 0.0,
         tower_awake=wide.tower_processors if wide is not None else None,
+        serial=found.serial,
+        parallel=found.parallel,
     )
 
 

@@ -13,7 +13,7 @@ from benchmarks.placement.files import places_of, read_json, workload_of
 from benchmarks.placement.generated import inception, translation
 from compiler.search.bounds import lower_bound
 from compiler.search.coarsen import coarsen
-from compiler.search.pieces import _best_split, count_work, split_into_pieces
+from compiler.search.pieces import _best_split, _earliest, count_work, split_into_pieces
 from compiler.search.prefixes import find_neighbours, find_prefixes
 from compiler.search.problem import gather, join_inseparable, merge
 from compiler.search.search import search
@@ -212,6 +212,19 @@ def test_the_work_of_a_split_is_counted() -> None:
     pairs = [(first, last) for last in range(len(cut)) for first in range(last)]
     expected = sum(states + words + cut[first] + cut[last] for first, last in pairs)
     assert count_work(found, float("inf")) == expected
+
+
+def test_pairs_too_far_apart_are_no_work() -> None:
+    """Between them is more than the max-load of a placement that is known can hold."""
+    problem = gather(small(0))
+    found = find_prefixes(problem, 100)
+    best = float(problem.seconds.max())
+    early = _earliest(found, best).tolist()
+    assert any(early)
+    states, words, cut = 2 * (problem.accelerators + 1), found.words.shape[1], found.cut.tolist()
+    pairs = [(first, last) for last in range(len(cut)) for first in range(early[last], last)]
+    expected = sum(states + words + cut[first] + cut[last] for first, last in pairs)
+    assert count_work(found, best) == expected
 
 
 def test_all_prefixes_are_near_each_other() -> None:

@@ -232,6 +232,9 @@ def test_updates_take_turns_at_a_mutex() -> None:
     queued = evolve(free, ops=tuple(locked(each) for each in free.ops))
     assert forecast_step(free, Machine(cores=4)).seconds * 1e3 == pytest.approx(5.5, abs=0.6)
     assert forecast_step(queued, Machine(cores=4)).seconds * 1e3 == pytest.approx(10, abs=0.6)
+    alone = step(parts, arrows[:3], loops=((0, 1, 2, 3),))  # which finds the mutex free in each round
+    again = evolve(alone, ops=tuple(locked(each) for each in alone.ops))
+    assert forecast_step(again, Machine(cores=4)).seconds == forecast_step(alone, Machine(cores=4)).seconds
 
 
 def test_a_process_that_polls_notices_late() -> None:

@@ -158,6 +158,19 @@ def test_columns_are_as_many_as_a_line_has_room_for() -> None:
     assert "gpu[7]" not in lines(wide - 1)[0].split()
 
 
+@pytest.mark.parametrize("width", [50, 61, 90])
+def test_long_names_of_scopes_fill_the_width(width: int) -> None:
+    """They are cut so that the longest line is as wide as there is room."""
+    placement = make_map(1)
+    long = with_counts(
+        evolve(
+            placement, ops=tuple(evolve(each, name=f"{'long' * 30}/{each.name}") for each in placement.ops)
+        )
+    )
+    lines = matrix(long, View(depth=1, width=width))
+    assert max(map(len, lines)) == width
+
+
 def test_devices_without_ops_are_told_of() -> None:
     """None is told of if all have some; of chosen ops it is said that none is there."""
     placement = make_map(1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from attrs import evolve
 
-from compiler.conditions.capacity import too_full
+from compiler.conditions.capacity import has_limits, too_full
 from compiler.report.text.fullness import fullness, pools
 from compiler.report.view import View
 from dsl import ir
@@ -38,6 +38,13 @@ def test_gpus_that_are_alike_share_a_warning() -> None:
         "gpu[0..1] (each of 2)  12.0 KiB  8.00 KiB  150.0%",
         "gpu[2]                 7.00 KiB  8.00 KiB   87.5%",
     ]
+
+
+def test_one_kind_of_device_with_a_memory_is_a_limit() -> None:
+    """Then the memory of a step is forecast although nobody asked for it."""
+    assert has_limits(_spec(gpu_memory=KIB))
+    assert has_limits(_spec(cpu_memory=KIB))
+    assert not has_limits(_spec())
 
 
 def test_without_a_limit_or_a_forecast_nothing_is_said() -> None:

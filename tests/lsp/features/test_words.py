@@ -10,6 +10,7 @@ from dsl.schema import BLOCKS, ROOT, Argument, Function, Type, function_names, s
 from tests.folders import EXAMPLES
 from tests.lsp.texts import SMALL, Opened, small
 from tfdeploy.lsp.features import completion, hover
+from tfdeploy.lsp.features.completion import SNIPPETS
 from tfdeploy.lsp.words import describe, scope
 
 
@@ -40,9 +41,10 @@ def test_devices_are_counted_by_numbers_and_constants() -> None:
 
 @pytest.mark.parametrize("block", sorted(BLOCKS))
 def test_a_block_is_offered_its_attributes(block: str) -> None:
-    """Every attribute of every kind of block is offered in it, those that it has already excepted."""
+    """Every attribute and inner block of every kind of block, those that it has already excepted."""
     found = offered(Opened(f"{block} {{\n  |\n}}"))
-    assert set(BLOCKS[block].names) <= set(found)
+    assert {*BLOCKS[block].names, *BLOCKS[block].inner} <= set(found)
+    assert SNIPPETS["output"] not in found.values()  # the output of a model is written as an attribute
     if BLOCKS[block].names:
         name = BLOCKS[block].names[0]
         assert name not in offered(Opened(f"{block} {{\n  {name} = 1\n  |\n}}"))

@@ -30,6 +30,17 @@ def test_the_time_that_is_left_is_there_however_little_room_there_is(width: int)
     assert len(last.removeprefix("\x1b[2K").rstrip("\r")) <= width
 
 
+def test_where_there_is_room_for_nothing_else_the_line_ends_with_the_time_that_is_left() -> None:
+    """Neither a bar nor scores leave a trace."""
+    file = StringIO()
+    bar = BarReporter(Console(file=file, width=28, force_terminal=True, color_system=None, markup=False))
+    bar.started(StepRange(0, 21940, "runs/digits"))
+    bar.logged(HistoryRecord(5050, "train", 0.0767, 0.0767, {"accuracy": 0.96875}, 70429.0))
+    bar.ended()
+    last = next(each for each in reversed(file.getvalue().splitlines()) if "step" in each)
+    assert re.fullmatch(rf"step  5,050/21,940{TIME_LEFT.pattern} *", last.removeprefix("\x1b[2K"))
+
+
 def test_a_line_says_how_long_a_run_waits_for_data() -> None:
     """The share of the time is a percentage, and what can be done stands behind it."""
     file = StringIO()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import chain
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,8 +12,10 @@ import tensorflow as tf
 
 from dsl import ir
 from tfdeploy.data import Field, Stream, StreamOptions
-from tfdeploy.data.streams.passes import Passes, size_of_pass, steps_of
+from tfdeploy.data.streams.passes import Examples, Passes, size_of_pass, steps_of
 from tfdeploy.data.streams.shares import Shard
+from tfdeploy.data.transforms.changes import Cast, OneHot, Rename
+from tfdeploy.data.transforms.images import Mixup, RandomFlip
 from tfdeploy.data.transforms.table import Cache, Shuffle, Skip, Take
 
 ALL = list(range(100))
@@ -286,3 +289,37 @@ def test_large_examples_are_decoded_few_at_a_time(numbers: Numbers, fields: list
     """As many as fill four mebibytes, and no more than 1024."""
     passes = Passes(numbers().source, (), tuple(fields), 0, None, True)
     assert passes.chunk == chunk
+
+
+def change(name: str, *args: Any, **kwargs: Any) -> Any:
+    """Return a transform that changes tensors."""
+    kinds = {"cast": Cast, "one_hot": OneHot, "rename": Rename, "mixup": Mixup, "random_flip": RandomFlip}
+    return kinds[name](ir.Call(name, args, kwargs))
+
+
+@pytest.mark.parametrize(
+    ("changes", "floats"),
+    [
+        ([], set()),
+        ([("cast", "image", "float32")], {"image"}),
+        ([("cast", "image", "float32"), ("cast", "label", "float32")], {"image", "label"}),
+        ([("cast", "image", "float64")], set()),
+        ([("cast", "image", "int32"), ("cast", "image", "float32")], set()),
+        ([("one_hot", "label", 3), ("cast", "label", "float32")], set()),
+        ([("random_flip", "image"), ("cast", "image", "float32")], set()),
+        ([("random_flip", "image"), ("cast", "label", "float32")], {"label"}),
+        ([("mixup", "image", "label"), ("cast", "image", "float32")], set()),
+        ([("rename", {"picture": "image"}), ("cast", "picture", "float32")], {"image"}),
+        ([("rename", {"image": "label", "label": "image"}), ("cast", "image", "float32")], {"label"}),
+        ([("cast", "other", "float32")], set()),
+    ],
+)
+def test_what_becomes_a_float_first_may_be_decoded_as_one(changes: list[Any], floats: set[str]) -> None:
+    """Only if nothing has looked at its whole numbers before, whatever its name is by then."""
+    made = []
+    for name, *given in changes:
+        keywords = given.pop() if given and isinstance(given[-1], dict) else {}
+        made.append(change(name, *given, **keywords))
+    fields = (Field("image", "uint8", (2, 2, 3)), Field("label", "int32", ()))
+    source = SimpleNamespace(fields=fields, per_record=True)
+    assert Examples(None, source, tuple(made))._floats() == floats  # type: ignore[arg-type]  # what it needs

@@ -20,7 +20,7 @@ from tests.cli.conftest import GOOD, Command
 from tests.docs.pages import DOCS
 from tests.placement_maps import make_map
 from tfdeploy.cli.commands.completion import PROGRAMS
-from tfdeploy.cli.completion import Bash, _names_of_map
+from tfdeploy.cli.completion import Bash, _is_open, _names_of_map
 
 
 def test_what_the_script_of_bash_reads() -> None:
@@ -31,6 +31,23 @@ def test_what_the_script_of_bash_reads() -> None:
     assert bash.format_completion(CompletionItem("", type="dir")) == "dir,"
     items = [bash.format_completion(CompletionItem(each)) for each in ("plan", "update.mode=")]
     assert items == ["plain,plan", "part,update.mode="]
+
+
+@pytest.mark.parametrize(
+    ("line", "is_open"),
+    [
+        ("tfdeploy check two", False),
+        ("tfdeploy check 'two", True),
+        ('tfdeploy check "two', True),
+        ("tfdeploy check 'two words'", False),
+        ("tfdeploy check \"it's", True),
+        ("tfdeploy check # 'two", True),  # nothing is a comment
+        ("tfdeploy check two\\", False),  # what follows is not known yet
+    ],
+)
+def test_a_quote_is_open_until_it_is_closed(line: str, *, is_open: bool) -> None:
+    """Names are offered as they are within a quote, and with backslashes outside of it."""
+    assert _is_open(line) == is_open
 
 
 def test_the_names_in_a_map(tmp_path: Path) -> None:

@@ -231,7 +231,7 @@ def _word(text: str, at: int) -> str:
         ("image -> twice", "ops.a|bs(image) -> twice", ["abs(x)", "keras.ops.absolute"]),
         ("synthetic(100,", "syn|thetic(100,", ["synthetic(count"]),
         ("tfdeploy = 1", "tfde|ploy = 1", ["tfdeploy = ..."]),
-        ("clones -> cpu[*]", "clones -> bal|anced(cpu[*])", ["balanced("]),
+        ("clones -> cpu[*]", "clones -> bal|anced(cpu[*])", ["balanced(set)"]),
         ("  metrics {", "  met|rics {", ["metrics { ... }"]),
         (
             "  steps = 10",
@@ -389,7 +389,7 @@ def test_offers_are_described() -> None:
         ("binding", "parameter", "parameter("),
         ("call:aggregation", "hierarchical", "hierarchical("),
         ("selector", "ops", "ops("),
-        ("target", "balanced", "balanced("),
+        ("target", "groups", "groups(set, size)"),
         ("measure", "memory", "memory("),
     ]:
         text = completion.described(category, name, {})

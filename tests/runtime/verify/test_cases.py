@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from tfdeploy.runtime.verify.cases import _sums, _values, every_case, sample
+from tfdeploy.runtime.verify.cases import (
+    CLUSTERS,
+    GLOBAL_BATCH,
+    LAUNCHED,
+    SPLITS,
+    _sums,
+    _values,
+    every_case,
+    sample,
+)
 
 
 def test_a_sample_has_every_value_for_its_numbers_of_clones() -> None:
@@ -24,3 +33,17 @@ def test_one_clone_needs_no_sums() -> None:
     assert names.count("add_n") == 4
     assert {names.count(name) for name in names if name != "add_n"} == {1}
     assert {variables for name, variables, _ in found if name != "add_n"} == {"shared"}
+
+
+def test_all_clones_together_have_the_global_batch() -> None:
+    """One batch for each clone, equal and not; for real processes it is as much in two halves."""
+    for clones, splits in SPLITS.items():
+        assert {len(each) for each in splits} == {clones}
+        assert {sum(each) for each in splits} == {GLOBAL_BATCH}
+        assert [len(set(each)) == 1 for each in splits] == [True, clones == 1]
+    for workers, splits in CLUSTERS.items():
+        assert {len(each) % workers for each in splits} == {0}
+        assert {sum(each) for each in splits} == {GLOBAL_BATCH}
+    clones_of_workers, *splits = LAUNCHED
+    assert {len(each) for each in splits} == {sum(clones_of_workers)}
+    assert {sum(each) for each in splits} == {GLOBAL_BATCH}

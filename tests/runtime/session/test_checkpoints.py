@@ -46,6 +46,21 @@ def test_any_tensorflow_program_can_read_them(engine: Any, tmp_path: Path) -> No
     assert all(np.array_equal(reader.get_tensor(name), value) for name, value in values.items())
 
 
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_a_server_writes_group_by_group(count: int) -> None:
+    """No more than a group is in its memory at once; a single group needs no file of its own."""
+    from tfdeploy.runtime.session.checkpoint_files import ServerFiles
+
+    groups = [SimpleNamespace(write=f"write {at}") for at in range(count)]
+    saving: Any = SimpleNamespace(path="path", parts="parts", written="written", merge="merge", groups=groups)
+    ran: list[tuple[str, dict[str, Any]]] = []
+    ServerFiles().write(lambda op, fed: ran.append((op, fed)), saving, "at")
+    parts = [f"at.part-0000{at}" for at in range(count)]
+    wanted = [(f"write {at}", {"path": part}) for at, part in enumerate(parts)]
+    merged = [*wanted, ("merge", {"path": "at", "parts": parts})]
+    assert ran == ([("written", {"path": "at"})] if count == 1 else merged)
+
+
 def test_weights_that_are_not_finite_are_not_saved(engine: Any, tmp_path: Path) -> None:
     """A step that spoils the weights leaves the checkpoint before it the newest."""
     kept = checkpoints(engine, tmp_path)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from execnet.gateway_base import MainThreadOnlyExecModel
+from hypothesis.internal.conjecture.providers import _get_local_constants
 
 from tests import forked
 
@@ -33,6 +34,7 @@ def forked_workers(config: pytest.Config) -> Iterator[None]:
     def load() -> None:
         with forked.to_be_forked(), redirect_stdout(StringIO()):
             pytest.main(arguments, plugins=[importing])
+            _get_local_constants()  # as Hypothesis would in each worker, when it has collected the tests
         if importing.incomplete:
             _forget_files(config.rootpath)
         forked.forget_the_tests()

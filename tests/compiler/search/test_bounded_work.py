@@ -69,6 +69,8 @@ def test_the_prefixes_with_the_least_to_send_are_kept() -> None:
     work = levels[2].members @ problem.seconds - problem.seconds[0]
     assert work.min() == pytest.approx(problem.seconds[1:].min())
     assert work.max() == pytest.approx(problem.seconds[1:].max())
+    many = gather(workload_of(star(72)))
+    assert [len(each.members) for each in grow(many, 70)[0][:3]] == [1, 1, 70]  # as many as may be kept
     dear = gather(workload_of(tangle(12, 6, accelerators=2)))
     every, few = grow(dear, 1000)[0], grow(dear, 2)[0]
 

@@ -15,6 +15,8 @@ from tests.runtime.conftest import DIGITS, Project
 from tests.runtime.train.test_evaluation import digits, forward
 from tfdeploy import api
 from tfdeploy.cli.group import load
+from tfdeploy.runtime.records.store import MOST_DIGITS
+from tfdeploy.runtime.trained.trained import _is_step
 
 
 @pytest.fixture(scope="module")
@@ -30,6 +32,24 @@ def trained(project: Project, run_once: Project) -> Project:
     """Return the project with a copy of that run."""
     shutil.copytree(run_once.run_directory, project.run_directory)
     return project
+
+
+@pytest.mark.parametrize(
+    ("text", "is_step"),
+    [
+        ("0", True),
+        ("20", True),
+        ("9" * MOST_DIGITS, True),
+        ("9" * (MOST_DIGITS + 1), False),  # more than TensorFlow can count
+        ("-1", False),
+        ("2²", False),
+        ("٣", False),
+        ("", False),
+    ],
+)
+def test_a_checkpoint_may_be_asked_for_by_its_step(text: str, *, is_step: bool) -> None:
+    """Every number that a step can have, written as checkpoints have it; all else is a path."""
+    assert _is_step(text) == is_step
 
 
 def test_evaluate(trained: Project) -> None:

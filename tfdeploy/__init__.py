@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     __version__: str
 
-    from compiler.graph.inspect.mapping.placement_map import map_placement
     from compiler.graph.session_options import session_config
     from dsl.diagnostics import Diagnostic, RunError, SpecError
     from tfdeploy.api import SpecWarning, compile, evaluate, export, load, predict, run  # noqa: A004
-    from tfdeploy.looking import diff, expand, forecast, plan, read_map, to_html, why
+    from tfdeploy.looking import diff, expand, forecast, map_placement, plan, read_map, to_html, why
     from tfdeploy.suggesting.suggester import suggest
 
 _HOMES = {
@@ -30,7 +29,7 @@ _HOMES = {
     "export": "tfdeploy.api",
     "forecast": "tfdeploy.looking",
     "load": "tfdeploy.api",
-    "map_placement": "compiler.graph.inspect.mapping.placement_map",
+    "map_placement": "tfdeploy.looking",
     "plan": "tfdeploy.looking",
     "predict": "tfdeploy.api",
     "read_map": "tfdeploy.looking",

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, TypeAlias
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 from tfdeploy.api import as_python_warning as warn_of
 from tfdeploy.api import compile as compile_spec
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from compiler.graph.compiled import CompiledGraph
+    from compiler.graph.inspect.memory.forecast import StepMemory
     from compiler.kinds.records.kind_map import AnyMap, KindMap
     from compiler.mapping.explanation import Explanation
     from compiler.mapping.records import PlacementMap
@@ -45,7 +49,7 @@ def why(subject: Spec | CompiledGraph, name: str) -> tuple[Explanation, ...]:
     """Return what placed an op or a variable: the rule or default, and the rules that it overrode.
 
     Args:
-        subject: A graph, or a spec, whose graph is built.
+        subject: A graph, or a spec. The graph of many clones that are alike is not built.
         name: The name of an op, a variable or a layer, a glob such as `clone_*/conv1/*`, or a message of
             TensorFlow that names ops.
 
@@ -56,14 +60,15 @@ def why(subject: Spec | CompiledGraph, name: str) -> tuple[Explanation, ...]:
         LookupError: If it names nothing; the message has the nearest names.
         SpecError: If the graph cannot be built.
     """
-    graph = _graph_of(subject)
-    from compiler.graph.inspect.mapping.explain import explain_placement, suggest_names
+    from compiler.kinds.deployment.grid import NotAlikeError
+    from dsl.ir import Spec
+    from tfdeploy.runtime.reasons import explain_by_kinds, explain_graph
 
-    found = explain_placement(graph, name)
-    if not found:
-        nearest = ", ".join(suggest_names(graph, name))
-        raise LookupError(f"{name!r} names no op or variable; the nearest names are {nearest}")
-    return tuple(found)
+    many = _many_of(subject) if isinstance(subject, Spec) else None
+    if many is not None:
+        with suppress(NotAlikeError):  # the graph of all clones shows what they do not have in common
+            return explain_by_kinds(many, name).found
+    return explain_graph(_graph_of(subject), name).found
 
 
 def diff(before: Placed, after: Placed) -> Comparison:
@@ -125,22 +130,78 @@ def forecast(
     """Return how long a step takes, how busy devices and links are, and the critical path.
 
     Args:
-        subject: A graph, or a spec, whose graph is built.
+        subject: A graph, or a spec. The graph of many clones that are alike is not built.
         profile: The file of a profile that `tfdeploy calibrate` has written. By default it is the one beside
             the spec, if there is one.
 
     Returns:
-        The forecast, or None without a profile if the spec does not name its hardware (`devices.kind`).
+        The forecast, or None without a profile if the spec does not name its hardware (`devices.kind`). Of
+        many tasks with clones that are alike it has the first and the last one, which stands for the others.
 
     Raises:
         SpecError: If the graph cannot be built.
         RunError: If the file is no profile.
     """
+    from dsl.ir import Spec
+
+    file = os.fspath(profile) if profile is not None else None
+    many = _many_of(subject, file) if isinstance(subject, Spec) else None
+    if many is not None:
+        return many.time
     graph = _graph_of(subject)
     from compiler.conditions.timing import time_of
 
-    found = time_of(graph, os.fspath(profile) if profile is not None else None)
+    found = time_of(graph, file)
     return found[0] if found is not None else None
+
+
+@overload
+def map_placement(subject: Spec) -> AnyMap: ...
+
+
+@overload
+def map_placement(
+    subject: CompiledGraph,
+    assigned: Mapping[str, str] | None = None,
+    memory: Mapping[str, StepMemory] | None = None,
+    time: MapTime | None = None,
+    *,
+    batch: Mapping[str, Any] | None = None,
+) -> PlacementMap: ...
+
+
+def map_placement(
+    subject: Spec | CompiledGraph,
+    assigned: Mapping[str, str] | None = None,
+    memory: Mapping[str, StepMemory] | None = None,
+    time: MapTime | None = None,
+    *,
+    batch: Mapping[str, Any] | None = None,
+) -> AnyMap:
+    """Return the placement map: that of a spec as `tfdeploy plan` shows it, or that of a graph.
+
+    Args:
+        subject: A graph, or a spec. The map of a spec has forecasts of the memory and the time of a step; if
+            it has many clones that are alike, it is by kinds, and their graph is not built.
+        assigned: For a graph: the full name of the device on which each op ran, by op name. Ops that it lacks
+            have no `assigned` device in the map.
+        memory: For a graph: the peak of a step by the device's name in specs. Without it the map has no
+            memory of a step.
+        time: For a graph: the forecast of the time of a step, if there is one.
+        batch: For a graph: the examples of a step of all towers, an array for each input. A step is run on a
+            copy of the graph, and transfers have the bytes of this step, also of rows that are looked up in
+            tables in pieces. It takes one graph for all towers.
+
+    Raises:
+        SpecError: If the graph of a spec cannot be built.
+    """
+    from dsl.ir import Spec
+
+    if isinstance(subject, Spec):
+        return _any_map_of(subject)
+    from compiler.graph.inspect.mapping.placement_map import map_placement as map_of_graph
+
+    return map_of_graph(subject, assigned, memory, time, batch=batch)
 
 
 def read_map(path: str | os.PathLike[str]) -> AnyMap:
@@ -196,13 +257,18 @@ def _any_map_of(subject: Placed) -> AnyMap:
     return placement_of(subject) if many is None else many.placement
 
 
-def _many_of(spec: Spec) -> MapByKinds | None:
-    """Return the map of many clones that are alike, or None if the graph of all has to be built."""
+def _many_of(spec: Spec, profile: str | None = None) -> MapByKinds | None:
+    """Return the map of many clones that are alike, or None if the graph of all has to be built.
+
+    Args:
+        spec: The spec.
+        profile: The file of a profile; by default the one beside the spec, if there is one.
+    """
     from compiler.conditions.expect import check_expectations
     from dsl.diagnostics import SpecError
     from tfdeploy.runtime.many_clones import map_by_kinds
 
-    found = map_by_kinds(spec)
+    found = map_by_kinds(spec, profile=profile)
     if isinstance(found, str):
         return None
     for each in found.warnings:

@@ -7,10 +7,8 @@ of its parts. `memory(...)` needs a map with a forecast of memory, `step_time` a
 from __future__ import annotations
 
 import operator
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from fnmatch import fnmatchcase
 
 from attrs import frozen
 
@@ -20,6 +18,7 @@ from compiler.graph.inspect.mapping.placement_map import map_placement
 from compiler.graph.inspect.memory.forecast import StepMemory
 from compiler.kinds.expanding.counted import chosen_ops
 from compiler.kinds.expanding.expand import devices_of, time_of, transfers_of, variables_like, variables_of
+from compiler.kinds.expanding.members import Sought
 from compiler.kinds.records.kind_map import AnyMap
 from compiler.mapping.records import MapDevice, MapTensor
 from compiler.mapping.step_time import DeviceTime, MapTime
@@ -211,8 +210,7 @@ def _ops(condition: ir.Condition, plan: Plan, placement: AnyMap) -> list[Figure]
     """Return the number of ops on the devices whose names, in the graph or in their tower, match the glob."""
     refs, glob = _refs(condition.arguments[0], plan), condition.arguments[1]
     assert isinstance(glob, str)
-    begin = re.split(r"[*?\[]", glob, maxsplit=1)[0]
-    matching = list(chosen_ops(placement, lambda name: fnmatchcase(name, glob), begin))
+    matching = list(chosen_ops(placement, Sought.of_glob(glob)))
     on = [(each, [ref for ref in each.devices if ref in refs]) for each in matching]
     found = [(each.first, devices[0], each.each * len(devices)) for each, devices in on if devices]
     if isinstance(plan, WorkerPlan):  # the map lists the ops of one worker; the others have the same

@@ -16,6 +16,7 @@ from compiler.collector import collector_paused
 from compiler.graph.assumed_sizes import forecast_memory, with_assumed_sizes
 from compiler.graph.build import compile_graph
 from compiler.graph.compiled import CompiledGraph
+from compiler.graph.inspect.mapping.explain_many import KnownReasons
 from compiler.graph.inspect.mapping.placement_map import held_by_graph, map_placement
 from compiler.graph.inspect.step.transfers import list_transfers
 from compiler.graph.inspect.time.grow_parts import Among, grow_parts
@@ -57,12 +58,14 @@ class ManyClones:
     Attributes:
         placement: The map, by kinds.
         warnings: The warnings about the spec.
+        reasons: What explains why ops are where they are.
         time: The forecast of the time of a step, if something is known to make it from. Of many tasks it has
             the first and the last one, which stands for the others.
     """
 
     placement: KindMap = field(repr=False)
     warnings: tuple[Diagnostic, ...]
+    reasons: KnownReasons = field(repr=False)
     time: StepForecast | None = field(default=None, repr=False)
 
 
@@ -129,7 +132,8 @@ def _map_many(plan: Plan, grid: Grid, base: str, machine: FoundProfile | None, *
         if time is not None:
             source = machine.path if machine is not None else plan.spec.devices.kind or ""
             found = with_time(found, time.for_map(source))
-    return ManyClones(found, (*plan.warnings, *own), time)
+    reasons = KnownReasons(first, patterns, None if workers is None else workers.patterns)
+    return ManyClones(found, (*plan.warnings, *own), reasons, time)
 
 
 def _workers(few: CompiledGraph, more: CompiledGraph, patterns: Patterns) -> Workers:

@@ -74,3 +74,17 @@ class Explanation(Shown):
     def beaten(self) -> tuple[ir.Rule, ...]:
         """The rules that matched and did not decide, in the order of their precedence."""
         return tuple(dict.fromkeys(rule for link in self.chain for rule in reversed(link.reason.beaten)))
+
+
+@frozen
+class Explained:
+    """What explains the places of things.
+
+    Attributes:
+        found: An explanation of each.
+        timed: The same things in the forecast of the time of a step: if one task stands for others there,
+            those of this task.
+    """
+
+    found: tuple[Explanation, ...]
+    timed: tuple[Explanation, ...]

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from fnmatch import translate
 
 from compiler.kinds.expanding.counted import Counted, chosen_ops, counted_ops, single
+from compiler.kinds.expanding.members import Sought
 from compiler.kinds.records.kind_map import AnyMap
 from compiler.mapping.records import MapOp, PlacementMap
 from compiler.report.scopes import clone_scopes, inner_name
@@ -36,7 +37,7 @@ def choose_counted(
         return []  # no step of it has run
     if glob is None:
         return list(counted_ops(placement))
-    return list(chosen_ops(placement, matcher(glob), re.split(r"[*?\[]", glob, maxsplit=1)[0].rstrip("/")))
+    return list(chosen_ops(placement, Sought.of_glob(glob, matcher(glob))))
 
 
 def choose_ops(

@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from compiler.graph import many_clones
+from dsl.diagnostics import RunError
 from tfdeploy.cli.building import TAKES_LONG, said_of_graph
 from tfdeploy.cli.group import load
 
@@ -74,6 +75,27 @@ def test_the_time_of_many_clones_is_forecast_without_their_graph(
     data = json.loads(text.partition(begin)[2].partition("</script>")[0])
     assert any(flops and time for _, flops, _, time in data["costs"])
     assert "gpu[29]" in [row["label"] for row in data["step"]["rows"]]
+
+
+def test_why_of_many_clones_needs_no_graph_of_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rule is that of any clone; whether it takes time is said of the task that is in the forecast."""
+    monkeypatch.setattr("compiler.graph.build.compile_graph", None)
+    path = tmp_path / "small.tfdeploy"
+    hosts = ", ".join(f'"w{at}:1"' for at in range(12))
+    jobs = f'job "ps" {{ hosts = ["a:1"] }}\n  job "worker" {{\n    hosts = [{hosts}]\n    gpu = 2\n  }}'
+    spec = SPEC[: SPEC.index("expect")].replace("gpu = 30, gpu_memory = 100B", f"kind = v100\n  {jobs}")
+    path.write_text(spec.replace("variables -> cpu[0]", "variables -> ps[0].cpu[0]"))
+    said = {}
+    for at in (17, 23):
+        done = CliRunner().invoke(load("why"), [str(path), f"clone_{at}/z/MatMul"], standalone_mode=False)
+        first, *_, time = done.stdout.splitlines()
+        assert first == f"clone_{at}/z/MatMul is on worker[{at // 2}].gpu[1]"
+        said[at] = time
+    assert "the critical path" in said[23]
+    assert said[17] == said[23]
+    done = CliRunner().invoke(load("why"), [str(path), "z/Matmul"])
+    assert isinstance(done.exception, RunError)
+    assert done.exception.diagnostics[0].notes == ("the nearest names are `z/MatMul`",)
 
 
 def test_why_the_graph_of_many_clones_is_built_is_said_while_that_takes_long() -> None:

@@ -41,12 +41,19 @@ def is_for_click(function: Function) -> bool:
     return "click.command" in decorators or arguments(function)[0] == "ctx"
 
 
+def is_signature(function: Function) -> bool:
+    """Whether a function is one of several signatures of the function that follows, which has the docstring."""
+    return "overload" in map(ast.unparse, function.decorator_list)
+
+
 def public(tree: ast.Module | ast.ClassDef) -> Iterator[tuple[ast.ClassDef | None, Function]]:
     """Yield the public functions of a module or class with two arguments or more, each with its class."""
     for each in tree.body:
         if isinstance(each, ast.ClassDef) and not each.name.startswith("_"):
             yield from public(each)
         elif isinstance(each, Function) and not each.name.startswith("_") and len(arguments(each)) > 1:
+            if is_signature(each):
+                continue
             yield (tree if isinstance(tree, ast.ClassDef) else None), each
 
 

@@ -191,12 +191,19 @@ def test_specs_of_many_clones_are_compared_and_shown_by_kinds(monkeypatch: pytes
     text = SPEC.replace("gpu = 2, cpu = 1", "cpu = 24")
     text = text.replace('place { clones -> gpu[*], variables -> cpu[0], variables("y/bias") -> gpu[1] }', "")
     monkeypatch.setattr(looking, "compile_spec", lambda *_: pytest.fail("the graph of all clones is built"))
-    spec = spec_of(text)
+    spec = spec_of(text, devices__kind="cpu")
     found = tfdeploy.diff(spec, spec)
     assert not found.different
     assert found.maps is not None
     assert isinstance(found.maps[0], KindMap)
     assert '"boxes":[["x"' in tfdeploy.to_html(spec)
+    step, placement = tfdeploy.forecast(spec), tfdeploy.map_placement(spec)
+    assert step is not None
+    assert isinstance(placement, KindMap)
+    assert placement.time is not None
+    assert placement.time.seconds == step.seconds
+    (reason,) = tfdeploy.why(spec, "clone_17/y/MatMul")
+    assert (reason.clone, reason.requested) == (17, "cpu[17]")
     with pytest.raises(tfdeploy.SpecError):
         tfdeploy.to_html(spec_of(text + 'expect { ops(cpu[*], "*") == 0 }\n'))
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from compiler.time.forecast import StepForecast
     from dsl import ir
     from tfdeploy.cli.common import Common
+    from tfdeploy.runtime.many_clones import MapByKinds
 
 
 def start(common: Common) -> None:
@@ -93,6 +94,28 @@ def build_map(
         SpecError: If the graph cannot be built.
         RunError: If the file is no profile.
     """
+    found = find_many(spec, common, emulate=emulate, profile=profile)
+    if isinstance(found, str):
+        built = build(spec, common, emulate=emulate, forecast=True, profile=profile, because=found)
+        return ShownMap(built.compiled.plan, built.placement(), built.compiled, built.time)
+    return ShownMap(found.plan, found.placement, time=found.time)
+
+
+def find_many(
+    spec: ir.Spec, common: Common, *, emulate: bool = False, profile: str | None = None
+) -> MapByKinds | str:
+    """Return the map of many clones that are alike and show the warnings, or why their graph has to be built.
+
+    Args:
+        spec: The spec.
+        common: The common options.
+        emulate: Whether every declared device is a logical CPU of this process.
+        profile: The file of a profile, as for `build`.
+
+    Raises:
+        SpecError: If the spec does not fit its devices.
+        RunError: If the file is no profile.
+    """
     from tfdeploy.runtime.many_clones import map_by_kinds
 
     found = map_by_kinds(
@@ -103,12 +126,9 @@ def build_map(
         start=lambda: start(common),
         telling=busy,
     )
-    if isinstance(found, str):
-        built = build(spec, common, emulate=emulate, forecast=True, profile=profile, because=found)
-        return ShownMap(built.compiled.plan, built.placement(), built.compiled, built.time)
-    if found.warnings:
+    if not isinstance(found, str) and found.warnings:
         show(found.warnings, common)
-    return ShownMap(found.plan, found.placement, time=found.time)
+    return found
 
 
 TAKES_LONG = 32

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
 
+    from compiler.graph.inspect.mapping.explain_many import KnownReasons
     from compiler.kinds.records.kind_map import KindMap
     from compiler.plan import Plan
     from compiler.time.forecast import StepForecast
@@ -34,12 +35,14 @@ class MapByKinds:
         plan: The plan of all clones.
         placement: The map.
         warnings: The warnings about the spec.
+        reasons: What explains why ops are where they are.
         time: The forecast of the time of a step, if there is one.
     """
 
     plan: Plan = field(repr=False)
     placement: KindMap = field(repr=False)
     warnings: tuple[Diagnostic, ...]
+    reasons: KnownReasons = field(repr=False)
     time: StepForecast | None = field(default=None, repr=False)
 
 
@@ -91,4 +94,4 @@ def map_by_kinds(
         from compiler.conditions.capacity import has_limits, too_full  # loads TensorFlow
 
         full = too_full(spec, found.placement) if has_limits(spec) else ()
-    return MapByKinds(plan, found.placement, (*found.warnings, *full), found.time)
+    return MapByKinds(plan, found.placement, (*found.warnings, *full), found.reasons, found.time)

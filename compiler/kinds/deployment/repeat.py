@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import TypeAlias, TypeVar
 
@@ -12,7 +12,9 @@ T = TypeVar("T")
 Placed: TypeAlias = tuple[Spot, T]
 
 
-def repeated(things: Iterable[Placed[T]], grid: Grid) -> Iterator[tuple[T, int, int]]:
+def repeated(
+    things: Iterable[Placed[T]], grid: Grid, chosen: Callable[[T], bool] = lambda _: True
+) -> Iterator[tuple[T, int, int]]:
     """Yield each thing with the task and the clone for which it is there.
 
     Things without a place are there once. In between, the compiler goes over the tasks, perhaps several
@@ -21,16 +23,18 @@ def repeated(things: Iterable[Placed[T]], grid: Grid) -> Iterator[tuple[T, int, 
     Args:
         things: The things of a deployment with few clones, with their places, in its order.
         grid: The grid of all clones.
+        chosen: Whether a thing is wanted. The others are left out, and do not change the order of those.
     """
     for round_ in _rounds(things):
         if round_[0][0] == Spot():
-            yield from ((thing, 0, 0) for _, thing in round_)
+            yield from ((thing, 0, 0) for _, thing in round_ if chosen(thing))
             continue
         for task, of_task in groupby(round_, lambda each: each[0].host or 0):
             blocks = [
-                (group, [thing for _, thing in block])
+                (group, [thing for _, thing in block if chosen(thing)])
                 for group, block in groupby(of_task, lambda each: each[0].group)
             ]
+            blocks = [each for each in blocks if each[1]]
             for host in which(task, grid.hosts):
                 for group, block in blocks:
                     for number in which(group, grid.groups):

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from attrs import frozen
 
 from compiler.kinds.expanding.expand import op_at
+from compiler.kinds.expanding.members import Sought, sought_members
 from compiler.kinds.records.kind_map import AnyMap, OpKind
 from compiler.kinds.records.sets import Kinds
 from compiler.mapping.records import MapOp, PlacementMap
-
-Matches = Callable[[str], bool]
 
 
 @frozen
@@ -53,37 +52,29 @@ def counted_ops(placement: AnyMap) -> Iterator[Counted]:
         yield _whole(kind, kinds)
 
 
-def chosen_ops(placement: AnyMap, matches: Matches, begin: str) -> Iterator[Counted]:
-    """Yield the ops of a map whose names in the graph, or in their tower, match.
+def chosen_ops(placement: AnyMap, sought: Sought) -> Iterator[Counted]:
+    """Yield the ops of a map whose names in the graph, or in their tower, are looked for.
 
     Args:
         placement: The map.
-        matches: Whether a name matches. If it does so for some of a kind, these are yielded one by one.
-        begin: What every name begins with that matches, as far as that is known.
+        sought: The names. If only some ops of a kind have one, these are yielded one by one.
     """
     if isinstance(placement, PlacementMap):
         scopes = {each.index: each.scope for each in placement.clones}
         for op in placement.ops:
             scope = scopes.get(op.clone, "") if op.clone is not None else ""
-            if matches(op.name) or (scope and matches(op.name.removeprefix(f"{scope}/"))):
+            inside = op.name.removeprefix(f"{scope}/") if scope else op.name
+            if sought.matches(op.name) or sought.matches(inside):
                 yield single(op)
         return
     kinds = Kinds(placement)
-    scopes_of = {each.of: f"{each.like.scope}/" for each in placement.clone_kinds}
-    for kind in placement.op_kinds:
-        scope = "" if kind.like.clone is None else scopes_of.get(kind.of, "")
-        inner = kinds.template(kind.like.name.removeprefix(scope)).parts
-        if len(inner) == 1 and isinstance(inner[0], str) and matches(inner[0]):
+    for at, members in sought_members(placement, sought):
+        kind = placement.op_kinds[at]
+        if members is None:
             yield _whole(kind, kinds)
             continue
-        first = kinds.template(kind.like.name).parts[0]
-        if isinstance(first, str) and not _may_begin(first, begin):
-            continue
-        for host, group in kinds.members(kind.of):
-            op = op_at(kind, kinds, host, group)
-            own = kinds.template(scope).at(kinds.numbers, host, group)
-            if matches(op.name) or (scope and matches(op.name.removeprefix(own))):
-                yield single(op)
+        for host, group in members:
+            yield single(op_at(kind, kinds, host, group))
 
 
 def _whole(kind: OpKind, kinds: Kinds) -> Counted:
@@ -91,8 +82,3 @@ def _whole(kind: OpKind, kinds: Kinds) -> Counted:
     devices = kinds.devices(kind.like.requested, kind.of)
     first = kinds.template(kind.like.name).at(kinds.numbers, *next(kinds.members(kind.of)))
     return Counted(kind.like, kind.of, count, devices, first)
-
-
-def _may_begin(first: str, begin: str) -> bool:
-    short = min(len(first), len(begin))
-    return first[:short] == begin[:short]

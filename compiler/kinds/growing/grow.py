@@ -117,10 +117,8 @@ class _Growing:
 
     def _text(self, text: str, spot: Spot) -> str:
         """Return a name of a thing that has a place, as a template."""
-        pattern = self.patterns.of(text)
-        if self.workers is not None and pattern.spot.group not in (None, spot.group):
-            pattern = self.workers.patterns.of(text)  # the number of the clone on the first worker stays
-        return self._template(pattern, spot)
+        tasks = None if self.workers is None else self.workers.patterns
+        return self._template(pattern_for(text, spot, self.patterns, tasks), spot)
 
     @property
     def _tasks(self) -> Patterns:
@@ -312,6 +310,22 @@ def _joined(own: MapTransfer, other: MapTransfer, times: int) -> MapTransfer:
 
 
 _DEVICE = re.compile(r"(?:(?P<job>\w+)\[(?P<task>[^]]+)\]\.)?(?P<kind>cpu|gpu)\[(?P<index>[^]]+)\]")
+
+
+def pattern_for(text: str, spot: Spot, patterns: Patterns, tasks: Patterns | None) -> Pattern:
+    """Return the pattern of a name that a thing has or names.
+
+    Args:
+        text: The name.
+        spot: The place of the thing.
+        patterns: The names in the graph of a few clones.
+        tasks: Those with places for the numbers of tasks alone, for names of another clone of the same task:
+            its number stays. None if clones on a task never name each other.
+    """
+    found = patterns.of(text)
+    if tasks is not None and found.spot.group not in (None, spot.group):
+        return tasks.of(text)
+    return found
 
 
 def tensorflow_name(ref: str, *, emulate: bool) -> str:

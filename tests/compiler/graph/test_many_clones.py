@@ -12,6 +12,8 @@ from attrs import evolve
 from compiler.graph.assumed_sizes import forecast_memory
 from compiler.graph.build import compile_graph
 from compiler.graph.compiled import CompiledGraph
+from compiler.graph.inspect.mapping.explain import explain_placement
+from compiler.graph.inspect.mapping.explain_many import explain_many
 from compiler.graph.inspect.mapping.placement_map import map_placement
 from compiler.graph.inspect.time.timed_step import forecast_time, timed_step
 from compiler.graph.many_clones import ManyClones, map_many
@@ -86,6 +88,8 @@ ALIKE = {
     "copies on one machine": ("gpu = 8", "variables -> replicated", "aggregate = collective()"),
     "copies in a cluster": (_cluster(4, 2), COPIED, ""),
     "packed gradients": ("gpu = 8", "variables -> replicated", "pack = 1KB"),
+    "moments of all clones": (_cluster(4, 2), ON_SERVERS, "batch_norm = synchronized"),
+    "moments of all copies": ("gpu = 8", "variables -> replicated", "batch_norm = synchronized"),
     "groups": (
         _cluster(4, 4),
         'clones -> groups(worker[*].gpu[*], size = 2)\n  ops("fc2/*") -> group[1]',
@@ -142,6 +146,9 @@ def test_map_of_eight_clones_is_that_of_their_graph(name: str, tmp_path: Path) -
     _compare_times(found, whole, compiled)
     assert found.warnings == compiled.warnings
     _compare_steps(many, whole)
+    for glob in ("*", "fc1", "clone_5/fc2/*", "{{node clone_2/fc1/MatMul}} and node 'clone_1/fc2/MatMul'"):
+        explained = explain_many(found.reasons, found.placement, glob, None)
+        assert explained.found == explain_placement(compiled, glob)
     texts = [terminal_map(_without_steps(each), View(every_clone=True)) for each in (many, whole)]
     assert texts[0] == texts[1]
     file = tmp_path / "placement.json"
@@ -358,9 +365,5 @@ def test_several_clones_on_a_device_are_left_to_their_graph() -> None:
 def test_what_few_clones_do_not_show_is_left_to_the_graph() -> None:
     """The graph of more clones has something that does not follow from that of fewer."""
     spread = "clones -> worker[*].gpu[*]\n  variables -> round_robin(worker[*].cpu[0])"
-    for plan in (
-        _plan(_cluster(16, 2), spread),
-        _plan(_cluster(16, 2), ON_SERVERS, "batch_norm = synchronized"),
-    ):
-        with pytest.raises(NotAlikeError):
-            map_many(plan)
+    with pytest.raises(NotAlikeError):
+        map_many(_plan(_cluster(16, 2), spread))

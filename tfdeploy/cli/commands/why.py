@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from dsl.diagnostics import RunError
 from dsl.errors.planning.maps import nothing_named
+from tfdeploy.cli.building import build, find_many
 from tfdeploy.cli.common import Common
 from tfdeploy.cli.files import read_spec
 from tfdeploy.cli.options import common_options, offer, profile_option
 from tfdeploy.cli.terminal import say
+
+if TYPE_CHECKING:
+    from compiler.mapping.explanation import Explained
+    from compiler.time.forecast import StepForecast
+    from dsl import ir
 
 
 @click.command()
@@ -27,22 +35,37 @@ def command(common: Common, spec: str, name: str, *, profile: str | None) -> int
     """
     loaded = read_spec(spec, common, stdin=True)
     from compiler.report.text.why_text import why_text
+    from compiler.report.text.why_time import why_time
     from compiler.report.view import Ink
-    from tfdeploy.cli.building import build
+    from tfdeploy.runtime.reasons import NothingNamedError
 
-    built = build(loaded, common, timed=True, profile=profile)
-    compiled = built.compiled
-    from compiler.graph.inspect.mapping.explain import (  # after TensorFlow has been started
-        explain_placement,
-        suggest_names,
-    )
-
-    found = explain_placement(compiled, name)
-    if not found:
-        raise RunError(nothing_named(name, suggest_names(compiled, name)))
-    say(why_text(found, Ink(common.color_output)), color=common.color_output, end="")
-    if built.time is not None:
-        from compiler.report.text.why_time import why_time
-
-        say(f"\n{why_time(found, built.time)}", end="")
+    try:
+        found, time = _explained(loaded, common, name, profile)
+    except NothingNamedError as fault:
+        raise RunError(nothing_named(name, fault.nearest)) from fault
+    say(why_text(found.found, Ink(common.color_output)), color=common.color_output, end="")
+    if time is not None:
+        say(f"\n{why_time(found.timed, time)}", end="")
     return 0
+
+
+def _explained(
+    spec: ir.Spec, common: Common, name: str, profile: str | None
+) -> tuple[Explained, StepForecast | None]:
+    """Return what explains the places of the things with a name, and the forecast of a step if there is one.
+
+    Raises:
+        NothingNamedError: If the name names nothing.
+    """
+    from compiler.kinds.deployment.grid import NotAlikeError
+    from tfdeploy.runtime.reasons import explain_by_kinds, explain_graph
+
+    many = find_many(spec, common, profile=profile)
+    because = many if isinstance(many, str) else ""
+    if not isinstance(many, str):
+        try:
+            return explain_by_kinds(many, name), many.time
+        except NotAlikeError as fault:
+            because = str(fault)
+    built = build(spec, common, timed=True, profile=profile, because=because)
+    return explain_graph(built.compiled, name), built.time

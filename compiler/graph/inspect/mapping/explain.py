@@ -45,7 +45,7 @@ def explain_placement(
         assigned: The full name of the device on which each op ran, by op name, as far as it is known.
     """
     found = dict.fromkeys(name for each in names_in(pattern) for name in _matching(compiled, each))
-    return tuple(_explain(compiled, name, (assigned or {}).get(name)) for name in found)
+    return tuple(explain_op(compiled, name, (assigned or {}).get(name)) for name in found)
 
 
 def suggest_names(compiled: CompiledGraph, pattern: str) -> tuple[str, ...]:
@@ -69,17 +69,23 @@ def names_in(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(_OUTPUT.sub("", _DEVICE.sub("", each)) for each in found))
 
 
+def exact_names(wanted: str) -> tuple[str, ...]:
+    """Return the names of ops that a text is, if it is no glob: TensorFlow may have appended to one."""
+    return wanted, _COPY.sub("", wanted)
+
+
 def _matching(compiled: CompiledGraph, wanted: str) -> list[str]:
     """Return the names of the ops that `wanted` means: an op, one inside the towers, a glob, or a scope."""
     entries = compiled.ledger.entries
     pieces = [each.name for each in compiled.variables.values() if each.weight == wanted]
     if pieces:
         return pieces
-    for each in (wanted, _COPY.sub("", wanted)):
+    for each in exact_names(wanted):
         if each in entries:
             return [each]
     for glob in (wanted, f"{wanted}/*"):
-        found = [name for name in entries if any(fnmatchcase(way, glob) for way in _ways(compiled, name))]
+        names = (each.name for each in compiled.graph.get_operations())
+        found = [name for name in names if any(fnmatchcase(way, glob) for way in _ways(compiled, name))]
         if found:
             return found
     return []
@@ -94,7 +100,14 @@ def _ways(compiled: CompiledGraph, name: str) -> Iterator[str]:
         yield name.removeprefix(scope + "/")
 
 
-def _explain(compiled: CompiledGraph, name: str, assigned: str | None) -> Explanation:
+def explain_op(compiled: CompiledGraph, name: str, assigned: str | None = None) -> Explanation:
+    """Return what placed one op or variable.
+
+    Args:
+        compiled: The graph.
+        name: Its name in the graph.
+        assigned: The full name of the device on which it ran, if that is known.
+    """
     entry = compiled.ledger.entries[name]
     kind: Kind = "variable" if name in compiled.variables else "op"
     return Explanation(

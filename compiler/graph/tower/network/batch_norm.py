@@ -194,16 +194,23 @@ def gradients_kind(number: int) -> str:
 def whole_moments(sent: Sequence[Sequence[tf.Tensor]]) -> list[tf.Tensor]:
     """Return mean, variance and number of elements of all batches.
 
+    What is computed for one batch is in a scope that has the number of its clone.
+
     Args:
-        sent: The same three of each batch.
+        sent: The same three of each batch, in the order of the clones.
     """
-    counts = [count for _, _, count in sent]
-    total = tf.add_n(counts, name="count")
-    mean = tf.add_n([count / total * mean for mean, _, count in sent], name="mean")
-    variance = tf.add_n(
-        [count / total * (variance + tf.square(own - mean)) for own, variance, count in sent], name="variance"
-    )
-    return [mean, variance, total]
+    total = tf.add_n([count for _, _, count in sent], name="count")
+    shares, means, variances = [], [], []
+    for clone, (own, _, count) in enumerate(sent):
+        with tf.name_scope(f"clone_{clone}"):
+            shares.append(tf.divide(count, total, name="share"))
+            means.append(tf.multiply(shares[-1], own, name="mean"))
+    mean = tf.add_n(means, name="mean")
+    for clone, (own, variance, _) in enumerate(sent):
+        with tf.name_scope(f"clone_{clone}/"):  # the same scope as above
+            around = tf.add(variance, tf.square(own - mean), name="around_mean")
+            variances.append(tf.multiply(shares[clone], around, name="variance"))
+    return [mean, tf.add_n(variances, name="variance"), total]
 
 
 def summed_gradients(sent: Sequence[Sequence[tf.Tensor]]) -> list[tf.Tensor]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from compiler.kinds.deployment.grid import Grid, Spot
-from compiler.kinds.deployment.repeat import repeated
+from compiler.kinds.deployment.repeat import Placed, repeated
 
 
 def test_tasks_are_outside_and_clones_inside() -> None:
@@ -18,8 +18,7 @@ def test_tasks_are_outside_and_clones_inside() -> None:
         (Spot(0, 0), "first"),
         (Spot(1, 1), "b"),
     ]
-    found = [f"{thing} {host} {group}" for thing, host, group in repeated(things, Grid("w", "gpu", 3, 3))]
-    assert found == [
+    assert _repeated(things) == [
         "shared 0 0",
         *("a 0 0", "a 0 1", "a 0 2"),
         *("pipe 1 0", "a 1 0", "a 1 1", "a 1 2"),
@@ -27,3 +26,22 @@ def test_tasks_are_outside_and_clones_inside() -> None:
         "first 0 0",
         *("b 1 1", "b 1 2", "b 2 1", "b 2 2"),
     ]
+
+
+def test_chosen_things_are_in_the_order_of_all() -> None:
+    """What stands between two things separates their rounds, also if it is left out."""
+    things = [
+        (Spot(1, 1), "a"),
+        (Spot(0, 0), "other"),
+        (Spot(1, 1), "b"),
+        (Spot(1), "pipe"),
+        (Spot(1, 1), "c"),
+    ]
+    everything = _repeated(things)
+    assert _repeated(things, "abc") == [each for each in everything if each[0] in "abc"]
+    assert _repeated(things, "b") == ["b 1 1", "b 1 2", "b 2 1", "b 2 2"]
+
+
+def _repeated(things: list[Placed[str]], chosen: str | None = None) -> list[str]:
+    found = repeated(things, Grid("w", "gpu", 3, 3), lambda each: chosen is None or each in chosen)
+    return [f"{thing} {host} {group}" for thing, host, group in found]

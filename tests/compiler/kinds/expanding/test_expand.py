@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from fnmatch import fnmatchcase
-
 import pytest
 from attrs import evolve
 
@@ -21,6 +19,7 @@ from compiler.kinds.expanding.expand import (
     variables_of,
     workers_of,
 )
+from compiler.kinds.expanding.members import Sought
 from compiler.kinds.records.kind_map import BusyKind, KindMap, KindTime, LinkTimeKind, SlotKind
 from compiler.mapping.records import MapSlot, MapTensor
 from compiler.mapping.step_time import DeviceTime, LinkTime
@@ -133,10 +132,8 @@ def test_busy_devices_and_links() -> None:
 )
 def test_ops_are_chosen_by_their_names(glob: str, number: int) -> None:
     """In the graph, or in their tower; those of a kind are counted together if all of them match."""
-    begin = glob.partition("*")[0].partition("[")[0]
     placement, whole = timed(), expand(timed())
-    found = list(chosen_ops(placement, lambda name: fnmatchcase(name, glob), begin))
-    singles = list(chosen_ops(whole, lambda name: fnmatchcase(name, glob), begin))
+    found, singles = (list(chosen_ops(each, Sought.of_glob(glob))) for each in (placement, whole))
     assert sum(each.count for each in found) == sum(each.count for each in singles) == number
     assert {each.first for each in found} <= {each.first for each in singles}
     for each in found:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from compiler.report.page.data.numbers import Numbers
 from compiler.time.forecast import StepForecast
 from compiler.time.measured_trace import RunTrace, join_alike, lay_beneath
+
+_NUMBER = re.compile(r"(?<!\d)(?:0|[1-9]\d{0,8})(?!\d)")
+"""A number in a name that is the same if it is read and written again."""
 
 NAMED = 50
 """The most ops whose measured times are compared with the forecast in a table."""
@@ -30,17 +34,19 @@ def timeline_data(forecast: StepForecast, source: str, trace: RunTrace | None = 
     Returns:
         `around` is what the step costs before its first op and after its last one, which no row shows.
         `rows`, each with its `label`, how `busy` it is (from 0 to 1), the number of its `lanes`, and its
-        `bars`: `[name, lane, start, length, whether it is on the critical path, bytes or -1 for an op]`, in
-        the order of their start. A device has a lane for each thread; a link has one. `measured` has the bars
-        of the trace, `[name, lane, start, length]`, in lanes of their own, and `measured_busy` is the part
-        of the measured step in which they run (from 0 to 1). A name is a number into `names`.
+        `bars`: `[name, lane, start, length, 1 if it is on the critical path, bytes]`, in the order of their
+        start. An op has no bytes, and no fifth part if it is not on the critical path. A device has a lane
+        for each thread; a link has one. `measured` has the bars of the trace, `[name, lane, start, length]`,
+        in lanes of their own, and `measured_busy` is the part of the measured step in which they run (from 0
+        to 1). A name is a number into `names`, each of which is the number of one of `forms` and what stands
+        there in place of each `#`.
         `left` is the number of rows that are left out. `beneath` compares op by op.
     """
     names = Numbers()
-    devices, links = _device_bars(forecast, names), _link_bars(forecast, names)
+    devices, links = _device_bars(forecast), _link_bars(forecast)
     busy = {each.ref: each.busy for each in forecast.devices}
     busy |= {_way(each.from_device, each.to_device): each.busy for each in forecast.links}
-    ran = {} if trace is None else _measured_bars(forecast, trace, names)
+    ran = {} if trace is None else _measured_bars(forecast, trace)
     kept = [*_busiest(devices, busy), *_busiest(links, busy)]
     length = 0.0 if trace is None else round(trace.length() * 1e6, 3)
     whole = round(forecast.simulated.seconds * 1e6, 3)
@@ -54,35 +60,42 @@ def timeline_data(forecast: StepForecast, source: str, trace: RunTrace | None = 
             {
                 "label": label,
                 "busy": round(busy[label], 4),
-                **_in_lanes(devices.get(label) or links.get(label) or [], "bars", "lanes"),
-                **_in_lanes(ran.get(label, []), "measured", "measured_lanes"),
+                **_in_lanes(devices.get(label) or links.get(label) or [], "bars", "lanes", names),
+                **_in_lanes(ran.get(label, []), "measured", "measured_lanes", names),
                 "measured_busy": _share(ran.get(label, []), length),
             }
             for label in kept
         ],
         "left": len(devices) + len(links) - len(kept),
         "beneath": None if trace is None else {"length": length, **_beneath(forecast, trace, names)},
-        "names": names.values(),
+        **_in_forms(names.values()),
     }
 
 
-def _device_bars(forecast: StepForecast, names: Numbers) -> dict[str, list[list[Any]]]:
+def _in_forms(names: Iterable[str]) -> dict[str, Any]:
+    """Return names without what recurs in them: most differ in numbers alone."""
+    forms = Numbers()
+    listed = [[forms.of(_NUMBER.sub("#", name)), *map(int, _NUMBER.findall(name))] for name in names]
+    return {"forms": forms.values(), "names": listed}
+
+
+def _device_bars(forecast: StepForecast) -> dict[str, list[list[Any]]]:
     bars: dict[str, list[list[Any]]] = {each.ref: [] for each in forecast.work.devices}
     critical = {(each.device, each.name) for each in forecast.path if each.what == "op"}
     for bar in forecast.simulated.bars:
         op = forecast.work.ops[bar.op]
         on_path = (op.device.ref, op.name) in critical
-        bars[op.device.ref].append([names.of(op.name), bar.thread, *_span(bar.start, bar.end), on_path, -1])
+        bars[op.device.ref].append([op.name, bar.thread, *_span(bar.start, bar.end), *[1] * on_path])
     return bars
 
 
-def _link_bars(forecast: StepForecast, names: Numbers) -> dict[str, list[list[Any]]]:
+def _link_bars(forecast: StepForecast) -> dict[str, list[list[Any]]]:
     bars: dict[str, list[list[Any]]] = {}
     critical = {(each.device, each.name) for each in forecast.path if each.what == "transfer"}
     for hop in forecast.simulated.hops:
         way = _way(hop.source.ref, hop.target.ref)
         on_path = (way, hop.tensor) in critical
-        bar = [names.of(hop.tensor), 0, *_span(hop.start, hop.end), on_path, hop.bytes]
+        bar = [hop.tensor, 0, *_span(hop.start, hop.end), int(on_path), hop.bytes]
         bars.setdefault(way, []).append(bar)
     return bars
 
@@ -93,13 +106,13 @@ def _busiest(bars: Mapping[str, object], busy: Mapping[str, float]) -> list[str]
     return [each for each in bars if each in kept]
 
 
-def _measured_bars(forecast: StepForecast, trace: RunTrace, names: Numbers) -> dict[str, list[list[Any]]]:
+def _measured_bars(forecast: StepForecast, trace: RunTrace) -> dict[str, list[list[Any]]]:
     """Return the measured runs of the ops that the forecast has, by their devices, each in a free lane."""
     step = trace.typical_step()
     bars: dict[str, list[list[Any]]] = {}
     for op in forecast.work.ops:
         for start, seconds in step.get(op.name, ()):
-            bar = [names.of(op.name), 0, *_span(start, start + seconds)]
+            bar = [op.name, 0, *_span(start, start + seconds)]
             bars.setdefault(op.device.ref, []).append(bar)
     for listed in bars.values():
         listed.sort(key=lambda each: each[2])
@@ -149,11 +162,18 @@ def _beneath(forecast: StepForecast, trace: RunTrace, names: Numbers) -> dict[st
     }
 
 
-def _in_lanes(bars: Iterable[list[Any]], key: str, count: str) -> dict[str, Any]:
-    """Return bars whose lanes are numbered from 0 in the order of their threads, and the number of lanes."""
+def _in_lanes(bars: Iterable[list[Any]], key: str, count: str, names: Numbers) -> dict[str, Any]:
+    """Return bars whose lanes are numbered from 0 in the order of their threads, and the number of lanes.
+
+    Args:
+        bars: The bars, with threads for lanes.
+        key: What the bars are called in the result.
+        count: What the number of lanes is called there.
+        names: The numbers of names, which the bars get.
+    """
     listed = list(bars)
     lanes = {thread: lane for lane, thread in enumerate(sorted({each[1] for each in listed}))}
-    placed = [[name, lanes[thread], *rest] for name, thread, *rest in listed]
+    placed = [[names.of(name), lanes[thread], *rest] for name, thread, *rest in listed]
     placed.sort(key=lambda each: (each[2], each[1]))
     return {key: placed, count: len(lanes)}
 
@@ -163,4 +183,10 @@ def _way(source: str, target: str) -> str:
 
 
 def _span(start: float, end: float) -> tuple[float, float]:
-    return round(start * 1e6, 3), round((end - start) * 1e6, 3)
+    return _microseconds(start), _microseconds(end - start)
+
+
+def _microseconds(seconds: float) -> float:
+    """Return a time as it is shortest to write."""
+    found = round(seconds * 1e6, 3)
+    return int(found) if found.is_integer() else found

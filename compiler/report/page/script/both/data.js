@@ -26,7 +26,7 @@ import { byId } from "./dom.js";
 /** Type, role, clone, spot. @typedef {[string, string, number, number]} Kind */
 /** Bytes held, FLOPs, bytes read and written, microseconds. @typedef {[number, number, number, number]} Cost */
 /** @typedef {[number[], string, number, boolean, number[], [string, number, number][], string | null]} Variable */
-/** Name, lane, start, length, on the critical path, bytes. @typedef {[number, number, number, number, boolean, number]} Bar */
+/** Name, lane, start, length, 1 if it is on the critical path, bytes if it is of a link. @typedef {[number, number, number, number, number?, number?]} Bar */
 /** Name, lane, start, length. @typedef {[number, number, number, number]} MeasuredBar */
 
 /**
@@ -63,7 +63,8 @@ import { byId } from "./dom.js";
  * @property {string} source
  * @property {Row[]} rows
  * @property {number} left
- * @property {string[]} names
+ * @property {string[]} forms names with `#` for each number
+ * @property {number[][]} names each the number of its form, and the numbers in it
  * @property {Beneath | null} beneath
  */
 

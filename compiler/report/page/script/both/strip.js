@@ -126,14 +126,14 @@ function makeBox(box, inside, side) {
   }
   const taken = formatSize(takenBytes(device)) + (device.limit === null ? "" : ` of ${formatSize(device.limit)}`);
   const busy = Math.max(...devices.map((each) => each.busy ?? -1));
-  const notes = [isSum(box) ? `${devices.length} devices, the fullest:` : plural(device.ops, "op"),
+  const notes = [isSum(box) ? `${devices.length} devices` : plural(device.ops, "op"),
     busy >= 0 ? `${isSum(box) ? "at most " : ""}${formatShare(busy)} busy` : "",
     inside ? `${formatSize(inside[2])} among them` : ""].filter(Boolean);
   return make("li", {}, make("button", {
     type: "button", "data-devices": box.devices.length > 9 ? `${box.devices[0]}..` : box.devices.join(" "),
     onclick: () => (isSum(box) ? side.onGroup(box.group) : side.onDevice(box.devices[0] ?? 0)),
   },
-  make("span", { class: "name" }, box.label), make("small", {}, notes.join(", ")), bar,
+  make("span", { class: "name" }, box.label), make("small", {}, notes.join(", ") + (isSum(box) ? "; the fullest:" : "")), bar,
   make("span", { class: over ? "moved" : "" }, over ? `${taken}: too much` : taken)));
 }
 

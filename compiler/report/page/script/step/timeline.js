@@ -19,8 +19,14 @@ const { step } = data;
 const span = { from: 0, to: step?.until ?? 0, rows: ROWS_SHOWN };
 const timeline = byId("timeline");
 
+/** @param {number} number */
+function nameOf(number) {
+  const [form, ...numbers] = step?.names[number] ?? [];
+  return (step?.forms[form ?? -1] ?? "").replace(/#/g, () => String(numbers.shift()));
+}
+
 /** @param {Bar | MeasuredBar} bar */
-const barName = (bar) => step?.names[bar[0]] ?? "";
+const barName = (bar) => nameOf(bar[0]);
 
 /** @param {Row} row */
 const laneHeight = (row) => laneOf(row.lanes);
@@ -131,7 +137,7 @@ function drawRow(canvas, color) {
     if (tall > 12 && long > 40) drawBarName(pen, color["page"] ?? "", barName(bar), from, top, to, tall);
     if (isMarked(rowNumber(canvas), number, bar, ran)) marks.push([left, top, long, tall]);
   });
-  drawBars(row.bars, 1, laneHeight(row), (bar) => (bar[4] ? color["step"] : bar[5] >= 0 ? color["slots"] : color["accent"]), false);
+  drawBars(row.bars, 1, laneHeight(row), (bar) => (bar[4] ? color["step"] : bar.length > 5 ? color["slots"] : color["accent"]), false);
   drawBars(row.measured, forecastHeight(row) + GAP - 1, laneOf(row.measured_lanes), () => color["other"], true);
   pen.strokeStyle = color["text"] ?? "";
   pen.lineWidth = 2;
@@ -344,7 +350,7 @@ export function explainBar([at, number, ran]) {
   const path = barName(bar).replace(/:\d+$/, "");
   const bytes = bar[5] ?? -1;
   const link = bytes >= 0;
-  const beneath = step.beneath?.ops.find((each) => step.names[each[0]] === path);
+  const beneath = step.beneath?.ops.find((each) => nameOf(each[0]) === path);
   const facts = makeFacts(
     [link ? "link" : "device", row.label],
     [ran ? "measured, starts after" : "starts after", formatTime(bar[2])],
@@ -372,7 +378,7 @@ function drawBeneath() {
   byId("beneath-told").replaceChildren(...beneath.told.map(makeTold));
   const head = make("tr", {}, ...["op", "forecast", "measured", "difference"].map((each) => make("th", { scope: "col" }, each)));
   const rows = beneath.ops.map(([name, device, forecast, measured]) => {
-    const path = step.names[name] ?? "";
+    const path = nameOf(name);
     return make("tr", {},
       make("td", {}, makeOpWord(path, device), make("small", { class: "name" }, device)),
       make("td", {}, formatTime(forecast)), make("td", {}, formatTime(measured)),
@@ -396,7 +402,7 @@ function makeOpWord(path, device) {
  * @param {[number, string, number, number, number]} told
  */
 function makeTold([name, device, ops, forecast, measured]) {
-  const path = step?.names[name] ?? "";
+  const path = nameOf(name);
   const [who, together] = ops > 1 ? [` and the same op of ${plural(ops - 1, "other clone")}`, " together"] : [` on ${device}`, ""];
   const time = (/** @type {number} */ long) => formatTime(long).replace(" ", "\u00a0");
   const away = `${time(Math.abs(measured - forecast))} ${measured > forecast ? "longer" : "shorter"} than forecast`;

@@ -49,9 +49,25 @@ def test_links_have_rows_of_their_own() -> None:
     found = timeline_data(forecast_step(work, Machine(cores=4, speed=1e5)), "p")
     links = [row for row in found["rows"] if "->" in row["label"]]
     assert (len(links), len(found["rows"]) - len(links), found["left"]) == (ROWS, ROWS, 1 + 2)
-    name, lane, start, length, _, size = links[0]["bars"][0]
-    assert (found["names"][name], lane, start, length, size) == ("a:0", 0, 1000.0, 1000.0, 100)
+    name, *bar = links[0]["bars"][0]
+    assert (_named(found, name), bar) == ("a:0", [0, 1000, 1000, 1, 100])
     assert links[0]["lanes"] == 1
+
+
+def _named(found: dict[str, Any], name: int) -> str:
+    """Return a name of the timeline."""
+    form, *numbers = found["names"][name]
+    return found["forms"][form].replace("#", "{}").format(*numbers)
+
+
+def test_names_that_differ_in_numbers_have_one_form() -> None:
+    """A number that would be written in another way stays as it is; an op off the path has four parts."""
+    names = ["mail/unit_2/conv_01/worker_63=4", "mail/unit_2/conv_01/worker_0=5", f"mail/{10**12}/v2=1"]
+    found = timeline_data(forecast_step(step([op(each) for each in names], []), Machine(cores=3)), "p")
+    assert set(found["forms"]) == {"mail/unit_#/conv_01/worker_#=#", f"mail/{10**12}/v#=#"}
+    bars = sorted(found["rows"][0]["bars"], key=lambda bar: bar[3])
+    assert [_named(found, name) for name, *_ in bars] == [names[2], *names[:2]]
+    assert [bar[2:] for bar in bars] == [[0, 1000], [0, 4000], [0, 5000, 1]]
 
 
 def test_measured_ops_lie_in_lanes_that_are_free() -> None:
@@ -62,7 +78,7 @@ def test_measured_ops_lie_in_lanes_that_are_free() -> None:
     ran = trace_of(("a", 0, 4), ("b", 1, 2), ("c", 3, 2), ("d", 8, 2))
     found = timeline_data(timed, "p", ran)
     (row,) = found["rows"]
-    lanes = {found["names"][name]: (lane, start, long) for name, lane, start, long in row["measured"]}
+    lanes = {_named(found, name): (lane, start, long) for name, lane, start, long in row["measured"]}
     assert lanes == {
         "a": (0, 0.0, 4000.0),
         "b": (1, 1000.0, 2000.0),

@@ -89,7 +89,6 @@ ALIKE = {
     "copies in a cluster": (_cluster(4, 2), COPIED, ""),
     "packed gradients": ("gpu = 8", "variables -> replicated", "pack = 1KB"),
     "moments of all clones": (_cluster(4, 2), ON_SERVERS, "batch_norm = synchronized"),
-    "moments of all copies": ("gpu = 8", "variables -> replicated", "batch_norm = synchronized"),
     "groups": (
         _cluster(4, 4),
         'clones -> groups(worker[*].gpu[*], size = 2)\n  ops("fc2/*") -> group[1]',

@@ -42,7 +42,7 @@ def is_for_click(function: Function) -> bool:
 
 
 def is_signature(function: Function) -> bool:
-    """Whether a function is one of several signatures of the function that follows, which has the docstring."""
+    """Whether a function is but a signature of the one that follows, which has the docstring."""
     return "overload" in map(ast.unparse, function.decorator_list)
 
 

@@ -112,7 +112,7 @@ def _measured_bars(forecast: StepForecast, trace: RunTrace) -> dict[str, list[li
     bars: dict[str, list[list[Any]]] = {}
     for op in forecast.work.ops:
         for start, seconds in step.get(op.name, ()):
-            bar = [op.name, 0, *_span(start, start + seconds)]
+            bar: list[Any] = [op.name, 0, *_span(start, start + seconds)]
             bars.setdefault(op.device.ref, []).append(bar)
     for listed in bars.values():
         listed.sort(key=lambda each: each[2])

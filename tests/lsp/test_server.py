@@ -238,6 +238,8 @@ def test_an_open_part_is_reported_by_its_spec(editor: Editor) -> None:
         types.DefinitionParams(*editor.at("main.tfdeploy", main, "= width", 3)),
     )
     assert place_.uri == editor.uri("part.tfdeploy")
+    editor.close("part.tfdeploy")  # after which it counts as it is in the file
+    assert not editor.wait_for("part.tfdeploy", lambda each: each.version is None).diagnostics
 
 
 def test_files_that_change_outside_of_the_editor_count(editor: Editor) -> None:

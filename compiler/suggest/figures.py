@@ -10,8 +10,7 @@ from compiler.mapping.records import MapDevice, MapVariable, PlacementMap
 from compiler.report.text.fullness import pools
 from compiler.time.costs import Costs
 from compiler.time.forecast import StepForecast
-from compiler.time.work import StepWork, crossings
-from compiler.topology import Device
+from compiler.time.work import Arrow, StepWork
 
 WORTH = 0.999
 """A placement is better if it comes to less than this part of the other one."""
@@ -139,23 +138,29 @@ def least_time(work: StepWork, costs: Costs) -> float:
         work: The step.
         costs: What its ops cost.
     """
-    streams: dict[Device, float] = {}
+    numbers, cores = work.device_numbers(), costs.cores
+    streams = dict.fromkeys(numbers, 0.0)
     threads = 0.0
-    for op in work.ops:
+    for op, number in zip(work.ops, numbers, strict=True):
         cost = costs.of(op)
         threads += cost.start
         if work.on_gpu(op):
-            streams[op.device] = streams.get(op.device, 0.0) + cost.alone
+            streams[number] += cost.alone
         else:
-            threads += min(cost.alone, cost.wide * costs.cores)
-    links: dict[tuple[Device, Device], float] = {}
-    for (source, _, target), size in crossings(work).items():
-        device = work.ops[source].device
-        seconds = costs.link(device, target).seconds(size)
-        links[device, target] = links.get((device, target), 0.0) + seconds
-        threads += 2 * costs.op_start  # the sending op, and the receiving one
+            threads += min(cost.alone, cost.wide * cores)
+    sent: dict[tuple[int, int], dict[tuple[int, str], Arrow]] = {}
+    for each in work.arrows:
+        pair = (numbers[each.source], numbers[each.target])
+        if pair[0] != pair[1]:
+            sent.setdefault(pair, {})[each.source, each.tensor] = each
+    links = []
+    for found in sent.values():
+        first = next(iter(found.values()))
+        link = costs.link(work.ops[first.source].device, work.ops[first.target].device)
+        links.append(sum(link.seconds(each.bytes) for each in found.values()))
+        threads += 2 * costs.op_start * len(found)  # the sending ops, and the receiving ones
     machines = 1 if work.one_process or work.one_machine else len({each.host for each in work.devices})
-    return max((threads / costs.cores / machines, *streams.values(), *links.values()), default=0.0)
+    return max((threads / cores / machines, *streams.values(), *links), default=0.0)
 
 
 def _longest(work: StepWork, seconds: list[float]) -> float:

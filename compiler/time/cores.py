@@ -19,10 +19,13 @@ def speeds(tasks: Sequence[Active], cores: int, awake: float = 1.0) -> list[floa
     """
     if len(tasks) == 1 and tasks[0].copies == 1:
         return [1.0]
-    demand = sum(each.demand * each.copies for each in tasks)
+    demand, alike = 0.0, True
+    for each in tasks:
+        demand += each.demand * each.copies
+        alike = alike and each.crowding == 1.0
     asked = demand + _looking(tasks, awake) if awake > 1 else demand
     share = min(1.0, cores / asked) if asked else 1.0
-    if all(each.crowding == 1.0 for each in tasks):
+    if alike:
         return [share] * len(tasks)  # none of them is slowed by others, apart from sharing the cores
     others = max(1, cores - 1)
     used = min(demand, cores)

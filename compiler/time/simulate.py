@@ -83,7 +83,8 @@ class _Simulation:
     free: list[Thread] = field(factory=list)  # those that may take a task now
     bars: list[Bar] = field(factory=list)
     hops: list[Hop] = field(factory=list)
-    streams: dict[Device, tuple[float, int | None]] = field(factory=dict)
+    numbers: list[int] = field(factory=list)  # by op: that of its device
+    streams: dict[int, tuple[float, int | None]] = field(factory=dict)  # by the number of the GPU
     links: dict[tuple[Device, Device], float] = field(factory=dict)
     waiting: dict[tuple[Device, Device], deque[tuple[Task, Send, Link]]] = field(factory=dict)
     hosts: dict[Host, int] = field(factory=dict)  # the numbers of processes
@@ -101,7 +102,7 @@ class _Simulation:
     awake: float = 1.0  # the cores that a process uses at least
     held: dict[str, deque[tuple[Task, int]]] = field(factory=dict)  # mutexes, each with who waits for it
     until: float = inf  # the longest time that is of interest
-    to_come: dict[Device, float] = field(factory=dict)  # by GPU: the seconds of its ops that are not begun
+    to_come: dict[int, float] = field(factory=dict)  # by GPU: the seconds of its ops that are not begun
     too_long: bool = False  # whether it has become certain that the step takes longer than that
 
     def __attrs_post_init__(self) -> None:
@@ -127,23 +128,28 @@ class _Simulation:
         self.local = [[] for _ in work.ops]
         self.sent = [[] for _ in work.ops]
         self.arrows_in = [0] * len(work.ops)
+        self.numbers = work.device_numbers()
         self._connect()
-        self.ways = [costs.link(each.source, each.target) for each in self.sends]
 
     def _connect(self) -> None:
         """Note for each op what it tells: ops on its device, and once for each device what crosses to it."""
-        devices = [each.device for each in self.work.ops]
-        known: dict[tuple[int, str, Device], int] = {}
+        numbers, ops = self.numbers, self.work.ops
+        known: dict[tuple[int, str, int], int] = {}
+        links: dict[tuple[int, int], Link] = {}
         for arrow in self.work.arrows:
-            source, target = devices[arrow.source], devices[arrow.target]
+            source, target = numbers[arrow.source], numbers[arrow.target]
             self.arrows_in[arrow.target] += 1
-            if source is target or source == target:
+            if source == target:
                 self.local[arrow.source].append(arrow.target)
                 continue
             key = (arrow.source, arrow.tensor, target)
             if key not in known:
+                ends = ops[arrow.source].device, ops[arrow.target].device
+                if (source, target) not in links:
+                    links[source, target] = self.costs.link(*ends)
                 known[key] = len(self.sends)
-                self.sends.append(Send(source, target, arrow.tensor, arrow.bytes))
+                self.sends.append(Send(*ends, arrow.tensor, arrow.bytes))
+                self.ways.append(links[source, target])
                 self.sent[arrow.source].append(known[key])
             self.sends[known[key]].targets.append(arrow.target)
         for echo in self.work.echoes:
@@ -160,15 +166,16 @@ class _Simulation:
         self.sent[echo.source].append(len(self.sends))
         source = self.work.ops[echo.source].device
         self.sends.append(Send(source, echo.target, echo.tensor, echo.bytes, times=echo.count))
+        self.ways.append(self.costs.link(source, echo.target))
 
     # --- the course of time -------------------------------------------------------------------------------
 
     def run_until(self, until: float) -> Simulated | None:
         """Run the step, or return None as soon as it is certain that it takes longer than `until`."""
         self.until = until * (1 + _EPSILON)
-        for op, cost, on_gpu in zip(self.work.ops, self.op_costs, self.on_gpu, strict=True):
+        for number, cost, on_gpu in zip(self.numbers, self.op_costs, self.on_gpu, strict=True):
             if on_gpu:
-                self.to_come[op.device] = self.to_come.get(op.device, 0.0) + cost.alone
+                self.to_come[number] = self.to_come.get(number, 0.0) + cost.alone
         found = self.run()
         return found if found is None or self.work.loops or found.seconds <= until else None
 
@@ -179,8 +186,10 @@ class _Simulation:
         for each in runs:
             self._start(each)
         while self.now <= self.until and not self.too_long:
-            self._let_threads_work()
-            self._look_ahead()
+            if self.free:
+                self._let_threads_work()
+            if self.changed:
+                self._look_ahead()
             ending = min(self.ends)
             if self.events and self.events[0][0] <= ending:
                 self.now, _, event = heappop(self.events)
@@ -260,11 +269,10 @@ class _Simulation:
             tasks = self.active[machine]
             rates = speeds(tasks, self.costs.cores, self.awake) if tasks else []
             self.rates[machine] = rates
-            ends = [
-                self.now + each.left / speed if each.left > 0 else self.now
-                for each, speed in zip(tasks, rates, strict=True)
-            ]
-            self.ends[machine] = min(ends, default=inf)
+            soonest = inf
+            for each, speed in zip(tasks, rates, strict=True):
+                soonest = min(soonest, self.now + each.left / speed if each.left > 0 else self.now)
+            self.ends[machine] = soonest
         self.changed.clear()
 
     def _at(self, when: float, event: Any) -> None:
@@ -406,7 +414,7 @@ class _Simulation:
         """Put an op into the stream of its GPU; what is behind it there can be started at once."""
         task = done.task
         assert task is not None
-        device = self.work.ops[task.op].device
+        device = self.numbers[task.op]
         free, before = self.streams.get(device, (0.0, None))
         start = max(self.now, free)
         end = start + self.op_costs[task.op].alone

@@ -158,6 +158,21 @@ class StepWork:
         """Whether an op runs on a GPU."""
         return op.device.kind == "gpu" and not self.emulated
 
+    def device_numbers(self) -> list[int]:
+        """Return a number for the device of each op, the same for equal devices.
+
+        Numbers are compared and found in tables much faster than devices, which matters with very many ops.
+        """
+        numbers: dict[Device, int] = {}
+        known: dict[int, int] = {}  # by the identity of the record, of which there are few
+        found = []
+        for op in self.ops:
+            number = known.get(id(op.device))
+            if number is None:
+                number = known[id(op.device)] = numbers.setdefault(op.device, len(numbers))
+            found.append(number)
+        return found
+
     def moved(self, places: dict[str, Device]) -> StepWork:
         """Return the same work with some ops on other devices.
 
@@ -184,10 +199,9 @@ def crossings(work: StepWork) -> dict[tuple[int, str, Device], int]:
 
     A tensor that several ops of a device use is sent there once.
     """
-    devices = [each.device for each in work.ops]
+    numbers = work.device_numbers()
     found: dict[tuple[int, str, Device], int] = {}
     for each in work.arrows:
-        source, target = devices[each.source], devices[each.target]
-        if source is not target and source != target:
-            found[each.source, each.tensor, target] = each.bytes
+        if numbers[each.source] != numbers[each.target]:
+            found[each.source, each.tensor, work.ops[each.target].device] = each.bytes
     return found

@@ -15,7 +15,6 @@ from compiler.suggest.moved import devices_of_variables, moved_map, written_map
 from compiler.suggest.outcome import Outcome, best_of
 from compiler.suggest.steps.moved import move_step
 from compiler.suggest.steps.written import NotWrittenError, Written, write_step
-from compiler.time.forecast import forecast_step
 from dsl import syntax
 from dsl.diagnostics import SpecError
 from grammar.placing import with_rules
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from compiler.plan import Plan
     from compiler.suggest.steps.origin import Origin
     from compiler.time.costs import Costs
-    from compiler.time.forecast import StepForecast
     from compiler.time.profile import Profile
     from compiler.time.work import StepWork
     from compiler.topology import Topology
@@ -220,12 +218,12 @@ class Trials:
 
         with busy(f"forecasting placement {self.built + 1} of {self.spec.model.name}"):
             placement = map_placement(compiled, memory=forecast_step_memory(compiled))
-            work, costs, time = self._time(compiled)
+            work, costs = self._work(compiled)
         self.built += 1
         self._require_everything(compiled, placement)
         if keep:
             self.compiled, self.costs, self.origin = compiled, costs, origin_of(compiled, work)
-        return Tried(text, changes, spec, compiled.plan, Outcome(work, costs, lambda: placement, time))
+        return Tried(text, changes, spec, compiled.plan, Outcome(work, costs, lambda: placement))
 
     def text(self, changes: Changes) -> str:
         """Return the text of the spec with changes."""
@@ -275,8 +273,8 @@ class Trials:
                 plan = with_sizes(plan)
             return graph_of(plan, verbose=self.verbose)
 
-    def _time(self, compiled: CompiledGraph) -> tuple[StepWork | None, Costs | None, StepForecast | None]:
-        """Return the work of a step, what it costs, and the forecast of its time, if there can be one."""
+    def _work(self, compiled: CompiledGraph) -> tuple[StepWork | None, Costs | None]:
+        """Return the work of a step, and what it costs, if there can be a forecast of its time."""
         from compiler.graph.inspect.time.timed_step import timed_step
         from compiler.threads import cores
         from compiler.time.costs import choose_costs
@@ -285,8 +283,7 @@ class Trials:
         assumed = self.assumed(compiled.plan.topology)
         if assumed is not None:
             devices = evolve(devices, kind=assumed)
-        costs = choose_costs(work, devices, self.profile, cores())
-        return work, costs, None if costs is None else forecast_step(work, costs)
+        return work, choose_costs(work, devices, self.profile, cores())
 
     def assumed(self, topology: Topology) -> str | None:
         """Return the hardware to assume, or None if a profile or the spec says what there is."""

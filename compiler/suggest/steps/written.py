@@ -344,13 +344,18 @@ class _StepWriter:
         old = self._first_shape(owner)
         if len(self.parts[owner]) > 1 and not weight.info.trainable:
             self._cut_statistic(owner)
+        chain, first_home = self.origin.chains.get(owner, ()), self._first_home(owner)
+        of_shape: dict[tuple[int, ...], list[TimedOp]] = {}
         for part, placement in enumerate(self.parts[owner]):
+            shape = placement.info.shape
+            if shape not in of_shape:
+                of_shape[shape] = [
+                    resized(self.origin.work.ops[number], weight.info, old, shape) for number in chain
+                ]
             for copy, device in enumerate(homes_of(placement)):
-                for number in self.origin.chains.get(owner, ()):
-                    op = resized(self.origin.work.ops[number], weight.info, old, placement.info.shape)
-                    home = self.origin.work.ops[number].device
-                    moves = home == self._first_home(owner)
-                    at = self.writer.add(_on(op, device if moves else home))
+                for number, op in zip(chain, of_shape[shape], strict=True):
+                    moves = op.device == first_home
+                    at = self.writer.add(_on(op, device) if moves else op)
                     if moves:
                         self.beside[owner].variable.append(at)
                     self.chains.setdefault(number, []).append(at)

@@ -15,12 +15,13 @@ import click
 import pytest
 from click.shell_completion import CompletionItem
 
+from dsl.codes import CODES
 from dsl.schema.completions import override_completions
 from tests.cli.conftest import GOOD, Command
 from tests.docs.pages import DOCS
 from tests.placement_maps import make_map
 from tfdeploy.cli.commands.completion import PROGRAMS
-from tfdeploy.cli.completion import Bash, _is_open, _names_of_map
+from tfdeploy.cli.completion import Bash, _is_open, _names_of_map, codes
 
 
 def test_what_the_script_of_bash_reads() -> None:
@@ -77,6 +78,25 @@ def test_the_names_in_a_map(tmp_path: Path) -> None:
 def test_paths_and_values_of_set(typed: str, offered: tuple[str, ...]) -> None:
     """Attributes are offered with their block, then the words and calls that an attribute takes."""
     assert sorted(override_completions(typed)) == sorted(offered)
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        ("", list(CODES)),
+        ("TFD74", ["TFD740", "TFD741", "TFD742"]),
+        ("tfd741", ["TFD741"]),
+        ("checkpoint-d", ["checkpoint-damaged", "checkpoint-does-not-fit"]),
+        ("nothing-like-it", []),
+    ],
+)
+def test_diagnostics_are_offered_by_code_or_by_name(typed: str, offered: list[str]) -> None:
+    """Names are written with small letters; a code may be."""
+    command = click.Command("explain")
+    found = codes(click.Context(command), click.Option(["--code"]), typed)
+    assert set(offered) <= set(found)
+    assert all(each.lower().startswith(typed.lower()) for each in found)
+    assert len(found) == len(set(found))
 
 
 SPEC = GOOD + 'train { steps = 1, directory = "runs/m" }\n'

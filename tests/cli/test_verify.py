@@ -189,6 +189,17 @@ def test_a_cluster_of_processes_agrees(
     assert all(each["weights"] <= 1e-5 for each in found["cases"])
 
 
+def test_what_is_on_or_off_takes_no_value() -> None:
+    """All is off unless it is asked for, and what follows is the spec."""
+    flags = {"--quick": "quick", "--synthetic": "synthetic", "--launch": "launch", "--json": "as_json"}
+    for given in (*([each] for each in flags), [], list(flags)):
+        found = load("verify").make_context("verify", [*given, "a.tfdeploy"]).params
+        assert {name: found[name] for name in flags.values()} == {
+            name: flag in given for flag, name in flags.items()
+        }
+        assert (found["spec"], found["steps"], found["tolerance"]) == ("a.tfdeploy", 5, None)
+
+
 def test_every_row_for_a_cluster_is_there() -> None:
     """What is launched has every mode, aggregation, placement and replication that a cluster can run."""
     from compiler.compatibility import AGGREGATIONS, VARIABLES, conflicts, facts_of

@@ -171,6 +171,8 @@ def test_a_broken_file_is_located(reader: Any, kind: str) -> None:
     (reader.base / "data.tfrecord").write_bytes(content)
     found = reader.fault(source(reader), wanted=WANTED)
     assert (found.code, found.message) == (code, f"`{reader.base / 'data.tfrecord'}`{message}")
+    advice = "say how the bytes are to be read: `encoding = raw` or `encoding = image`"
+    assert (found.help == advice) is (kind == "bytes")
 
 
 @pytest.mark.parametrize("compression", ["none", "gzip", "zlib"])

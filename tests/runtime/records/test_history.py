@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -128,6 +129,11 @@ def test_a_history_that_cannot_be_written_is_said(tmp_path: Path) -> None:
             refused()
     history.sync()
     history.close()
+
+
+def test_times_have_milliseconds() -> None:
+    """In the zone of Greenwich, which is called Z."""
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", HistoryRecord(1, "train", 0.5, 0.5).time)
 
 
 def test_rates_of_groups_have_names_of_their_own() -> None:

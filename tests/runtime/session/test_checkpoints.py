@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -106,6 +107,7 @@ def test_a_checkpoint_is_written_once(engine: Any, tmp_path: Path) -> None:
     manifest = kept.newest.manifest
     plan = engine.compiled.plan
     assert (manifest.step, manifest.examples, manifest.seed) == (3, 96, 7)
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}\+00:00", manifest.time)
     assert manifest.spec_sha256 == plan.spec.sha256
     assert manifest.files == {
         path.name: path.stat().st_size for path in kept.store.files(3) if path.suffix != ".json"

@@ -47,10 +47,12 @@ def grow_parts(few: Among, more: Among, patterns: Patterns, grid: Grid, plan: Wo
                 "the step of one of three workers has what does not follow from that of one of two"
             )
         work = grow_step(known, grid, plan)
-        names = {own.ops[at].name for at in own.own}
-        return GraphPart(
-            work.ops, work.arrows, frozenset(at for at, each in enumerate(work.ops) if each.name in names)
-        )
+
+        def among(chosen: frozenset[int]) -> frozenset[int]:
+            names = {own.ops[at].name for at in chosen}
+            return frozenset(at for at, each in enumerate(work.ops) if each.name in names)
+
+        return GraphPart(work.ops, work.arrows, among(own.own), among(own.gradients))
 
     chief = grown(few.parts.chief, more.parts.chief)
     if few.parts.applied is None or more.parts.applied is None:

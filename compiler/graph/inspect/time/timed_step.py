@@ -14,6 +14,7 @@ from compiler.graph.inspect.time.row_counts import RowCounts
 from compiler.graph.inspect.time.worker_steps import GraphPart, StepParts, steps_of_all, work_of
 from compiler.graph.ledger import Entry
 from compiler.plan import WorkerPlan
+from compiler.reasons import Reason
 from compiler.threads import cores
 from compiler.time.costs import choose_costs
 from compiler.time.flops import PASSED_ON, flops
@@ -55,6 +56,9 @@ _SIZED_BY_VALUES = (
 
 _OWN = ("forward", "gradient", "input", "metric")
 """The roles of ops that each worker with a graph of its own has on its own devices."""
+
+_GRADIENTS = ("aggregate", "gradient")
+"""The roles of ops that make gradients or add them up."""
 
 _CONVOLUTIONS = ("Conv2D", "Conv3D", "DepthwiseConv2dNative")
 _LOOP_STARTS, _LOOP_ENDS, _BACK = ("Enter", "RefEnter"), ("Exit", "RefExit"), ("NextIteration", "Merge")
@@ -135,7 +139,8 @@ class _Reader:
         entries = self.compiled.ledger.entries
         variables = self.compiled.variables
         own = frozenset(at for at, each in enumerate(self.ops) if _is_own(entries[each.name], variables))
-        return GraphPart(ops, tuple(self._arrows()), own)
+        gradients = frozenset(at for at, each in enumerate(self.ops) if entries[each.name].role in _GRADIENTS)
+        return GraphPart(ops, tuple(self._arrows()), own, gradients)
 
     def _in_loop(self) -> frozenset[str]:
         """Return the ops that run once for each micro-batch."""
@@ -224,15 +229,25 @@ def work_of_op(op: Any, shaped: Any) -> tuple[Signature, int, int]:
 def _is_own(entry: Entry, variables: Container[str]) -> bool:
     """Whether each worker with a graph of its own has an op on its own devices.
 
-    It does not have what follows a variable, and so is beside it. But sums of gradients of its own clones
+    It does not have what follows a variable, and so is beside it: updates, look-ups in a table, and what
+    follows these, such as the sum of the gradients of the rows. But other sums of gradients of its own clones
     follow an op of a tower, pieces of a variable are joined at a tower, and statistics are cut there.
     """
     reason = entry.placed.reason
+    if _is_beside(reason, variables):
+        return False
     if (entry.role == "aggregate" and reason.kind == "follows") or entry.role == "read":
-        return reason.text not in variables
+        return True
     if reason.text.startswith("clones "):
         return True
     return entry.role in _OWN or (reason.kind == "default" and reason.text.startswith("optimizer "))
+
+
+def _is_beside(reason: Reason, variables: Container[str]) -> bool:
+    """Whether a thing is where a variable is, because it follows it, or something that does."""
+    if reason.kind == "follows" and reason.text in variables:
+        return True
+    return reason.cause is not None and _is_beside(reason.cause, variables)
 
 
 def _attributes(op: Any) -> dict[str, str]:

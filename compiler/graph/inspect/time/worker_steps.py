@@ -16,6 +16,7 @@ from itertools import product
 from attrs import define, evolve, field, frozen
 
 from compiler.graph.session_options import session_config
+from compiler.graph.stamp.riders import SMALL
 from compiler.plan import Plan, WorkerPlan
 from compiler.threads import on_one_machine, threads_on_one_machine
 from compiler.time.work import Arrow, Echo, Signature, StepWork, TimedOp
@@ -23,6 +24,9 @@ from compiler.topology import Device
 
 ENDED, WAITING = "(end of a part)", "(waiting for others)"
 """What stands for the end of a worker's part of a step, and for a process that waits for the others."""
+
+JOINED = "(joined gradients)"
+"""What stands for small gradients that are sent as one tensor."""
 
 _BUNDLES = 16
 """How many times at most what workers do on devices that are not their own is there, if one worker stands for
@@ -37,11 +41,13 @@ class GraphPart:
         ops: Its ops.
         arrows: What they wait for.
         own: The ops that each worker has on its own devices. The others are where the variables are.
+        gradients: The ops that make gradients or add them up. Others that need one are beside its variable.
     """
 
     ops: tuple[TimedOp, ...] = field(repr=False)
     arrows: tuple[Arrow, ...] = field(repr=False)
     own: frozenset[int] = field(default=frozenset(), repr=False)
+    gradients: frozenset[int] = field(default=frozenset(), repr=False)
 
     @property
     def first(self) -> tuple[int, ...]:
@@ -209,6 +215,9 @@ def _bundles(workers: int) -> list[int]:
 def of_worker(plan: WorkerPlan, chief: GraphPart, worker: int) -> GraphPart:
     """Return a part of the chief's graph as another worker has it, with its own clones and devices.
 
+    If the chief is where variables are, the graphs of others also differ: they have constants, and what is
+    made of constants alone, on each device that needs them, and join small gradients that they send there.
+
     Args:
         plan: The plan of the chief.
         chief: The part.
@@ -228,14 +237,61 @@ def of_worker(plan: WorkerPlan, chief: GraphPart, worker: int) -> GraphPart:
             return op
         return evolve(op, device=devices.get((op.device.kind, op.device.index), op.device))
 
-    return GraphPart(
-        tuple(moved(at) for at in kept),
-        tuple(
-            evolve(each, source=numbers[each.source], target=numbers[each.target])
-            for each in chief.arrows
-            if each.source in numbers and each.target in numbers
+    ops, constant = {at: moved(at) for at in kept}, _constant(chief)
+    arrows, sent = list[Arrow](), dict[tuple[Device, Device], list[Arrow]]()
+    for each in chief.arrows:
+        if each.source not in numbers or each.target not in numbers:
+            continue
+        source, target = ops[each.source].device, ops[each.target].device
+        apart = source.host != target.host and chief.ops[each.source].device.host == target.host
+        arrow = evolve(each, source=numbers[each.source], target=numbers[each.target])
+        is_last = each.source in chief.gradients and each.target not in chief.gradients
+        if apart and is_last and each.bytes <= SMALL:
+            sent.setdefault((source, target), []).append(arrow)
+        elif not (apart and each.source in constant):
+            arrows.append(arrow)
+    part = GraphPart(tuple(ops.values()), tuple(arrows))
+    for (source, _), together in sent.items():
+        part = _joining(part, together, source)
+    return part
+
+
+def _joining(part: GraphPart, sent: Sequence[Arrow], source: Device) -> GraphPart:
+    """Return a part in which tensors are joined before they are sent to another device.
+
+    Args:
+        part: The part, without what waits for these tensors.
+        sent: The tensors, each with an op that waits for it. A single one is sent as it is.
+        source: The device on which they are made.
+    """
+    made = {(each.source, each.tensor): each for each in sent}
+    if len(made) == 1:
+        return evolve(part, arrows=(*part.arrows, *sent))
+    size, number = sum(each.bytes for each in made.values()), len(part.ops)
+    shapes = tuple(f"float32[{each.bytes // 4}]" for each in made.values())
+    joined = TimedOp(JOINED, Signature("ConcatV2", shapes), source, 0, 2 * size, scope="update")
+    return evolve(
+        part,
+        ops=(*part.ops, joined),
+        arrows=(
+            *part.arrows,
+            *(evolve(each, target=number) for each in made.values()),
+            *(Arrow(number, each, f"{JOINED}:0", size) for each in {each.target: None for each in sent}),
         ),
     )
+
+
+def _constant(part: GraphPart) -> frozenset[int]:
+    """Return the ops that are constants, and those that depend on nothing else."""
+    sources: dict[int, list[int]] = {}
+    for each in part.arrows:
+        sources.setdefault(each.target, []).append(each.source)
+    found: set[int] = set()
+    for at, op in enumerate(part.ops):
+        needed = sources.get(at)
+        if op.signature.type == "Const" if needed is None else found.issuperset(needed):
+            found.add(at)
+    return frozenset(found)
 
 
 def _first_device(plan: WorkerPlan, worker: int) -> Device:

@@ -12,8 +12,8 @@ from compiler.graph.build import compile_graph
 from compiler.graph.inspect.mapping.placement_map import map_placement
 from compiler.graph.inspect.step.ops import step_ops
 from compiler.graph.inspect.step.transfers import list_transfers
-from compiler.graph.inspect.time.timed_step import forecast_time, read_part, timed_step
-from compiler.graph.inspect.time.worker_steps import of_worker
+from compiler.graph.inspect.time.timed_step import forecast_time, read_part, step_parts, timed_step
+from compiler.graph.inspect.time.worker_steps import GraphPart, of_worker
 from compiler.pipeline import make_plan
 from compiler.threads import cores, threads_on_one_machine
 from compiler.time.work import StepWork, crossings
@@ -216,6 +216,30 @@ def test_the_ops_of_another_worker_are_where_its_own_graph_has_them() -> None:
     places = {real[name] for name in posted}
     own = {(role, f"worker[1].cpu[{each}]") for role in ("aggregate", "read") for each in (0, 1)}
     assert places >= own | {("read", "worker[0].cpu[0]")}
+
+
+def test_another_worker_sends_what_its_own_graph_sends_to_variables_of_the_chief() -> None:
+    """Rows and gradients cross as in its own graph, tensor by tensor, though those of the chief do not."""
+    text = TABLE.replace("{ cpu = 1 }", '{ job "worker" { tasks = 2 } }').replace(
+        "cpu[0]", "worker[0].cpu[0]"
+    )
+    spec = spec_of(
+        text + "update { optimizer = Momentum(0.1, 0.9), replication = between_graph, mode = async }"
+    )
+    chief, other = (compile_graph(make_plan(spec, worker=each)) for each in (0, 1))
+    found, real = of_worker(chief.plan, step_parts(chief).chief, 1), step_parts(other).chief
+
+    def sent(part: GraphPart) -> list[tuple[str, str, int]]:
+        crossing = crossings(StepWork(part.ops, part.arrows, ()))
+        return sorted(
+            (part.ops[at].device.ref, target.ref, size) for (at, _, target), size in crossing.items()
+        )
+
+    assert sent(found) == sent(real)
+    assert len(sent(found)) > 2
+    assert not sent(step_parts(chief).chief)
+    names = {each.name for each in real.ops}
+    assert {each.name for each in found.ops if each.signature.type == "GatherV2"} <= names
 
 
 def test_tasks_on_machines_of_their_own_have_all_cores_of_these() -> None:

@@ -87,6 +87,7 @@ def test_tensorboard_reads_histograms_graph_and_map(project: Project) -> None:
     assert (value.num, sum(value.bucket)) == (64 * 16, 64 * 16)
     assert -1 < value.min < 0 < value.max < 1
     (text,) = read.Tensors("placement")
+    assert text.step == 1
     assert "cpu[1]" in tf.make_ndarray(text.tensor_proto)[0].decode()
     assert read.SummaryMetadata("placement").plugin_data.plugin_name == "text"
     devices = {node.device.rpartition(":")[2] for node in read.Graph().node if node.op == "MatMul"}
@@ -104,7 +105,9 @@ def test_tensorboard_reads_a_run_that_was_gone_on_with_as_one(project: Project, 
     project.run(train__steps=40)
     assert len([*events.iterdir()]) == 3
     assert first in events.iterdir()
-    assert curves(read_back(events))["loss"] == pytest.approx(lines(project, "train")["loss"])
+    read = read_back(events)
+    assert curves(read)["loss"] == pytest.approx(lines(project, "train")["loss"])
+    assert [each.step for each in read.Tensors("placement")] == [1, 21]  # after the first step of each
 
 
 def test_a_saved_model_predicts_the_same(run_once: Project) -> None:

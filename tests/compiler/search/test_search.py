@@ -15,7 +15,7 @@ from compiler.search.bounds import lower_bound
 from compiler.search.coarsen import coarsen
 from compiler.search.pieces import _best_split, _earliest, count_work, split_into_pieces
 from compiler.search.prefixes import find_neighbours, find_prefixes
-from compiler.search.problem import gather, join_inseparable, merge
+from compiler.search.problem import _ordered, gather, join_inseparable, merge
 from compiler.search.search import search
 from compiler.search.tempering import Ladder, temper
 from compiler.search.workload import HOST, Operator, Workload, measure_bytes, measure_loads
@@ -267,6 +267,27 @@ def test_joined_groups_cost_what_their_parts_cost() -> None:
     assert all(len(set(apart[parts == part])) == 1 for part in range(coarse.size))
     devices = random.integers(0, 4, coarse.size)
     assert coarse.loads(devices) == pytest.approx(problem.loads(devices[parts]))
+
+
+@pytest.mark.parametrize(
+    ("source", "reader", "forward", "order"),
+    [
+        ((0, False), (0, True), [True, True], set()),
+        ((0, False), (1, False), [True, True], {(0, 1)}),
+        ((0, False), (1, True), [True, False], {(0, 1)}),
+        ((0, False), (1, True), [True, True], set()),
+        ((0, True), (1, False), [True, True], set()),
+        ((0, True), (1, True), [True, True], set()),
+        ((0, True), (1, True), [True, False], {(1, 0)}),
+        ((0, True), (1, True), [False, True], {(1, 0)}),
+        ((0, True), (1, True), [False, False], {(1, 0)}),
+    ],
+)
+def test_the_order_of_groups_is_that_of_the_forward_pass(
+    source: tuple[int, bool], reader: tuple[int, bool], forward: list[bool], order: set[tuple[int, int]]
+) -> None:
+    """Backward operators go the other way, and say nothing of two groups that have forward ones."""
+    assert _ordered(source, reader, dict(enumerate(forward))) == order
 
 
 def test_what_costs_too_much_to_separate_is_joined() -> None:

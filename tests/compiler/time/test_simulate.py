@@ -263,6 +263,17 @@ def test_carrying_uses_cores() -> None:
     assert milliseconds(apart, evolve(link, cores=1)) == pytest.approx(26, abs=1)
 
 
+def test_carrying_slows_the_receiver() -> None:
+    """On its own machine each end uses half a core, once, for as long as it takes there beside others."""
+    near, far = Device("cpu", 0, "worker", 0), Device("cpu", 0, "worker", 1)
+    ops = [op("a=1", near), op("c=1", far), op("d=20", far)]
+    work = step(ops, [("a", "c")], {"a": 1000}, one_process=False, one_machine=False)
+    found = simulate(work, Machine(cores=1, speed=1e5, processors=1.0))
+    ends = {work.ops[each.op].name: each.end * 1e3 for each in found.bars}
+    assert ends["d=20"] == pytest.approx(1 + 15 + 9)  # 10 ms of it take 15 meanwhile
+    assert [each.end * 1e3 for each in found.hops] == pytest.approx([11])
+
+
 def test_tensors_wait_for_a_link_that_uses_cores() -> None:
     """The second of two tensors arrives when both have been carried."""
     near, far = Device("cpu", 0, "worker", 0), Device("cpu", 0, "worker", 1)

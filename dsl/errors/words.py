@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from dsl.suggest import by_nearness
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 LONGEST = 60
 MOST_LISTED = 8
@@ -59,6 +59,17 @@ def counted(number: int, noun: str) -> str:
         noun: What is counted, in the singular.
     """
     return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def first_of(notes: Sequence[str], most: int) -> tuple[str, ...]:
+    """Return the first of several notes, and in the last place how many are left out, if any.
+
+    Args:
+        notes: The notes.
+        most: How many of them are shown.
+    """
+    left = len(notes) - most
+    return (*notes[:most], f"and {left} more") if left > 0 else tuple(notes)
 
 
 def alternatives(names: Iterable[str], to: str = "") -> str:

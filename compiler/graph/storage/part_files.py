@@ -21,7 +21,7 @@ from attrs import frozen
 from compiler.graph.storage.weight_files import Layout, faults_of, layout_of, open_arrays, values_of
 from compiler.model.graph import LayerNode, Start
 from dsl.diagnostics import RunError
-from dsl.errors.running import running as errors
+from dsl.errors.running import weights as errors
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

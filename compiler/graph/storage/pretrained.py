@@ -22,7 +22,7 @@ from compiler.graph.tower.network.network import make_layer
 from compiler.graph.tower.network.precision import dtype_policy
 from compiler.graph.tower.trace import SEED_STATE, Tracer
 from dsl.diagnostics import RunError
-from dsl.errors.running import running as errors
+from dsl.errors.running import weights as errors
 from dsl.files.regular import open_regular
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from compiler.graph.storage.export import plain_model
 from compiler.graph.storage.hdf5_files import Contents, Stored, StrangeFileError, contents, open_store
 from compiler.graph.storage.zip_files import SwellingError, ZipArchive
 from dsl.diagnostics import RunError
-from dsl.errors.running import running as errors
+from dsl.errors.running import weights as errors
 from dsl.files.regular import open_regular
 
 if TYPE_CHECKING:

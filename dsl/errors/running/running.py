@@ -1,4 +1,4 @@
-"""TFD730 to TFD759 and TFD773: errors while a spec runs, except in its data."""
+"""TFD730 to TFD759 and TFD773: errors while a spec runs, except in its data and in weights it starts from."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dsl.diagnostics import Diagnostic
 from dsl.errors.making import error, warning
-from dsl.errors.words import counted, in_full, listed, options, quoted
+from dsl.errors.words import counted, first_of, in_full, listed, options
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -299,13 +299,11 @@ def checkpoint_does_not_fit(path: str, faults: Sequence[str], span: Span | None)
         faults: What differs, one variable each.
         span: The place of the model in the spec; None if it is not known.
     """
-    shown = tuple(faults[:MOST_NAMES])
-    more = len(faults) - len(shown)
     return error(
         "TFD736",
         f"the checkpoint `{path}` is of another model",
         span,
-        notes=(*shown, f"and {more} more") if more else shown,
+        notes=first_of(faults, MOST_NAMES),
         help="give this run a `directory` of its own, or start again with `--resume never`",
     )
 
@@ -428,76 +426,6 @@ def size_unknown(span: Span | None) -> Diagnostic:
         "the length of an epoch is not known before the data is read",
         span,
         help="give `steps` in place of `epochs`",
-    )
-
-
-def weights_do_not_fit(path: str, faults: Sequence[str], span: Span | None) -> Diagnostic:
-    """Report a file of weights to start from that is of another model.
-
-    Args:
-        path: The file.
-        faults: What differs, one weight each.
-        span: The place of the attribute that names the file in the spec; None if it is not known.
-    """
-    shown = tuple(faults[:MOST_NAMES])
-    more = len(faults) - len(shown)
-    return error(
-        "TFD741",
-        f"the weights in `{path}` are not those of this model",
-        span,
-        notes=(*shown, f"and {more} more") if more else shown,
-    )
-
-
-def part_does_not_fit(path: str, pattern: str, faults: Sequence[str], span: Span | None) -> Diagnostic:
-    """Report a file of weights for a part of the model that lacks weights of it, or has other shapes.
-
-    Args:
-        path: The file.
-        pattern: The glob of the part's weights.
-        faults: What differs, one weight each.
-        span: The place of the rule of the part in the spec; None if it is not known.
-    """
-    shown = tuple(faults[:MOST_NAMES])
-    more = len(faults) - len(shown)
-    return error(
-        "TFD741",
-        f"the weights in `{path}` do not fit `{pattern}`",
-        span,
-        notes=(*shown, f"and {more} more") if more else shown,
-    )
-
-
-def weights_unreadable(path: str, reason: str, span: Span | None) -> Diagnostic:
-    """Report a file of weights to start from that cannot be read.
-
-    Args:
-        path: The file.
-        reason: What is wrong with it.
-        span: The place of what names the file in the spec; None if it is not known.
-    """
-    return error("TFD742", f"the weights in `{path}` cannot be read: {reason}", span)
-
-
-def weights_not_fetched(
-    application: str, origin: str, target: str, reason: str, span: Span | None
-) -> Diagnostic:
-    """Report weights of a model of Keras that are not on this machine and cannot be fetched.
-
-    Args:
-        application: The name of the model in `keras.applications`.
-        origin: The address of the file.
-        target: The path at which Keras looks for it on this machine.
-        reason: Why it cannot be fetched.
-        span: The place of the call of the model in the spec; None if it is not known.
-    """
-    return error(
-        "TFD754",
-        f"the weights of {quoted(application)} cannot be fetched: {reason}",
-        span,
-        text="wants them" if span is not None else "",
-        notes=(f"the file is {origin}",),
-        help=f"put it there as {in_full(target)}, or write `weights = none`",
     )
 
 

@@ -18,6 +18,7 @@ from dsl.codes import CODES
 from dsl.diagnostics import Diagnostic
 from dsl.errors.planning.expect import not_met
 from dsl.errors.planning.plan_modes import conflict
+from dsl.errors.words import first_of
 from dsl.formats.render import render
 from dsl.ir import Condition
 from tests.conftest import GOLDEN
@@ -77,3 +78,9 @@ def test_every_code_has_its_words_in_a_golden_file() -> None:
     ]
     held = {code for text in texts for code in REPORTED.findall(text)}
     assert set(CODES) - held == {code.code for code in CODES.values() if code.stage == "tool"}
+
+
+def test_the_first_of_many_notes_are_shown_with_the_number_of_the_others() -> None:
+    """As many as may be shown are shown without a word about others."""
+    assert first_of(["a", "b"], 2) == ("a", "b")
+    assert first_of(["a", "b", "c", "d"], 2) == ("a", "b", "and 2 more")

@@ -1,31 +1,27 @@
 """What the ops, the threads and the links of a step cost, by a profile of the machine or by a table.
 
 The time of an op whose signature is in the profile is what was measured. Otherwise it is estimated from ops
-of the same type in other sizes: between two sizes on a line, below the smallest in proportion, and above the
-largest in proportion too, but not by more than the work of the op takes at the rates of the core. Plain
-arithmetic, element by element, goes through memory equally fast whatever it computes, so an op of that kind
-that is larger than all of its type is compared with all of the kind. If there is none of its type, it is what
-its work takes at these rates, by the roofline model of Williams, Waterman and
-Patterson (2009): an op takes as long as its arithmetic or its memory takes, whichever is longer.
+of the same type in other sizes (`compiler/time/scale.py`). Plain arithmetic, element by element, goes through
+memory equally fast whatever it computes, so an op of that kind that is larger than all of its type is
+compared with all of the kind. If there is none of its type, it is what its work takes at the rates of the
+core, by the roofline model of Williams, Waterman and Patterson (2009): an op takes as long as its arithmetic
+or its memory takes, whichever is longer.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Mapping
 from typing import Protocol
 
 from attrs import define, evolve, field, frozen
 
 from compiler.time.profile import LinkCost, OpCost, Profile
+from compiler.time.scale import LEAST, Scale, size_of
 from compiler.time.work import Signature, StepWork, TimedOp
 from compiler.topology import Device
 from dsl import ir
 from dsl.schema import hardware
 from dsl.schema.hardware import Hardware
-
-LEAST = 2e-7
-"""The shortest time of a run of an op that is estimated, in seconds."""
 
 PLAIN = frozenset(
     (
@@ -190,8 +186,8 @@ class ProfiledCosts:
     setting: Setting = Setting()
     gpu: Hardware | None = None
     _exact: Mapping[Signature, OpCost] = field(init=False, repr=False)
-    _scales: Mapping[str, _Scale] = field(init=False, repr=False)
-    _plain: _Scale | None = field(init=False, repr=False)
+    _scales: Mapping[str, Scale] = field(init=False, repr=False)
+    _plain: Scale | None = field(init=False, repr=False)
     _known: dict[Signature, Cost] = field(factory=dict, repr=False)
     _wide_cores: float = field(init=False, repr=False)
 
@@ -201,9 +197,9 @@ class ProfiledCosts:
         by_type: dict[str, list[OpCost]] = {}
         for each in self.profile.ops:
             by_type.setdefault(each.type, []).append(each)
-        self._scales = {name: _Scale.of(found) for name, found in by_type.items()}
+        self._scales = {name: Scale.of(found) for name, found in by_type.items()}
         plain = [each for name in sorted(PLAIN & by_type.keys()) for each in by_type[name]]
-        self._plain = _Scale.of(plain) if plain else None
+        self._plain = Scale.of(plain) if plain else None
 
     @property
     def cores(self) -> int:
@@ -263,12 +259,14 @@ class ProfiledCosts:
         roof = max(LEAST, op.flops / self.profile.flops_per_second, op.bytes / self.profile.bytes_per_second)
         scale = self._scale(op)
         if scale is not None:
-            return scale.cost(op, self.op_start, roof)
+            alone = scale.seconds(size_of(op.flops, op.bytes), roof)
+            start = self.op_start * (scale.runs if op.signature.detail else max(scale.runs, 1.0))
+            return Cost(start, alone, alone * scale.crowding, alone * scale.widening, estimated=True)
         return Cost(self.op_start, roof, roof, roof, estimated=True)
 
-    def _scale(self, op: TimedOp) -> _Scale | None:
+    def _scale(self, op: TimedOp) -> Scale | None:
         """Return the times with which an op in a size that was not measured is compared."""
-        own, size = self._scales.get(op.signature.type), _size(op.flops, op.bytes)
+        own, size = self._scales.get(op.signature.type), size_of(op.flops, op.bytes)
         if op.signature.type in PLAIN and (own is None or own.sizes[-1] < size):
             return self._plain or own
         return own
@@ -412,70 +410,6 @@ def _wide_cores(profile: Profile) -> float:
         return 1.0
     cores = profile.machine.cores
     return min(float(cores), max(1.0, (profile.awake * total - cores * (total - narrow)) / narrow))
-
-
-@frozen
-class _Scale:
-    """The times of ops of one type by their work, from which those of other sizes are estimated.
-
-    Attributes:
-        sizes: The work of each: bytes and operations added up, because one of the two prevails.
-        alone: The times with one thread, which grow with the work.
-        crowding: How much longer the type takes beside other ops.
-        widening: How much shorter, or longer, it takes with more threads.
-        runs: The kernels that an op of the type starts, as a mean.
-    """
-
-    sizes: tuple[float, ...]
-    alone: tuple[float, ...]
-    crowding: float
-    widening: float
-    runs: float
-
-    @classmethod
-    def of(cls, costs: list[OpCost]) -> _Scale:
-        by_size: dict[float, list[OpCost]] = {}
-        for each in costs:
-            by_size.setdefault(_size(each.flops, each.bytes), []).append(each)
-        sizes = tuple(sorted(by_size))
-        means = [sum(each.alone for each in by_size[size]) / len(by_size[size]) for size in sizes]
-        total = sum(each.alone for each in costs) or 1.0
-        wide = sum(each.alone if each.wide is None else each.wide for each in costs)
-        return cls(
-            sizes,
-            tuple(max(LEAST, each) for each in means),
-            max(1.0, sum(each.crowded for each in costs) / total),
-            wide / total or 1.0,
-            sum(each.runs for each in costs) / len(costs),
-        )
-
-    def cost(self, op: TimedOp, op_start: float, roof: float) -> Cost:
-        """Return the cost of an op of this type in a size that was not measured.
-
-        Args:
-            op: The op.
-            op_start: The seconds of starting a kernel.
-            roof: What the work of the op takes at the rates of the core. Small ops take far longer than that,
-                which says nothing about large ones.
-        """
-        alone = self._between(_size(op.flops, op.bytes), roof)
-        start = op_start * (self.runs if op.signature.detail else max(self.runs, 1.0))
-        return Cost(start, alone, alone * self.crowding, alone * self.widening, estimated=True)
-
-    def _between(self, size: float, roof: float) -> float:
-        """Return the time for a size: on a line between its neighbours, or in proportion."""
-        at = bisect_left(self.sizes, size)
-        if at == len(self.sizes):
-            return min(self.alone[-1] * size / self.sizes[-1], self.alone[-1] + roof)
-        if self.sizes[at] == size or at == 0:
-            return max(LEAST, self.alone[at] * size / self.sizes[at])
-        low, high = self.sizes[at - 1], self.sizes[at]
-        part = (size - low) / (high - low)
-        return (1 - part) * self.alone[at - 1] + part * self.alone[at]
-
-
-def _size(flops: int, size: int) -> float:
-    return float(max(1, flops + size))
 
 
 def choose_costs(work: StepWork, devices: ir.Devices, profile: Profile | None, cores: int) -> Costs | None:

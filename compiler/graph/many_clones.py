@@ -24,7 +24,7 @@ from compiler.graph.inspect.time.timed_step import step_parts, timed_step
 from compiler.graph.inspect.time.worker_steps import steps_of_all
 from compiler.graph.tower.traces import Traces
 from compiler.kinds.deployment.grid import Grid, NotAlikeError, Spot
-from compiler.kinds.deployment.layout import FEW, MANY, MORE, grid_of, why_not, with_grid
+from compiler.kinds.deployment.layout import FEW, MANY, MORE, grid_of, sums_by_task, why_not, with_grid
 from compiler.kinds.expanding.expand import devices_of, expand
 from compiler.kinds.growing.grow import kinds_of
 from compiler.kinds.growing.grow_step import FewSteps, grow_step, has_same_work
@@ -46,9 +46,9 @@ from dsl.diagnostics import Diagnostic, SpecError
 
 _UNLIKE = {
     False: "the graph of nine has what does not follow from that of four",
-    True: "the graph of one of three workers has what does not follow from that of one of two",
+    True: "the graph for three tasks has what does not follow from that for two",
 }
-"""Why clones are not alike in a way that is known, by whether each worker has a graph of its own."""
+"""Why clones are not alike in a way that is known, by whether all clones of a few tasks are compared."""
 
 
 @frozen
@@ -98,7 +98,8 @@ def map_many(
 def _map_many(plan: Plan, grid: Grid, base: str, machine: FoundProfile | None, *, fold: bool) -> ManyClones:
     traces = Traces(base)
     apart = isinstance(plan, WorkerPlan)
-    few, more = (grid.cut(count, grid.groups if apart else count) for count in (FEW, MORE))
+    whole = apart or sums_by_task(plan)
+    few, more = (grid.cut(count, grid.groups if whole else count) for count in (FEW, MORE))
     compiled = first = _compiled(plan, few, traces)
     small = evolve(map_placement(compiled), transfers=list_transfers(compiled, named=None))
     compiled = _compiled(plan, more, traces)
@@ -107,24 +108,28 @@ def _map_many(plan: Plan, grid: Grid, base: str, machine: FoundProfile | None, *
     counted: tuple[dict[str, Counted], dict[str, Counted]] = ({}, {})
     if not apart:
         counted = counted_names(_unplaced(small, few), _unplaced(larger, more), (few.clones, more.clones))
-    patterns = Patterns(few, counted[0], one_pipe, apart)
+    sums = whole and not apart
+    patterns = Patterns(few, counted[0], one_pipe, apart, sums_of_tasks=sums)
     workers = _workers(first, compiled, patterns) if apart else None
-    if expand(kinds_of(small, patterns, more, compiled.plan, workers)) != larger:
-        raise NotAlikeError(_UNLIKE[apart])
-    found = kinds_of(small, patterns, grid, plan, workers)
+    tasks = Patterns(few, counted[0], one_pipe, apart, by_group=False, sums_of_tasks=sums) if whole else None
+    if expand(kinds_of(small, patterns, more, compiled.plan, tasks, workers)) != larger:
+        raise NotAlikeError(_UNLIKE[whole])
+    found = kinds_of(small, patterns, grid, plan, tasks, workers)
     named = [(each.ref, each.device) for each in devices_of(found)]
     if named != [(each.ref, plan.tensorflow_device(each)) for each in plan.topology.devices]:
         raise NotAlikeError("their devices are not all like those of a few")
     peaks = {ref: Peak(each.bytes, each.alive) for ref, each in forecast_memory(compiled).items()}
-    found = with_memory(found, peaks, Patterns(more, counted[1], one_pipe, apart, not apart))
+    larger_names = Patterns(more, counted[1], one_pipe, apart, by_group=not whole, sums_of_tasks=sums)
+    found = with_memory(found, peaks, larger_names)
     own = compiled.warnings[len(compiled.plan.warnings) :]
     time = None
     if machine is not None or plan.spec.devices.kind is not None:
         work: StepWork
-        if workers is not None:
-            work = _work_of_workers((first, few), (compiled, more), workers.patterns, grid, plan, fold=fold)
+        if apart:
+            assert tasks is not None
+            work = _work_of_workers((first, few), (compiled, more), tasks, grid, plan, fold=fold)
         else:
-            known = FewSteps(_step(first), patterns, _step(compiled), more)
+            known = FewSteps(_step(first), tasks or patterns, _step(compiled), more)
             if not has_same_work(grow_step(known, more, compiled.plan), known.more):
                 raise NotAlikeError("the step of nine has what does not follow from that of four")
             work = grow_step(known, grid, plan, fold=fold and _is_large(known.few, grid))
@@ -132,7 +137,7 @@ def _map_many(plan: Plan, grid: Grid, base: str, machine: FoundProfile | None, *
         if time is not None:
             source = machine.path if machine is not None else plan.spec.devices.kind or ""
             found = with_time(found, time.for_map(source))
-    reasons = KnownReasons(first, patterns, None if workers is None else workers.patterns)
+    reasons = KnownReasons(first, patterns, tasks)
     return ManyClones(found, (*plan.warnings, *own), reasons, time)
 
 
@@ -148,7 +153,6 @@ def _workers(few: CompiledGraph, more: CompiledGraph, patterns: Patterns) -> Wor
         few.exchange.chief_ops,
         list_transfers(few, of_chief=False, named=None),
         held_for_each(held, of_more, patterns, counts),
-        Patterns(patterns.grid, of_worker=True, by_group=False),
     )
 
 

@@ -13,6 +13,8 @@ AGGREGATIONS = ("add_n", "collective")
 """The aggregations whose ops for one clone more are like those for another. What the others do, such as the
 rounds of a ring, follows from the number of all clones."""
 
+HIERARCHICAL = "hierarchical"
+"""The aggregation by which the clones of each task are summed first, if it is not told the size of groups."""
 
 MANY = 24
 """If there are fewer clones, their own graph is built as fast as those of few clones."""
@@ -34,7 +36,7 @@ def why_not(plan: Plan, least: int = MANY) -> str | None:
         grid = grid_of(plan)
     except NotAlikeError as fault:
         return str(fault)
-    of_graph = grid.groups if isinstance(plan, WorkerPlan) else MORE
+    of_graph = grid.groups if isinstance(plan, WorkerPlan) or sums_by_task(plan) else MORE
     return "they are few" if grid.cut(MORE, of_graph) == grid else None
 
 
@@ -67,7 +69,7 @@ def _require_same_for_all(plan: Plan, grid: Grid) -> None:
     spec = plan.spec
     if spec.update.mode == "local":
         raise NotAlikeError("in mode `local` their copies are averaged in rounds")
-    if spec.update.aggregate.name not in AGGREGATIONS:
+    if spec.update.aggregate.name not in AGGREGATIONS and not _adds_in_tasks(plan, grid):
         raise NotAlikeError(f"the rounds of `{spec.update.aggregate.name}` depend on the number of clones")
     if spec.update.backup:
         raise NotAlikeError("workers that `backup` allows to be missing have weights of their own")
@@ -78,6 +80,22 @@ def _require_same_for_all(plan: Plan, grid: Grid) -> None:
             raise NotAlikeError("each has other parts of the slots")
         if not all(_names_none_or_all(each, grid) for each in _patterns(rule.target)):
             raise NotAlikeError("a rule names devices of some of them")
+
+
+def sums_by_task(plan: Plan) -> bool:
+    """Whether the clones of each task are summed there, each variable on another of their devices."""
+    return plan.spec.update.aggregate.name == HIERARCHICAL
+
+
+def _adds_in_tasks(plan: Plan, grid: Grid) -> bool:
+    """Whether gradients are summed within each task of several, and these sums where the variables are.
+
+    Copies of variables get the sums from one of the clones, another one for each variable.
+    """
+    call = plan.spec.update.aggregate
+    sizes = (*call.args, *call.kwargs.values())
+    copied = any(isinstance(rule.target, ir.Replicated) for rule in plan.spec.place.rules)
+    return sums_by_task(plan) and not sizes and not copied and grid.hosts > 1
 
 
 def _patterns(target: ir.Target) -> tuple[ir.DevicePattern, ...]:

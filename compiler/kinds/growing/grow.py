@@ -46,7 +46,12 @@ from compiler.topology import LOCAL_JOB
 
 
 def kinds_of(
-    few: PlacementMap, patterns: Patterns, grid: Grid, plan: Plan, workers: Workers | None = None
+    few: PlacementMap,
+    patterns: Patterns,
+    grid: Grid,
+    plan: Plan,
+    tasks: Patterns | None = None,
+    workers: Workers | None = None,
 ) -> KindMap:
     """Return the map of a deployment with many clones, without a forecast of the memory of a step.
 
@@ -56,12 +61,14 @@ def kinds_of(
         patterns: The names in that map.
         grid: The grid of all clones.
         plan: The plan of all clones.
+        tasks: The names with places for the numbers of tasks alone, if the clones on a task are not alike in
+            what they sum and send. The few are then all clones of a few tasks.
         workers: What is known of workers that have graphs of their own, if they have.
 
     Raises:
         NotAlikeError: The many do not follow from the few.
     """
-    return _Growing(few, patterns, grid, plan, workers).map()
+    return _Growing(few, patterns, grid, plan, tasks, workers).map()
 
 
 @define
@@ -70,6 +77,7 @@ class _Growing:
     patterns: Patterns
     grid: Grid
     plan: Plan
+    tasks: Patterns | None
     workers: Workers | None
     spots: list[Spot] = field(init=False)
     rules: dict[tuple[int, Spot], RuleRef] = field(factory=dict)
@@ -117,13 +125,12 @@ class _Growing:
 
     def _text(self, text: str, spot: Spot) -> str:
         """Return a name of a thing that has a place, as a template."""
-        tasks = None if self.workers is None else self.workers.patterns
-        return self._template(pattern_for(text, spot, self.patterns, tasks), spot)
+        return self._template(pattern_for(text, spot, self.patterns, self.tasks), spot)
 
     @property
-    def _tasks(self) -> Patterns:
-        """The names of devices and of what they send: of workers, only tasks have places."""
-        return self.patterns if self.workers is None else self.workers.patterns
+    def _sending(self) -> Patterns:
+        """The names of devices and of what they send."""
+        return self.patterns if self.tasks is None else self.tasks
 
     def _template(self, pattern: Pattern, spot: Spot) -> str:
         key = (id(pattern), spot)  # the patterns are kept, and so are their identities
@@ -142,14 +149,14 @@ class _Growing:
                 yield kind
 
     def _op(self, op: MapOp) -> OpKind | None:
-        """Return the kind of an op, or None if the same op of the second clone of a worker stands for it."""
+        """Return the kind of an op, or None if the same op of the second clone of a task stands for it."""
         name = self.patterns.of(op.name)
         spot, clone = name.spot, None
         if op.clone is not None:
             own = self.patterns.grid.spot(op.clone)
             spot = within(own, spot, op.name)
             clone = self.grid.number(own.host or 0, own.group or 0)
-        if self.workers is not None and (spot.group or 0) > 1:
+        if self.tasks is not None and (spot.group or 0) > 1:
             return None
         try:
             device = self._text(op.requested, spot)
@@ -218,7 +225,7 @@ class _Growing:
                 numbers[ref] += share
         others = self._of_other_workers(found)
         for device in self.few.devices:
-            pattern = self._tasks.of(device.ref)
+            pattern = self._sending.of(device.ref)
             spot = pattern.spot
             ref, of = self._template(pattern, spot), self._of(spot)
             twins = of if self.workers is None else self._of(first_worker(spot))
@@ -235,7 +242,7 @@ class _Growing:
         if self.workers is None:
             return 0
         few = Numbers(self.patterns.grid)
-        like = self._tasks.of(ref).at(few, spot, 0, 0)
+        like = self._sending.of(ref).at(few, spot, 0, 0)
         return self.workers.held.get(like, 0) * (self.grid.hosts - self.patterns.grid.hosts)
 
     def _of_other_workers(self, found: KindMap) -> Counter[str]:
@@ -277,9 +284,9 @@ class _Growing:
         return evolve(link, largest=tuple(evolve(each, name=at_first(each.name)) for each in link.largest))
 
     def _transfer(self, link: MapTransfer) -> TransferKind:
-        ends = [self._tasks.of(each) for each in (link.from_device, link.to_device)]
+        ends = [self._sending.of(each) for each in (link.from_device, link.to_device)]
         spot = joined((each.spot for each in ends), f"{link.from_device} to {link.to_device}")
-        orbits = orbits_of(link.largest, spot, self._tasks)
+        orbits = orbits_of(link.largest, spot, self._sending)
         if any(each.missing for each in orbits):
             raise NotAlikeError(f"{link.from_device} sends something of only some clones")
         like = MapTransfer(

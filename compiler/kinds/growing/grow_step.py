@@ -308,9 +308,10 @@ class _Growing:
     def _op(self, kind: _Kind, host: int, group: int) -> TimedOp:
         op, spot, numbers = kind.op, kind.spot, self.numbers
         name = kind.name.at(numbers, spot, host, group)
-        clone = op.clone
-        if clone is not None and self.known.patterns.by_group:
-            clone = self.grid.number(host, group)
+        clone, patterns = op.clone, self.known.patterns
+        if clone is not None and not patterns.of_worker:
+            place = group if patterns.by_group else patterns.grid.spot(clone).group or 0
+            clone = self.grid.number(host, place)
         tower = "" if clone is None else self.plan.towers[clone].scope
         return TimedOp(
             name,

@@ -25,14 +25,11 @@ class Workers:
         sent: What a step of another worker sends, with all tensors, as if it were the first.
         held: The bytes that each worker more adds to what a device holds beside variables and slots, by the
             name of the device.
-        patterns: The names in the graph of the first, with places for the numbers of tasks alone: its clones
-            are not alike in what they sum and send.
     """
 
     of_chief: frozenset[str]
     sent: tuple[MapTransfer, ...]
     held: Mapping[str, int]
-    patterns: Patterns
 
 
 @frozen

@@ -24,6 +24,10 @@ _TOKEN = re.compile(
     r"|(?<=split/)\w+:(?P<piece>\d+)$"
 )
 
+_SUM = r"^(?:Recv_)?aggregate/.+/group_(?P<sum>\d+)(?=$|[/:])"
+_TOKEN_OF_SUMS = re.compile(f"{_SUM}|{_TOKEN.pattern}")
+"""If the clones of each task are summed there, there are also these sums, numbered like the tasks."""
+
 _BOX = r"^(?:Recv_)?mail/.+?/worker_(?P<box>\d+)(?=/)"
 _TOKEN_OF_WORKER = re.compile(f"{_BOX}|{_TOKEN.pattern}")
 """In a graph that a worker has of its own there are also the boxes in which it finds gradients."""
@@ -154,6 +158,8 @@ def _place(what: int, grid: Grid, host: int | None, group: int | None) -> str | 
         return PLACE if group is None else str(group)
     if what >= INDEX:
         return what if group is None else str(group * grid.members + what - INDEX)
+    if what < 0:
+        group = -1 - what
     if group is None:
         if host is None:
             return CLONE
@@ -191,6 +197,7 @@ class Patterns:
         of_worker: Whether the graph is that of the first worker alone, whose clones are numbered from 0.
         by_group: Whether there are places for the numbers of the clones on a task; otherwise these numbers
             stay as they are, and only tasks have places.
+        sums_of_tasks: Whether the clones of each task are summed there.
     """
 
     grid: Grid
@@ -198,6 +205,7 @@ class Patterns:
     one_pipe: bool = False
     of_worker: bool = False
     by_group: bool = True
+    sums_of_tasks: bool = False
     _known: dict[str, Pattern] = field(factory=dict)
 
     def of(self, text: str) -> Pattern:
@@ -221,12 +229,14 @@ class Patterns:
 
     def _parse(self, text: str) -> Pattern:
         counted = self.counted.get(text)
+        if counted is not None and not self.by_group:
+            raise NotAlikeError(f"{text} is counted among all clones")
         if counted is not None:
             return Pattern((), self.grid.spot(counted.clone), counted)
-        token = _TOKEN_OF_WORKER if self.of_worker else _TOKEN
+        token = _TOKEN_OF_WORKER if self.of_worker else _TOKEN_OF_SUMS if self.sums_of_tasks else _TOKEN
         slots = [slot for match in token.finditer(text) for slot in self._slots(match)]
         if not self.by_group:
-            slots = [evolve(each, spot=Spot(each.spot.host)) for each in slots if each.what == TASK]
+            slots = [_of_task(each) for each in slots if each.what in (TASK, CLONE)]
         host = _only((each.spot.host for each in slots), text)
         group = _only((each.spot.group for each in slots), text)
         spot = Spot(0 if host is None and group is not None else host, group)
@@ -243,8 +253,9 @@ class Patterns:
 
     def _slots(self, match: re.Match[str]) -> Iterator[_Slot]:
         found = match.groupdict()
-        if found.get("box"):
-            yield _slot(match, "box", Spot(int(found["box"])), TASK)
+        task = next((each for each in ("box", "sum") if found.get(each)), None)
+        if task is not None:
+            yield _slot(match, task, Spot(int(found[task])), TASK)
         elif found["clone"] and self.of_worker:
             yield _slot(match, "clone", Spot(0, int(found["clone"])), PLACE)
         elif found["clone"]:
@@ -277,6 +288,12 @@ class Patterns:
         if match[f"{prefix}kind"].lower() == self.grid.kind:
             group, member = divmod(index, self.grid.members)
             yield _slot(match, f"{prefix}index", Spot(host, group), INDEX + member)
+
+
+def _of_task(slot: _Slot) -> _Slot:
+    """Return a number in a name as one of a task, on which the place of a clone stays as it is."""
+    what = slot.what if slot.what == TASK else -1 - (slot.spot.group or 0)
+    return evolve(slot, spot=Spot(slot.spot.host), what=what)
 
 
 def _slot(match: re.Match[str], name: str, spot: Spot, what: int) -> _Slot:

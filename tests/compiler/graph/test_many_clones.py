@@ -89,6 +89,12 @@ ALIKE = {
     "copies in a cluster": (_cluster(4, 2), COPIED, ""),
     "packed gradients": ("gpu = 8", "variables -> replicated", "pack = 1KB"),
     "moments of all clones": (_cluster(4, 2), ON_SERVERS, "batch_norm = synchronized"),
+    "sums within tasks": (_cluster(4, 2), ON_SERVERS, "aggregate = hierarchical()"),
+    "sums within tasks of pieces and groups": (
+        _cluster(4, 4),
+        "clones -> groups(worker[*].gpu[*], size = 2)\n  variables -> sharded(ps[*])",
+        "aggregate = hierarchical()",
+    ),
     "groups": (
         _cluster(4, 4),
         'clones -> groups(worker[*].gpu[*], size = 2)\n  ops("fc2/*") -> group[1]',

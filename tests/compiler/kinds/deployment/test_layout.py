@@ -84,6 +84,14 @@ SOME = "a rule names devices of some of them"
             "the rounds of `ring` depend on the number of clones",
         ),
         ("gpu = 6", "", {"update": "aggregate = tree"}, "the rounds of `tree`"),
+        ("gpu = 6", "", {"update": "aggregate = hierarchical"}, "the rounds of `hierarchical`"),
+        (WORKERS, "", {"update": "aggregate = hierarchical(size = 2)"}, "the rounds of `hierarchical`"),
+        (
+            WORKERS,
+            "variables -> replicated",
+            {"update": "aggregate = hierarchical"},
+            "the rounds of `hierarchical`",
+        ),
         (WORKERS, "", {"update": "replication = between_graph\n backup = 1"}, "workers that `backup` allows"),
         (
             "gpu = 6",
@@ -105,6 +113,16 @@ def test_data_that_all_clones_split_is_alike() -> None:
     found = plan("gpu = 6", data=f"data {{\n train = {DATA}\n}}\n")
     assert grid_of(found) == Grid(None, "gpu", 1, 6)
     assert grid_of(plan("gpu = 6", update="aggregate = collective")) == Grid(None, "gpu", 1, 6)
+
+
+def test_sums_within_tasks_are_alike() -> None:
+    """Those of each task are summed on one of its devices; of three tasks, all clones would be built."""
+    update = "aggregate = hierarchical"
+    found = plan(WORKERS, update=update)
+    assert grid_of(found) == Grid("worker", "gpu", 4, 2)
+    assert why_not(found, least=2) is None
+    three = plan(WORKERS.replace("tasks = 4", "tasks = 3"), update=update)
+    assert why_not(three, least=2) == "they are few"
 
 
 def test_few_clones_are_built_as_they_are() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from compiler.kinds.deployment.grid import Grid, Spot
 from compiler.kinds.names.counting import counted_names
-from compiler.kinds.names.patterns import NotAlikeError, Numbers, Patterns
+from compiler.kinds.names.patterns import Counted, NotAlikeError, Numbers, Patterns
 
 FEW, MANY = Grid("worker", "gpu", 2, 2), Grid("worker", "gpu", 64, 8)
 
@@ -117,3 +117,28 @@ def test_numbers_of_clones_can_stay_as_they_are() -> None:
     pattern = Patterns(FEW, by_group=False).of("worker[1].gpu[1]")
     assert pattern.spot == Spot(1)
     assert pattern.at(Numbers(MANY), pattern.spot, 5, 0) == "worker[5].gpu[1]"
+
+
+@pytest.mark.parametrize(
+    ("name", "spot", "grown"),
+    [
+        ("clone_3/fc/MatMul", Spot(1), "clone_41/fc/MatMul"),
+        ("aggregate/group_7/kernel/group_1", Spot(1), "aggregate/group_7/kernel/group_5"),
+        ("Recv_aggregate/fc/kernel/group_1:0", Spot(1), "Recv_aggregate/fc/kernel/group_5:0"),
+        ("group_1/kernel", Spot(), "group_1/kernel"),
+    ],
+)
+def test_names_by_tasks_if_their_clones_are_summed_there(name: str, spot: Spot, grown: str) -> None:
+    """A sum has the number of its task, and a clone keeps its place on any task."""
+    pattern = Patterns(FEW, by_group=False, sums_of_tasks=True).of(name)
+    assert pattern.spot == spot
+    numbers = Numbers(MANY)
+    assert pattern.at(numbers, spot, 5 if spot.host else 0, 0) == grown
+    assert pattern.template(MANY, spot).at(numbers, 5 if spot.host else 0, 0) == grown
+
+
+def test_names_that_are_counted_among_all_clones_are_of_no_task() -> None:
+    """Their numbers do not follow from the number of a task alone."""
+    patterns = Patterns(FEW, {"sum_3": Counted("sum", "", 3, 0, bare=True)}, by_group=False)
+    with pytest.raises(NotAlikeError, match="sum_3 is counted among all clones"):
+        patterns.of("sum_3")

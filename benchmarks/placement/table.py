@@ -10,6 +10,7 @@ from typing import Any
 import click
 from attrs import frozen
 
+from benchmarks.placement.__main__ import TIME
 from benchmarks.placement.files import read_json, workload_of
 from benchmarks.placement.generated import GRAPHS
 from compiler.search.pieces import MOST_WORK
@@ -47,11 +48,13 @@ operators and of the transfers of their inputs and outputs. It is the time for e
 pipeline. *Bound* is a max-load below which no placement is, and *gap* is how far the result is above it:
 what the result could at most be improved by. *{LONG} times as long* is the max-load after {LONG} times as
 many cycles of the search. Seconds are those of the processor, on one core, without the start of Python; the
-result does not depend on them, because the search counts its steps and not the time.
+result does not depend on them, because the search counts its steps and not the time. Only the command above
+looks at the clock: it ends a search after {TIME:.0f} seconds, as on a machine that does much else.
 
 The search begins with the best split into consecutive pieces, which a dynamic program finds among prefixes of
-the graph. It improves the split by moves at falling temperatures, first of large parts and then of single
-operators. If branches are parallel, the number of prefixes grows exponentially with the branches. So a few of
+the graph, or, if that is better, with whole components, each on the device that is then the least busy. It
+improves the placement by moves at falling temperatures, first of large parts and then of single operators. If
+branches are parallel, the number of prefixes grows exponentially with the branches. So a few of
 each size are looked at: those with the least to send, and as many that differ in their work. Each part of the
 search has a bound: if the dynamic program would have more than {MOST_WORK:,} numbers to compute, it looks at
 the prefixes of every second size only, or of every fourth, and so on; and if operators have many readers, or

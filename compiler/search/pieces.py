@@ -11,12 +11,15 @@ that ends there always, but only once.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from attrs import frozen
 from numpy.typing import NDArray
 
 from compiler.search.prefixes import Prefixes, find_neighbours, find_prefixes, find_wanted, net_members
 from compiler.search.problem import Floats, Integers, Problem
+from compiler.search.tempering import never
 
 REFINEMENTS = 2
 NEIGHBOURS = 1500  # prefixes that a refinement looks at
@@ -25,13 +28,16 @@ MOST_WANTED = 60 * MOST_WORK  # from here on, so few prefixes would be left that
 _HOST_BIT = 1
 
 
-def split_into_pieces(problem: Problem, width: int, best: float = np.inf) -> Integers | None:
+def split_into_pieces(
+    problem: Problem, width: int, best: float = np.inf, hurry: Callable[[], bool] = never
+) -> Integers | None:
     """Return the best split into consecutive pieces, one for each device.
 
     Args:
         problem: The problem.
         width: How many prefixes of one size are looked at; see `prefixes.find_prefixes`.
         best: The max-load of a placement that is known; only better ones are looked for.
+        hurry: Says whether there is no more time to refine what has been found.
 
     Returns:
         The device of each group; None if no such split is possible, or if the width is more than one and most
@@ -43,7 +49,7 @@ def split_into_pieces(problem: Problem, width: int, best: float = np.inf) -> Int
     prefixes = _affordable(find_prefixes(problem, width), best)
     found = _best_split(prefixes, best)
     for _ in range(0 if prefixes.complete else REFINEMENTS):
-        if found is None:
+        if found is None or hurry():
             break
         # With all that is near its cuts, the best split of the prefixes that were kept can be improved.
         near = find_neighbours(prefixes, found.cuts, NEIGHBOURS // max(1, len(found.cuts)))

@@ -209,6 +209,11 @@ def join_inseparable(problem: Problem, best: float) -> Integers:
     return parts
 
 
+def find_components(problem: Problem) -> Integers:
+    """Return the number of the connected component of each group: components share no net."""
+    return numbered(_union(problem.size, problem.nets))
+
+
 def numbered(labels: Iterable[int]) -> Integers:
     """Return labels as numbers from 0 on, in the order in which they first occur."""
     numbers: dict[int, int] = {}

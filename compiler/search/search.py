@@ -5,20 +5,23 @@ cycle joins groups until a few dozen are left (`coarsen.py`), places these (`tem
 groups apart step by step and improves the placement after each step. Cycles that begin afresh find other
 placements; the others keep together only what the best placement has together, and so improve it.
 
-How long it takes depends on the numbers of groups, nets and devices, and never on a clock: the same input
-always has the same result.
+How long it takes depends on the numbers of groups, nets and devices, so that the same input always has the
+same result. Only a caller who has no more time can end it early.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 from attrs import frozen
 
 from compiler.search.bounds import lower_bound
 from compiler.search.coarsen import coarsen
+from compiler.search.packing import pack_components
 from compiler.search.pieces import split_into_pieces
 from compiler.search.problem import Floats, Integers, Problem, gather, join_inseparable, merge, unordered
-from compiler.search.tempering import Ladder, temper
+from compiler.search.tempering import Ladder, never, temper
 from compiler.search.workload import Workload, measure_loads
 
 REPLICAS = 32
@@ -77,7 +80,12 @@ class Split:
 
 
 def search(
-    workload: Workload, starts: tuple[tuple[int, ...], ...] = (), *, effort: int = 1, seed: int = 0
+    workload: Workload,
+    starts: tuple[tuple[int, ...], ...] = (),
+    *,
+    effort: int = 1,
+    seed: int = 0,
+    hurry: Callable[[], bool] = never,
 ) -> Split:
     """Search for the placement with the lowest max-load.
 
@@ -87,6 +95,8 @@ def search(
             is worse than the best of them.
         effort: How many times the usual number of cycles to go through.
         seed: The seed of all chance.
+        hurry: Says whether there is no more time; what has been found by then is the result. It is asked
+            between the parts of the search, each of which takes about a second for 2,000 operators.
 
     Returns:
         The best placement that was found.
@@ -98,17 +108,19 @@ def search(
     if not workload.operators or workload.accelerators < 1:
         raise ValueError("a search needs operators and at least one accelerator")
     problem = gather(workload)
-    best = _Best.among(problem, [_devices(problem, start) for start in starts])
+    best = _Best.among(problem, [_devices(problem, start) for start in starts], hurry)
     scale = best.load if best.missing == 0 else lower_bound(problem, float("inf"))
     parts = join_inseparable(problem, scale) if best.missing == 0 else np.arange(problem.size)
     joined = merge(unordered(problem), parts)
     random = np.random.default_rng(seed)
     cycles = effort * _cycles(joined)
     for cycle in range(cycles):
+        if hurry():
+            break
         # A cycle that begins afresh is followed by one that improves what it has found.
         fresh = cycle % 2 == 0 and cycle + 1 < cycles
         known = _of_parts(parts, best.devices)
-        found = _run_cycle(joined, known, max(scale, 1e-9), random, fresh=fresh)
+        found = _run_cycle(joined, known, max(scale, 1e-9), random, hurry, fresh=fresh)
         best = best.or_better(problem, found[parts])
     places = problem.places(best.devices)
     return Split(
@@ -134,15 +146,23 @@ class _Best:
     load: float
 
     @classmethod
-    def among(cls, problem: Problem, known: list[Integers]) -> _Best:
-        """Return the best of some placements, of the split into pieces, and of everything on one device."""
+    def among(cls, problem: Problem, known: list[Integers], hurry: Callable[[], bool]) -> _Best:
+        """Return the best of some placements, of the simple ones, and of the split into pieces.
+
+        Args:
+            problem: The problem.
+            known: The device of each group in the placements.
+            hurry: Says whether there is no more time.
+        """
         best = cls.of(problem, np.where(problem.supported, 0, problem.accelerators))
-        for devices in known:
+        for devices in [*known, pack_components(problem)]:
             best = best.or_better(problem, devices)
         least, most = WIDTHS
         for width in (1, max(least, min(most, MOST_PREFIXES // problem.size))):
+            if hurry():
+                break
             bound = best.load if best.missing == 0 else np.inf
-            pieces = split_into_pieces(problem, width, bound)
+            pieces = split_into_pieces(problem, width, bound, hurry)
             if pieces is not None:
                 best = best.or_better(problem, pieces)
         return best
@@ -159,7 +179,13 @@ class _Best:
 
 
 def _run_cycle(
-    problem: Problem, best: Integers, scale: float, random: np.random.Generator, *, fresh: bool
+    problem: Problem,
+    best: Integers,
+    scale: float,
+    random: np.random.Generator,
+    hurry: Callable[[], bool],
+    *,
+    fresh: bool,
 ) -> Integers:
     """Return the best placement that a cycle finds.
 
@@ -168,6 +194,7 @@ def _run_cycle(
         best: The device of each group in the best placement so far.
         scale: About the max-load of that placement.
         random: The source of chance.
+        hurry: Says whether there is no more time.
         fresh: Whether the cycle begins without that placement.
     """
     problems, joints = [problem], list[Integers]()
@@ -185,7 +212,7 @@ def _run_cycle(
     while True:
         sweeps, ladder = steps.pop(0)
         sweeps = max(1, int(sweeps * min(1.0, MOST_WORK / work)))
-        found, loads = temper(problems.pop(), starts, scale, sweeps, ladder, random)
+        found, loads = temper(problems.pop(), starts, scale, sweeps, ladder, random, hurry)
         ranked = _ranked(found, loads)
         if not joints:
             return np.asarray(ranked[:, 0])

@@ -17,6 +17,8 @@ the result does not depend on how many operations a processor does at once.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from attrs import frozen
 from numpy.typing import NDArray
@@ -42,6 +44,11 @@ class Ladder:
     hot: float
 
 
+def never() -> bool:
+    """Say that there is always time to go on."""
+    return False
+
+
 def temper(
     problem: Problem,
     starts: Integers,
@@ -49,6 +56,7 @@ def temper(
     sweeps: int,
     ladder: Ladder,
     random: np.random.Generator,
+    hurry: Callable[[], bool] = never,
 ) -> tuple[Integers, Floats]:
     """Improve placements.
 
@@ -60,6 +68,7 @@ def temper(
         sweeps: How often every group is offered a new device in every replica.
         ladder: The temperatures.
         random: The source of chance.
+        hurry: Says whether there is no more time; it is asked before each sweep.
 
     Returns:
         For each column the best placement that it had at the end of a sweep, in the shape of `starts`, and
@@ -72,6 +81,8 @@ def temper(
     at = np.arange(replicas)  # the replica that has each temperature
     best, best_load = state.devices.copy(), state.peaks()
     for _ in range(sweeps):
+        if hurry():
+            break
         order = random.permutation(problem.size)
         noise = random.gumbel(size=(problem.size, devices, replicas))
         noise[:, :, at] *= temperatures

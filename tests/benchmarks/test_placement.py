@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from benchmarks.placement import __main__ as benchmark
 from benchmarks.placement.__main__ import main
 from benchmarks.placement.files import InputError, places_of, read_json, workload_of
 from benchmarks.placement.generated import GRAPHS, residual
 from benchmarks.placement.table import PUBLISHED, Row, page
+from compiler.search.search import search
 from compiler.search.workload import measure_loads
 from tests.folders import ROOT
 
@@ -36,6 +38,15 @@ def test_one_line_is_printed_and_the_split_has_every_node(tmp_path: Path) -> Non
     place_of: dict[Any, int] = {}
     for node, place in zip(content["nodes"], places, strict=True):
         assert place_of.setdefault(node["colorClass"], place) == place
+
+
+def test_a_machine_without_time_gets_what_is_found_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The search is ended by the clock: here before it begins, so that simple placements are the result."""
+    monkeypatch.setattr(benchmark, "TIME", -1.0)
+    result = CliRunner().invoke(main, [str(INPUT)])
+    assert result.exit_code == 0, result.output
+    at_once = search(workload_of(read_json(INPUT)), hurry=lambda: True)
+    assert json.loads(result.output)["max_load"] == at_once.max_load
 
 
 @pytest.mark.parametrize(

@@ -128,7 +128,7 @@ def test_a_cycle_offers_what_it_can_afford(
     spent: list[float] = []
 
     def recorded(
-        problem: Problem, starts: Integers, scale: float, sweeps: int, ladder: Ladder, random: Any
+        problem: Problem, starts: Integers, scale: float, sweeps: int, ladder: Ladder, random: Any, _: Any
     ) -> tuple[Integers, Floats]:
         assert sweeps >= 1
         spent.append(sweeps * search.count_work(problem))

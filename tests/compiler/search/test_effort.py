@@ -30,7 +30,7 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int, Integers]]
     found: list[tuple[int, int, Integers]] = []
 
     def solve(
-        problem: Problem, starts: Integers, scale: float, sweeps: int, ladder: Ladder, random: Any
+        problem: Problem, starts: Integers, scale: float, sweeps: int, ladder: Ladder, random: Any, _: Any
     ) -> tuple[Integers, Floats]:
         found.append((problem.size, sweeps, starts.copy()))
         return temper(problem, starts, scale, 1, ladder, random)

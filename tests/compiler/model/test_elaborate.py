@@ -54,6 +54,25 @@ def test_a_shared_layer_is_one_layer_called_twice() -> None:
     assert [call.layer for call in graph.calls] == [0, 1, 2, 3, 4, 5, 6, 6]
 
 
+@pytest.mark.parametrize(("z", "source"), [("x * scale", "x"), ("scale", "y")])
+def test_a_free_weight_has_the_batch_of_an_input_that_the_output_needs(z: str, source: str) -> None:
+    """The other inputs are not there when the model predicts; if the output needs none, it is the first."""
+    text = f"""
+tfdeploy = 1
+model "m" {{
+  y = input(float32, [4])
+  x = input(float32, [4])
+  scale = weight([4])
+  z = {z}
+  loss = [y, z] -> MeanSquaredError()
+}}
+"""
+    graph = elaborate(spec_of(text))
+    names = {each.value: each.name for each in graph.inputs}
+    (call,) = (each for each in graph.calls if graph.layers[each.layer].kind == "weight")
+    assert ([names[each] for each in call.inputs], call.sources) == ([source], 1)
+
+
 def test_layers_say_what_they_are() -> None:
     """A free weight is no layer, and what a frozen block uses is frozen with it, however deep."""
     text = BLOCKS.replace("y = input(int32, [])", "y = input(int32, [])\n  scale = weight([4])")

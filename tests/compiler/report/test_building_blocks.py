@@ -6,13 +6,15 @@ import pytest
 from attrs import evolve
 
 from compiler.figures import count, size, size_of_known
+from compiler.kinds.expanding.expand import expand
 from compiler.mapping.records import MapWorker
 from compiler.report import refs, scopes
 from compiler.report.choose import choose_ops
 from compiler.report.columns import Group, first_that_fits
 from compiler.report.cut import cut, finder
 from compiler.report.table import shorten, table, width_of
-from tests.placement_maps import make_map
+from compiler.report.totals import Totals, add_up, device_totals, of_group
+from tests.placement_maps import make_kinds, make_map
 
 
 @pytest.mark.parametrize(
@@ -73,6 +75,56 @@ def test_scopes_count_what_is_inside() -> None:
     assert (root.total, root.depth) == (16, 3)
 
 
+def test_scopes_are_walked_from_the_outside_to_a_depth() -> None:
+    """With their levels, and what is inside a scope right behind it."""
+    root = scopes.build(["a/x", "a/b/y", "a/b/c/z", "d/w"], str, str)
+    found = [[(level, each.name) for level, each in root.walk(depth)] for depth in range(4)]
+    assert found == [
+        [],
+        [(0, "a"), (0, "d")],
+        [(0, "a"), (1, "b"), (0, "d")],
+        [(0, "a"), (1, "b"), (2, "c"), (0, "d")],
+    ]
+
+
+def test_figures_of_devices_are_sums_over_the_map() -> None:
+    """What each sends and receives is that of its links, and in a map by kinds as in the records of each."""
+    placement = make_map(3)
+    totals = device_totals(placement)
+    assert list(totals) == [each.ref for each in placement.devices]
+    for device in placement.devices:
+        found = totals[device.ref]
+        assert (found.ops, found.variables, found.slots, found.memory) == (
+            device.ops,
+            device.variable_bytes,
+            device.slot_bytes,
+            device.memory_bytes,
+        )
+        sent = [each for each in placement.transfers if each.from_device == device.ref]
+        taken = [each for each in placement.transfers if each.to_device == device.ref]
+        assert (found.bytes_out, found.out_unknown) == (
+            sum(each.bytes for each in sent),
+            sum(each.bytes_unknown for each in sent),
+        )
+        assert (found.bytes_in, found.in_unknown) == (
+            sum(each.bytes for each in taken),
+            sum(each.bytes_unknown for each in taken),
+        )
+    kinds = make_kinds(3, 2)
+    assert device_totals(kinds) == device_totals(expand(kinds))
+
+
+def test_figures_are_added_up_but_for_busy_shares() -> None:
+    """Memory that was forecast of one is the sum; of a group of equal devices, those of one are shown."""
+    one, other = Totals(1, 2, 3, 4, 5, 6, 7, 8, 0.5), Totals(10, 20, 30, None, 50, 60, 70, 80, 0.25)
+    assert one + other == Totals(11, 22, 33, 4, 55, 66, 77, 88, None)
+    assert add_up([other, other]).memory is None
+    assert add_up([one, one]).memory == 8
+    totals = {"a": one, "b": other}
+    assert of_group(Group("ab", ("a", "b"), "sum"), totals) == one + other
+    assert of_group(Group("ab", ("a", "b"), "each"), totals) == one
+
+
 def test_clones_alike_share_a_name() -> None:
     """From five clones on, those with the same ops inside are filed under one name; fewer stay apart."""
     five = make_map(5)
@@ -101,6 +153,9 @@ def test_a_clone_of_its_own_kind_stays_apart() -> None:
     lacking = evolve(whole, ops=odd)
     names = set(scopes.tree_of(odd, scopes.fold(lacking)).children)
     assert {"clone_0..1,3..4", "clone_2"} <= names
+    two = tuple(op for op in odd if op.name != "clone_4/conv1/Relu")
+    names = set(scopes.tree_of(two, scopes.fold(evolve(whole, ops=two))).children)
+    assert {"clone_0..1,3", "clone_2,4"} <= names
 
 
 @pytest.mark.parametrize(

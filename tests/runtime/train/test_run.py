@@ -217,11 +217,12 @@ def test_another_optimizer(project: Project, run_before: RunBefore) -> None:
 
 
 def test_averages_that_a_checkpoint_lacks(project: Project) -> None:
-    """Where `ema` is new, the averages start from the weights that were restored."""
+    """Where `ema` is new, the averages start from the weights that were restored; the spec is the new one."""
     project.run(train__steps=10, update__ema="none")
     before = project.variables(10)
     project.run(train__steps=11, update__ema=1.0 - 1e-7)
     after = project.variables(11)
+    assert "steps = 11" in (project.run_directory / "spec.tfdeploy").read_text()
     assert np.allclose(after["hidden/kernel/ExponentialMovingAverage"], before["hidden/kernel"], atol=1e-6)
     assert not np.allclose(after["hidden/kernel"], before["hidden/kernel"], atol=1e-6)
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from itertools import groupby
 from math import inf
@@ -19,13 +18,20 @@ from benchmarks.forecasts.measured import Chunk, Compared, append_compared, read
 from benchmarks.forecasts.page import summary, text, write_page
 from benchmarks.forecasts.turns import Failed, Measurer
 from benchmarks.race.run import ROOT
-from compiler.time.profile import read_profile
+from compiler.threads import cores
+from compiler.time.profile import Profile
+from dsl.files.typed_json import to_json
+from tfdeploy.runtime.calibrate.processes import measure_in_processes
+from tfdeploy.runtime.calibrate.requests import profile_of
 
 RESULTS = ROOT / "benchmarks" / "results" / "forecasts"
 PAGE = ROOT / "docs" / "reference" / "forecasts.md"
-LEAST_TURNS = 4
+LEAST_TURNS = 2
 CALIBRATION = 2.4
 """The most seconds of each measurement of the calibration."""
+
+Chunks = dict[Measurer, list[list[Chunk]]]
+"""The chunks of each layout, in the order of the layouts of each process."""
 
 FAMILIES = ("clones", "groups", "cluster", "between")
 
@@ -36,7 +42,7 @@ FAMILIES = ("clones", "groups", "cluster", "between")
 @click.option("--seconds", default=0.1, show_default=True, help="How long a layout makes steps at a time.")
 @click.option(
     "--span",
-    default=25.0,
+    default=15.0,
     show_default=True,
     help="For how many seconds the layouts of a model take turns before the calibration, and again after it.",
 )
@@ -57,8 +63,8 @@ def main(
 ) -> None:
     """Compare forecasts of the time of a step with measurements.
 
-    The layouts of a model take many short turns, one half of the turns before the calibration and one after
-    it, in processes of their own. The whole takes about a quarter of an hour, in which the machine should do
+    The layouts of a model take many short turns in processes of their own: before the calibration, between
+    its turns, and after it. The whole takes about a quarter of an hour, in which the machine should do
     nothing else. Measurements are kept in `benchmarks/results/forecasts`, and the program continues with
     those that are missing if it was interrupted.
     """
@@ -87,20 +93,23 @@ def main(
 
 
 def _compare(model: str, wanted: Sequence[Case], seconds: float, span: float) -> Iterator[Compared]:
-    """Measure layouts of a model, calibrate it, and measure them again."""
+    """Measure layouts of a model before its calibration, between the turns of this, and after it.
+
+    The machine can be slower for minutes. Calibration and test then meet it in the same states.
+    """
     with ExitStack() as stack:
         measurers = [stack.enter_context(Measurer(each)) for each in processes_of(wanted)]
         measurers = [each for each in measurers if _works(each, each.ready)]
         before = take_turns(measurers, seconds, span)
-        profile = _calibrate(model)
-        after = take_turns([each for each in measurers if each in before], seconds, span)
-        costs = read_profile(profile)
-        for measurer, found in after.items():
-            for number, (forecast, known) in enumerate(measurer.forecast(profile)):
+        during = chunks_of(before)
+        profile, path = _calibrate(model, lambda: take_turn(during, seconds))
+        after = take_turns(list(during), seconds, span)
+        for measurer in after:
+            for number, (forecast, known) in enumerate(measurer.forecast(path)):
                 case = measurer.cases[number]
-                chunks = tuple(before[measurer][number]), tuple(found[number])
-                step = case.when_calibrated(costs)
-                yield Compared(model, case.family, case.name, forecast, known, *chunks, calibrated=step)
+                chunks = (tuple(each[measurer][number]) for each in (before, after, during))
+                calibrated = case.when_calibrated(profile)
+                yield Compared(model, case.family, case.name, forecast, known, *chunks, calibrated)
 
 
 def _works(measurer: Measurer, does: Callable[[], object]) -> bool:
@@ -125,9 +134,12 @@ def processes_of(wanted: Sequence[Case]) -> Iterator[tuple[Case, ...]]:
         yield tuple(same)
 
 
-def take_turns(
-    measurers: Sequence[Measurer], seconds: float, span: float
-) -> dict[Measurer, list[list[Chunk]]]:
+def chunks_of(measurers: Iterable[Measurer]) -> Chunks:
+    """Return the chunks of the layouts of some processes, of which there are none yet."""
+    return {each: [[] for _ in each.cases] for each in measurers}
+
+
+def take_turns(measurers: Sequence[Measurer], seconds: float, span: float) -> Chunks:
     """Let layouts make steps in turn, again and again, and return the chunks of each layout that works.
 
     The memory of the machine is slower for seconds at a time while its neighbours use it. Many short turns
@@ -139,32 +151,51 @@ def take_turns(
         seconds: How long a layout makes steps at a time.
         span: For how many seconds the layouts take turns. There are at least `LEAST_TURNS` turns.
     """
-    found: dict[Measurer, list[list[Chunk]]] = {each: [[] for _ in each.cases] for each in measurers}
+    found = chunks_of(measurers)
     made, end = 0, inf
     while found and (made < LEAST_TURNS or time.perf_counter() < end):
-        way = -1 if made % 2 else 1
-        for measurer in list(found)[::way]:
-
-            def measure(measurer: Measurer = measurer, way: int = way) -> None:
-                for number in range(len(measurer.cases))[::way]:
-                    found[measurer][number].append(measurer.measure(number, seconds))
-
-            if not _works(measurer, measure):
-                del found[measurer]
+        take_turn(found, seconds, -1 if made % 2 else 1)
         made += 1
         if made == 1:
             end = time.perf_counter() + span
     return found
 
 
-def _calibrate(model: str) -> Path:
-    """Calibrate a model; return the file of its profile."""
-    spec, profile = RESULTS / f"{model}.tfdeploy", RESULTS / f"{model}.profile.json"
+def take_turn(found: Chunks, seconds: float, way: int = 1) -> None:
+    """Let each layout make steps once.
+
+    Args:
+        found: Gets a chunk for each layout. Processes that fail are left out.
+        seconds: How long a layout makes steps.
+        way: 1 for the order of the layouts, -1 for the reverse.
+    """
+    for measurer in list(found)[::way]:
+
+        def measure(measurer: Measurer = measurer) -> None:
+            for number in range(len(measurer.cases))[::way]:
+                found[measurer][number].append(measurer.measure(number, seconds))
+
+        if not _works(measurer, measure):
+            del found[measurer]
+
+
+def _calibrate(model: str, between: Callable[[], None]) -> tuple[Profile, Path]:
+    """Calibrate a model; return its profile, and the file of that.
+
+    Args:
+        model: The name of the model.
+        between: Is called between the turns of the calibration.
+    """
+    spec, path = RESULTS / f"{model}.tfdeploy", RESULTS / f"{model}.profile.json"
     spec.write_text(calibrated(model).text, encoding="utf-8")
-    command = [sys.executable, "-m", "tfdeploy", "calibrate", str(spec), "--seconds", str(CALIBRATION)]
-    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
-    subprocess.run(command, cwd=ROOT, env=environment, stdout=sys.stderr, check=True)
-    return profile
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    arguments = ["calibrate", str(spec), "--seconds", str(CALIBRATION)]
+    found = measure_in_processes(arguments, [1, cores()] if cores() > 1 else [1], between)
+    if found is None:
+        raise SystemExit(f"{model} cannot be calibrated")
+    profile = profile_of(found[0], (str(spec),), wide=found[-1] if len(found) > 1 else None)
+    path.write_text(to_json(profile, indent=1) + "\n", encoding="utf-8")
+    return profile, path
 
 
 def _machine() -> str:

@@ -42,6 +42,7 @@ class Compared:
         known: The part of the time of the ops that is of ops in sizes that were measured.
         before: What was measured before the calibration.
         after: What was measured after it.
+        during: What was measured between its turns.
         calibrated: What a step took in the calibration itself, in seconds; None if it was not of this layout.
     """
 
@@ -52,12 +53,18 @@ class Compared:
     known: float
     before: tuple[Chunk, ...]
     after: tuple[Chunk, ...]
+    during: tuple[Chunk, ...] = ()
     calibrated: float | None = None
+
+    @property
+    def chunks(self) -> tuple[Chunk, ...]:
+        """All that was measured."""
+        return *self.before, *self.during, *self.after
 
     @property
     def measured(self) -> float:
         """The seconds of a step, measured while other work disturbed it least."""
-        return typical((*self.before, *self.after))
+        return typical(self.chunks)
 
     @property
     def error(self) -> float:
@@ -80,13 +87,12 @@ class Compared:
     @property
     def others(self) -> float:
         """The mean part of the processors that other work had, from 0 to 1."""
-        chunks = (*self.before, *self.after)
-        return sum(each.others for each in chunks) / len(chunks)
+        return sum(each.others for each in self.chunks) / len(self.chunks)
 
     @property
     def line(self) -> str:
         """The layout in one line, to show progress."""
-        processor = min(each.processor for each in (*self.before, *self.after))
+        processor = min(each.processor for each in self.chunks)
         return (
             f"{self.model}, {self.case}: {1e3 * self.forecast:.2f} ms, measured {1e3 * self.measured:.2f} ms "
             f"({self.error:+.1%}), processor time {1e3 * processor:.2f} ms, noise {self.noise:.1%}, "

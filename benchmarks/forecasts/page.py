@@ -44,8 +44,8 @@ def text(compared: list[Compared], where: str) -> str:
     said = (
         f"Measured on {where}, by `python -m benchmarks.forecasts`: {len(compared)} layouts of {models} "
         "models. The profile of a model is that of two clones with `add_n`, and is made in processes of its "
-        "own. The layouts of a model take many short turns, half of them before the calibration and half "
-        "after it; "
+        "own. The layouts of a model take many short turns before the calibration, between the turns of its "
+        "processes, and after it, so that calibration and test meet the machine in the same states; "
         "what counts is the lower quartile of the turns. An error is that of the forecast as a part of the "
         "measured time; the noise is how far the measurements before and after the calibration are apart. "
         f"Other work had {others:.0%} of the processors meanwhile. The order is that of a model's layouts. "

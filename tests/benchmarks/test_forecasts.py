@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
 
 import pytest
 from attrs import define, evolve
 
 import grammar
+from benchmarks.forecasts import __main__
 from benchmarks.forecasts.__main__ import FAMILIES, LEAST_TURNS, processes_of, take_turns
 from benchmarks.forecasts.cases import LATER_HALF, MODELS, Case, calibrated, cases
 from benchmarks.forecasts.measured import (
@@ -26,7 +28,7 @@ from compiler.pipeline import make_plan
 from compiler.time.profile import MeasuredMachine, Profile
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Callable
 
 
 def test_there_are_enough_layouts() -> None:
@@ -88,13 +90,13 @@ def test_turns_go_to_and_fro(capsys: pytest.CaptureFixture[str]) -> None:
     """However short the span, there are enough turns. Layouts whose process ends are left out, and named."""
     log: list[str] = []
     first, second, third, fourth = list(cases("mlp"))[:4]
-    one, two = Measured((first, second), log), Measured((third, fourth), log, left=5)
+    one, two = Measured((first, second), log), Measured((third, fourth), log, left=3)
     measurers: list[Any] = [one, two]
     found = take_turns(measurers, 0.1, 0.0)
     there = [each.name for each in (first, second, third, fourth)]
-    assert LEAST_TURNS == 4
-    assert log == [*there, *reversed(there), *there[:3], *reversed(there[:2])]
-    assert {each: [len(chunks) for chunks in made] for each, made in found.items()} == {one: [4, 4]}
+    assert LEAST_TURNS == 2
+    assert log == [*there, fourth.name, *reversed(there[:2])]
+    assert {each: [len(chunks) for chunks in made] for each, made in found.items()} == {one: [2, 2]}
     assert f"has ended: {third.name}; {fourth.name}" in capsys.readouterr().err
 
 
@@ -116,6 +118,7 @@ def test_figures() -> None:
     assert one.measured == 1.0
     assert one.error == pytest.approx(0.1)
     assert one.noise == pytest.approx(0.2)
+    assert evolve(one, during=chunks(0.5, 0.5)).measured == 0.5
     assert typical((*chunks(1.0, others=0.5), *chunks(2.0, 3.0))) == 2.0  # of what others did not disturb
     assert typical((*chunks(4.0, others=0.5), *chunks(5.0, others=0.4))) == 5.0
     assert quantile([4.0, 1.0, 3.0, 2.0], 0.5) == 2.0
@@ -192,3 +195,41 @@ def test_the_best_takes_least_for_an_example() -> None:
     fast = compared("2 clones, accumulate = 2", 2.0, 2.0)
     assert "best within 0.0%" in summary([slow, fast])[0]
     assert "best within 100.0%" in summary([evolve(slow, forecast=0.1), fast])[0]
+
+
+def test_layouts_take_turns_between_those_of_the_calibration(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They make steps before it, whenever its processes have each had a turn, and after it."""
+    wanted, log = list(cases("mlp"))[:2], list[str]()
+
+    class Forecasting(Measured):
+        """Also forecasts its layouts."""
+
+        def __enter__(self) -> Self:
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            self.log.append("ended")
+
+        def ready(self) -> None:
+            self.log.append("ready")
+
+        def forecast(self, path: Path) -> list[tuple[float, float]]:
+            self.log.append(path.name)
+            return [(1.0, 1.0)] * len(self.cases)
+
+    def calibrate(model: str, between: Callable[[], None]) -> tuple[Profile, Path]:
+        for _ in range(3):
+            log.append(f"{model} calibrates")
+            between()
+        machine = MeasuredMachine("a processor", 2, "2.21.0")
+        return Profile(machine, (), 0, 0, 0, 1, 1, (), (), serial=2.0, parallel=1.0), Path("profile.json")
+
+    monkeypatch.setattr(__main__, "Measurer", lambda same: Forecasting(same, log))
+    monkeypatch.setattr(__main__, "_calibrate", calibrate)
+    found = list(__main__._compare("mlp", wanted, 0.1, 0.0))
+    chunks = [[len(part) for part in (each.before, each.during, each.after)] for each in found]
+    assert chunks == [[LEAST_TURNS, 3, LEAST_TURNS]] * 2
+    starts = [at for at, each in enumerate(log) if each == "mlp calibrates"]
+    assert all(set(log[at + 1 : at + 3]) == {each.name for each in wanted} for at in starts)
+    assert log.index("profile.json") > starts[-1]
+    assert log[-1] == "ended"

@@ -35,22 +35,27 @@ def _forked(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("ends", "done"),
+    ("ends", "done", "between"),
     [
-        (("2 0", "4 0"), (True, "a0 b0 a1 b1 b2 b3 ")),
-        (("3 0", "2 0", "1 0"), (True, "a0 b0 c0 a1 b1 a2 ")),
-        (("2 1", "4 0"), (False, "a0 b0 a1 ")),
-        (("1 0",), (True, "a0 ")),
+        (("2 0", "4 0"), (True, "a0 b0 a1 b1 b2 b3 "), 3),
+        (("3 0", "2 0", "1 0"), (True, "a0 b0 c0 a1 b1 a2 "), 2),
+        (("2 1", "4 0"), (False, "a0 b0 a1 "), 1),
+        (("1 0",), (True, "a0 "), 0),
     ],
 )
-def test_one_works_at_a_time(tmp_path: Path, ends: tuple[str, ...], done: tuple[bool, str]) -> None:
+def test_one_works_at_a_time(
+    tmp_path: Path, ends: tuple[str, ...], done: tuple[bool, str], between: int
+) -> None:
     """They alternate as long as they have turns; one that fails ends the others."""
     log = tmp_path / "log"
     commands = [
         [sys.executable, "-c", WORK, name, *end.split(), str(log)]
         for name, end in zip("abc", ends, strict=False)
     ]
-    assert (run_in_turns(commands), log.read_text()) == done
+    rounds: list[str] = []
+    assert (run_in_turns(commands, lambda: rounds.append(log.read_text())), log.read_text()) == done
+    assert rounds == [log.read_text()[: len(each)] for each in rounds]  # it was called while all waited
+    assert len(rounds) == between
 
 
 def test_a_process_whose_turns_end_ends() -> None:

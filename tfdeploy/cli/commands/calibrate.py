@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -143,21 +141,12 @@ def _measure(
 
 
 def _measured(command: list[str], threads: list[int]) -> list[Measured] | None:
-    """Start a process for each number of threads; return None if one failed, and has said why."""
-    from dsl.files.typed_json import read_record
-    from tfdeploy.runtime.calibrate.requests import Measured
-    from tfdeploy.runtime.calibrate.turns import run_in_turns
+    """Measure with each number of threads; return None if a process failed, and has said why."""
+    from tfdeploy.runtime.calibrate.processes import measure_in_processes
 
-    command = [sys.executable, "-m", "tfdeploy", *command]
-    with tempfile.TemporaryDirectory(prefix="tfdeploy-") as folder:
-        answers = {each: Path(folder, f"{each}.json") for each in threads}
-        told = [
-            [*command, "--threads", str(each), "--answer", str(answer)] for each, answer in answers.items()
-        ]
-        numbers = " and ".join(map(str, threads))
-        with busy(f"measuring with {numbers} {'thread' if threads == [1] else 'threads'} for each op"):
-            done = run_in_turns(told)
-        return [read_record(each, Measured, 1 << 26) for each in answers.values()] if done else None
+    numbers = " and ".join(map(str, threads))
+    with busy(f"measuring with {numbers} {'thread' if threads == [1] else 'threads'} for each op"):
+        return measure_in_processes(command, threads)
 
 
 def _summary(one: Measured, wide: Measured | None) -> list[str]:

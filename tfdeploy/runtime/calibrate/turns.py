@@ -50,11 +50,16 @@ class Turns:
             raise SystemExit(1)
 
 
-def run_in_turns(commands: Sequence[Sequence[str]]) -> bool:
+def nothing() -> None:
+    """Do nothing when each process has had a turn."""
+
+
+def run_in_turns(commands: Sequence[Sequence[str]], between: Callable[[], None] = nothing) -> bool:
     """Run processes that measure, each of which works while the others wait.
 
     Args:
         commands: Their commands; the processes call `Turns`.
+        between: Is called when each of them has had a turn, and again after each further turn of all.
 
     Returns:
         Whether all have succeeded. If one fails, the others are ended.
@@ -68,6 +73,8 @@ def run_in_turns(commands: Sequence[Sequence[str]]) -> bool:
                 if process.wait() != 0:
                     return False
                 works.remove((process, connection))
+            if works:
+                between()
     return True
 
 

@@ -46,5 +46,6 @@ def test_averages_are_weighted_by_examples(
     monkeypatch.setattr(references, "_towers", lambda *_: towers)
     spec = ir.Spec(ir.Model("m"), update=ir.Update(batch_norm=statistics))
     setup: Any = None
-    references.averaged_towers(setup, spec, (2, 6), references.AVERAGE_EVERY, slots=False)
+    found = references.averaged_towers(setup, spec, (2, 6), references.AVERAGE_EVERY, slots=False)
+    assert found.losses == (1.0,) * references.AVERAGE_EVERY
     assert [each.held for each in towers] == [{"kernel": 4.0, "mean": mean}] * 2

@@ -104,3 +104,17 @@ def test_draws_with_a_state_are_made_once() -> None:
         assert len(draws) == 1
         whole, found = session.run([draws[0].outputs[0], pieces])
         assert np.array_equal(np.concatenate(found), whole)
+
+
+@pytest.mark.parametrize(("shape", "axis"), [((7, 3), 0), ((3, 7), 1), ((2, 7, 3), 1)])
+def test_numbers_that_are_written_down_are_cut(shape: tuple[int, ...], axis: int) -> None:
+    """Each piece has its own of them in the graph; what all rows have in common is there as it is."""
+
+    def initializer(shape: Any, dtype: Any) -> Any:
+        numbers = np.arange(np.prod(shape)).reshape(shape)
+        return tf.constant(numbers, dtype) + tf.constant(np.arange(shape[-1]) / 8, dtype)
+
+    info = WeightInfo("w", shape, "float32", trainable=True, bytes=0, initializer=initializer)
+    whole, found, cuts = first_values(info, axis, (2, 3))
+    assert cuts == [False, False]
+    assert all(np.array_equal(value, whole) for value in found)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from compiler.kinds.deployment.grid import NotAlikeError, Spot
-from compiler.kinds.growing.grow import joined
+from compiler.kinds.growing.grow import joined, tensorflow_name
 
 
 @pytest.mark.parametrize(
@@ -26,3 +26,17 @@ def test_ends_at_several_clones_have_no_kind(other: Spot) -> None:
     """Then the graph of all clones has to be built."""
     with pytest.raises(NotAlikeError, match="a transfer is of several tasks or clones"):
         joined([Spot(1, 1), other], "a transfer")
+
+
+@pytest.mark.parametrize(
+    ("ref", "emulate", "name"),
+    [
+        ("worker[3].gpu[1]", False, "/job:worker/replica:0/task:3/device:GPU:1"),
+        ("worker[{host}].gpu[{group}]", False, "/job:worker/replica:0/task:{host}/device:GPU:{group}"),
+        ("cpu[0]", False, "/job:localhost/replica:0/task:0/device:CPU:0"),
+        ("worker[3].gpu[1]", True, "/job:localhost/replica:0/task:0/device:CPU:{ordinal}"),
+    ],
+)
+def test_names_of_devices_in_tensorflow(ref: str, name: str, *, emulate: bool) -> None:
+    """Emulated devices are processors of this process, which are numbered later."""
+    assert tensorflow_name(ref, emulate=emulate) == name

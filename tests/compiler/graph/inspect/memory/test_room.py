@@ -136,3 +136,15 @@ def test_a_process_with_little_memory_ends_with_a_diagnostic(
     assert "Traceback" not in done.stderr
     assert "error[TFD546]" in done.stderr
     assert f"big.tfdeploy:{place}" in done.stderr
+
+
+def test_averages_are_beside_the_first_copy() -> None:
+    """Of a variable with a copy on each device there is one average."""
+    copied = TEXT.format(first=8, second=4, batch=4) + "place { variables -> replicated }\n"
+    found = [
+        variable_bytes(compile_graph(make_plan(spec_of(copied, update__ema=ema), emulate=True)))
+        for ema in ("none", "0.9")
+    ]
+    weights = 4 * (4 * 8 + 8 + 8 * 4 + 4 + 4 + 1)
+    more = {device: held - found[0][device] for device, held in found[1].items()}
+    assert more == {"cpu[0]": weights, "cpu[1]": 0}

@@ -91,6 +91,18 @@ def test_workers_that_update_alone_repeat_their_own_ops() -> None:
     assert {(each.source // 3, each.target // 3) for each in work.arrows} == {(0, 0), (1, 1), (2, 2)}
 
 
+def test_a_folded_step_has_every_worker_beside_the_variables() -> None:
+    """Of all but the first and the last, there is what they do on the server, and nothing else."""
+    text = CLUSTER.replace("count = 3", "count = 5").replace("tasks = 3", "tasks = 5")
+    plan = make_plan(spec_of(text, update__replication="between_graph"), worker=0)
+    assert isinstance(plan, WorkerPlan)
+    server = plan.topology.devices[0]
+    work = steps_of_all(plan, StepParts(part(plan), GraphPart((op("apply", server),), ())), fold=True)
+    names = [each.name for each in work.ops]
+    assert (names.count("read"), names.count("left"), names.count("product")) == (5, 5, 2)
+    assert {each.device.task for each in work.ops if each.name == "product"} == {0, 4}
+
+
 @pytest.mark.parametrize(("backup", "needed"), [("0", {0, 1, 2}), ("1", {0, 1}), ("2", {0})])
 def test_the_chief_applies_what_enough_workers_have_left(backup: str, needed: set[int]) -> None:
     """It waits for all but the spare ones; the others go on when it has applied, and have left their own."""

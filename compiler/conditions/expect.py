@@ -215,7 +215,7 @@ def _ops(condition: ir.Condition, plan: Plan, placement: AnyMap) -> list[Figure]
     found = [(each.first, devices[0], each.each * len(devices)) for each, devices in on if devices]
     if isinstance(plan, WorkerPlan):  # the map lists the ops of one worker; the others have the same
         twins = Counter(twin for ref, twin in plan.twins.items() if ref in refs)
-        own = [(each.first, each.devices[0], twins[each.devices[0]]) for each in matching]
+        own = [(each.first, ref, each.each * twins[ref]) for each in matching for ref in each.devices]
         found += [each for each in own if each[2]]
     number = sum(each for _, _, each in found)
     parts = []

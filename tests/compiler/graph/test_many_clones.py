@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from attrs import evolve
 
+from compiler.conditions.expect import check_expectations
 from compiler.graph.assumed_sizes import forecast_memory
 from compiler.graph.build import compile_graph
 from compiler.graph.compiled import CompiledGraph
@@ -151,6 +152,7 @@ def test_map_of_eight_clones_is_that_of_their_graph(name: str, tmp_path: Path) -
     _compare_times(found, whole, compiled)
     assert found.warnings == compiled.warnings
     _compare_steps(many, whole)
+    assert _not_met(plan, found.placement) == _not_met(plan, whole) != []
     for glob in ("*", "fc1", "clone_5/fc2/*", "{{node clone_2/fc1/MatMul}} and node 'clone_1/fc2/MatMul'"):
         explained = explain_many(found.reasons, found.placement, glob, None)
         assert explained.found == explain_placement(compiled, glob)
@@ -168,6 +170,19 @@ def test_map_of_eight_clones_is_that_of_their_graph(name: str, tmp_path: Path) -
     for glob in ("fc1/*", "*/fc2/MatMul", "clone_3/*", "input/*"):
         chosen = choose_counted(found.placement, glob)
         assert sum(each.count for each in chosen) == len(choose_ops(whole, glob)), glob
+
+
+def _not_met(plan: Plan, placement: AnyMap) -> list[str]:
+    """Return what is said of conditions that do not hold."""
+    conditions = (
+        'ops(gpu[*], "fc1/*") == 0',
+        'ops(gpu[0], "clone_*/fc2/*") == 0',
+        "traffic(gpu[*], cpu[0]) == 0B",
+    )
+    text = SPEC.format(devices="gpu = 2", place="", update="", batch="batch = 4", model="")
+    expected = spec_of(f"{text}expect {{ {', '.join(conditions)} }}")
+    asked = evolve(plan, spec=evolve(plan.spec, expect=expected.expect))
+    return [each.text for each in check_expectations(asked, placement)]
 
 
 def _compare_times(found: ManyClones, whole: PlacementMap, compiled: CompiledGraph) -> None:

@@ -6,7 +6,7 @@ import { byId, inputById, make, makeFacts, makeWord } from "./both/dom.js";
 import { formatChange, formatCount, formatShare, formatSize, formatTime, plural } from "./both/format.js";
 import { quoteLines } from "./both/quote.js";
 import { choose, decode, readAddress, register, view, writeAddress } from "./both/state.js";
-import { drawStrip, fullest } from "./both/strip.js";
+import { drawStrip, fullest, widestLink } from "./both/strip.js";
 
 /** @typedef {import("./both/data.js").Device} Device */
 /** @typedef {import("./both/data.js").Transfer} Transfer */
@@ -71,8 +71,7 @@ function drawHead() {
 
 function drawStrips() {
   const most = Math.max(...diff.sides.map((side) => fullest(side.devices)));
-  const widest = diff.sides.flatMap((side) => side.transfers).reduce((sum, each) => Math.max(sum, each[3]), 1);
-  diff.sides.forEach((side, at) => {
+  const strips = diff.sides.map((side, at) => {
     byId(`title-${at}`).textContent = side.label;
     const facts = side.seconds === null ? side.facts : [...side.facts, `a step of ${formatTime(side.seconds * 1e6)}`];
     byId(`facts-${at}`).textContent = facts.join(" \u00b7 ");
@@ -80,14 +79,20 @@ function drawStrips() {
     const own = new Map(side.numbers.map((place, number) => /** @type {[number, number]} */ ([place, number])));
     /** @type {Transfer[]} */
     const transfers = side.transfers.map(([from, to, ...rest]) => [own.get(from) ?? -1, own.get(to) ?? -1, ...rest]);
-    const draw = () => drawStrip(byId(`strip-${at}`), byId("strip-keys"), {
-      devices: side.devices, transfers, groups, most, widest,
+    /** @type {import("./both/strip.js").Side} */
+    const strip = {
+      devices: side.devices, transfers, groups, most, widest: 0,
       onDevice: (device) => choose({ device: side.numbers[device] ?? -1 }),
       onGroup: (group) => { turnGroup(group); draw(); },
       onLink: (from, to) => choose({ from: side.numbers[from] ?? -1, to: side.numbers[to] ?? -1 }),
-    });
-    draw();
+    };
+    return strip;
   });
+  const draw = () => {
+    const widest = Math.max(...strips.map(widestLink));
+    strips.forEach((strip, at) => drawStrip(byId(`strip-${at}`), byId("strip-keys"), { ...strip, widest }));
+  };
+  draw();
 }
 
 function drawScopes() {

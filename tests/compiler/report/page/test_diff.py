@@ -12,7 +12,7 @@ from compiler.report.comparison.compare import compare
 from compiler.report.page.data.diff_data import Side
 from compiler.report.page.html import diff_page
 from tests.compiler.report.page.pages import CELL_TEXTS, DETAIL, LINES, NEEDS_BROWSER, OVERFLOWING
-from tests.placement_maps import SPEC, make_map, with_counts
+from tests.placement_maps import SPEC, make_kinds, make_map, with_counts
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,6 +43,23 @@ def page(tmp_path: Path) -> Path:
     path = tmp_path / "diff.html"
     path.write_text(diff_page(*sides, compare(before, after)), encoding="utf-8")
     return path
+
+
+def test_links_of_groups_are_drawn_to_one_scale(tab: Tab, tmp_path: Path) -> None:
+    """The widest of both strips is that between the groups that are shown, also after one is opened."""
+    before, after = make_kinds(2, 8), make_kinds(3, 4)
+    sides = Side("old.tfdeploy", before, LINES), Side("new.tfdeploy", after, LINES)
+    page = tmp_path / "groups.html"
+    page.write_text(diff_page(*sides, compare(before, after)), encoding="utf-8")
+    tab.open(page)
+    widths = (
+        "['strip-0', 'strip-1'].map((side) => Math.max(...[...document.getElementById(side)"
+        ".querySelectorAll('[data-link] .line')].map((line) => Number(line.getAttribute('stroke-width')))))"
+    )
+    assert tab.evaluate(widths) == [12, 9]  # of 16 tensors and of 12
+    tab.evaluate("document.querySelector('#strip-0 [data-devices^=\"1..\"]').click()")
+    assert tab.evaluate(widths) == [1.5, 12]  # of one tensor and of 12
+    assert tab.errors == []
 
 
 def test_two_placements_side_by_side(tab: Tab, page: Path) -> None:

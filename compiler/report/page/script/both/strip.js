@@ -54,10 +54,7 @@ export const heatOf = (busy) => (busy === null ? "" : ` hot${HOT.filter((from) =
  */
 export function drawStrip(strip, keys, side) {
   const boxes = listColumns(side.groups, side.devices);
-  /** @type {Map<number, number>} */
-  const at = new Map();
-  boxes.forEach((box, number) => box.devices.forEach((device) => at.set(device, number)));
-  const links = sumLinks(side.transfers, at);
+  const links = linksBetween(boxes, side);
   const width = boxes.length * (BOX + BETWEEN) - BETWEEN;
   const inner = make("div", {},
     drawLinks(links.filter(([from, to]) => from < to), boxes, width, true, links, side),
@@ -67,6 +64,23 @@ export function drawStrip(strip, keys, side) {
   strip.replaceChildren(inner);
   keys.replaceChildren(...makeKeys(side));
 }
+
+/**
+ * @param {Column[]} boxes
+ * @param {Side} side
+ */
+function linksBetween(boxes, side) {
+  /** @type {Map<number, number>} */
+  const at = new Map();
+  boxes.forEach((box, number) => box.devices.forEach((device) => at.set(device, number)));
+  return sumLinks(side.transfers, at);
+}
+
+/**
+ * The bytes of the widest link of a strip, between devices or groups of them as they are shown.
+ * @param {Side} side
+ */
+export const widestLink = (side) => linksBetween(listColumns(side.groups, side.devices), side)[0]?.[2] ?? 0;
 
 /** @param {Side} side */
 function makeKeys(side) {

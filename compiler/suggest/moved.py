@@ -17,8 +17,8 @@ from compiler.placement.variable_rules import place_variables
 from compiler.plan import Plan, VariableInfo
 from compiler.suggest.steps.origin import Origin
 from compiler.suggest.steps.peaks import peaks
+from compiler.suggest.steps.result import Written
 from compiler.suggest.steps.weights import held_bytes
-from compiler.suggest.steps.written import Written
 from compiler.time.work import StepWork, crossings
 from compiler.topology import Device
 from dsl import ir

@@ -14,7 +14,8 @@ from compiler.suggest.figures import Figures, Goal
 from compiler.suggest.moved import devices_of_variables, moved_map, written_map
 from compiler.suggest.outcome import Outcome, best_of
 from compiler.suggest.steps.moved import move_step
-from compiler.suggest.steps.written import NotWrittenError, Written, write_step
+from compiler.suggest.steps.result import Written
+from compiler.suggest.steps.written import NotWrittenError, write_step
 from dsl import syntax
 from dsl.diagnostics import SpecError
 from grammar.placing import with_rules

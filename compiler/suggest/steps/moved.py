@@ -8,8 +8,8 @@ from compiler.placement.rules import Rulebook, rule_text
 from compiler.placement.variable_rules import place_variables
 from compiler.plan import Plan
 from compiler.suggest.steps.origin import Origin
+from compiler.suggest.steps.result import Written
 from compiler.suggest.steps.weights import infos_of
-from compiler.suggest.steps.written import Written
 
 
 def move_step(origin: Origin, written: Written, plan: Plan) -> Written | None:

@@ -2,58 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 
-from attrs import define, evolve, field, frozen
+from attrs import define, evolve, field
 
 from compiler.placement.rules import Rulebook
 from compiler.placement.variable_rules import place_variables
 from compiler.plan import Plan, Tower, VariableInfo, VariablePlacement
 from compiler.suggest.steps.origin import Origin
+from compiler.suggest.steps.result import Beside, Written
 from compiler.suggest.steps.scaled import scaled
 from compiler.suggest.steps.sums import ALGORITHMS, Reduction, Value, Writer, sum_all
 from compiler.suggest.steps.weights import homes_of, infos_of, item_bytes, resized
-from compiler.time.work import Arrow, Signature, StepWork, TimedOp
+from compiler.time.work import Arrow, Signature, TimedOp
 from compiler.topology import Device
 from dsl.schema import function
 
 
 class NotWrittenError(Exception):
     """The step of a plan cannot be written from that of the graph."""
-
-
-@define
-class Beside:
-    """The ops of a step whose device is that of a variable, by their numbers.
-
-    Attributes:
-        variable: Those on the device of the variable itself.
-        slots: Those on the device of its slots.
-        sums: Those on the device where its gradients are summed.
-    """
-
-    variable: list[int] = field(factory=list)
-    slots: list[int] = field(factory=list)
-    sums: list[int] = field(factory=list)
-
-
-@frozen
-class Written:
-    """A step that was written.
-
-    Attributes:
-        plan: Its plan.
-        work: The step.
-        placements: The places of the variables and their pieces.
-        beside: The ops beside each weight, if the step has the same ops wherever the weights are as long as
-            these are whole; else None.
-    """
-
-    plan: Plan = field(repr=False)
-    work: StepWork = field(repr=False)
-    placements: tuple[VariablePlacement, ...] = field(repr=False)
-    beside: Mapping[str, Beside] | None = field(repr=False)
 
 
 def write_step(origin: Origin, plan: Plan) -> Written:

@@ -8,6 +8,7 @@ from compiler import topology
 from compiler.checks.batches import batches_fit_clones
 from compiler.checks.compatibility import choices_are_compatible
 from compiler.checks.data_files import data_is_there
+from compiler.checks.globs import globs_can_match
 from compiler.checks.groups import groups_fit_devices
 from compiler.checks.link import link_is_used
 from compiler.checks.loss import model_has_a_loss
@@ -58,13 +59,14 @@ def check_spec(spec: ir.Spec) -> list[Diagnostic]:
     """Return the errors in the plan of a spec that can be found from the spec alone, or else the warnings.
 
     If the spec declares no devices, checks that depend on devices are left out. Shapes are followed only
-    through layers whose output is certain without Keras. Data files must exist, and the headers of CSV files
-    are read.
+    through layers whose output is certain without Keras, and names only as far as those of layers. Data files
+    must exist, and the headers of CSV files are read.
     """
     declared = spec.devices.jobs or spec.devices.gpu is not None or spec.devices.cpu is not None
     devices = topology.declare(spec.devices, 0)
     strange: list[Diagnostic] = []
-    for check in CHECKS_OF_THE_SPEC if declared else (choices_are_compatible, link_is_used):
+    checks = CHECKS_OF_THE_SPEC if declared else (choices_are_compatible,)
+    for check in (*checks, globs_can_match):
         found = list(check(spec, devices))
         if any(each.is_error for each in found):
             return found

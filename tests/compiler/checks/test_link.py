@@ -9,6 +9,12 @@ from tests.compiler.placement.places import MODEL
 from tests.support import spec_of
 
 
+def test_devices_that_are_not_declared_may_have_links() -> None:
+    """Without `cpu`, `gpu` and jobs they are those of the machine of a run, which `check` does not know."""
+    found = check_spec(spec_of(f"{MODEL}devices {{ link = 1GiB }}\ntrain {{ steps = 1 }}\n"))
+    assert "TFD516" not in [each.code for each in found]
+
+
 @pytest.mark.parametrize(
     ("devices", "warned"),
     [

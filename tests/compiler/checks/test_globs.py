@@ -1,0 +1,72 @@
+"""Globs of rules for weights that begin like no layer are found without TensorFlow."""
+
+from __future__ import annotations
+
+import pytest
+
+from compiler.checks import check_spec
+from dsl.diagnostics import Diagnostic
+from tests.support import spec_of
+
+SPEC = """
+tfdeploy = 1
+layer "block" {
+  units = parameter(int)
+  x = input()
+  output = x -> Dense(units, name = "wide") -> LayerNormalization(name = "norm")
+}
+model "m" {
+  x = input(float32, [4])
+  scale = weight([4])
+  y = x * scale -> block(8, name = "encoder") -> Dense(2, name = "words")
+  output = y
+}
+DEVICES
+place { RULE }
+"""
+CPU = "devices { cpu = 2 }"
+
+
+def found(rule: str, devices: str = CPU) -> list[Diagnostic]:
+    """Return the errors that `check` finds in a spec with a rule."""
+    text = SPEC.replace("RULE", rule).replace("DEVICES", devices)
+    return [each for each in check_spec(spec_of(text)) if each.is_error]
+
+
+@pytest.mark.parametrize("devices", [CPU, ""])
+@pytest.mark.parametrize(
+    ("selector", "nearest"),
+    [
+        ('variables("wrods/*")', "`words/*`"),
+        ('variables("wrods/kernel")', "`words/kernel`"),
+        ('slots("encodr/*")', "`encoder/*`"),
+        ('variables("encoder/wied/*")', "`encoder/wide/*`"),
+        ('variables("words")', "`words/*`"),
+        ('variables("word/*")', "`words/*`"),
+    ],
+)
+def test_a_glob_that_begins_like_no_layer_is_an_error(selector: str, nearest: str, devices: str) -> None:
+    """The nearest names are told, and the place is that of the selector; devices need not be declared."""
+    (error,) = found(f"{selector} -> cpu[0]", devices)
+    assert error.code == "TFD511"
+    assert error.span is not None
+    assert error.span.text == selector
+    assert error.notes[0].startswith(f"the nearest names are {nearest}")
+
+
+@pytest.mark.parametrize(
+    "selector",
+    [
+        'variables("words/*")',
+        'variables("words/unknown")',
+        'variables("*kernel")',
+        'variables("w[ao]rds/*")',
+        'variables("enc*")',
+        'slots("encoder/wide/k*")',
+        'variables("scale")',
+        'ops("input/*")',
+    ],
+)
+def test_a_glob_that_may_match_is_left_to_the_compiler(selector: str) -> None:
+    """What Keras calls weights inside a layer, and the names of ops, are not known here."""
+    assert found(f"{selector} -> cpu[0]") == []

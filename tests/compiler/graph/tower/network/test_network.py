@@ -105,9 +105,9 @@ def test_cells_in_a_list_are_layers() -> None:
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
-        ((3, None, True, ir.Call("Ones"), ir.Call("Constant", (2.0,)), "l2"), {}),
-        ((3, None, True, ir.Call("ones"), ir.Call("Constant", (2.0,)), ir.Call("L2", (0.01,))), {}),
-        ((3,), {"kernel_regularizer": "l2", "bias_initializer": ir.Call("Constant", (), {"value": 2.0})}),
+        ((3, None, True, ir.Call("Ones"), ir.Call("Constant", (2.0,)), "l1"), {}),
+        ((3, None, True, ir.Call("ones"), ir.Call("Constant", (2.0,)), ir.Call("L1", (0.01,))), {}),
+        ((3,), {"kernel_regularizer": "l1", "bias_initializer": ir.Call("Constant", (), {"value": 2.0})}),
     ],
 )
 def test_objects_in_arguments_are_of_the_kind_of_their_place(
@@ -117,8 +117,8 @@ def test_objects_in_arguments_are_of_the_kind_of_their_place(
     with tf.Graph().as_default():
         layer = make(ir.Call("Dense", arguments, named), "layer", name="own")
         assert (layer.units, layer.name, layer.bias_initializer.value) == (3, "own", 2.0)
-        assert layer.kernel_regularizer.l2 == pytest.approx(0.01)
-        assert isinstance(layer.kernel_regularizer.l2, float)
+        assert layer.kernel_regularizer.l1 == pytest.approx(0.01)
+        assert isinstance(layer.kernel_regularizer.l1, float)
 
 
 def test_tensors_keep_their_masks() -> None:

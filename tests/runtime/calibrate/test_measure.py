@@ -88,3 +88,32 @@ def test_every_session_makes_steps_before_it_is_measured(monkeypatch: pytest.Mon
     }
     first = made.index("1 ['start']")
     assert set(made[:first]) == {"1 step"}
+
+
+@pytest.mark.parametrize(
+    ("loops", "exchange", "hand_over"), [((), None, 0.0), (((0, 1),), None, 7e-6), ((), "exchange", 7e-6)]
+)
+def test_steps_that_are_not_simulated_alone_hand_over_as_ops_start(
+    monkeypatch: pytest.MonkeyPatch, loops: Any, exchange: str | None, hand_over: float
+) -> None:
+    """Such have loops, or exchange gradients with other workers; to others a simulation is fitted."""
+    monkeypatch.setattr(measure, "crossings", lambda _: ())
+    monkeypatch.setattr(measure, "fitted", lambda found, _: found)
+    turns = [
+        measure._Turn((Round(seconds, 1.5),), TracedSteps(frozenset({"op"}), [{"op": (2.0, 1)}]))
+        for seconds in (5.0, 4.0)
+    ]
+    measurement: Any = SimpleNamespace(
+        alone=turns[:1],
+        beside=turns[1:],
+        start=0.5,
+        op_start=7e-6,
+        tower=[],
+        work=SimpleNamespace(loops=loops),
+        compiled=SimpleNamespace(exchange=exchange),
+        _cores=lambda: 2,
+        _costs=lambda *_: (),
+    )
+    found = measure._Measurement.result(measurement)
+    assert (found.step_start, found.op_start, found.serial, found.parallel) == (0.5, 7e-6, 5.0, 4.0)
+    assert (found.hand_over, found.processors, found.tower_processors) == (hand_over, 1.5, None)

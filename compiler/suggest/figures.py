@@ -12,9 +12,6 @@ from compiler.time.costs import Costs
 from compiler.time.forecast import StepForecast
 from compiler.time.work import Arrow, StepWork
 
-WORTH = 0.999
-"""A placement is better if it comes to less than this part of the other one."""
-
 
 class NoForecastError(Exception):
     """The goal is the time of a step, and there is no forecast of it."""
@@ -80,18 +77,6 @@ class Figures:
         if self.seconds is None:
             raise NoForecastError
         return self.seconds
-
-    def better_than(self, other: Figures, goal: Goal) -> bool:
-        """Say whether this placement lacks less memory, or lacks the same and comes to less.
-
-        Args:
-            other: The figures of the other placement of the same graph.
-            goal: What is to be small, such as the time of a step. A difference of a thousandth does not
-                count.
-        """
-        if self.missing != other.missing:
-            return self.missing < other.missing
-        return self.value(goal) < WORTH * other.value(goal)
 
 
 def held(device: MapDevice) -> int:

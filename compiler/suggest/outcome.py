@@ -9,11 +9,14 @@ from attrs import define, field
 
 from compiler.mapping.records import PlacementMap
 from compiler.report.text.fullness import pools
-from compiler.suggest.figures import WORTH, Figures, Goal, NoForecastError, least_time
+from compiler.suggest.figures import Figures, Goal, NoForecastError, least_time
 from compiler.time.costs import Costs
 from compiler.time.forecast import StepForecast, forecast_of
 from compiler.time.simulate import simulate_until
 from compiler.time.work import StepWork
+
+WORTH = 0.999
+"""A placement is better if it comes to less than this part of the other one."""
 
 
 @define(eq=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
-from compiler.suggest.figures import WORTH, Figures, Goal, NoForecastError, bound, held, least_time
+from compiler.suggest.figures import Figures, Goal, NoForecastError, bound, held, least_time
 from compiler.time.forecast import forecast_step
 from compiler.topology import Device
 from tests.compiler.time.steps import GPU, OTHER_CPU, SECOND_GPU, Machine, op, step
@@ -32,22 +32,6 @@ def test_no_step_is_shorter_than_its_longest_chain() -> None:
 def figures(missing: int, seconds: float | None) -> Figures:
     """Return the figures of a placement that lacks some bytes and takes some time."""
     return Figures(missing, seconds, ("gpu[0]", 7), ("cpu[0]", 5), 3)
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "better"),
-    [
-        ((0, 1.0), (0, 1.1), True),
-        ((0, 1.0), (0, 1.0), False),
-        ((0, WORTH * 0.9999), (0, 1.0), True),
-        ((0, WORTH * 1.0001), (0, 1.0), False),
-        ((0, 9.0), (1, 1.0), True),
-        ((1, 1.0), (0, 9.0), False),
-    ],
-)
-def test_which_placement_is_better(one: tuple[int, float], other: tuple[int, float], better: bool) -> None:
-    """The one that lacks less, and then the one that takes less by more than a thousandth."""
-    assert figures(*one).better_than(figures(*other), Goal.STEP_TIME) is better
 
 
 def test_the_figure_of_a_goal() -> None:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 from attrs import evolve
 
-from compiler.suggest.figures import WORTH, Goal, NoForecastError
-from compiler.suggest.outcome import Outcome, best_of
+from compiler.suggest.figures import Goal, NoForecastError
+from compiler.suggest.outcome import WORTH, Outcome, best_of
 from compiler.time.forecast import forecast_step
 from tests.compiler.time.steps import CPU, GPU, Machine, op, step
 from tests.compiler.time.test_simulate_until import MACHINE, tangle

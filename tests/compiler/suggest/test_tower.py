@@ -7,7 +7,6 @@ from attrs import frozen
 from compiler.plan import Tower
 from compiler.reasons import Reason
 from compiler.suggest.candidates import variable_rules
-from compiler.suggest.figures import Figures, Goal
 from compiler.suggest.tower import REST, read_layers, rules_of, split_tower, variable_rules_of
 from compiler.time.costs import Cost, Link
 from compiler.time.work import Arrow, Signature, StepWork, TimedOp
@@ -101,15 +100,3 @@ def test_targets_depend_on_the_devices() -> None:
     )
     cluster = declare(ir.Devices(jobs=(ir.Job("ps", 2), ir.Job("worker", 2))), 0)
     assert variable_rules(cluster)[0] == "variables -> balanced(ps[*])"
-
-
-def test_better_is_what_lacks_less_and_then_what_is_lower() -> None:
-    """Missing memory counts before the goal; equal figures are not better."""
-    plain = Figures(0, 1.0, ("gpu[0]", 100), ("gpu[0]", 50), 10)
-    fast = Figures(5, 0.5, ("gpu[0]", 100), ("gpu[0]", 50), 10)
-    light = Figures(0, 2.0, ("gpu[0]", 90), ("gpu[0]", 60), 10)
-    assert plain.better_than(fast, Goal.STEP_TIME)
-    assert not fast.better_than(plain, Goal.STEP_TIME)
-    assert light.better_than(plain, Goal.MEMORY)
-    assert not light.better_than(plain, Goal.BALANCE)
-    assert not plain.better_than(plain, Goal.STEP_TIME)

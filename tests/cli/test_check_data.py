@@ -10,6 +10,7 @@ import pytest
 
 import grammar
 from compiler.checks import check_spec
+from dsl.diagnostics import Diagnostic
 
 SPEC = """\
 tfdeploy = 1
@@ -30,13 +31,18 @@ train { steps = 1 }
 ROWS = "a,b,c,d, label \n1,2,3,4,0\n"
 
 
-def found(folder: Path, source: str, text: str = SPEC) -> list[tuple[str, bool, str, str | None]]:
-    """Return what is found: the code, whether it is an error, where, and the advice."""
+def checked(folder: Path, source: str, text: str = SPEC) -> list[Diagnostic]:
+    """Return what `check` says of a spec with a source."""
     path = folder / "spec.tfdeploy"
     path.write_text(text.replace("SOURCE", source))
-    diagnostics = check_spec(grammar.load(path, allow_python=True))
+    return check_spec(grammar.load(path, allow_python=True))
+
+
+def found(folder: Path, source: str, text: str = SPEC) -> list[tuple[str, bool, str, str | None]]:
+    """Return what is found: the code, whether it is an error, where, and the advice."""
     return [
-        (each.code, each.is_error, each.span.text if each.span else "", each.help) for each in diagnostics
+        (each.code, each.is_error, each.span.text if each.span else "", each.help)
+        for each in checked(folder, source, text)
     ]
 
 
@@ -50,6 +56,11 @@ def test_columns_that_are_not_there(tmp_path: Path) -> None:
         assert found(tmp_path, f'csv("{name}", x = "[abcd]", label = "lable")') == [
             ("TFD704", True, '"lable"', "there is a column with a similar name: `label`")
         ]
+    (tmp_path / "two.csv").write_text('"a, b",label\n1,0\n')
+    assert found(tmp_path, 'csv("two.csv", x = "a, b", label = "label")') == []
+    assert [each[:3] for each in found(tmp_path, 'csv("two.csv", x = "a", label = "label")')] == [
+        ("TFD704", True, '"a"')
+    ]
     both = found(tmp_path, 'csv("t.csv", x = "pixel_*", label = ["label", "e"])')
     assert [each[:2] for each in both] == [("TFD704", True)] * 2
 
@@ -82,6 +93,13 @@ def test_files_that_are_not_there(tmp_path: Path) -> None:
     assert [each[:3] for each in found(tmp_path, 'images("flower", [4, 4])', images)] == [
         ("TFD701", False, '"flower"')
     ]
+    for source, text, words in (
+        ('images("flower", [4, 4])', images, "there is no such folder"),
+        ('npz("a.npz")', SPEC, "there is no such file"),
+        ('npz("trian.cs?")', SPEC, "no file matches"),
+    ):
+        (warning,) = checked(tmp_path, source, text)
+        assert words in warning.message
 
 
 def test_files_that_are_no_tables_are_left_to_a_run(tmp_path: Path) -> None:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from attrs import evolve
 
 from compiler.checks import check_spec
+from compiler.checks.globs import globs_can_match
+from compiler.topology import declare
 from dsl.diagnostics import Diagnostic
 from tests.support import spec_of
 
@@ -52,6 +55,19 @@ def test_a_glob_that_begins_like_no_layer_is_an_error(selector: str, nearest: st
     assert error.span is not None
     assert error.span.text == selector
     assert error.notes[0].startswith(f"the nearest names are {nearest}")
+
+
+def test_a_rule_that_was_not_read_is_written_out() -> None:
+    """A spec may be made of records; the place is that of the whole rule, if it has one."""
+    spec = spec_of(SPEC.replace("RULE", 'variables("wrods/*") -> cpu[0]').replace("DEVICES", CPU))
+    (read,) = spec.place.rules
+    made = evolve(read, selector=evolve(read.selector, span=None))
+    (error,) = globs_can_match(
+        evolve(spec, place=evolve(spec.place, rules=(made,))), declare(spec.devices, 0)
+    )
+    assert error.message == '`variables("wrods/*")` matches nothing'
+    assert error.span == read.span
+    assert error.span is not None
 
 
 @pytest.mark.parametrize(

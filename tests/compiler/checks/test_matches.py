@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from attrs import evolve
 
 from compiler.checks.matches import rules_decide, rules_match
 from tests.compiler.placement.places import places
@@ -55,6 +56,16 @@ def test_a_rule_that_matches_nothing_has_the_nearest_names() -> None:
     assert nothing('variables("encoder/dens/kernel") -> cpu[0]')[0][2] == (
         "the nearest names are `encoder/dense/kernel`, `decoder/out/kernel`, `encoder/dense/bias`",
     )
+
+
+def test_a_rule_that_was_not_read_is_written_out() -> None:
+    """A spec may be made of records; the place is that of the whole rule, if it has one."""
+    (read,) = rules('ops("decodr/*") -> cpu[0]')
+    made = evolve(read, selector=evolve(read.selector, span=None))
+    (found,) = rules_match([made], NAMES)
+    assert found.message == '`ops("decodr/*")` matches nothing'
+    assert found.span == read.span
+    assert found.span is not None
 
 
 def test_slots_are_only_of_what_is_trained() -> None:

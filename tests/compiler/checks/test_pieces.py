@@ -51,6 +51,7 @@ def test_an_axis_that_is_not_there_is_found_by_check(rule: str, more: str, words
         ("variables -> sharded(cpu[*])", 'Muon(0.1, exclude_layers = ["wide"])', "", []),
         ("variables -> sharded(cpu[*])", "Muon(0.1)", ", trainable = false", []),
         ("variables -> sharded(cpu[*])", 'Muon(0.1)\nfreeze = ["wide/*"]', "", []),
+        ("variables -> sharded(cpu[*])", "Muon(0.1)", ", lora_rank = 1", []),
         ("variables -> sharded(cpu[*], min_size = 65B)", "Muon(0.1)", "", []),
         ("variables -> sharded(cpu[*], min_size = 64B)", "Muon(0.1)", "", ["wide/kernel"]),
         ("variables -> sharded(cpu[*], min_size = 64B)", "Muon(0.1)", ', dtype = "float16"', []),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 import pytest
+import tensorflow as tf
 
 from compiler.graph.build import compile_graph
 from compiler.graph.session_options import batches_at_once, session_config
@@ -75,3 +76,46 @@ update {{ optimizer = {optimizer} }}
 """
     compiled = compile_graph(make_plan(spec_of(text)))
     assert session_config(compiled.plan).intra_op_parallelism_threads == (0 if wide else 3)
+
+
+def test_the_options_that_are_not_given() -> None:
+    """Devices are those of the spec, and ops stay on them; memory of GPUs is taken as it is needed."""
+    config = session_config(make_plan(classifier(clones=2, devices__cpu="3")))
+    assert dict(config.device_count) == {"CPU": 3}
+    assert not config.allow_soft_placement
+    assert not config.log_device_placement
+    assert config.gpu_options.allow_growth
+    assert config.gpu_options.visible_device_list == ""
+    assert not config.use_per_session_threads
+
+
+def test_the_options_of_the_block() -> None:
+    """Each goes to the field of TensorFlow that is meant; a caller may set further ones."""
+    settings = {
+        "devices__gpu": "2",
+        "devices__soft_placement": "true",
+        "devices__allow_growth": "false",
+        "devices__log_placement": "true",
+        "devices__visible": "[3, 1]",
+    }
+    plan = make_plan(classifier(clones=2, **settings))
+    config = session_config(plan, use_per_session_threads=True)
+    assert config.allow_soft_placement
+    assert config.log_device_placement
+    assert not config.gpu_options.allow_growth
+    assert config.gpu_options.visible_device_list == "3,1"
+    assert config.use_per_session_threads
+    assert dict(config.device_count) == {"CPU": 2}
+    emulated = session_config(make_plan(classifier(clones=2, **settings), emulate=True))
+    assert dict(emulated.device_count) == {"CPU": 4}
+
+
+@pytest.mark.parametrize(
+    ("gpus", "emulate", "optimized"), [("0", False, False), ("2", False, True), ("2", True, False)]
+)
+def test_graphs_are_optimized_for_gpus_alone(gpus: str, *, emulate: bool, optimized: bool) -> None:
+    """Ops are folded or merged nowhere, so that each can be found by its name."""
+    devices = {"devices__gpu": gpus} if gpus != "0" else {}
+    config = session_config(make_plan(classifier(clones=2, **devices), emulate=emulate))
+    assert config.graph_options.rewrite_options.disable_meta_optimizer != optimized
+    assert config.graph_options.optimizer_options.opt_level == tf.compat.v1.OptimizerOptions.L0

@@ -21,7 +21,7 @@ from compiler.report.timeline import trace_json
 from compiler.report.view import Ink, View
 from compiler.time.forecast import forecast_step
 from compiler.time.measured_trace import lay_beneath, read_trace
-from tests.compiler.time.steps import OTHER_CPU, Machine, op, step
+from tests.compiler.time.steps import GPU, OTHER_CPU, Machine, op, step
 from tests.placement_maps import make_map
 
 WORK = step(
@@ -49,6 +49,30 @@ def test_the_timeline_has_every_op_and_transfer() -> None:
     critical = {name for name, each in events.items() if each["args"].get("on the critical path")}
     assert critical == {"a=10", "b=5"}
     assert trace_json(FORECAST).startswith('{"otherData": {"generator": "made by tfdeploy"')
+
+
+def test_the_timeline_names_its_rows() -> None:
+    """A row for each thread of a processor, one for a GPU, and one for each link, all with other numbers."""
+    work = step([op("a=10"), op("b=5", GPU), op("c=2")], [("a", "b"), ("a", "c")], {"a": 1000})
+    trace = json.loads(trace_json(forecast_step(work, Machine(speed=1e5, estimate=True))))
+    assert (trace["displayTimeUnit"], trace["otherData"]["estimate"]) == ("ms", True)
+    events = trace["traceEvents"]
+    named = {
+        (each["name"], each["pid"], each["tid"]): each["args"]["name"] for each in events if each["ph"] == "M"
+    }
+    assert named == {
+        ("process_name", 0, 0): "cpu[0]",
+        ("process_name", 1, 0): "gpu[0]",
+        ("process_name", 2, 0): "cpu[0] -> gpu[0]",
+        ("thread_name", 0, 1): "thread 0",
+        ("thread_name", 0, 2): "thread 1",
+        ("thread_name", 1, 0): "stream",
+    }
+    rows = {each["name"]: (each["cat"], each["pid"], each["tid"]) for each in events if each["ph"] == "X"}
+    assert rows == {"a=10": ("a", 0, 1), "b=5": ("b", 1, 0), "c=2": ("c", 0, 2), "a:0": ("transfer", 2, 0)}
+    arguments = {each["name"]: each["args"] for each in events if each["ph"] == "X"}
+    assert arguments["a:0"] == {"bytes": 1000}
+    assert (arguments["c=2"]["type"], arguments["c=2"]["inputs"]) == ("Op", [])
 
 
 def explained(name: str) -> Explanation:

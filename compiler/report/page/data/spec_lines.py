@@ -41,7 +41,7 @@ def lines_of(placement: AnyMap, texts: Mapping[str, str], spans: Iterable[Span] 
     listed = list(spans)
     places |= dict.fromkeys((each.source.name, each.begin.line) for each in listed)
     texts = {**{each.source.name: each.source.text for each in listed}, **texts}
-    split = {file: text.removesuffix("\n").replace("\r\n", "\n").split("\n") for file, text in texts.items()}
+    split = {file: text.replace("\r\n", "\n").removesuffix("\n").split("\n") for file, text in texts.items()}
     for file, line in places:
         if file in split and line is not None:
             lines = split[file]

@@ -10,6 +10,7 @@ import pytest
 import tensorflow as tf
 
 from compiler.graph.inputs.iterators import InputPipe, cut_micro_batches, draw_batches, open_pipe, split_batch
+from compiler.graph.inputs.staging import time_after
 from compiler.graph.ledger import Ledger
 from compiler.pipeline import make_plan
 from compiler.plan import Plan
@@ -103,6 +104,21 @@ def test_waiting_is_measured_once_for_all_pieces(plan: Plan, *, timed: bool) -> 
     split_batch(pipe, (2, 2))
     assert len(pipe.waits) == int(timed)
     assert (pipe.asked is not None) == timed
+
+
+@pytest.mark.usefixtures("graph")
+def test_waiting_begins_when_an_update_is_done(plan: Plan) -> None:
+    """Each clone waits after its own update, or all after the only one; it is said once."""
+    pipe = pipe_of(plan, 2, timed=True)
+    draw_batches(pipe, (4, 2))
+    updates = [tf.no_op(name=f"update_{clone}") for clone in range(2)]
+    waits: dict[int, tf.Tensor | None] = dict(enumerate(pipe.waits))
+    for _ in range(2):
+        time_after({**waits, 2: None}, updates)
+    assert [each.op.inputs[1].op.control_inputs for each in pipe.waits] == [[each] for each in updates]
+    other = tf.no_op(name="update_of_all")
+    time_after(waits, [other])
+    assert [each.op.inputs[1].op.control_inputs[1:] for each in pipe.waits] == [[other]] * 2
 
 
 @pytest.mark.usefixtures("graph")

@@ -76,6 +76,8 @@ def test_whatever_is_asked_for_puts_the_next_batch_in() -> None:
     """No handle on the graph leaves the areas empty: each can be asked for again and again by itself."""
     with Training(classifier(clones=2, **GPUS), examples(64), emulate=True) as training:
         compiled = training.compiled
+        (waited,) = compiled.train_input.waits  # for the next batch, which is asked for after the update
+        assert compiled.train_op in waited.op.inputs[1].op.control_inputs
         alone = [
             compiled.total_loss,
             compiled.data_loss,
@@ -107,6 +109,8 @@ def test_clones_that_update_by_themselves_have_their_own() -> None:
     with Training(classifier(clones=2, update__mode="async", **GPUS), examples(64), emulate=True) as training:
         training.session.run(training.compiled.train_input.puts)
         for loop in training.compiled.train_loops:
+            assert loop.waited is not None
+            assert loop.train_op in loop.waited.op.inputs[1].op.control_inputs
             for _ in range(3):
                 training.session.run([loop.train_op, loop.loss])
         for loop in training.compiled.train_loops:

@@ -254,6 +254,48 @@ def test_lazy_is_the_same_for_gradients_of_whole_variables(name: str) -> None:
     assert all((slots[name] == wanted[name]).all() for name in wanted)
 
 
+ROWS_TOO = ("SGD(0.1)", "Adam(0.1)", "Adam(0.1, amsgrad = true)", "Momentum(0.1)", "Adadelta()", "Ftrl()")
+ROWS_TOO += ("RMSprop()", "RMSprop(centered = true)")
+
+
+@pytest.mark.parametrize(
+    ("text", "sparse"),
+    [
+        *((each, sparse) for each in ROWS_TOO for sparse in (False, True)),
+        ("Adagrad()", True),
+        ("Adam(0.1, weight_decay = 0.1, lazy = true)", True),
+    ],
+)
+def test_what_changes_a_variable_locks_it(text: str, *, sparse: bool) -> None:
+    """Several clones may update a variable at the same time."""
+    rule = make_optimizer(optimizer_call(text)).for_weight(WEIGHT, decays=True)
+    with tf.Graph().as_default() as graph:
+        made = [tf.compat.v1.Variable(tf.zeros(SHAPE), use_resource=True) for _ in range(1 + len(rule.slots))]
+        weight, *slots = (each.handle for each in made)
+        rows = tf.IndexedSlices(tf.zeros((2, SHAPE[1])), tf.constant([0, 1], tf.int64))
+        scalars = rule.scalars(tf.constant(0, tf.int64))
+        assert scalars["learning_rate"].op.name == "learning_rate"
+        rule.apply(weight, slots, rows if sparse else tf.zeros(SHAPE), scalars)
+        applied = [
+            op for op in graph.get_operations() if op.type.startswith(("ResourceApply", "ResourceScatter"))
+        ]
+    assert applied
+    assert all(op.get_attr("use_locking") for op in applied)
+
+
+def test_a_rule_of_keras_is_written_between_two_ops() -> None:
+    """Below the name of the optimizer, whose first ops wait for what comes before an update."""
+    rule = make_optimizer(optimizer_call("Lion(0.1)")).for_weight(WEIGHT, decays=True)
+    with tf.Graph().as_default():
+        weight, slot = (tf.compat.v1.Variable(tf.zeros(SHAPE), use_resource=True) for _ in range(2))
+        ended = rule.apply(
+            weight.handle, [slot.handle], tf.zeros(SHAPE), rule.scalars(tf.constant(0, tf.int64))
+        )
+        names = {op.name for op in ended.graph.get_operations()}
+    assert ended.name == "Lion/end"
+    assert "Lion/begin" in names
+
+
 schedules = keras.optimizers.schedules
 SCHEDULES: Mapping[str, Any] = {
     "ExponentialDecay(0.5, decay_steps = 6, decay_rate = 0.7)": schedules.ExponentialDecay(0.5, 6, 0.7),

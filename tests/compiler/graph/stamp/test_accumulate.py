@@ -62,6 +62,7 @@ def test_clones_that_update_by_themselves_accumulate_too(mode: dict[str, str]) -
         )
         with Training(spec, arrays) as training:
             if training.compiled.train_loops:
+                assert [loop.batch for loop in training.compiled.train_loops] == [12, 12]
                 for loop in (0, 1, 1):
                     training.session.run(training.compiled.train_loops[loop].train_op)
             else:
@@ -133,6 +134,18 @@ def test_the_loop_holds_the_ops_of_the_tower_where_they_were_placed() -> None:
     assert {name: maps[1].get(name) for name in maps[0]} == maps[0]
     added = set(maps[1]) - set(maps[0])
     assert all("/accumulate/" in name for name in added)
+    own = ("round/count", "round/goes_on", "output/none", "output/after", "ended")
+    assert {f"clone_{clone}/accumulate/{each}" for clone in (0, 1) for each in own} <= added
+
+
+def test_micro_batches_follow_each_other() -> None:
+    """No iteration of a loop begins before the one before it has ended; what stays the same enters once."""
+    compiled = compile_graph(make_plan(model("dense", clones=2, batch=4, update__accumulate="2")))
+    entering = [op for op in compiled.graph.get_operations() if op.type == "Enter"]
+    frames = {(op.get_attr("frame_name"), op.get_attr("parallel_iterations")) for op in entering}
+    assert frames == {(b"clone_0/accumulate", 1), (b"clone_1/accumulate", 1)}
+    for op in entering:
+        assert op.get_attr("is_constant") == op.name.rpartition("/")[2].startswith("enter_"), op.name
 
 
 def test_a_rule_for_ops_holds_inside_the_loop() -> None:

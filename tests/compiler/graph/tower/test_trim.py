@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import tensorflow as tf
 
-from compiler.graph.tower.template import Template
+from compiler.graph.tower.template import LossPart, Template
 from compiler.graph.tower.trim import TracedPart, TracedTensors, trim
 
 PATHS = {"encoder_query": "encoder/query", "plain": "plain"}
@@ -30,8 +32,12 @@ def template() -> Template:
             out = tf.add(second, rows, name="out")
         with tf.name_scope("encoder_other/"):
             tf.nn.relu(out, name="Relu")
+        with tf.name_scope("other_2/"):  # layers that begin like others, or end like a second call
+            seen = tf.abs(out, name="Abs")
+        with tf.name_scope("encoder_query_more/"):
+            seen = tf.abs(seen, name="Abs")
         with tf.name_scope("loss/"):
-            loss = tf.reduce_mean(out, name="mean")
+            loss = tf.reduce_mean(seen, name="mean")
             scaled = tf.multiply(loss, scale, name="scaled")
         with tf.name_scope("metrics/total/"):
             total = tf.reduce_sum(out, name="Sum")
@@ -65,7 +71,9 @@ def test_ops_have_the_names_of_the_layers(template: Template) -> None:
     """Also in the gradients, and in the second call of a layer; inputs follow them."""
     nodes = {node.name: node for node in template.graph_def.node}
     assert {"encoder/query/MatMul", "encoder/query_1/MatMul", "plain/out"} <= nodes.keys()
-    assert not any("encoder_query" in each for node in nodes.values() for each in (node.name, *node.input))
+    assert {"other_2/Abs", "encoder_query_more/Abs"} <= nodes.keys()
+    old = re.compile(r"encoder_query(_1)?/")
+    assert not any(old.search(each) for node in nodes.values() for each in (node.name, *node.input))
     assert list(nodes["encoder/query_1/MatMul"].input) == ["encoder/query/MatMul", "ports/kernel"]
     assert any(each.startswith("gradients/encoder/query_1/MatMul_grad/") for each in nodes)
     assert template.outputs == ("plain/out",)
@@ -121,3 +129,41 @@ def test_results_are_known_by_name_type_and_shape(template: Template) -> None:
         rows.values,
         rows.indices,
     }
+
+
+def test_each_result_is_known_by_the_output_of_its_op() -> None:
+    """Also those after the first, the weight of a part of the loss, and new values of statistics."""
+    with tf.Graph().as_default() as graph:
+        with tf.name_scope("ports/"):
+            x = tf.compat.v1.placeholder(tf.float32, (4, 3), "x")
+            anything = tf.compat.v1.placeholder(tf.float32, None, "anything")
+            seed = tf.compat.v1.placeholder(tf.uint32, (2,), "seed")
+            share = tf.compat.v1.placeholder(tf.float32, (), "inverse_share")
+        with tf.name_scope("encoder_query/"):
+            first, second, third = tf.split(x, 3, axis=1, name="split")
+            drawn = tf.cast(seed, tf.float32, name="drawn")
+        with tf.name_scope("loss/"):
+            value = tf.multiply(tf.reduce_sum(drawn, name="sum"), share, name="value")
+            weight = tf.reduce_sum(third, name="weight")
+        traced = TracedTensors(
+            outputs=[third, first],
+            losses=[TracedPart(value, weight)],
+            state_updates={"norm/mean": second, "norm/any": anything},
+            metric_states={},
+            metrics={},
+            weights={"norm/any": anything},
+            inputs={"x": x},
+            seed=seed,
+            scale=None,
+            inverse_share=share,
+            joins_examples=True,
+        )
+        found = trim(graph, traced, PATHS)
+    assert found.outputs == ("encoder/query/split:2", "encoder/query/split")
+    assert found.losses == (LossPart("loss/value", "loss/weight", {}),)
+    assert found.state_updates == {"norm/mean": "encoder/query/split:1", "norm/any": "ports/anything"}
+    assert (found.seed, found.scale, found.inverse_share) == ("ports/seed", None, "ports/inverse_share")
+    assert found.joins_examples
+    shapes = {name: each.shape for name, each in found.results.items()}
+    assert (shapes["encoder/query/split:1"], shapes["ports/anything"]) == ((4, 1), None)
+    assert found.graph_def.versions == graph.as_graph_def().versions

@@ -234,6 +234,7 @@ def test_losses_and_metrics_of_a_loop_are_those_of_the_clones_batch() -> None:
     data = examples(16)
     with Training(classifier(clones=2, batch=8, update__mode="async"), data) as training:
         loop = training.compiled.train_loops[1]
+        assert (loop.clone, loop.batch, loop.loss.name) == (1, 8, "clone_1/metrics/loss:0")
         clone = training.compiled.clones[1]
         states = list(loop.metrics["accuracy"].states)
         loss, outputs, (right, seen) = training.session.run([loop.data_loss, clone.outputs, states])

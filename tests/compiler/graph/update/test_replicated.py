@@ -54,6 +54,13 @@ def test_restoring_makes_copies_equal() -> None:
     """Values that are given to copy 0 are in every copy after `after_restore_op`, slots included."""
     with Training(replicated("add_n"), examples(16)) as training:
         training.steps(1)
+        compiled = training.compiled
+        assert (compiled.init_op.name, compiled.after_restore_op.name) == ("init", "after_restore")
+        names = {op.name for op in compiled.graph.get_operations() if op.name.startswith("restore/")}
+        ends = [f"{slot}{copy}" for slot in ("", "_Adam") for copy in ("", "_replica_1", "_replica_2")]
+        assert {f"restore/logits_kernel{each}" for each in ends} <= names
+        known = {each.name for each in compiled.graph.get_collection("variables")}
+        assert {each.name for each in compiled.variables["logits/kernel"].copies} <= known
         saved = training.values()
         training.assign({name: value + 1 for name, value in saved.items() if name != "global_step"})
         for name, variable in training.compiled.variables.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from compiler.graph.compiled import CompiledGraph
 from compiler.graph.inspect.devices.one_step import run_one_step
 from compiler.graph.inspect.mapping.placement_map import map_placement
 from compiler.graph.inspect.step.ops import step_ops
+from compiler.graph.inspect.step.transfers import list_transfers
 from compiler.graph.session_options import session_config
 from compiler.mapping.records import MapTransfer
 from compiler.pipeline import make_plan
@@ -110,6 +112,39 @@ def test_the_global_step_is_with_the_first_parameter_server(update: str) -> None
         graph = known(worker, servers=3, update=update)
         entry = graph.ledger.entries[graph.global_step.handle.op.name]
         assert (entry.device.ref, entry.placed.reason.text) == ("ps[0].cpu[0]", "global_step -> ps[0].cpu[0]")
+        assert tf.compat.v1.train.get_global_step(graph.graph) is graph.global_step
+
+
+def test_all_workers_have_the_seed_of_the_spec() -> None:
+    """The record of a graph tells it, and TensorFlow's own random ops begin with it."""
+    for worker in (0, 1):
+        graph = known(worker, cpus=1, update="mode = async")
+        assert (graph.seed, graph.graph.seed) == (7, 7)
+
+
+def test_only_the_chief_moves_statistics_if_each_updates_by_itself() -> None:
+    """The others would undo what its batches have done to them."""
+    for worker, moves in ((0, True), (1, False)):
+        graph = known(worker, cpus=1, update="mode = async")
+        for name in ("norm/moving_mean", "norm/moving_variance"):
+            users = graph.variables[name].copies[0].handle.consumers()
+            changes = [op for op in users if op.type.startswith("Assign")]
+            roles = {graph.ledger.entries[op.name].role for op in changes}
+            assert roles == ({"init", "update"} if moves else {"init"})
+
+
+def test_what_a_worker_is_fed_has_a_name() -> None:
+    """The step of its gradients in sync, and in async a report: four numbers, as the model has no metrics."""
+    posting = known(0, workers=3, update="replication = between_graph").exchange
+    assert posting is not None
+    assert posting.tick is not None
+    assert posting.tick.name == "cluster/post/tick:0"
+    alone = known(0, workers=3, update="mode = async").exchange
+    assert alone is not None
+    assert alone.report is not None
+    assert alone.reports is not None
+    assert (alone.report.name, alone.report.shape.as_list()) == ("cluster/reports/report:0", [4])
+    assert alone.reports.shape.as_list() == [3, 4]
 
 
 @pytest.mark.parametrize("worker", [0, 1])
@@ -247,6 +282,32 @@ def test_every_op_runs_where_it_was_asked_to_be(update: str) -> None:
     assert any(
         op.assigned is not None and op.role == "gradient" for op in map_placement(compiled, assigned).ops
     )
+
+
+@pytest.mark.parametrize("update", ["mode = async", "replication = between_graph"])
+def test_other_workers_send_what_the_first_sends_as_no_chief(update: str) -> None:
+    """From and to their own devices; what goes between servers is the sum over all workers."""
+    compiled = known(workers=3, cpus=2, update=update)
+    whole = map_placement(compiled)
+    found = {(each.from_device, each.to_device): _sizes(each) for each in whole.transfers}
+    own = {(each.from_device, each.to_device): _sizes(each) for each in list_transfers(compiled)}
+    wanted = dict(own)
+    for each in list_transfers(compiled, of_chief=False):
+        for task in (1, 2):
+            source, target = (
+                end.replace("worker[0]", f"worker[{task}]") for end in (each.from_device, each.to_device)
+            )
+            before = wanted.get((source, target), (0, 0, 0))
+            wanted[source, target] = tuple(map(add, before, _sizes(each)))
+    assert found == wanted
+    assert len(found) > len(own)
+    order = [each.ref for each in whole.devices]
+    places = [tuple(map(order.index, ends)) for ends in found]
+    assert places == sorted(places)
+
+
+def _sizes(transfer: MapTransfer) -> tuple[int, ...]:
+    return transfer.tensors, transfer.bytes, transfer.bytes_unknown
 
 
 def test_backup_workers_are_left_out_of_the_mean() -> None:

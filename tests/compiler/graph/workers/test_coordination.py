@@ -94,6 +94,46 @@ def close() -> Iterator[Board]:
     yield from made(1)
 
 
+def test_ops_have_the_names_of_what_they_do(board: Board) -> None:
+    """Below one scope, in which maps show them."""
+    ops = board.ops
+    assert [each.name for each in (ops.mine, ops.given, ops.state, ops.claim)] == [
+        "cluster/mine:0",
+        "cluster/given:0",
+        "cluster/state/numbers:0",
+        "cluster/claim/claimed:0",
+    ]
+    counted = [op.name for op in board.session.graph.get_operations() if op.name.endswith("/train_step")]
+    assert counted == ["cluster/next_0/train_step", "cluster/next_1/train_step"]
+
+
+@pytest.mark.parametrize("op", ["claim", "join", "revoke", "freeze"])
+def test_what_looks_before_it_changes_waits_for_its_turn(board: Board, op: str) -> None:
+    """Two workers that claim at the same moment would both find the last update to be free."""
+    own = [each for each in board.session.graph.get_operations() if each.name.startswith(f"cluster/{op}/")]
+    (enter,) = (each for each in own if each.type == "MutexLock")
+    (leave,) = (each for each in own if each.type == "ConsumeMutexLock")
+    assert enter.inputs[0].op.get_attr("shared_name") == b"tfdeploy/cluster"
+    changes = [each for each in own if each.type.startswith(("Assign", "ResourceScatter"))]
+    assert changes
+    for each in changes:
+        assert enter.name in before(each), each.name
+        assert each.name in before(leave), each.name
+
+
+def before(op: Any) -> set[str]:
+    """Return the names of all ops that are over before an op begins."""
+    seen: set[str] = set()
+    pending = [op]
+    while pending:
+        each = pending.pop()
+        for cause in (*(tensor.op for tensor in each.inputs), *each.control_inputs):
+            if cause.name not in seen:
+                seen.add(cause.name)
+                pending.append(cause)
+    return seen
+
+
 def test_a_generation_begins_with_nothing_claimed(board: Board) -> None:
     """It continues from a step, and no update may be claimed before that is allowed."""
     board.open(allowed=2)

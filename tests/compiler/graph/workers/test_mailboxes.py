@@ -88,6 +88,7 @@ def test_the_sum_of_tensors_is_that_of_all_boxes(tensors: Post) -> None:
     tensors.fill([])
     np.testing.assert_array_equal(tensors.session.run(tensors.plain), np.zeros((4, 2)))
     assert tensors.plain.shape.as_list() == [4, 2]
+    assert tensors.plain.op.name == "mail/w/sum"
 
 
 def test_the_sum_of_rows_has_each_row_once(tables: Post) -> None:

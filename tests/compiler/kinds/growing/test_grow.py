@@ -1,11 +1,21 @@
-"""What has ends at several clones is of one of them, and of the first."""
+"""The map of many clones from that of a few, and the places of what has ends at several clones."""
 
 from __future__ import annotations
 
 import pytest
+from attrs import evolve
 
 from compiler.kinds.deployment.grid import NotAlikeError, Spot
-from compiler.kinds.growing.grow import joined, tensorflow_name
+from compiler.kinds.expanding.expand import expand
+from compiler.kinds.growing.grow import joined, kinds_of, tensorflow_name, within
+from compiler.kinds.names.patterns import Patterns
+from tests.compiler.kinds.growing.deployments import (
+    few_workers,
+    grid_of,
+    map_of,
+    map_of_worker,
+    plan_of,
+)
 
 
 @pytest.mark.parametrize(
@@ -40,3 +50,76 @@ def test_ends_at_several_clones_have_no_kind(other: Spot) -> None:
 def test_names_of_devices_in_tensorflow(ref: str, name: str, *, emulate: bool) -> None:
     """Emulated devices are processors of this process, which are numbered later."""
     assert tensorflow_name(ref, emulate=emulate) == name
+
+
+@pytest.mark.parametrize(("tasks", "clones"), [(2, 2), (3, 3), (4, 3), (3, 8)])
+def test_the_map_of_many_is_grown_from_that_of_few(tasks: int, clones: int) -> None:
+    """Every record of every clone is as it is written down, with its names, numbers and reasons."""
+    grown = kinds_of(map_of(2, 2), Patterns(grid_of(2, 2)), grid_of(tasks, clones), plan_of(tasks, clones))
+    assert expand(grown) == map_of(tasks, clones)
+
+
+@pytest.mark.parametrize("tasks", [2, 5])
+def test_clones_that_are_summed_by_task_are_grown_by_task(tasks: int) -> None:
+    """The few are all clones of two tasks, and devices have the same numbers on each."""
+    few, sizes = grid_of(2, 3), (tasks, 3)
+    names = Patterns(few, sums_of_tasks=True)
+    of_tasks = Patterns(few, by_group=False, sums_of_tasks=True)
+    grown = kinds_of(map_of(2, 3, summed=True, named=6), names, grid_of(*sizes), plan_of(*sizes), of_tasks)
+    assert expand(grown) == map_of(*sizes, summed=True)
+
+
+@pytest.mark.parametrize("tasks", [2, 5])
+def test_workers_with_graphs_of_their_own_are_grown_from_two(tasks: int) -> None:
+    """The ops of the first are listed; the others send what the second does, and have boxes on servers."""
+    few, sizes = grid_of(2, 3), (tasks, 3)
+    names, of_tasks = Patterns(few, of_worker=True), Patterns(few, of_worker=True, by_group=False)
+    listed, workers = few_workers(3)
+    grown = kinds_of(listed, names, grid_of(*sizes), plan_of(*sizes), of_tasks, workers)
+    assert expand(grown) == map_of_worker(*sizes)
+
+
+def test_emulated_devices_are_numbered_in_their_order() -> None:
+    """All of them are processors of this process."""
+    plan = evolve(plan_of(3, 3), emulate=True)
+    grown = kinds_of(map_of(2, 2), Patterns(grid_of(2, 2)), grid_of(3, 3), plan)
+    assert [each.device for each in expand(grown).devices] == [
+        f"/job:localhost/replica:0/task:0/device:CPU:{at}" for at in range(14)
+    ]
+
+
+def test_maps_that_are_not_those_of_clones_that_are_alike() -> None:
+    """A copy is missing, or an op is beside another clone than its own."""
+    whole = map_of(2, 2)
+    shared, copied = whole.variables
+    fewer = evolve(copied, copies=copied.copies[1:])
+    moved = tuple(
+        evolve(each, requested="worker[0].gpu[1]") if each.name == "clone_0/MatMul" else each
+        for each in whole.ops
+    )
+    for wrong, words in (
+        (evolve(whole, variables=(shared, fewer)), "there are not as many copies as clones"),
+        (evolve(whole, ops=moved), "clone_0/MatMul, on worker.0..gpu.1.: a thing is beside"),
+    ):
+        with pytest.raises(NotAlikeError, match=words):
+            kinds_of(wrong, Patterns(grid_of(2, 2)), grid_of(4, 3), plan_of(4, 3))
+
+
+@pytest.mark.parametrize(
+    ("own", "named", "fits"),
+    [
+        (Spot(1, 1), Spot(), True),
+        (Spot(1, 1), Spot(0, 0), True),
+        (Spot(1, 1), Spot(1, 1), True),
+        (Spot(1, 1), Spot(2, 1), False),
+        (Spot(1, 1), Spot(1, 2), False),
+        (Spot(0, 0), Spot(0, 1), False),
+    ],
+)
+def test_an_op_of_a_clone_is_not_named_after_another(own: Spot, named: Spot, *, fits: bool) -> None:
+    """But it may be named after the first."""
+    if fits:
+        assert within(own, named, "a/MatMul") == own
+        return
+    with pytest.raises(NotAlikeError, match="a/MatMul is of several clones"):
+        within(own, named, "a/MatMul")

@@ -422,3 +422,33 @@ def test_moved_ops_run_elsewhere() -> None:
     moved = work.moved({"b=5": OTHER_CPU})
     assert not forecast_step(work, Machine(speed=1e5)).links
     assert forecast_step(moved, Machine(speed=1e5)).seconds * 1e3 == pytest.approx(10 + 10 + 5)
+
+
+def test_a_forecast_as_the_map_has_it() -> None:
+    """With what it was made from, the seconds around the ops, and the part of them that was measured."""
+
+    class Half(Machine):
+        """A machine on which one op was never measured."""
+
+        def of(self, op: Any) -> Any:
+            """Return the cost of an op."""
+            return evolve(super().of(op), estimated=op.name.startswith("b"))
+
+    machine = Half(step_start=2e-3)
+    forecast = forecast_step(step([op("a=1"), op("b=3")], [("a", "b")]), machine)
+    assert forecast.measured == pytest.approx(1 / 4)
+    assert forecast.around * 1e3 == pytest.approx(2)
+    assert not forecast.estimate
+    found = forecast.for_map("a profile")
+    assert (found.seconds, found.source, found.measured) == (forecast.seconds, "a profile", forecast.measured)
+    assert (found.devices, found.links) == (forecast.devices, forecast.links)
+    assert [(each.name, round(each.seconds * 1e3, 6)) for each in found.by_scope] == [
+        ("b", 3),
+        ("(start and end of a step)", 2),
+        ("a", 1),
+    ]
+    assert [each.name for each in found.by_rule] == ["", "(none)"]
+    loops = forecast_step(step([op("a=1")], [], loops=((0,),)), machine)
+    assert (loops.around, loops.path) == (0.0, ())
+    empty = forecast_step(step([op("a=0")], []), Machine())
+    assert (empty.measured, empty.seconds) == (1.0, 0.0)

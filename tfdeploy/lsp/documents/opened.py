@@ -198,7 +198,7 @@ class Documents:
                     return
 
     def trees(self, document: Document) -> tuple[syntax.File, ...]:
-        """Return the syntax trees of the spec that a document belongs to, included files first."""
+        """Return the syntax trees of the spec that a document belongs to, its own first."""
         from grammar import files
         from grammar.reports import Reports
 

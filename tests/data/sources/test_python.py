@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tfdeploy.data.sources.python import ADVICE
+
 WANTED = {"x": ("float32", (2,)), "y": ("int64", ())}
 
 
@@ -163,6 +165,12 @@ BROKEN: dict[str, tuple[str, str, int | None]] = {
 }
 
 
+ADVISED = {
+    **dict.fromkeys(("gives None", "gives a dict", "gives tuples", "dataset of tuples"), ADVICE),
+    "dataset of any size": "give it a shape with tf.ensure_shape, or fill its examples up: `-> pad(x)`",
+}
+
+
 @pytest.mark.parametrize("kind", BROKEN)
 def test_a_function_that_fails_is_located(reader: Any, kind: str) -> None:
     """The diagnostic names the function and the example, and points at the line of the module that failed."""
@@ -172,6 +180,7 @@ def test_a_function_that_fails_is_located(reader: Any, kind: str) -> None:
     assert found.code == "TFD714"
     assert found.message.partition(": ")[2] == message
     assert found.message.startswith("`mine:examples`")
+    assert found.help == ADVISED.get(kind)
     assert found.span is not None
     if line is None:
         assert found.span.source.name == "spec.tfdeploy"

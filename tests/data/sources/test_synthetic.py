@@ -51,6 +51,13 @@ def test_the_seed_decides_the_examples(reader: Any) -> None:
     assert not np.any(first["x"] == other["x"])
 
 
+def test_the_examples_of_a_seed_stay_the_same(reader: Any) -> None:
+    """Also in later versions: results of runs with made-up data can be compared."""
+    (batch,) = reader.batches(opened(reader, seed=1, count=3), 3)
+    assert (batch["y"].tolist(), batch["z"][0].tolist()) == ([3, 0, 3], [139, 3, 153, 92])
+    assert float(batch["x"][2, 0, 0]) == pytest.approx(0.139826, abs=1e-6)
+
+
 @pytest.mark.parametrize(
     "dtype",
     ["int8", "int16", "uint16", "uint32", "int64", "uint64", "bool", "float16", "bfloat16", "float64"],

@@ -40,6 +40,16 @@ def test_arrays_are_kept_with_the_last_axis_changing_fastest() -> None:
     assert record.numbers == {"mean": Numbers((3, 2), (1.0, 2.0, 3.0, 4.0, 5.0, 6.0))}
 
 
+def test_the_file_can_be_read_by_people(tmp_path: Path) -> None:
+    """It has a line for each field, and leaves out a vocabulary that there is not."""
+    path = tmp_path / "layer_states.json"
+    write_layer_states(path, {"layer": LayerRecord("now", words=("a",))})
+    assert path.read_text() == (
+        '{\n "layers": {\n  "layer": {\n   "settings": "now",\n   "words": [\n    "a"\n   ],\n'
+        '   "numbers": {}\n  }\n }\n}\n'
+    )
+
+
 @pytest.mark.parametrize(
     ("record", "reason"),
     [

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dsl.diagnostics import RunError
-from tfdeploy.runtime.records.lock import locked
+from tfdeploy.runtime.records.lock import LONGEST, guard_directory, is_open_as, locked
 
 HOLD = """
 import sys
@@ -59,6 +59,57 @@ def test_nothing_but_a_lock_is_emptied(tmp_path: Path) -> None:
         pass
     assert reasons == ["is a symbolic link", "is no lock of a run"]
     assert notes.read_text() == "important"
+
+
+@pytest.mark.parametrize(
+    ("content", "is_lock"),
+    [
+        (b"", True),
+        (b"\n", True),
+        (b"123\n", True),
+        (b"1" * (LONGEST - 1), True),
+        (b"1" * LONGEST, False),
+        (b"1" * 100, False),
+        (b"12 34", False),
+        (b"\xff", False),
+    ],
+)
+def test_a_lock_is_empty_or_names_a_process(tmp_path: Path, content: bytes, *, is_lock: bool) -> None:
+    """By a number that is not too long for one; a file with anything else is refused, and stays as it is."""
+    lock = tmp_path / ".lock"
+    lock.write_bytes(content)
+    if is_lock:
+        with locked(tmp_path):
+            assert lock.read_text() == f"{os.getpid()}\n"
+        return
+    with pytest.raises(RunError, match="is no lock of a run"), locked(tmp_path):
+        pass
+    assert lock.read_bytes() == content
+
+
+def test_a_holder_that_has_not_said_its_number_is_not_named(tmp_path: Path) -> None:
+    """On a full disk the lock is held without it."""
+    with locked(tmp_path):
+        (tmp_path / ".lock").write_text("")
+        with pytest.raises(RunError) as caught, locked(tmp_path):
+            pass
+        assert caught.value.diagnostic.message.endswith("is in use by another process")
+
+
+def test_a_file_is_known_by_what_is_open(tmp_path: Path) -> None:
+    """Another file of the same name and content is not the one that is open, and a missing one is none."""
+    path = tmp_path / "history.jsonl"
+    path.touch()
+    with guard_directory(tmp_path) as guard, path.open() as file:
+        guard.require_file(path, file.fileno())
+        assert is_open_as(path, file.fileno())
+        path.rename(tmp_path / "away")
+        path.touch()
+        assert not is_open_as(path, file.fileno())
+        with pytest.raises(RunError, match="was removed or replaced during the run"):
+            guard.require_file(path, file.fileno())
+        path.unlink()
+        assert not is_open_as(path, file.fileno())
 
 
 def test_a_killed_holder_frees_the_lock(tmp_path: Path) -> None:

@@ -25,6 +25,10 @@ def test_a_checkpoint_comes_back(tmp_path: Path) -> None:
     store = Store(tmp_path / "checkpoints")
     made = [commit(store, step) for step in (9, 100, 20)]
     assert store.whole() == [made[1], made[2], made[0]]
+    assert [each.step for each in store.whole()] == [100, 20, 9]
+    text = (store.directory / "model.ckpt-9.json").read_text()
+    assert text.startswith('{\n "step": 9,\n "examples": 576,\n')  # for people who look at it
+    assert text.endswith("\n}\n")
 
 
 def test_an_empty_folder_has_none(tmp_path: Path) -> None:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from attrs import evolve, field, frozen
+from attrs import field, frozen
 
 from compiler.mapping.records import MapDevice, MapVariable, PlacementMap
 from compiler.report.text.fullness import pools
 from compiler.time.costs import Costs
 from compiler.time.forecast import StepForecast
-from compiler.time.work import Arrow, StepWork
+from compiler.time.prepared import PreparedStep
+from compiler.time.work import StepWork
+from compiler.topology import Device
 
 
 class NoForecastError(Exception):
@@ -105,7 +107,9 @@ def bound(goal: Goal, placement: PlacementMap, work: StepWork | None, costs: Cos
     devices = {each.kind: each for each in work.devices}
     least, shares = [], []
     for op in work.ops:
-        found = [costs.of(evolve(op, device=device)) for device in devices.values()]
+        found = [
+            costs.of(op if op.device.kind == kind else op.on(device)) for kind, device in devices.items()
+        ]
         least.append(min(min(each.alone, each.wide) for each in found))
         shares.append(min(min(each.alone, each.wide * costs.cores) for each in found))
     machines = 1 if work.one_process else len({each.host for each in work.devices})
@@ -116,36 +120,29 @@ def bound(goal: Goal, placement: PlacementMap, work: StepWork | None, costs: Cos
     return max(share, _longest(work, least))
 
 
-def least_time(work: StepWork, costs: Costs) -> float:
+def least_time(step: PreparedStep) -> float:
     """Return a time that a simulation of a step is not below: that of its busiest GPU, machine or link.
 
     Args:
-        work: The step.
-        costs: What its ops cost.
+        step: The step with its costs.
     """
-    numbers, cores = work.device_numbers(), costs.cores
-    streams = dict.fromkeys(numbers, 0.0)
+    work, cores = step.work, step.costs.cores
+    streams = dict.fromkeys(step.devices, 0.0)
     threads = 0.0
-    for op, number in zip(work.ops, numbers, strict=True):
-        cost = costs.of(op)
+    for cost, number, on_gpu in zip(step.op_costs, step.devices, step.on_gpu, strict=True):
         threads += cost.start
-        if work.on_gpu(op):
+        if on_gpu:
             streams[number] += cost.alone
         else:
             threads += min(cost.alone, cost.wide * cores)
-    sent: dict[tuple[int, int], dict[tuple[int, str], Arrow]] = {}
-    for each in work.arrows:
-        pair = (numbers[each.source], numbers[each.target])
-        if pair[0] != pair[1]:
-            sent.setdefault(pair, {})[each.source, each.tensor] = each
-    links = []
-    for found in sent.values():
-        first = next(iter(found.values()))
-        link = costs.link(work.ops[first.source].device, work.ops[first.target].device)
-        links.append(sum(link.seconds(each.bytes) for each in found.values()))
-        threads += 2 * costs.op_start * len(found)  # the sending ops, and the receiving ones
+    links: dict[tuple[Device, Device], float] = {}
+    for send in step.sends:
+        if send.targets:
+            pair = (send.source, send.target)
+            links[pair] = links.get(pair, 0.0) + send.link.seconds(send.size)
+            threads += 2 * step.costs.op_start  # the sending op, and the receiving one
     machines = 1 if work.one_process or work.one_machine else len({each.host for each in work.devices})
-    return max((threads / cores / machines, *streams.values(), *links), default=0.0)
+    return max((threads / cores / machines, *streams.values(), *links.values()), default=0.0)
 
 
 def _longest(work: StepWork, seconds: list[float]) -> float:

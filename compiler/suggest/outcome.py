@@ -11,8 +11,10 @@ from compiler.mapping.records import PlacementMap
 from compiler.report.text.fullness import pools
 from compiler.suggest.figures import Figures, Goal, NoForecastError, least_time
 from compiler.time.costs import Costs
-from compiler.time.forecast import StepForecast, forecast_of
+from compiler.time.forecast import StepForecast, forecast_of, seconds_of
+from compiler.time.prepared import PreparedStep, prepare
 from compiler.time.simulate import simulate_until
+from compiler.time.simulated import Simulated
 from compiler.time.work import StepWork
 
 WORTH = 0.999
@@ -32,6 +34,8 @@ class Outcome:
     work: StepWork | None = field(repr=False)
     costs: Costs | None = field(repr=False)
     make_map: Callable[[], PlacementMap] = field(repr=False)
+    _step: PreparedStep | None = field(default=None, repr=False)
+    _simulated: Simulated | None = field(default=None, repr=False)
     _time: StepForecast | None = field(default=None, repr=False)
     _placement: PlacementMap | None = field(default=None, repr=False)
     _sizes: Figures | None = field(default=None, repr=False)
@@ -49,8 +53,10 @@ class Outcome:
     @property
     def time(self) -> StepForecast | None:
         """The forecast of a step, or None if there is none."""
-        if self.work is not None and self.costs is not None:
+        if self._time is None and self.work is not None and self.costs is not None:
             self._seconds(inf)
+            assert self._simulated is not None
+            self._time = forecast_of(self.work, self.costs, self._simulated)
         return self._time
 
     @property
@@ -69,10 +75,8 @@ class Outcome:
     def least(self) -> float:
         """A time that the step is not below, in seconds; 0 if none is known."""
         if self._least is None:
-            if self.work is None or self.costs is None or self.work.loops:
-                self._least = 0.0
-            else:
-                self._least = least_time(self.work, self.costs)
+            timed = self.work is not None and self.costs is not None and not self.work.loops
+            self._least = least_time(self._prepared()) if timed else 0.0
         return self._least
 
     def value(self, goal: Goal, limit: float = inf) -> float:
@@ -94,20 +98,30 @@ class Outcome:
             self._sizes = self._figures or Figures.of(self.placement, None)
         return self._sizes
 
-    def _seconds(self, limit: float) -> float:
-        if self._time is None:
+    def _prepared(self) -> PreparedStep:
+        """Return the step with its costs.
+
+        Raises:
+            NoForecastError: It has none.
+        """
+        if self._step is None:
             if self.work is None or self.costs is None:
                 raise NoForecastError
+            self._step = prepare(self.work, self.costs)
+        return self._step
+
+    def _seconds(self, limit: float) -> float:
+        step = self._prepared()
+        if self._simulated is None:
             if self._beyond >= limit or self.least > limit:
                 return inf
-            loops = bool(self.work.loops)  # the time of an update is not that of the whole simulation
-            around = 0.0 if loops else self.costs.step_start
-            found = simulate_until(self.work, self.costs, inf if loops else limit - around)
-            if found is None:
+            loops = bool(step.work.loops)  # the time of an update is not that of the whole simulation
+            around = 0.0 if loops else step.costs.step_start
+            self._simulated = simulate_until(step, inf if loops else limit - around)
+            if self._simulated is None:
                 self._beyond = limit
                 return inf
-            self._time = forecast_of(self.work, self.costs, found)
-        return self._time.seconds
+        return seconds_of(step.work, step.costs, self._simulated)
 
 
 def best_of(known: Outcome, others: Sequence[Outcome], goal: Goal) -> Outcome:

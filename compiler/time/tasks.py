@@ -7,30 +7,6 @@ from collections.abc import Callable, Sequence
 
 from attrs import define, field
 
-from compiler.topology import Device
-
-
-@define(eq=False)
-class Send:
-    """Hands a tensor of an op to the ops on another device that wait for it.
-
-    Attributes:
-        source: The device of the op.
-        target: The device of the ops that wait.
-        tensor: The name of the tensor.
-        size: Its bytes.
-        targets: The numbers of the ops that wait.
-        times: To how many devices that are alike it is handed, one after the other. Only the last of them is
-            simulated.
-    """
-
-    source: Device
-    target: Device
-    tensor: str
-    size: int
-    targets: list[int] = field(factory=list)
-    times: int = 1
-
 
 @define(eq=False)
 class Thread:

@@ -8,6 +8,7 @@ import pytest
 from attrs import evolve
 
 from compiler.time import simulate as module
+from compiler.time.prepared import prepare
 from compiler.time.simulate import simulate, simulate_until
 from compiler.time.work import StepWork
 from tests.compiler.time.steps import CPU, GPU, SECOND_GPU, Machine, op, step
@@ -32,10 +33,10 @@ def test_it_has_the_same_result_or_none(seed: int) -> None:
     """Up to its own time a step is simulated as without a limit, and there is no result below it."""
     work = tangle(seed)
     whole = simulate(work, MACHINE)
-    assert simulate_until(work, MACHINE, whole.seconds) == whole
-    assert simulate_until(work, MACHINE, whole.seconds * 1.5) == whole
+    assert simulate_until(prepare(work, MACHINE), whole.seconds) == whole
+    assert simulate_until(prepare(work, MACHINE), whole.seconds * 1.5) == whole
     for part in (0.1, 0.5, 0.9, 0.999999):
-        assert simulate_until(work, MACHINE, whole.seconds * part) is None
+        assert simulate_until(prepare(work, MACHINE), whole.seconds * part) is None
 
 
 def test_it_ends_when_the_ops_of_a_gpu_no_longer_fit(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -50,6 +51,6 @@ def test_it_ends_when_the_ops_of_a_gpu_no_longer_fit(monkeypatch: pytest.MonkeyP
         lambda self, *args: ends.append(self.now) or launched(self, *args),
     )
     machine = evolve(MACHINE, start=0.0)
-    assert simulate_until(work, machine, 0.059) is None
+    assert simulate_until(prepare(work, machine), 0.059) is None
     assert len(ends) == 1
-    assert simulate_until(work, machine, 0.061) is not None
+    assert simulate_until(prepare(work, machine), 0.061) is not None

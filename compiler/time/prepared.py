@@ -1,0 +1,227 @@
+"""A step made ready to be simulated: what each op and each tensor asks of threads, and whom it tells.
+
+All of this stays as it is while the step runs. So it is found once, for a bound of the time of the step and
+for every simulation of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from attrs import define, field, frozen
+
+from compiler.time.cores import spread
+from compiler.time.costs import Cost, Costs, Link
+from compiler.time.work import StepWork
+from compiler.topology import Device, Host
+
+SHORT = 3e-6
+"""Ops that take less than this, in seconds, stay on the thread that has made them ready.
+
+TensorFlow counts 8,000 cycles of the processor.
+"""
+
+
+class Demand(NamedTuple):
+    """What a task asks of its thread.
+
+    Attributes:
+        seconds: How long it takes if nothing else uses the machine.
+        cores: The cores that it uses meanwhile.
+        crowding: How many times as long it takes if all cores are busy with other tasks.
+    """
+
+    seconds: float
+    cores: float
+    crowding: float
+
+
+@define(eq=False)
+class Send:
+    """Hands a tensor of an op to the ops on another device that wait for it.
+
+    Attributes:
+        source: The device of the op.
+        target: The device of the ops that wait.
+        tensor: The name of the tensor.
+        size: Its bytes.
+        link: The link that carries it.
+        targets: The numbers of the ops that wait.
+        times: To how many devices that are alike it is handed, one after the other. Only the last of them is
+            simulated.
+    """
+
+    source: Device
+    target: Device
+    tensor: str
+    size: int
+    link: Link
+    targets: list[int] = field(factory=list)
+    times: int = 1
+
+
+@frozen(eq=False)
+class PreparedStep:
+    """A step with its costs; lists without another key are by the number of the op.
+
+    Attributes:
+        work: The step.
+        costs: What it costs.
+        hosts: The number of the process of each host.
+        homes: By process: the number of its machine.
+        copies: By process: how many on its machine it stands for.
+        pool: The threads of each process.
+        awake: The cores that a process uses at least while it runs an op.
+        devices: The number of the device.
+        processes: The number of the process.
+        on_gpu: Whether it runs on a GPU.
+        op_costs: What it costs.
+        demands: What it asks of its thread: with a GPU, only to be started.
+        short: Whether it stays on the thread that has made it ready.
+        waits: What it waits for, as a number of inputs.
+        local: The ops on its device that wait for it.
+        sent: The numbers of its sends.
+        sends: All sends.
+        giving: By send: what the sending op and the receiving one ask of the thread of the sender.
+        asking: By send: what its receiver asks of a thread before the tensor can be sent.
+    """
+
+    work: StepWork = field(repr=False)
+    costs: Costs = field(repr=False)
+    hosts: dict[Host, int]
+    homes: Sequence[int]
+    copies: Sequence[int]
+    pool: int
+    awake: float
+    devices: Sequence[int] = field(repr=False)
+    processes: Sequence[int] = field(repr=False)
+    on_gpu: Sequence[bool] = field(repr=False)
+    op_costs: Sequence[Cost] = field(repr=False)
+    demands: Sequence[Demand] = field(repr=False)
+    short: Sequence[bool] = field(repr=False)
+    waits: Sequence[int] = field(repr=False)
+    local: Sequence[Sequence[int]] = field(repr=False)
+    sent: Sequence[Sequence[int]] = field(repr=False)
+    sends: Sequence[Send] = field(repr=False)
+    giving: Sequence[Demand] = field(repr=False)
+    asking: Sequence[Demand] = field(repr=False)
+
+
+def prepare(work: StepWork, costs: Costs) -> PreparedStep:
+    """Return a step made ready to be simulated on machines with these costs.
+
+    Args:
+        work: The ops of the step, and what they wait for.
+        costs: What ops, threads and links cost.
+    """
+    hosts = list(dict.fromkeys(None if work.one_process else each.host for each in work.devices))
+    numbered = {host: at for at, host in enumerate(hosts)}
+    of_host = {each.host: numbered[None if work.one_process else each.host] for each in work.devices}
+    inner = [work.inner_threads if host is None else work.threads_of(host) for host in hosts]
+    inner = [max(1, each or costs.cores) for each in inner]
+    shared = {numbered[host]: count for host, count in work.alike.items()} if work.one_machine else {}
+    devices = work.device_numbers()
+    one_of = dict(zip(devices, work.ops, strict=True))  # an op of each device
+    process_of = {number: of_host[op.device.host] for number, op in one_of.items()}
+    is_gpu = {number: work.on_gpu(op) for number, op in one_of.items()}
+    processes, on_gpu = [process_of[each] for each in devices], [is_gpu[each] for each in devices]
+    op_costs = [costs.of(op) for op in work.ops]
+    waits, local, sent, sends = _connections(work, costs, devices)
+    return PreparedStep(
+        work=work,
+        costs=costs,
+        hosts=of_host,
+        homes=[0 if work.one_machine else at for at in range(len(hosts))],
+        copies=[shared.get(at, 1) for at in range(len(hosts))],
+        pool=max(1, work.op_threads or costs.cores),
+        awake=min(float(max(inner, default=1)), costs.awake) if work.looking else 1.0,
+        devices=devices,
+        processes=processes,
+        on_gpu=on_gpu,
+        op_costs=op_costs,
+        demands=_demands(op_costs, on_gpu, [inner[each] for each in processes], costs.cores),
+        short=[cost.alone < SHORT and not gpu for cost, gpu in zip(op_costs, on_gpu, strict=True)],
+        waits=waits,
+        local=local,
+        sent=sent,
+        sends=sends,
+        giving=[_giving(each, costs.op_start) for each in sends],
+        asking=[_asking(each, work.alike.get(each.source.host, 1)) for each in sends],
+    )
+
+
+def _demands(
+    op_costs: Sequence[Cost], on_gpu: Sequence[bool], inner: Sequence[int], cores: int
+) -> list[Demand]:
+    """Return what each op asks of its thread; `inner` has the threads that may work on it."""
+    known: dict[tuple[int, bool, int], Demand] = {}  # by the identity of the costs, of which there are few
+    found = []
+    for cost, gpu, threads in zip(op_costs, on_gpu, inner, strict=True):
+        key = (id(cost), gpu, threads)
+        demand = known.get(key)
+        if demand is None:
+            demand = known[key] = _demand(cost, threads, cores) if not gpu else Demand(cost.start, 1.0, 1.0)
+        found.append(demand)
+    return found
+
+
+def _demand(cost: Cost, inner: int, cores: int) -> Demand:
+    wall, used = spread(cost, inner, cores)
+    crowding = max(1.0, cost.crowded / cost.alone) if cost.alone > 0 else 1.0
+    return Demand(cost.start + wall, used, crowding)
+
+
+def _giving(send: Send, op_start: float) -> Demand:
+    link = send.link
+    return Demand((2 * op_start + link.giving) * send.times, link.thread_cores, 1.0)
+
+
+def _asking(send: Send, copies: int) -> Demand:
+    return Demand(send.link.asking * copies, send.link.thread_cores, 1.0)
+
+
+def _connections(
+    work: StepWork, costs: Costs, devices: Sequence[int]
+) -> tuple[list[int], list[list[int]], list[list[int]], list[Send]]:
+    """Return what each op waits for and tells: ops on its device, and each other device once."""
+    ops = work.ops
+    waits = [0] * len(ops)
+    local: list[list[int]] = [[] for _ in ops]
+    sent: list[list[int]] = [[] for _ in ops]
+    sends: list[Send] = []
+    known: dict[tuple[int, str, int], Send] = {}
+    links: dict[tuple[int, int], Link] = {}
+    for arrow in work.arrows:
+        at, target = arrow.source, arrow.target
+        pair = (devices[at], devices[target])
+        waits[target] += 1
+        if pair[0] == pair[1]:
+            local[at].append(target)
+            continue
+        key = (at, arrow.tensor, pair[1])
+        send = known.get(key)
+        if send is None:
+            ends = ops[at].device, ops[target].device
+            if pair not in links:
+                links[pair] = costs.link(*ends)
+            send = known[key] = Send(*ends, arrow.tensor, arrow.bytes, links[pair])
+            sent[at].append(len(sends))
+            sends.append(send)
+        send.targets.append(target)
+    _add_echoes(work, costs, sent, sends)
+    return waits, local, sent, sends
+
+
+def _add_echoes(work: StepWork, costs: Costs, sent: list[list[int]], sends: list[Send]) -> None:
+    """Let ops hand tensors to processes that are not simulated, before they do so to that which is."""
+    for echo in work.echoes:
+        own = [sends[each] for each in sent[echo.source]]
+        send = next((each for each in own if each.target.host in work.alike), None)
+        if send is not None:
+            send.times += echo.count
+            continue
+        source = work.ops[echo.source].device
+        link = costs.link(source, echo.target)
+        sent[echo.source].append(len(sends))
+        sends.append(Send(source, echo.target, echo.tensor, echo.bytes, link, times=echo.count))

@@ -190,7 +190,7 @@ def map_placement(
         time: For a graph: the forecast of the time of a step, if there is one.
         batch: For a graph: the examples of a step of all towers, an array for each input. A step is run on a
             copy of the graph, and transfers have the bytes of this step, also of rows that are looked up in
-            tables in pieces. It takes one graph for all towers.
+            tables in pieces. If each worker has a graph of its own, the steps of all are run on that copy.
 
     Raises:
         SpecError: If the graph of a spec cannot be built.

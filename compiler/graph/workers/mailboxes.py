@@ -7,6 +7,7 @@ the sum is fixed, and no op ever waits for another worker.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,6 +19,8 @@ from compiler.graph.ledger import Ledger
 from compiler.reasons import Placed
 
 SCOPE = "mail"
+
+_OF_ROWS = re.compile(rf"^{SCOPE}/(.+)/worker_(\d+)/(rows|indices)_box$")
 
 
 @frozen(eq=False)
@@ -122,3 +125,25 @@ class Box:
 
     def _scope(self, worker: int) -> str:
         return f"{SCOPE}/{self.name}/worker_{worker}/"
+
+
+def forward_rows(graph: tf.Graph, source: int, target: int) -> list[tf.Operation]:
+    """Add ops that copy rows from the boxes of a worker into those of another one, and return them.
+
+    Args:
+        graph: A graph with boxes of both. Boxes that it has of one of them only are left alone.
+        source: The number of the worker whose boxes have the rows.
+        target: The number of the other one; nothing is copied to the worker itself.
+    """
+    boxes: dict[tuple[str, int], tf.Tensor] = {}
+    for op in graph.get_operations():
+        named = _OF_ROWS.match(op.name)
+        if named is not None:
+            boxes[f"{named[1]}/{named[3]}", int(named[2])] = op.outputs[0]
+    copies = []
+    for (name, worker), box in boxes.items():
+        other = boxes.get((name, target))
+        if worker == source != target and other is not None:
+            rows = tf.raw_ops.ReadVariableOp(resource=box, dtype=box.op.get_attr("dtype"))
+            copies.append(tf.raw_ops.AssignVariableOp(resource=other, value=rows))
+    return copies

@@ -6,7 +6,7 @@ that of the chief. The map lists the ops of the chief's graph. Its counts and su
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from attrs import evolve
@@ -20,13 +20,19 @@ if TYPE_CHECKING:
     from compiler.plan import Worker, WorkerPlan
 
 
-def widen(own: PlacementMap, compiled: CompiledGraph, plan: WorkerPlan) -> PlacementMap:
+def widen(
+    own: PlacementMap,
+    compiled: CompiledGraph,
+    plan: WorkerPlan,
+    sizes: Sequence[Mapping[str, int]] | None = None,
+) -> PlacementMap:
     """Return the map of all tasks.
 
     Args:
         own: The map of the chief's graph.
         compiled: The graph of the chief.
         plan: The plan of the chief.
+        sizes: For each worker the bytes of tensors whose sizes depend on the examples, if they are known.
     """
     worker = plan.worker
     hosts = [tower[0].device.host for tower in worker.everyone]
@@ -37,7 +43,7 @@ def widen(own: PlacementMap, compiled: CompiledGraph, plan: WorkerPlan) -> Place
             MapClone(tower.number, tower.scope, tuple(each.ref for each in tower.devices), tower.batch)
             for tower in plan.all_towers
         ),
-        transfers=_transfers(own.transfers, compiled, plan, hosts),
+        transfers=_transfers(own.transfers, compiled, plan, sizes),
         workers=tuple(_worker(worker, index) for index in range(worker.count)),
     )
 
@@ -78,16 +84,24 @@ def _ops_of_other_worker(ops: Iterable[MapOp], compiled: CompiledGraph) -> Mappi
 
 
 def _transfers(
-    own: tuple[MapTransfer, ...], compiled: CompiledGraph, plan: WorkerPlan, hosts: list[Host]
+    own: tuple[MapTransfer, ...],
+    compiled: CompiledGraph,
+    plan: WorkerPlan,
+    sizes: Sequence[Mapping[str, int]] | None,
 ) -> tuple[MapTransfer, ...]:
     """Return the transfers of a step of the chief, and those of a step of each other worker."""
     worker = plan.worker
-    of_one = list_transfers(compiled, of_chief=False)
+    others = [index for index in range(worker.count) if index != worker.index]
     known = {each.ref: each for each in plan.topology.devices}
+    if sizes is None:
+        of_one = list_transfers(compiled, of_chief=False)
+        steps = [of_one for _ in others]
+    else:
+        steps = [list_transfers(compiled, of_chief=False, sizes=sizes[index]) for index in others]
     found = list(own)
-    for host in hosts:
-        if host != worker.host:
-            found += [_moved(each, known, worker.host, host) for each in of_one]
+    for index, step in zip(others, steps, strict=True):
+        host = worker.everyone[index][0].device.host
+        found += [_moved(each, known, worker.host, host) for each in step]
     order = {ref: at for at, ref in enumerate(known)}
     return tuple(sorted(_joined(found), key=lambda each: (order[each.from_device], order[each.to_device])))
 

@@ -2,27 +2,35 @@
 
 Look-ups in a table that is in pieces send distinct rows only, so that their bytes depend on the examples. One
 step is run on a copy of the graph, in a session of its own, in which the examples are those of the batch.
+
+If each worker has a graph of its own, the copy is that of the graph at hand, and makes the step of each
+worker in turn, with its part of the batch. What another worker would put into its mailboxes is moved there.
+So the chief, whose turn is the last, takes what all workers have put there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tensorflow as tf
 
-from compiler.graph.inspect.devices.one_step import StepCopy, before_a_step
+from compiler.graph.inspect.devices.one_step import StepCopy
 from compiler.graph.inspect.step.transfers import tensors_without_size
+from compiler.graph.workers.mailboxes import forward_rows
 from compiler.plan import WorkerPlan
 
 if TYPE_CHECKING:
     from compiler.graph.compiled import CompiledGraph
     from compiler.model.graph import InputNode
 
+Sizes = Mapping[str, int]
+"""The bytes of tensors by name."""
 
-def sizes_for(compiled: CompiledGraph, batch: Mapping[str, Any]) -> dict[str, int]:
-    """Return the bytes of what a step sends, by the names of the tensors whose shapes do not say it.
+
+def sizes_for(compiled: CompiledGraph, batch: Mapping[str, Any]) -> tuple[Sizes, ...]:
+    """Return the bytes of what a step sends, of the tensors whose shapes do not say it.
 
     The devices must exist, or be emulated.
 
@@ -31,30 +39,77 @@ def sizes_for(compiled: CompiledGraph, batch: Mapping[str, Any]) -> dict[str, in
         batch: The examples of one step of all towers: an array for each input, along whose first axis they
             are in the order of the towers.
 
+    Returns:
+        For each worker with a graph of its own what it sends in its step, else what all towers send, as the
+        only one.
+
     Raises:
-        ValueError: The batch lacks an input, or has too few examples, or each worker has a graph of its own.
+        ValueError: The batch lacks an input, or has too few examples, or a worker whose graph is not at hand
+            takes batches of other sizes.
     """
-    if isinstance(compiled.plan, WorkerPlan):
-        raise ValueError("a batch is for a graph with all towers, and each worker has a graph of its own")  # noqa: TRY004 of the graph
-    tensors, batches = tensors_without_size(compiled), _batches(compiled, batch)
+    plan = compiled.plan
+    own, count = (plan.worker.index, plan.worker.count) if isinstance(plan, WorkerPlan) else (0, 1)
+    _require_equal_batches(compiled)
+    parts = [_examples_of(compiled, batch, number) for number in range(count)]
+    tensors = tensors_without_size(compiled)
+    found: dict[int, Sizes] = {}
     with StepCopy.of(compiled) as copy:
-        own = [copy.graph.as_graph_element(each.name) for each in tensors]
+        names = [copy.graph.as_graph_element(each.name) for each in tensors]
         with copy.graph.as_default():
-            counts = [tf.size(each, out_type=tf.int64) for each in own]
-        copy.run([compiled.init_op])
-        for pipe, examples in zip(compiled.train_inputs, batches, strict=True):
-            copy.start(pipe, examples)
-        for fetches in before_a_step(compiled):
-            copy.run(fetches)
-        found = copy.session.run(counts)
-    return {each.name: int(count) * each.dtype.size for each, count in zip(tensors, found, strict=True)}
+            counts = [tf.size(each, out_type=tf.int64) for each in names]
+            forward = [forward_rows(copy.graph, own, number) for number in range(count)]
+        _begin(copy)
+        for number in sorted(range(count), key=lambda each: each == own):
+            _put(copy, parts[number])
+            copy.session.run(forward[number])
+            elements = copy.session.run(counts)
+            found[number] = {
+                each.name: int(size) * each.dtype.size for each, size in zip(tensors, elements, strict=True)
+            }
+    return tuple(found[number] for number in range(count))
 
 
-def _batches(compiled: CompiledGraph, batch: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the examples for each input pipe."""
-    found, begin = [], 0
-    for pipe in compiled.train_inputs:
-        size = pipe.size or compiled.plan.towers[0].batch
+def _begin(copy: StepCopy) -> None:
+    """Initialise the variables of a copy, and let its worker, if it is that of one, begin."""
+    copy.run([copy.compiled.init_op])
+    exchange = copy.compiled.exchange
+    if exchange is not None:
+        copy.run([exchange.coordination.open])
+        if exchange.clear is not None:
+            copy.run([exchange.clear])
+
+
+def _put(copy: StepCopy, parts: Sequence[Mapping[str, Any]]) -> None:
+    """Let the inputs of a copy give their parts of a batch, and its worker fill its mailboxes."""
+    for pipe, examples in zip(copy.compiled.train_inputs, parts, strict=True):
+        copy.start(pipe, examples)
+    exchange = copy.compiled.exchange
+    if exchange is not None and exchange.post is not None:
+        copy.run([exchange.post])
+
+
+def _require_equal_batches(compiled: CompiledGraph) -> None:
+    """Raise ValueError if another worker takes batches of other sizes than the one whose graph is at hand."""
+    plan = compiled.plan
+    if not isinstance(plan, WorkerPlan):
+        return
+    worker = plan.worker
+    own = [each.batch for each in plan.towers]
+    for number, towers in enumerate(worker.everyone):
+        sizes = [each.batch for each in towers]
+        if sizes != own:
+            raise ValueError(
+                f"the graph of {worker.task(worker.index)} takes batches of {own}, and {worker.task(number)} "
+                f"has a graph of its own for batches of {sizes}, for which this one cannot stand"
+            )
+
+
+def _examples_of(compiled: CompiledGraph, batch: Mapping[str, Any], worker: int) -> list[dict[str, Any]]:
+    """Return the examples of a worker for each of its inputs."""
+    plan = compiled.plan
+    sizes = [pipe.size or plan.towers[0].batch for pipe in compiled.train_inputs]
+    found, begin = [], worker * sum(sizes)
+    for pipe, size in zip(compiled.train_inputs, sizes, strict=True):
         found.append({each.name: _part(each, batch, begin, size) for each in pipe.wanted})
         begin += size
     return found

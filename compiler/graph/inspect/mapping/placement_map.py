@@ -61,9 +61,11 @@ def map_placement(
         time: The forecast of the time of a step, if there is one.
         batch: The examples of a step of all towers, an array for each input. A step is run on a copy of the
             graph, and transfers have the bytes of this step, also of rows that are looked up in tables in
-            pieces. It takes one graph for all towers.
+            pieces. If each worker has a graph of its own, the steps of all workers are run on that copy.
     """
     assigned, memory, plan = assigned or {}, memory or {}, compiled.plan
+    sizes = None if batch is None else sizes_for(compiled, batch)
+    own_sizes = None if sizes is None else sizes[plan.worker.index if isinstance(plan, WorkerPlan) else 0]
     refs = {plan.tensorflow_device(each): each.ref for each in plan.topology.devices}
     rules = _Rules()
     ops = tuple(_ops(compiled, assigned, refs, rules))
@@ -78,7 +80,7 @@ def map_placement(
         ),
         variables=tuple(_variable(compiled, each, rules) for each in compiled.variables.values()),
         ops=ops,
-        transfers=list_transfers(compiled, sizes=None if batch is None else sizes_for(compiled, batch)),
+        transfers=list_transfers(compiled, sizes=own_sizes),
         misplaced=tuple(each for each in ops if each.assigned not in (None, each.requested)),
         time=time,
         assumptions=tuple(
@@ -87,7 +89,7 @@ def map_placement(
             for each in node.free
         ),
     )
-    return widen(own, compiled, plan) if isinstance(plan, WorkerPlan) else own
+    return widen(own, compiled, plan, sizes) if isinstance(plan, WorkerPlan) else own
 
 
 def _mode(plan: Plan) -> MapMode:
@@ -208,7 +210,9 @@ def held_by_graph(compiled: CompiledGraph) -> Iterator[tuple[Held, str]]:
     kinds = _kinds(compiled.variables.values())
     handles = [op for op in compiled.graph.get_operations() if op.type == VARIABLE]
     for op in {(op.get_attr("shared_name"), op.device): op for op in handles}.values():
-        size = size_in_bytes(tf.TensorShape(op.get_attr("shape")).as_list(), op.get_attr("dtype").name)
+        shape = tf.TensorShape(op.get_attr("shape"))
+        # A mailbox for rows has no shape, and holds nothing before a worker puts rows there.
+        size = size_in_bytes(shape.as_list(), op.get_attr("dtype").name) if shape.rank is not None else 0
         device = compiled.ledger.entries[op.name].device
         yield Held(op.name, device.ref, size or 0), kinds.get(op.name, "other")
 

@@ -2,8 +2,9 @@
 
 The time until a thread that has nothing to do takes an op is the one with which the simulation is right. If
 that takes longer than the step even without this time, ops beside others were measured as too long: threads
-write their traces in turn, and the machine may have been slower just then. Of steps without a trace there are
-many, of which the fastest count, so ops are then slowed by others only as far as these say.
+write their traces in turn, and the machine may have been slower just then. If it takes less time than the
+step even with the longest such time, they were measured as too short, when the machine was faster. Of steps
+without a trace there are many, so ops are then slowed by others as far as these say.
 """
 
 from __future__ import annotations
@@ -43,9 +44,15 @@ def fitted(found: Measured, work: StepWork) -> Measured:
     def slowed(part: float) -> Measured:
         return evolve(found, ops=tuple(_slowed(each, part) for each in found.ops))
 
+    def slower(more: float) -> Measured:
+        slowest = handing_over(SLOWEST_HAND_OVER)
+        return evolve(slowest, ops=tuple(_slower(each, more) for each in found.ops))
+
     if is_enough(found):
         return slowed(_least(lambda part: is_enough(slowed(part)), 1.0))
-    return handing_over(_least(lambda seconds: is_enough(handing_over(seconds)), SLOWEST_HAND_OVER))
+    if is_enough(handing_over(SLOWEST_HAND_OVER)):
+        return handing_over(_least(lambda seconds: is_enough(handing_over(seconds)), SLOWEST_HAND_OVER))
+    return slower(_least(lambda more: is_enough(slower(more)), found.machine.cores - 1.0))
 
 
 def _slowed(cost: OpCost, part: float) -> OpCost:
@@ -56,6 +63,16 @@ def _slowed(cost: OpCost, part: float) -> OpCost:
         part: The part, from 0 to 1.
     """
     return evolve(cost, crowded=cost.alone + part * (cost.crowded - cost.alone))
+
+
+def _slower(cost: OpCost, more: float) -> OpCost:
+    """Return the cost of an op that others slow more than was measured.
+
+    Args:
+        cost: What was measured.
+        more: By how much, as a part of its time beside others.
+    """
+    return evolve(cost, crowded=max(cost.alone, cost.crowded) * (1 + more))
 
 
 def _least(holds: Callable[[float], bool], most: float) -> float:

@@ -27,7 +27,7 @@ from tfdeploy.runtime.calibrate.requests import profile_of
 RESULTS = ROOT / "benchmarks" / "results" / "forecasts"
 PAGE = ROOT / "docs" / "reference" / "forecasts.md"
 LEAST_TURNS = 2
-CALIBRATION = 2.4
+CALIBRATION = 3.6
 """The most seconds of each measurement of the calibration."""
 
 Chunks = dict[Measurer, list[list[Chunk]]]
@@ -64,7 +64,7 @@ def main(
     """Compare forecasts of the time of a step with measurements.
 
     The layouts of a model take many short turns in processes of their own: before the calibration, between
-    its turns, and after it. The whole takes about a quarter of an hour, in which the machine should do
+    its turns, and after it. The whole takes less than half an hour, in which the machine should do
     nothing else. Measurements are kept in `benchmarks/results/forecasts`, and the program continues with
     those that are missing if it was interrupted.
     """

@@ -56,7 +56,7 @@ def test_the_fastest_half_of_the_turns_counts() -> None:
 
     def made(plain: float, *traced: float) -> measure._Turn:
         steps = [{"op": (seconds, 1)} for seconds in traced]
-        return measure._Turn((Round(plain, 1.0),), TracedSteps(frozenset({"op"}), steps))
+        return measure._Turn(Round(plain, 1.0), TracedSteps(frozenset({"op"}), steps))
 
     turns = [made(9.0, 0.5, 0.5, 0.5), made(5.0, 2.0, 3.0), made(7.0, 0.25), made(6.0, 4.0)]
     assert measure._fastest(turns) == {"op": (3.0, 1)}
@@ -100,7 +100,7 @@ def test_steps_that_are_not_simulated_alone_hand_over_as_ops_start(
     monkeypatch.setattr(measure, "crossings", lambda _: ())
     monkeypatch.setattr(measure, "fitted", lambda found, _: found)
     turns = [
-        measure._Turn((Round(seconds, 1.5),), TracedSteps(frozenset({"op"}), [{"op": (2.0, 1)}]))
+        measure._Turn(Round(seconds, 1.5), TracedSteps(frozenset({"op"}), [{"op": (2.0, 1)}]))
         for seconds in (5.0, 4.0)
     ]
     measurement: Any = SimpleNamespace(

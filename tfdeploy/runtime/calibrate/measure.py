@@ -16,8 +16,9 @@ starts a process for each number.
    one tower shows how many cores are used by threads that look for work.
 
 The memory of a machine is slower for seconds at a time while its neighbours use it. Steps are therefore made
-in several turns, half of them before and half after the link is measured. The processes take turns too. The
-times of ops are those of the half of the turns in which steps without a trace were fastest.
+in many short turns, half of them before and half after the link is measured: what follows right after each
+other says less about the machine than what is apart. The processes take turns too. The times of ops are those
+of the half of the turns in which steps without a trace were fastest.
 """
 
 from __future__ import annotations
@@ -60,16 +61,13 @@ WARM = 80
 """Steps before the first measurement: TensorFlow learns in about so many which ops are short."""
 
 LEAST_STEPS = 5
-LEAST_TRACED = 2
+LEAST_TRACED = 1
 MOST_STEPS = 200
-TURNS = 6
+TURNS = 12
 """How often steps without a trace and traced steps take turns."""
 
-ROUNDS = 2
-"""The number of rounds of steps without a trace in a turn."""
-
 FEWEST = 2
-"""The least number of steps of a round."""
+"""The least number of steps without a trace in a turn."""
 
 
 def measure(spec: ir.Spec, request: MeasureRequest, wait: Wait = at_once) -> Measured:
@@ -118,11 +116,11 @@ class _Turn:
     """What steps took in one turn.
 
     Attributes:
-        plain: Rounds of steps without a trace.
+        plain: Steps without a trace.
         times: The times of ops in traced steps.
     """
 
-    plain: tuple[Round, ...]
+    plain: Round
     times: TracedSteps = field(repr=False)
 
 
@@ -189,7 +187,7 @@ class _Measurement:
             if self._several is None:
                 continue
             if self.request.inner_threads > 1:
-                self.tower += self._plain(self._several.step)
+                self.tower.append(self._plain(self._several.step))
             else:
                 self.beside.append(self._turn(self._several, others=self._cores() - 1))
 
@@ -202,14 +200,14 @@ class _Measurement:
         """Make steps without a trace, and then traced ones while other cores are kept busy."""
         plain = self._plain(made.step)
         with self._busy(made.session, others):
-            return _Turn(tuple(plain), self._traced(made))
+            return _Turn(plain, self._traced(made))
 
     def result(self) -> Measured:
         """Return what was found in all turns."""
         import tensorflow as tf
 
         machine = MeasuredMachine(_processor(), self._cores(), tf.__version__)
-        plain = [one for each in self.alone for one in each.plain]
+        plain = [each.plain for each in self.alone]
         serial, alone = typical(plain), _fastest(self.alone)
         started = self.op_start * (sum(each[1] for each in alone.values()) + 2 * len(crossings(self.work)))
         traced = sum(each[0] for each in alone.values())
@@ -230,7 +228,7 @@ class _Measurement:
         )
         if not self.beside:
             return found
-        parallel = typical(each for one in self.beside for each in one.plain)
+        parallel = typical(each.plain for each in self.beside)
         found = evolve(found, parallel=parallel)
         if self.work.loops or self.compiled.exchange is not None:
             return evolve(found, hand_over=self.op_start)
@@ -293,20 +291,17 @@ class _Measurement:
             found.append(time.perf_counter() - began)
         return found
 
-    def _plain(self, step: Callable[[], Any]) -> list[Round]:
-        """Make several rounds of steps without a trace, because the machine is not always equally fast."""
-        found = []
-        for _ in range(ROUNDS):
-            times, used = list[float](), time.process_time()
-            began = time.perf_counter()
-            end = began + self.request.seconds / (TURNS * ROUNDS)
-            while len(times) < FEWEST or (len(times) < MOST_STEPS and time.perf_counter() < end):
-                at = time.perf_counter()
-                step()
-                times.append(time.perf_counter() - at)
-            passed = time.perf_counter() - began
-            found.append(Round(median(times), (time.process_time() - used) / passed))
-        return found
+    def _plain(self, step: Callable[[], Any]) -> Round:
+        """Make the steps without a trace of a turn."""
+        times, used = list[float](), time.process_time()
+        began = time.perf_counter()
+        end = began + self.request.seconds / TURNS
+        while len(times) < FEWEST or (len(times) < MOST_STEPS and time.perf_counter() < end):
+            at = time.perf_counter()
+            step()
+            times.append(time.perf_counter() - at)
+        passed = time.perf_counter() - began
+        return Round(median(times), (time.process_time() - used) / passed)
 
     def _traced(self, made_by: _Session) -> TracedSteps:
         """Make the traced steps of a turn; return the times of ops.
@@ -374,7 +369,7 @@ def _endless(pipe: InputPipe) -> Any:
 
 def _fastest(turns: Sequence[_Turn]) -> Times:
     """Return the times of ops in the half of the turns in which steps without a trace were fastest."""
-    ordered = sorted(turns, key=lambda each: typical(each.plain))
+    ordered = sorted(turns, key=lambda each: each.plain.seconds)
     return TracedSteps.together(each.times for each in ordered[: ceil(len(ordered) / 2)]).medians()
 
 

@@ -10,20 +10,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import tensorflow as tf
 from attrs import define, field
 
 from compiler.graph.adapters.tensorflow_private import iterator_resource, variant_of
 from compiler.graph.importing import import_nodes
 from compiler.graph.inspect.devices.assigned import read_assigned
+from compiler.graph.inspect.devices.made_up import made_up_batch
 from compiler.graph.session_options import session_config
 
 if TYPE_CHECKING:
     from compiler.graph.compiled import CompiledGraph
     from compiler.graph.inputs.iterators import InputPipe
-
-EVALUATED = 2  # examples in the batch of the evaluation
 
 
 def run_one_step(compiled: CompiledGraph) -> dict[str, str]:
@@ -99,19 +97,6 @@ class StepCopy:
                 iterator=self.graph.as_graph_element(handle.name),
             )
         self.session.run(start)
-
-
-def made_up_batch(pipe: InputPipe) -> dict[str, Any]:
-    """Return a batch of the right types and shapes: random floats; zeros or empty strings for the rest."""
-    generator = np.random.default_rng(0)
-    batch = {}
-    for each in pipe.wanted:
-        dtype, shape = tf.as_dtype(each.dtype), (pipe.size or EVALUATED, *each.assumed_shape)
-        if dtype.is_floating:
-            batch[each.name] = tf.constant(generator.random(shape), dtype)
-        else:
-            batch[each.name] = tf.zeros(shape, dtype)
-    return batch
 
 
 def _step(compiled: CompiledGraph) -> list[Any]:

@@ -83,6 +83,7 @@ def test_the_spec_is_compared_by_its_written_step(
     assert built is not None
     origin: Any = object()
     trials.origin, trials.costs = origin, written.costs
+    assert (trials.built, trials.compared) == (0, 0)
     monkeypatch.setattr(Trials, "_build", lambda *_, **__: built)
     monkeypatch.setattr(Trials, "_write", lambda *_: written)
     first = trials.begin()

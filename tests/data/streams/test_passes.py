@@ -85,6 +85,16 @@ def test_the_same_seed_gives_the_same_order(reader: Any, numbers: Numbers) -> No
     assert len(set(orders)) == 3
 
 
+def test_the_seed_of_a_shuffle_is_the_same_in_every_version() -> None:
+    """A run goes on in the order in which another version of tfdeploy has begun it."""
+    first, second = (
+        Shuffle(ir.Call("shuffle", args=(4,))),
+        Shuffle(ir.Call("shuffle", args=(4,), kwargs={"seed": 7})),
+    )
+    passes: Any = SimpleNamespace(seed=5, steps=(first, second))
+    assert [Passes._base_seed(passes, each) for each in (first, second)] == [849070098, 1425485342]
+
+
 def test_without_a_seed_orders_differ_unless_deterministic(reader: Any, numbers: Numbers) -> None:
     """A stream without a seed draws one; a deterministic stream without a seed is the same every time."""
     shuffle = reader.call("shuffle", 100)

@@ -131,6 +131,15 @@ def test_a_session_at_a_server_that_is_gone_is_left_to_itself(monkeypatch: pytes
         assert own.closed_by == [threading.current_thread().name]
 
 
+def test_a_session_at_a_server_is_closed_before_anything_else_happens() -> None:
+    """Its server lets go after a moment, for which the engine waits."""
+    session = Session("grpc://p:1")
+    threading.Timer(0.1, session.may_end.set).start()
+    engine(session=session).close()
+    assert session.may_end.is_set()
+    assert session.closed_by == ["close"]
+
+
 def test_progress_is_noted_for_all_who_watch() -> None:
     """Also without a monitor."""
     noted: list[str] = []

@@ -11,7 +11,7 @@ import pytest
 
 from dsl import ir
 from tfdeploy.runtime.verify import references
-from tfdeploy.runtime.verify.trial import TrialSetup
+from tfdeploy.runtime.verify.trial import Trial, TrialSetup
 
 WEIGHTS = {
     "kernel": SimpleNamespace(trainable=True, dtype="float32"),
@@ -153,3 +153,18 @@ def test_references_are_single_towers_of_the_whole_batch(monkeypatch: pytest.Mon
     exported: Any = references.evaluation_tower(setup, spec)
     assert (exported[0].start, exported[1].update.ema) == ({}, None)
     assert (exported[1].clones.batch, exported[1].update.mode) == ((references.GLOBAL_BATCH,), "sync")
+
+
+def test_the_parts_of_a_loss_are_told_with_what_they_are_divided_by() -> None:
+    """One if a part has no weight that depends on the data."""
+    known = {"value": 3.0, "masked": 6.0, "counted": 2.0, "train": None}
+    losses = [SimpleNamespace(tensors=("value",)), SimpleNamespace(tensors=("masked", "counted"))]
+
+    def run(fetches: Any) -> Any:
+        parts, op = fetches
+        return [[known[each] for each in part] for part in parts], known[op]
+
+    trial: Any = SimpleNamespace(
+        compiled=SimpleNamespace(losses=losses, train_op="train"), session=SimpleNamespace(run=run)
+    )
+    assert Trial.step_parts(trial) == [(3.0, 1.0), (6.0, 2.0)]

@@ -52,7 +52,8 @@ result does not depend on them, because the search counts its steps and not the 
 looks at the clock: it ends a search after {TIME:.0f} seconds, as on a machine that does much else.
 
 The search begins with the best split into consecutive pieces, which a dynamic program finds among prefixes of
-the graph, or, if that is better, with whole components, each on the device that is then the least busy. It
+the graph, or, if that is better, with whole components, each on the device that is then the least busy. If an
+input does not say which gradients belong to which operators, the pieces are also those of pairs of them. It
 improves the placement by moves at falling temperatures, first of large parts and then of single operators. If
 branches are parallel, the number of prefixes grows exponentially with the branches. So a few of
 each size are looked at: those with the least to send, and as many that differ in their work. Each part of the

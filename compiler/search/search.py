@@ -19,6 +19,7 @@ from attrs import frozen
 from compiler.search.bounds import lower_bound
 from compiler.search.coarsen import coarsen
 from compiler.search.packing import pack_components
+from compiler.search.partners import join_backward
 from compiler.search.pieces import split_into_pieces
 from compiler.search.problem import Floats, Integers, Problem, gather, join_inseparable, merge, unordered
 from compiler.search.tempering import Ladder, never, temper
@@ -108,7 +109,8 @@ def search(
     if not workload.operators or workload.accelerators < 1:
         raise ValueError("a search needs operators and at least one accelerator")
     problem = gather(workload)
-    best = _Best.among(problem, [_devices(problem, start) for start in starts], hurry)
+    known = [*(_devices(problem, start) for start in starts), pack_components(problem)]
+    best = _Best.among(problem, known, join_backward(workload, problem), hurry)
     scale = best.load if best.missing == 0 else lower_bound(problem, float("inf"))
     parts = join_inseparable(problem, scale) if best.missing == 0 else np.arange(problem.size)
     joined = merge(unordered(problem), parts)
@@ -119,8 +121,8 @@ def search(
             break
         # A cycle that begins afresh is followed by one that improves what it has found.
         fresh = cycle % 2 == 0 and cycle + 1 < cycles
-        known = _of_parts(parts, best.devices)
-        found = _run_cycle(joined, known, max(scale, 1e-9), random, hurry, fresh=fresh)
+        so_far = _of_parts(parts, best.devices)
+        found = _run_cycle(joined, so_far, max(scale, 1e-9), random, hurry, fresh=fresh)
         best = best.or_better(problem, found[parts])
     places = problem.places(best.devices)
     return Split(
@@ -146,25 +148,42 @@ class _Best:
     load: float
 
     @classmethod
-    def among(cls, problem: Problem, known: list[Integers], hurry: Callable[[], bool]) -> _Best:
-        """Return the best of some placements, of the simple ones, and of the split into pieces.
+    def among(
+        cls, problem: Problem, known: list[Integers], partners: Integers | None, hurry: Callable[[], bool]
+    ) -> _Best:
+        """Return the best of some placements, of all on one accelerator, and of splits into pieces.
 
         Args:
             problem: The problem.
             known: The device of each group in the placements.
+            partners: If given, there is also a split of the problem with these groups joined.
             hurry: Says whether there is no more time.
         """
         best = cls.of(problem, np.where(problem.supported, 0, problem.accelerators))
-        for devices in [*known, pack_components(problem)]:
+        for devices in known:
             best = best.or_better(problem, devices)
+        for parts in (partners, np.arange(problem.size)):
+            if parts is not None:
+                best = best.or_split(problem, parts, hurry)
+        return best
+
+    def or_split(self, problem: Problem, parts: Integers, hurry: Callable[[], bool]) -> _Best:
+        """Return the best of this placement and of splits into pieces.
+
+        Args:
+            problem: The problem.
+            parts: The joined group of each group; only these are split.
+            hurry: Says whether there is no more time.
+        """
+        best, joined = self, merge(problem, parts)
         least, most = WIDTHS
-        for width in (1, max(least, min(most, MOST_PREFIXES // problem.size))):
+        for width in (1, max(least, min(most, MOST_PREFIXES // joined.size))):
             if hurry():
                 break
             bound = best.load if best.missing == 0 else np.inf
-            pieces = split_into_pieces(problem, width, bound, hurry)
+            pieces = split_into_pieces(joined, width, bound, hurry)
             if pieces is not None:
-                best = best.or_better(problem, pieces)
+                best = best.or_better(problem, pieces[parts])
         return best
 
     @classmethod

@@ -2,28 +2,47 @@
 
 from __future__ import annotations
 
-from compiler.topology import Topology
+from collections.abc import Sequence
+
+from compiler.placement.balance import spread_by_bytes
+from compiler.topology import Device, Topology
 from dsl.ir.place import PARAMETER_SERVER
 
+EVEN = 1.01
+"""Variables are shared out evenly if no device has more than this times an equal share of their bytes."""
 
-def variable_rules(topology: Topology) -> tuple[str, ...]:
+
+def variable_rules(topology: Topology, sizes: Sequence[int] = ()) -> tuple[str, ...]:
     """Return the targets for all variables of a model that make sense on some devices, as text.
 
     Args:
         topology: The devices.
+        sizes: The bytes of the variables with their slots, if they are not to be cut without need: pieces are
+            not tried on devices on which whole variables can be shared out evenly.
     """
     targets: list[str] = []
     if topology.parameter_servers:
-        sets = [(PARAMETER_SERVER, len(topology.parameter_servers))]
+        sets = [(PARAMETER_SERVER, topology.parameter_servers)]
     else:
-        sets = [(kind, len(topology.select(kind))) for kind in ("cpu", "gpu")]
-    for name, count in sets:
-        if count > 1:
-            spread = (f"balanced({name}[*])", f"sharded({name}[*])", f"round_robin({name}[*])")
-            targets += [*spread, f"{name}[0]"]
-        elif count == 1:
+        sets = [(kind, topology.select(kind)) for kind in ("cpu", "gpu")]
+    for name, devices in sets:
+        if len(devices) > 1:
+            targets.append(f"balanced({name}[*])")
+            if not (sizes and _can_be_even(sizes, devices)):
+                targets.append(f"sharded({name}[*])")
+            targets += [f"round_robin({name}[*])", f"{name}[0]"]
+        elif devices:
             targets.append(f"{name}[0]")
     if topology.parameter_servers:
         targets.append("cpu[0]")  # that of the chief, which sends itself nothing
     targets.append("replicated")
     return tuple(f"variables -> {each}" for each in targets)
+
+
+def _can_be_even(sizes: Sequence[int], devices: Sequence[Device]) -> bool:
+    """Whether `balanced` gives each of some devices about as many bytes."""
+    names = [str(at) for at in range(len(sizes))]
+    loads = dict.fromkeys(devices, 0)
+    for device, size in zip(spread_by_bytes(names, sizes, devices, {}), sizes, strict=True):
+        loads[device] += size
+    return max(loads.values()) <= EVEN * sum(sizes) / len(devices)

@@ -199,7 +199,7 @@ def test_parts_are_varied_as_they_are_asked_for() -> None:
     plan, grouped = (
         plan_with(WIDE.replace("gpu[*]", each)) for each in ("gpu[*]", "groups(gpu[*], size = 2)")
     )
-    trials: Any = None
+    trials: Any = SimpleNamespace(goal=Goal.MEMORY)
 
     def parts(plan: Plan, *vary: str) -> list[set[str]]:
         found = Suggester(trials, vary=vary)._variations(plan)
@@ -212,6 +212,22 @@ def test_parts_are_varied_as_they_are_asked_for() -> None:
     assert parts(plan, "aggregate", "pack") == [{"variables"}, {"aggregate"}, {"pack"}]
     assert parts(plan, "clones", "groups") == [{"variables"}, {"clones", "batch"}]
     assert parts(grouped, "clones") == [{"variables"}]
+
+
+def test_pieces_have_to_be_needed_for_the_time_within_a_process() -> None:
+    """They are left out if whole weights do as well, unless memory counts or links are between processes."""
+    info = SimpleNamespace(weight="w", bytes=40, slot_bytes=80)
+    placement = SimpleNamespace(info=info)
+    variables = {each: SimpleNamespace(placement=placement) for each in ("first piece", "second piece")}
+
+    def sizes(goal: Goal, job: str | None) -> tuple[int, ...]:
+        device = SimpleNamespace(job=job)
+        plan: Any = SimpleNamespace(topology=SimpleNamespace(devices=[device]))
+        trials: Any = SimpleNamespace(goal=goal, compiled=SimpleNamespace(variables=variables))
+        return Suggester(trials)._sizes_if_whole_do(plan)
+
+    assert sizes(Goal.STEP_TIME, None) == (240,)
+    assert sizes(Goal.STEP_TIME, "worker") == sizes(Goal.MEMORY, None) == sizes(Goal.BALANCE, None) == ()
 
 
 def test_nothing_else_can_be_varied() -> None:

@@ -116,7 +116,8 @@ class Suggester:
 
     def _variations(self, plan: Plan) -> Iterator[Sequence[Changes]]:
         """Yield the changes of one part of the spec after the other."""
-        yield [Changes({"variables": (rule,)}) for rule in variable_rules(plan.topology)]
+        rules = variable_rules(plan.topology, self._sizes_if_whole_do(plan))
+        yield [Changes({"variables": (rule,)}) for rule in rules]
         if "aggregate" in self.vary:
             yield list(variations.aggregations(plan))
         if "pack" in self.vary:
@@ -153,11 +154,7 @@ class Suggester:
         tower, trials, work = basis.plan.towers[0], self.trials, basis.outcome.work
         if len(tower.devices) == 1 or work is None or trials.costs is None:
             return
-        assert trials.compiled is not None
-        sizes: dict[str, int] = {}
-        for variable in trials.compiled.variables.values():
-            info = variable.placement.info
-            sizes[info.weight] = sizes.get(info.weight, 0) + info.bytes + info.slot_bytes
+        sizes = self._sizes()
         layers = read_layers(work, trials.costs, tower, sizes)
         by_bytes = trials.goal is not Goal.STEP_TIME
         memory = trials.spec.devices.gpu_memory if tower.device.kind == "gpu" else None
@@ -165,6 +162,26 @@ class Suggester:
         changes = basis.changes.having(Changes({"ops": rules_of(places)}))
         yield changes
         yield changes.having(Changes({"variables": variable_rules_of(places, sizes)}))
+
+    def _sizes(self) -> dict[str, int]:
+        """Return the bytes of each weight with its slots."""
+        assert self.trials.compiled is not None
+        sizes: dict[str, int] = {}
+        for variable in self.trials.compiled.variables.values():
+            info = variable.placement.info
+            sizes[info.weight] = sizes.get(info.weight, 0) + info.bytes + info.slot_bytes
+        return sizes
+
+    def _sizes_if_whole_do(self, plan: Plan) -> tuple[int, ...]:
+        """Return the bytes of all weights if pieces have to be needed to be tried; else nothing.
+
+        Within a process, pieces only add ops to a step if whole weights can be shared out as evenly. Between
+        processes, they arrive sooner over several links; and they take less memory, if that is the goal.
+        """
+        apart = any(each.job is not None for each in plan.topology.devices)
+        if apart or self.trials.goal is not Goal.STEP_TIME:
+            return ()
+        return tuple(self._sizes().values())
 
     def _suggestion(self, first: Tried, best: Tried) -> Suggestion:
         from compiler.conditions.expect import largest_variables, memory_parts

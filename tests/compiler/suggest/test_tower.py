@@ -100,3 +100,19 @@ def test_targets_depend_on_the_devices() -> None:
     )
     cluster = declare(ir.Devices(jobs=(ir.Job("ps", 2), ir.Job("worker", 2))), 0)
     assert variable_rules(cluster)[0] == "variables -> balanced(ps[*])"
+
+
+def test_pieces_are_tried_where_whole_variables_cannot_be_shared_out_evenly() -> None:
+    """That is where a device would have more than a hundredth more than an equal share."""
+    local = declare(ir.Devices(gpu=2, cpu=3), 0)
+
+    def cut(*sizes: int) -> list[str]:
+        return [rule for rule in variable_rules(local, sizes) if "sharded" in rule]
+
+    on_cpus, on_gpus = "variables -> sharded(cpu[*])", "variables -> sharded(gpu[*])"
+    assert cut() == [on_cpus, on_gpus]
+    assert cut(100, 20, 30) == [on_cpus, on_gpus]
+    assert cut(60, 20, 40) == [on_cpus]
+    assert cut(99, 101, 100) == [on_gpus]
+    assert cut(98, 102, 100, 300, 303) == [on_gpus]
+    assert cut(60, 60, 60, 60, 60, 61) == []

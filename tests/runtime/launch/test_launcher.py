@@ -208,6 +208,7 @@ def test_a_server_that_was_shut_down_is_done_if_the_run_is(launch: Launch) -> No
     launch.launcher.check_tasks()
     launch.launcher.check_tasks()
     assert launch.newest(PS).starts == 2
+    assert launch.said == ["ps:0 ended with exit code 0; it is started again"]
     launch.end(CHIEF, 0)
     assert launch.end(PS, 0) == 2
     assert launch.launcher.finished == {CHIEF: 0, PS: 0}

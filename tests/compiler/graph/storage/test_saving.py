@@ -70,6 +70,15 @@ def test_slices_of_a_table_that_changes_by_rows_are_gathered(saved: tuple[bool, 
     assert gathered == {"table/embeddings", "table/embeddings/Adam", "table/embeddings/Adam_1"}
 
 
+@pytest.mark.parametrize(("most", "parts"), [(1 << 20, 1), (8000, 2)])
+def test_groups_are_written_one_by_one(saved: tuple[bool, Training, Saving], most: int, parts: int) -> None:
+    """Each by an op of its own; a single group is all that there is."""
+    _, training, _ = saved
+    saving = add_saving(training.compiled, most=most)
+    assert len(saving.groups) == len({each.write for each in saving.groups}) == parts
+    assert (saving.save_op in [each.write for each in saving.groups]) == (parts == 1)
+
+
 def test_restoring_leaves_no_variable_in_the_mode_for_rows(saved: tuple[bool, Training, Saving]) -> None:
     """Assigning rows puts a variable into that mode, which ends with the last rows if it is not needed."""
     by_rows, _, saving = saved

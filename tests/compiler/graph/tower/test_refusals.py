@@ -117,7 +117,9 @@ def test_input_with_the_name_of_a_layer() -> None:
     text = MODEL.format(flow="dense -> Flatten() -> Dense(2)", metrics="").replace("x = ", "dense = ")
     compiled = compile_graph(make_plan(spec_of(text), emulate=True))
     assert list(compiled.weights) == ["dense_1/kernel", "dense_1/bias"]
-    assert [each.name for each in plain_model(compiled).model.inputs] == ["dense"]
+    exported = plain_model(compiled).model
+    assert [each.name for each in exported.inputs] == ["dense"]
+    assert exported.name == compiled.plan.model.name
 
 
 METRICS = {

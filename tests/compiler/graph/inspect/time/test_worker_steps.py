@@ -13,12 +13,13 @@ from compiler.graph.inspect.time.worker_steps import (
     StepParts,
     of_worker,
     steps_of_all,
+    work_of,
 )
 from compiler.pipeline import make_plan
 from compiler.plan import WorkerPlan
 from compiler.time.work import Arrow, Signature, StepWork, TimedOp
 from compiler.topology import Device
-from tests.support import CLASSIFIER, CONVOLUTION, spec_of
+from tests.support import CLASSIFIER, CONVOLUTION, classifier, spec_of
 
 CLUSTER = CLASSIFIER.format(clones=3, batch=4, optimizer="SGD(0.1)", layers=CONVOLUTION).replace(
     "cpu = 3", 'job "ps" {}\n job "worker" { tasks = 3 }'
@@ -49,6 +50,15 @@ def waits(work: StepWork) -> set[tuple[str, str]]:
     """Return which op waits for which, by their names and tasks."""
     shown = [f"{each.name}@{each.device.task}" for each in work.ops]
     return {(shown[each.target], shown[each.source]) for each in work.arrows}
+
+
+def test_threads_of_one_process_look_for_work() -> None:
+    """Those of several processes on one machine take the cores from each other, and do not."""
+    alone = work_of(make_plan(classifier(clones=2)), GraphPart((), ()))
+    assert (alone.looking, alone.task_threads, alone.one_process, alone.one_machine) == (True, {}, True, True)
+    several = work_of(plan_of(), GraphPart((), ()))
+    assert (several.looking, several.one_process, several.one_machine) == (False, False, True)
+    assert several.task_threads
 
 
 def test_the_ends_of_a_part() -> None:

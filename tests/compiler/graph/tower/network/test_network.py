@@ -11,7 +11,7 @@ import tensorflow as tf
 import grammar
 from compiler.graph.adapters.keras_private import get_keras_mask, set_keras_mask
 from compiler.graph.build import compile_graph
-from compiler.graph.tower.network.network import _masks_kept, make
+from compiler.graph.tower.network.network import _masks_kept, flattened, make
 from compiler.pipeline import make_plan
 from dsl import ir
 from dsl.diagnostics import RunError, SpecError
@@ -44,6 +44,12 @@ def _compile(text: str, folder: Path) -> list[str]:
     reading = grammar.read(folder / "own.tfdeploy", text=text, allow_python=True)
     assert reading.spec is not None, [each.message for each in reading.diagnostics]
     return list(compile_graph(make_plan(reading.spec), base=str(folder)).weights)
+
+
+def test_the_tensors_of_a_layer_are_in_its_order() -> None:
+    """Of lists, tuples and dictionaries, one inside another."""
+    assert flattened({"b": 1, "a": [2, (3, {"c": 4})]}) == [1, 2, 3, 4]
+    assert flattened([5]) == flattened(5) == [5]
 
 
 def test_a_function_beside_the_spec_makes_a_layer(tmp_path: Path) -> None:

@@ -106,6 +106,11 @@ def test_the_ops_that_differ_most_are_compared(more: int) -> None:
     assert [round(each[4] - each[3]) for each in beneath["told"]] == [
         1000 * round(each) for each in differences[: -TOLD - 1 : -1]
     ]
+    for rows, columns in (("told", slice(3, 5)), ("ops", slice(2, 4))):
+        measured = [1000.0 * (2 + at) for at in range(number)][: -len(beneath[rows]) - 1 : -1]
+        assert [each[columns] for each in beneath[rows]] == [
+            pytest.approx([1000.0, each]) for each in measured
+        ]
 
 
 def test_a_step_that_took_as_long_as_forecast() -> None:

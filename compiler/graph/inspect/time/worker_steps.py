@@ -175,11 +175,13 @@ def _folded(plan: WorkerPlan, chief: GraphPart, applied: GraphPart) -> StepWork:
     ]
     numbers = joined.add(part)
     ended_last = joined.after([numbers[at] for at in part.last], ENDED, devices[last])
-    for arrow, (count, others) in product(part.arrows, bundles):
-        if arrow.target in others and arrow.source not in others:
+    there = set(shared)
+    crossing = [each for each in part.arrows if (each.source in there) != (each.target in there)]
+    for arrow, (count, others) in product(crossing, bundles):
+        if arrow.target in there:
             ends = numbers[arrow.source], others[arrow.target]
             joined.arrows.append(Arrow(*ends, arrow.tensor, arrow.bytes))
-        elif arrow.source in others and arrow.target not in others:
+        else:
             device = part.ops[arrow.target].device
             echoes.append(Echo(others[arrow.source], device, arrow.tensor, arrow.bytes, count))
     done = _apply(plan, joined, applied, [ended, ended_last], {last: ended_last})
@@ -235,7 +237,7 @@ def of_worker(plan: WorkerPlan, chief: GraphPart, worker: int) -> GraphPart:
         op = chief.ops[at]
         if at not in chief.own or op.device.host != plan.worker.host:
             return op
-        return evolve(op, device=devices.get((op.device.kind, op.device.index), op.device))
+        return op.on(devices.get((op.device.kind, op.device.index), op.device))
 
     ops, constant = {at: moved(at) for at in kept}, _constant(chief)
     arrows, sent = list[Arrow](), dict[tuple[Device, Device], list[Arrow]]()
@@ -244,7 +246,7 @@ def of_worker(plan: WorkerPlan, chief: GraphPart, worker: int) -> GraphPart:
             continue
         source, target = ops[each.source].device, ops[each.target].device
         apart = source.host != target.host and chief.ops[each.source].device.host == target.host
-        arrow = evolve(each, source=numbers[each.source], target=numbers[each.target])
+        arrow = Arrow(numbers[each.source], numbers[each.target], each.tensor, each.bytes)
         is_last = each.source in chief.gradients and each.target not in chief.gradients
         if apart and is_last and each.bytes <= SMALL:
             sent.setdefault((source, target), []).append(arrow)
@@ -314,7 +316,7 @@ class _Joined:
         start = len(self.ops)
         self.ops += part.ops
         self.arrows += [
-            evolve(each, source=each.source + start, target=each.target + start) for each in part.arrows
+            Arrow(each.source + start, each.target + start, each.tensor, each.bytes) for each in part.arrows
         ]
         return range(start, len(self.ops))
 

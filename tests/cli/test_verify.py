@@ -9,12 +9,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from click.testing import CliRunner
 
+from dsl import ir
 from tests.folders import ROOT
+from tfdeploy.cli.commands.verify import DIFFERENT
 from tfdeploy.cli.group import load
+from tfdeploy.runtime import verify as verification
 from tfdeploy.runtime.verify import cases
+from tfdeploy.runtime.verify.compare import Differences
+from tfdeploy.runtime.verify.session import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from click.testing import Result
 
@@ -373,3 +378,36 @@ def test_every_combination_is_there() -> None:
     }
     assert len(local) == len(AGGREGATIONS) * len(VARIABLES) * 2
     assert {len(set(case.batches)) > 1 for case in cases if case.clones > 1} == {True, False}
+
+
+class Prepared:
+    """A verification of two cases, of which one differs."""
+
+    def __init__(self, spec: Any, options: Any) -> None:
+        self.spec, self.options, self.tolerance, self.depends_on_clones = spec, options, 1e-4, False
+        plain = ir.Call("add_n")
+        self.cases = [cases.Case(mode, plain, "shared", (24,)) for mode in ("sync", "async")]
+        self.selected = cases.SelectedCases(tuple(self.cases), ())
+
+    def outcomes(self) -> Iterator[Outcome]:
+        """Yield their outcomes."""
+        for case, difference in zip(self.cases, (0.0, self.options.tolerance or 0.0), strict=True):
+            yield Outcome(case, Differences(difference, 0.0, 0.0, "w"), 1.0)
+
+
+@pytest.mark.parametrize(("tolerance", "code"), [("1e-4", 0), ("0.5", DIFFERENT)])
+def test_every_outcome_is_told(monkeypatch: pytest.MonkeyPatch, tolerance: str, code: int) -> None:
+    """As lines of a table below its head, or in JSON; a difference beyond the tolerance has an exit code."""
+    monkeypatch.setattr(verification, "Verification", Prepared)
+    result = verify(DIGITS, "--tolerance", tolerance, "--steps", "7")
+    assert result.return_value == code, result.output
+    lines = result.stdout.splitlines()
+    assert lines[0].startswith("2 combinations, 7 steps each")
+    assert [line.split()[:3] for line in lines[4:6]] == [
+        ["sync", "add_n", "shared"],
+        ["async", "shared", "1"],
+    ]
+    assert lines[-1] == ("all agree" if code == 0 else "1 of 2 combinations differ")
+    found = json.loads(verify(DIGITS, "--tolerance", tolerance, "--json").stdout)
+    assert [each["mode"] for each in found["cases"]] == ["sync", "async"]
+    assert found["agrees"] is (code == 0)

@@ -89,6 +89,7 @@ def test_the_spec_is_compared_by_its_written_step(
     first = trials.begin()
     assert first.outcome.value(Goal.STEP_TIME) == written.value(Goal.STEP_TIME)
     assert first.outcome.placement is built.outcome.placement
+    assert first.figures is first.outcome.figures
     assert (trials.best_of(first, [SHARDED]) is not first) == better
 
 

@@ -86,6 +86,8 @@ def test_features_without_sense_are_refused(reader: Any) -> None:
         with pytest.raises(SpecError) as caught:
             reader.open(reader.call("synthetic", 5, **features), wanted={})
         assert [each.message for each in caught.value.diagnostics] == [message]
+        advice = "write `name = feature(dtype, [shape])`" if "names no tensor" in message else None
+        assert [each.help for each in caught.value.diagnostics] == [advice]
 
 
 def test_sizes_of_free_axes_are_random_and_belong_together(reader: Any) -> None:

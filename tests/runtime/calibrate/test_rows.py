@@ -129,3 +129,18 @@ def test_what_the_step_has_counts() -> None:
         distinct(8).detail,
     )
     assert (other.alone, other.bytes, other.ops) == (5, 900, 0)
+
+
+def test_a_sweep_reads_as_much_as_an_update(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The table, its slot and its gradient, up to a number of bytes."""
+    import tensorflow as tf
+
+    def swept(dtype: Any) -> int:
+        with tf.Graph().as_default():
+            op = rows._sweep(tf, tf.compat.v1.placeholder(dtype, [TABLE, WIDTH]))
+            return int(op.inputs[0].shape.num_elements())
+
+    whole = rows.UPDATED * TABLE * WIDTH
+    assert [swept(each) for each in (tf.float32, tf.float16)] == [whole, whole // 2]
+    monkeypatch.setattr(rows, "MOST_SWEPT", 4000)
+    assert swept(tf.float32) == 1000

@@ -102,6 +102,8 @@ def test_towers_update_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     found = references.alternating_towers(SETUP, spec, (2, 6), 2)
     assert found.losses == (1.001, 1.1, 2.001, 2.1)
     assert dict(found.values) == {"kernel": 202.0, "mean": 2.0, "count": 5.0, "kernel/momentum": 202.0}
+    towers[:] = [Tower(0.0, 0.0, adds=1.0)]  # a single one takes all turns
+    assert references.alternating_towers(SETUP, spec, (8,), 2).losses == (1.001, 2.001)
 
 
 def test_each_tower_reads_what_its_clone_would_read(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -174,3 +174,11 @@ def test_no_other_module_uses_a_private_name() -> None:
             ):
                 strangers.append(str(path.relative_to(ROOT)))
     assert strangers == []
+
+
+def test_a_metric_without_its_variables_is_told() -> None:
+    """Some have none before their first batch; one that says nothing of it has them all."""
+    late, multi, usual = keras.metrics.F1Score(), keras.metrics.AUC(multi_label=True), keras.metrics.Mean()
+    assert [keras_private.is_built(each) for each in (late, multi, usual)] == [False, False, True]
+    late.update_state([[0.0, 1.0]], [[0.25, 0.75]])
+    assert keras_private.is_built(late) is True

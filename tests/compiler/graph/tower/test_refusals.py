@@ -15,7 +15,14 @@ import grammar
 from compiler.graph.build import compile_graph
 from compiler.graph.compiled import CompiledGraph
 from compiler.graph.storage.export import plain_model
-from compiler.graph.tower.refusals import _diagnosed, check_call, check_output, outputs_of, refusal
+from compiler.graph.tower.refusals import (
+    _diagnosed,
+    _takes_batch_axis,
+    check_call,
+    check_output,
+    outputs_of,
+    refusal,
+)
 from compiler.pipeline import make_plan
 from dsl.diagnostics import Diagnostic, SpecError
 from tests.support import Training, spec_of
@@ -249,3 +256,27 @@ def test_what_is_no_refusal_of_keras_passes(fault: BaseException) -> None:
     with pytest.raises(type(fault)) as caught, refusal("Step", [], None):
         raise fault
     assert caught.value is fault
+
+
+@pytest.mark.parametrize(
+    ("function", "args", "kwargs", "shape", "is_along"),
+    [
+        ("softmax", (), {"axis": 0}, (8, 4), True),
+        ("softmax", (-2,), {}, (8, 4), True),
+        ("softmax", (), {"axis": -1}, (8, 4), False),
+        ("softmax", (), {}, (8, 4), False),
+        ("flip", (), {"axis": (1, 0)}, (8, 4), True),
+        ("softmax", (), {"axis": 0}, (8,), False),  # it has another number of axes than what it is made of
+        ("softmax", (), {"axes": 0}, (8, 4), False),
+        ("relu", (), {}, (8, 4), False),
+    ],
+)
+def test_what_goes_along_the_axis_of_the_examples(
+    function: str, args: tuple[Any, ...], kwargs: dict[str, Any], shape: tuple[int, ...], *, is_along: bool
+) -> None:
+    """A function that has `axis`, by position or by name, from either end; one of several axes is enough."""
+    target = getattr(keras.ops, function)
+    network: Any = SimpleNamespace(layers=[SimpleNamespace(target=target)])
+    call: Any = SimpleNamespace(layer=0, args=("x", *args), kwargs=kwargs)
+    made, given = (SimpleNamespace(shape=tf.TensorShape(each)) for each in (shape, (8, 4)))
+    assert _takes_batch_axis(network, call, made, [given]) is is_along

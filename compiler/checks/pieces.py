@@ -1,4 +1,4 @@
-"""Check that variables can be cut as rules say, as far as their shapes are certain without Keras."""
+"""Check that variables and slots can be cut as rules say, as far as shapes are certain without Keras."""
 
 from __future__ import annotations
 
@@ -16,9 +16,11 @@ from compiler.model.known_shapes import known_shapes
 from compiler.placement.rules import Rulebook
 from compiler.placement.variable_rules import pieces_of
 from compiler.topology import Topology
+from compiler.towers import clone_count
 from dsl import ir
 from dsl.diagnostics import Diagnostic, SpecError
 from dsl.errors.planning import sharding as errors
+from dsl.source import Span
 
 FLOAT_BYTES = 4
 """The bytes of an element of a weight whose layer has no `dtype`; `precision` does not change them."""
@@ -64,9 +66,10 @@ def pieces_have_an_axis(spec: ir.Spec, topology: Topology) -> Iterator[Diagnosti
 
 
 def optimizers_take_pieces(spec: ir.Spec, topology: Topology) -> Iterator[Diagnostic]:
-    """Report weights of embeddings and dense layers in pieces, if their optimizer needs the whole weight.
+    """Report weights of embeddings and dense layers that are cut, if their optimizer needs the whole weight.
 
-    The compiler checks the other weights, and a `Muon` that is told to leave layers out.
+    They are in pieces, or each clone keeps a part of their slots. The compiler checks the other weights, and
+    a `Muon` that is told to leave layers out.
 
     Args:
         spec: The spec.
@@ -74,21 +77,40 @@ def optimizers_take_pieces(spec: ir.Spec, topology: Topology) -> Iterator[Diagno
     """
     rules = spec.place.rules
     groups = spec.update.optimizers
-    if not any(isinstance(each.target, ir.Sharded) for each in rules):
+    if not any(isinstance(each.target, ir.Sharded | ir.OverClones) for each in rules):
         return
     if not any(each.optimizer.name in ("Muon", *JOINING) for each in groups):
         return
-    book = Rulebook(rules, topology)
+    book, clones = Rulebook(rules, topology), clone_count(spec, topology)
     for weight in _certain_weights(spec):
         group = next((each for each in groups if fnmatchcase(weight.name, each.pattern)), None)
         if group is None or not _needs_whole(group.optimizer, weight) or _may_be_frozen(spec, weight):
             continue
         size = 0 if "dtype" in weight.layer.call.kwargs else prod(weight.shape) * FLOAT_BYTES
+        optimizer = f"`{group.optimizer.name}`"
         if pieces_of(book, weight.name, weight.shape, size):  # nothing is certain of no bytes and `min_size`
-            reason = book.decide("variables", weight.name)
-            rule = reason.rule.span if reason is not None and reason.rule is not None else None
-            what = f"the optimizer, `{group.optimizer.name}`,"
+            rule = _span_of(_rule_of(book, "variables", weight.name))
+            what = f"the optimizer, {optimizer},"
             yield errors.needs_whole(weight.name, what, errors.JOINED, group.optimizer.span, rule)
+        elif clones > 1 and _is_updated_in_parts(book, weight.name):
+            rule = _span_of(_rule_of(book, "slots", weight.name))
+            yield errors.update_needs_whole(weight.name, optimizer, group.optimizer.span, rule)
+
+
+def _rule_of(book: Rulebook, role: str, name: str) -> ir.Rule | None:
+    reason = book.decide(role, name)
+    return reason.rule if reason is not None else None
+
+
+def _span_of(rule: ir.Rule | None) -> Span | None:
+    return rule.span if rule is not None else None
+
+
+def _is_updated_in_parts(book: Rulebook, name: str) -> bool:
+    """Whether several clones have copies of a weight, and each keeps a part of its slots."""
+    variables, slots = (_rule_of(book, role, name) for role in ("variables", "slots"))
+    copied = variables is not None and isinstance(variables.target, ir.Replicated | ir.GroupMember)
+    return copied and slots is not None and isinstance(slots.target, ir.OverClones)
 
 
 def _needs_whole(optimizer: ir.Call, weight: _Weight) -> bool:

@@ -78,3 +78,32 @@ def test_an_optimizer_that_needs_the_whole_is_found_by_check(
         assert (each.code, each.labels[0].span.text) == ("TFD548", rule)
         assert each.span is not None
         assert each.span.text in written
+
+
+OVER_CLONES = "slots -> sharded(clones)"
+COPIES = "variables -> replicated"
+
+
+@pytest.mark.parametrize(
+    ("rules", "optimizer", "changed", "names"),
+    [
+        (f"{COPIES}\n{OVER_CLONES}", "Muon(0.1)", {}, ["wide/kernel"]),
+        (f"{COPIES}\n{OVER_CLONES}", "Muon(0.1)", {"count = 2": "count = 1"}, []),
+        (f'{COPIES}\nslots("table/*") -> sharded(clones)', "Muon(0.1)", {}, []),
+        (f'{COPIES}\n{OVER_CLONES}\nslots("*/kernel") -> cpu[0]', "Muon(0.1)", {}, []),
+        (f"variables -> cpu[0]\n{OVER_CLONES}", "Muon(0.1)", {}, []),
+        (f"{COPIES}\n{OVER_CLONES}", 'Muon(0.1)\nfreeze = ["wide/*"]', {}, []),
+        (f"{COPIES}\n{OVER_CLONES}", "SGD(0.1)", {}, []),
+    ],
+)
+def test_an_optimizer_that_needs_whole_slots_is_found_by_check(
+    rules: str, optimizer: str, changed: dict[str, str], names: list[str]
+) -> None:
+    """At the optimizer, with the rule for the slots beside it, for matrices of which clones have copies."""
+    text = TEXT.format(rule=rules, more="").replace("optimizer = SGD(0.1)", f"optimizer = {optimizer}")
+    for before, after in changed.items():
+        text = text.replace(before, after)
+    found = [each for each in check_spec(spec_of(text)) if each.code == "TFD548"]
+    assert [each.message.split("`")[1] for each in found] == names
+    for each in found:
+        assert (each.span and each.span.text, each.labels[0].span.text) == (optimizer, OVER_CLONES)

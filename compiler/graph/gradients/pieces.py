@@ -70,18 +70,15 @@ def cut_gradient(value: Gradient, shards: Sequence[Shard], dealt: DealtRows | No
         if shards[0].flat:
             value = tf.reshape(value, shards[0].cut_shape, name="line")
         return list(tf.split(value, sizes, axis, name="cut"))
-    if dealt is None:
-        rows = merge_rows(value)
-    else:
-        count = tf.size(dealt.distinct)
-        total = tf.math.unsorted_segment_sum(value.values, dealt.places, count)
-        rows = tf.IndexedSlices(total, dealt.distinct)
+    if dealt is not None:
+        total = tf.math.unsorted_segment_sum(value.values, dealt.places, tf.size(dealt.distinct))
+        lengths = sizes if axis else [tf.size(each) for each in dealt.asked]
+        parts = tf.split(total, lengths, axis, name="cut")
+        return [tf.IndexedSlices(*each) for each in zip(parts, dealt.asked, strict=True)]
+    rows = merge_rows(value)
     if axis:
         parts = tf.split(rows.values, sizes, axis, name="cut")
         return [tf.IndexedSlices(each, rows.indices) for each in parts]
-    if dealt is not None:
-        values = tf.dynamic_partition(rows.values, dealt.owner, len(shards), name="values")
-        return [tf.IndexedSlices(*each) for each in zip(values, dealt.asked, strict=True)]
     dtype = rows.indices.dtype
     begins = tf.constant([each.start for each in shards], dtype)
     owner = tf.searchsorted(begins[1:], rows.indices, side="right", name="owner")

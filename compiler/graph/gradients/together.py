@@ -1,7 +1,8 @@
 """Small gradients that a worker sends to a server go there with the rows of tables, in one tensor.
 
 A call between two processes takes longer than to copy a few hundred kilobytes, by which small tensors are
-joined and parted again.
+joined and parted again. The rows come first, because TensorFlow need not copy the first part of a tensor to
+part it from the rest.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ def send_together(assembly: Assembly, gradients: Sequence[SummedGradient]) -> li
         if way is not None:
             ways.setdefault(way, []).append(at)
     for number, members in enumerate(each for each in ways.values() if len(each) > 1):
+        members.sort(key=lambda at: not isinstance(found[at].copies[0], tf.IndexedSlices))
         parted = _sent(assembly, [found[at] for at in members], f"{assembly.scope}/together_{number}/")
         for at, value in zip(members, parted, strict=True):
             found[at] = evolve(found[at], copies=(value,))
@@ -64,7 +66,11 @@ def _way(assembly: Assembly, gradient: SummedGradient) -> _Way | None:
 
 
 def _bytes(value: tf.Tensor) -> int:
-    return int(prod(value.shape.as_list()) * value.dtype.size)
+    return _elements(value) * int(value.dtype.size)
+
+
+def _elements(value: tf.Tensor) -> int:
+    return int(prod(value.shape.as_list()))
 
 
 def _home(assembly: Assembly, gradient: SummedGradient) -> Placed:
@@ -72,27 +78,28 @@ def _home(assembly: Assembly, gradient: SummedGradient) -> Placed:
 
 
 def _sent(assembly: Assembly, members: Sequence[SummedGradient], scope: str) -> list[Gradient]:
-    """Join gradients where they are, and part them beside their variables."""
+    """Join gradients where they are, and part them beside their variables.
+
+    Those of rows are the first members. Their number is not known, so the others are counted from the end.
+    """
+    values = [each.copies[0] for each in members]
     with assembly.ledger.place(_home(assembly, members[0]), "gradient"), tf.name_scope(scope):
-        flat = [tf.reshape(values_of(each.copies[0]), [-1]) for each in members]
+        flat = [tf.reshape(values_of(each), [-1]) for each in values]
         joined = tf.concat(flat, 0, name="joined")
     parted: list[Gradient] = []
     begin: Any = 0
-    for each in members:
-        value = each.copies[0]
+    left = sum(_elements(value) for value in values if not isinstance(value, tf.IndexedSlices))
+    for each, value in zip(members, values, strict=True):
         placed = assembly.ledger.place(each.variable.beside(), "aggregate")
         with placed, tf.name_scope(f"{scope}{each.variable.name}/"):
-            shape, size = _shape_and_size(value)
-            part = tf.reshape(tf.slice(joined, [begin], [size]), shape)
-            begin += size
-        parted.append(tf.IndexedSlices(part, value.indices) if isinstance(value, tf.IndexedSlices) else part)
+            if isinstance(value, tf.IndexedSlices):
+                row = value.values.shape.as_list()[1:]
+                size = tf.size(value.indices) * prod(row)  # the server has the numbers of the rows
+                rows = tf.reshape(tf.slice(joined, [begin], [size]), [-1, *row])
+                parted.append(tf.IndexedSlices(rows, value.indices))
+                begin += size
+            else:
+                part = joined[-left : _elements(value) - left or None]
+                parted.append(tf.reshape(part, value.shape))
+                left -= _elements(value)
     return parted
-
-
-def _shape_and_size(value: Gradient) -> tuple[list[int], Any]:
-    """Return the shape of a gradient, and the number of its elements; the server has the numbers of rows."""
-    if not isinstance(value, tf.IndexedSlices):
-        shape = value.shape.as_list()
-        return shape, prod(shape)
-    row = value.values.shape.as_list()[1:]
-    return [-1, *row], tf.size(value.indices) * prod(row)

@@ -30,16 +30,14 @@ class DealtRows:
 
     Attributes:
         distinct: The numbers of the distinct rows, in the order in which they first occur.
-        places: For each row that is looked up, its place in `distinct`.
+        places: For each row that is looked up, its place among those that come: the rows of one piece after
+            those of another, or those of `distinct` if each piece has a part of every row.
         asked: The numbers, within its piece, of the rows that each piece is asked for.
-        owner: The number of the piece that has each of the distinct rows; None if each piece has a part of
-            every row.
     """
 
     distinct: tf.Tensor
     places: tf.Tensor
     asked: tuple[tf.Tensor, ...]
-    owner: tf.Tensor | None = None
 
     @classmethod
     def of(cls, graph: tf.Graph, name: str, source: CutSource) -> DealtRows:
@@ -51,11 +49,10 @@ class DealtRows:
             source: The pieces of the table.
         """
         find, pieces = graph.get_tensor_by_name, range(len(source.shards))
-        distinct, places = find(f"{name}/distinct:0"), find(f"{name}/distinct:1")
-        if source.shards[0].axis:
-            return cls(distinct, places, tuple(distinct for _ in pieces))
-        asked = tuple(find(f"{name}/asked:{each}") for each in pieces)
-        return cls(distinct, places, asked, find(f"{name}/owner:0"))
+        distinct = find(f"{name}/distinct:0")
+        if not source.deals_rows:
+            return cls(distinct, find(f"{name}/distinct:1"), tuple(distinct for _ in pieces))
+        return cls(distinct, find(f"{name}/come:0"), tuple(find(f"{name}/asked:{each}") for each in pieces))
 
 
 @frozen
@@ -123,33 +120,32 @@ class PieceWriter:
         flat = self._one_axis(f"{name}/flat", indices, index, placed, role)
         distinct = self.add(f"{name}/distinct", "Unique", [flat], placed, role)
         distinct.attr["T"].type, distinct.attr["out_idx"].type = index, INT32
-        if self.axis:
-            rows = self._rows(name, [distinct.name] * len(self.shards), types, role)
-            joined = self._concat(f"{name}/joined", rows, row, placed, role)
-        else:
-            joined = self._stitched(name, distinct.name, types, placed, role)
+        asked, come = [distinct.name] * len(self.shards), f"{distinct.name}:1"
+        if self.source.deals_rows:
+            owner = self._owner(name, distinct.name, index, placed, role)
+            asked = self._asked(name, distinct.name, owner, index, placed, role)
+            come = self._come(name, distinct.name, owner, index, placed, role)
+        rows = self._rows(name, asked, types, role)
+        joined = self._concat(f"{name}/joined", rows, row, placed, role) if len(rows) > 1 else rows[0]
         shape = self.add(f"{name}/shape", "Shape", [indices], placed, role)
         shape.attr["T"].type, shape.attr["out_type"].type = index, INT32
-        places = self._reshaped(f"{name}/places", f"{distinct.name}:1", shape.name, INT32, placed, role)
-        first = constant(self.add, f"{name}/first", np.int32(0), placed, role)
-        found = self.add(name, "GatherV2", [joined, places, first], placed, role)
-        found.attr["Tparams"].type, found.attr["Tindices"].type = row, INT32
-        found.attr["Taxis"].type = INT32
+        places = self._reshaped(f"{name}/places", come, shape.name, INT32, placed, role)
+        self._gathered(name, joined, places, row, placed, role)
 
-    def _stitched(self, name: str, ids: str, types: RowTypes, placed: Placed, role: Role) -> str:
-        """Write the look-up of distinct rows, each in the piece that has it; return their name."""
-        index, row = types.index, types.row
-        owner = self._owner(name, ids, index, placed, role)
+    def _asked(self, name: str, ids: str, owner: str, index: int, placed: Placed, role: Role) -> list[str]:
+        """Write the numbers of the rows that each piece is asked for, counted in it; return their names."""
         begins = np.array([each.start for each in self.shards], tf.as_dtype(index).as_numpy_dtype)
         starts = constant(self.add, f"{name}/starts", begins, placed, role)
-        first = constant(self.add, f"{name}/starts/axis", np.int32(0), placed, role)
-        start = self.add(f"{name}/start", "GatherV2", [starts, owner, first], placed, role)
-        start.attr["Tparams"].type, start.attr["Tindices"].type = index, INT32
-        start.attr["Taxis"].type = INT32
-        local = self.add(f"{name}/local", "Sub", [ids, start.name], placed, role)
+        start = self._gathered(f"{name}/start", starts, owner, index, placed, role)
+        local = self.add(f"{name}/local", "Sub", [ids, start], placed, role)
         local.attr["T"].type = index
-        asked = self._dealt(f"{name}/asked", local.name, owner, index, placed, role)
-        rows = self._rows(name, asked, types, role)
+        return self._dealt(f"{name}/asked", local.name, owner, index, placed, role)
+
+    def _come(self, name: str, ids: str, owner: str, index: int, placed: Placed, role: Role) -> str:
+        """Write the place of each row that is looked up, if those of one piece come after those of another.
+
+        So the rows that come need not be put into another order, nor those of the gradient that go back.
+        """
         count = self.add(f"{name}/count", "Size", [ids], placed, role)
         count.attr["T"].type, count.attr["out_type"].type = index, INT32
         zero = constant(self.add, f"{name}/zero", np.int32(0), placed, role)
@@ -157,9 +153,10 @@ class PieceWriter:
         numbers = self.add(f"{name}/numbers", "Range", [zero, count.name, one], placed, role)
         numbers.attr["Tidx"].type = INT32
         positions = self._dealt(f"{name}/positions", numbers.name, owner, INT32, placed, role)
-        stitched = self.add(f"{name}/stitched", "DynamicStitch", [*positions, *rows], placed, role)
-        stitched.attr["N"].i, stitched.attr["T"].type = len(self.shards), row
-        return str(stitched.name)
+        order = self._concat(f"{name}/order", positions, INT32, placed, role)
+        ranks = self.add(f"{name}/ranks", "InvertPermutation", [order], placed, role)
+        ranks.attr["T"].type = INT32
+        return self._gathered(f"{name}/come", ranks.name, f"{ids}:1", INT32, placed, role)
 
     def _owner(self, name: str, ids: str, index: int, placed: Placed, role: Role) -> str:
         """Write the number of the piece that has each row; return its name.
@@ -200,6 +197,14 @@ class PieceWriter:
         node = self.add(name, "DynamicPartition", [values, owner], placed, role)
         node.attr["T"].type, node.attr["num_partitions"].i = dtype, len(self.shards)
         return [f"{name}:{each.number}" if each.number else name for each in self.shards]
+
+    def _gathered(self, name: str, values: str, places: str, dtype: int, placed: Placed, role: Role) -> str:
+        """Write the gather of values, or rows, at places along the first axis; return its name."""
+        first = constant(self.add, f"{name}/first", np.int32(0), placed, role)
+        node = self.add(name, "GatherV2", [values, places, first], placed, role)
+        node.attr["Tparams"].type, node.attr["Tindices"].type = dtype, INT32
+        node.attr["Taxis"].type = INT32
+        return name
 
     def _one_axis(self, name: str, values: str, dtype: int, placed: Placed, role: Role) -> str:
         shape = constant(self.add, f"{name}/shape", np.array([-1], np.int32), placed, role)

@@ -1,7 +1,8 @@
 """Small weights that a worker reads from a server come with rows of a table from there, in one tensor.
 
 A call between two processes takes longer than to copy a few hundred kilobytes, by which small tensors are
-joined and parted again.
+joined and parted again. The rows are the first part, which TensorFlow need not copy to part it from the rest:
+it begins where the joined tensor does.
 """
 
 from __future__ import annotations
@@ -81,27 +82,30 @@ class Carriage:
             placed: The place beside the table.
             role: The role of the ops.
         """
-        flat = [
+        flat = [self._reshaped(f"{rows}/flat", rows, [-1], placed, role)]
+        flat += [
             self._reshaped(f"{rows}/with/{each.weight}", each.read, [-1], placed, role) for each in riders
         ]
-        flat.append(self._reshaped(f"{rows}/flat", rows, [-1], placed, role))
         axis = constant(self.add, f"{rows}/joined/axis", np.int32(0), placed, role)
         joined = self.add(f"{rows}/joined", "ConcatV2", [*flat, axis], placed, role)
         joined.attr["N"].i, joined.attr["T"].type, joined.attr["Tidx"].type = len(flat), self.dtype, INT32
-        begin = 0
+        left = sum(each.elements for each in riders)
+        sent = self._part(f"{rows}/sent", joined.name, slice(None, -left), (-1, *row_shape), role)
         for each in riders:
-            self._part(each.sent, joined.name, (begin, each.elements), each.shape, role)
-            begin += each.elements
-        return self._part(f"{rows}/sent", joined.name, (begin, -1), (-1, *row_shape), role)
+            begin, left = -left, left - each.elements
+            self._part(each.sent, joined.name, slice(begin, -left or None), each.shape, role)
+        return sent
 
-    def _part(self, name: str, joined: str, span: tuple[int, int], shape: Sequence[int], role: Role) -> str:
-        """Write a part of the joined tensor in its own shape; `span` is its begin and its size."""
-        begin, size = (
+    def _part(self, name: str, joined: str, span: slice, shape: Sequence[int], role: Role) -> str:
+        """Write a part of the joined tensor, as `span` takes it from a list, in its own shape."""
+        words = {"begin": span.start or 0, "end": span.stop or 0, "stride": 1}
+        places = [
             constant(self.add, f"{name}/{word}", np.array([value], np.int32), self.tower, role)
-            for word, value in zip(("begin", "size"), span, strict=True)
-        )
-        part = self.add(f"{name}/part", "Slice", [joined, begin, size], self.tower, role)
+            for word, value in words.items()
+        ]
+        part = self.add(f"{name}/part", "StridedSlice", [joined, *places], self.tower, role)
         part.attr["T"].type, part.attr["Index"].type = self.dtype, INT32
+        part.attr["begin_mask"].i, part.attr["end_mask"].i = int(span.start is None), int(span.stop is None)
         return self._reshaped(name, part.name, shape, self.tower, role)
 
     def _reshaped(self, name: str, value: str, shape: Sequence[int], placed: Placed, role: Role) -> str:

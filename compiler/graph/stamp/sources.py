@@ -41,3 +41,8 @@ class CutSource:
     def devices(self) -> tuple[Device, ...]:
         """The device of each piece."""
         return tuple(each.placed.device for each in self.sources)
+
+    @property
+    def deals_rows(self) -> bool:
+        """Whether each row is in one of several pieces, so that a look-up must find out in which."""
+        return len(self.shards) > 1 and self.shards[0].axis == 0

@@ -94,6 +94,13 @@ def _divided(op: Any, shapes: Shapes) -> Shapes:
     return [tf.TensorShape([rows]).concatenate(shapes[0][1:])] * parts
 
 
+def _cut(op: Any, shapes: Shapes) -> Shapes:
+    if tf.get_static_value(op.inputs[2]) != 0:
+        return [shapes[0][:1].concatenate(each.shape[1:]) for each in op.outputs]
+    rows = -(-shapes[0].as_list()[0] // len(op.outputs))
+    return [tf.TensorShape([rows]).concatenate(shapes[0][1:])] * len(op.outputs)
+
+
 def _joined(op: Any, shapes: Shapes) -> Shapes:
     if tf.get_static_value(op.inputs[-1]) != 0:
         return [op.outputs[0].shape]
@@ -118,6 +125,7 @@ _RULES: Mapping[str, Callable[[Any, Shapes], Shapes]] = {
     "ConcatV2": _joined,
     "DynamicPartition": _divided,
     "Identity": _as_given,
+    "SplitV": _cut,
     "StridedSlice": _with_all_rows,
     "Unique": _as_given,
     "UnsortedSegmentSum": _added_up,

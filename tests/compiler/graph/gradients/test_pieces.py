@@ -64,12 +64,12 @@ def test_every_piece_has_a_part_of_each_row_of_a_table_cut_in_columns(*, known: 
 
 
 def test_pieces_that_know_their_rows_are_not_sent_their_numbers() -> None:
-    """What the look-up has dealt is used again: the pieces and the order of the rows are its own."""
+    """What the look-up has dealt is used again: the numbers, and the order in which its rows came."""
     with tf.Graph().as_default():
         value = tf.IndexedSlices(tf.constant(ROWS), tf.constant(IDS))
-        distinct, places = tf.unique(value.indices)
+        distinct, _ = tf.unique(value.indices)
         asked = (tf.constant([1]), tf.constant([0]), tf.constant([0]))
-        dealt = DealtRows(distinct, places, asked, tf.constant([2, 0, 1]))
+        dealt = DealtRows(distinct, tf.constant([2, 0, 2, 1]), asked)
         made = cut_gradient(value, cut("w", (6, 2), 0, 3), dealt)
         assert all(each.indices is ids for each, ids in zip(made, asked, strict=True))
         assert [each.values.tolist() for each in run(made)] == [[[10, 20]], [[1000, 2000]], [[101, 202]]]

@@ -31,6 +31,8 @@ def graph() -> Any:
             index, tf.identity(total, name="same"), tf.constant([99, WIDTH], tf.int64), name="table"
         )
         tf.concat([parts[0], parts[0]], 1, name="wide")
+        tf.split(total, [tf.size(places[0]), tf.size(places[1])], name="cut")
+        tf.split(total, [1, WIDTH - 1], 1, name="columns")
         some = tf.compat.v1.placeholder(tf.int32, [None], name="some")
         tf.unique(some, name="unknown")
         tf.identity(found[1:], name="fewer")
@@ -55,6 +57,8 @@ def shapes(graph: Any, name: str) -> tuple[list[list[int | None]], list[list[int
         ("strided_slice_1", [[2 * PART, 1]]),
         ("same", [[2 * PART, WIDTH]]),
         ("wide", [[None, 2 * WIDTH]]),
+        ("cut", [[PART, WIDTH]] * 2),
+        ("columns", [[2 * PART, 1], [2 * PART, WIDTH - 1]]),
         ("unknown", [[None], [None]]),
         ("fewer", [[None]]),
     ],

@@ -9,6 +9,7 @@ import tensorflow as tf
 from compiler.graph.aggregate.base import Gradient
 from compiler.graph.aggregate.parts import merge_rows
 from compiler.graph.assembly import Assembly
+from compiler.graph.gradients.row_sums import sum_rows
 from compiler.graph.stamp.pieces import DealtRows
 from compiler.graph.stamp.stamp import StampedTower
 from compiler.reasons import Placed
@@ -71,7 +72,7 @@ def cut_gradient(value: Gradient, shards: Sequence[Shard], dealt: DealtRows | No
             value = tf.reshape(value, shards[0].cut_shape, name="line")
         return list(tf.split(value, sizes, axis, name="cut"))
     if dealt is not None:
-        total = tf.math.unsorted_segment_sum(value.values, dealt.places, tf.size(dealt.distinct))
+        total = sum_rows(value.values, dealt.places, tf.size(dealt.distinct))
         lengths = sizes if axis else [tf.size(each) for each in dealt.asked]
         parts = tf.split(total, lengths, axis, name="cut")
         return [tf.IndexedSlices(*each) for each in zip(parts, dealt.asked, strict=True)]

@@ -125,6 +125,7 @@ _RULES: Mapping[str, Callable[[Any, Shapes], Shapes]] = {
     "ConcatV2": _joined,
     "DynamicPartition": _divided,
     "Identity": _as_given,
+    "SparseSegmentSumGrad": _added_up,
     "SplitV": _cut,
     "StridedSlice": _with_all_rows,
     "Unique": _as_given,

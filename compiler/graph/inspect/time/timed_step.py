@@ -48,6 +48,7 @@ _SIZED_BY_VALUES = (
     "Fill",
     "ScatterNd",
     "Slice",
+    "SparseSegmentSumGrad",
     "StridedSlice",
     "Tile",
     "UnsortedSegmentSum",

@@ -36,6 +36,9 @@ def graph() -> Any:
         some = tf.compat.v1.placeholder(tf.int32, [None], name="some")
         tf.unique(some, name="unknown")
         tf.identity(found[1:], name="fewer")
+        tf.raw_ops.SparseSegmentSumGrad(
+            grad=rows, indices=at, segment_ids=at, output_dim0=tf.shape(found)[0], name="copied"
+        )
     return graph
 
 
@@ -53,6 +56,7 @@ def shapes(graph: Any, name: str) -> tuple[list[list[int | None]], list[list[int
         ("joined", [[2 * PART, WIDTH]]),
         ("unique", [[2 * PART], [2 * PART]]),
         ("total", [[2 * PART, WIDTH]]),
+        ("copied", [[2 * PART, WIDTH]]),
         ("cast", [[2 * PART]]),
         ("strided_slice_1", [[2 * PART, 1]]),
         ("same", [[2 * PART, WIDTH]]),

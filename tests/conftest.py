@@ -15,7 +15,7 @@ from collections import Counter
 from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
@@ -161,27 +161,39 @@ def _as_it_starts() -> Iterator[None]:
 
 @pytest.fixture(scope="module", autouse=True)
 def _shared_traces() -> Iterator[SharedTraces | None]:
-    """Let the tests of a file share traced towers, which take half of the time of a compilation."""
+    """Let the tests of a process share traced towers, which take half of the time of a compilation."""
     if "compiler.graph.build" not in sys.modules:
         yield None
         return
     from compiler.graph import build
-    from tests.shared_traces import SharedTraces
 
+    shared = _traces_of_this_process()
     with pytest.MonkeyPatch.context() as patch:
-        shared = SharedTraces()
         patch.setattr(build, "Traces", shared)
         yield shared
 
 
-@pytest.fixture(autouse=True)
-def _own_traces(request: pytest.FixtureRequest, _shared_traces: SharedTraces | None) -> Iterator[None]:
-    """Let a test that replaces parts of the code trace by itself."""
-    if _shared_traces is not None and "monkeypatch" in request.fixturenames:
-        with _shared_traces.not_shared():
-            yield
-    else:
-        yield
+@cache
+def _traces_of_this_process() -> SharedTraces:
+    from tests.shared_traces import SharedTraces
+
+    return SharedTraces()
+
+
+@pytest.fixture
+def monkeypatch(_shared_traces: SharedTraces | None) -> Iterator[pytest.MonkeyPatch]:
+    """Return what pytest has under this name; a test that has replaced code by it traces by itself."""
+    with ExitStack() as stack:
+        patch = stack.enter_context(pytest.MonkeyPatch.context())
+        if _shared_traces is not None:
+            replace = patch.setattr
+
+            def apart(*arguments: Any, **options: Any) -> None:
+                stack.enter_context(_shared_traces.not_shared())
+                replace(*arguments, **options)
+
+            patch.setattr = apart  # type: ignore[method-assign]
+        yield patch
 
 
 @cache
@@ -196,11 +208,13 @@ def _freeze() -> None:
 
 
 @pytest.fixture
-def forked_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+def forked_tasks() -> Iterator[None]:
     """Fork the tasks that a launcher in this process starts; one in a forked process does so by itself."""
     from tfdeploy.runtime.launch import task_processes
 
-    monkeypatch.setattr(task_processes, "subprocess", forked.AS_SUBPROCESS)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(task_processes, "subprocess", forked.AS_SUBPROCESS)
+        yield
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Traced towers that the tests of a file share, as the cases of `verify` do."""
+"""Traced towers that the tests of a process share, as the cases of `verify` do."""
 
 from __future__ import annotations
 
@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from compiler.plan import Plan
 
 
+MOST = 20
+"""The towers of so many kinds are kept, those that were made last."""
+
+
 class SharedTraces:
     """What `compile_graph` calls for traces: it gets those of the graphs before, if it may have them."""
 
@@ -30,11 +34,11 @@ class SharedTraces:
     @contextmanager
     def not_shared(self) -> Iterator[None]:
         """Trace each graph by itself meanwhile."""
-        self._shared = False
+        before, self._shared = self._shared, False
         try:
             yield
         finally:
-            self._shared = True
+            self._shared = before
 
 
 class _Kept(Traces):
@@ -47,6 +51,7 @@ class _Kept(Traces):
         if "python" in str(asdict(plan.model)):
             return Traces(self.base).of(plan, seed)
         try:
+            del self._known[:-MOST]
             return super().of(plan, seed)
         except BaseException:
             self._known.clear()

@@ -28,6 +28,7 @@ GIB = 1 << 30
 STARTED = Started("2.21.0", "3.14.0", "12.5", ("NVIDIA H100", "NVIDIA H100"), GIB // 2)
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_this_machine_is_fine() -> None:
     """The tests run here, so nothing fails; versions and devices are those that this process has."""

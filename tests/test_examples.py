@@ -34,13 +34,24 @@ def compiled_example(name: str) -> CompiledGraph:
     return compile_graph(make_plan(grammar.load(path), emulate=True))
 
 
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+LARGE = ("resnet50", "transformer")
+"""Examples whose graphs take long."""
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(path, id=path.stem, marks=pytest.mark.full if path.stem in LARGE else ())
+        for path in EXAMPLES
+    ],
+)
 def test_every_example_compiles_on_emulated_devices(path: Path) -> None:
     """The graph is built, each op where a rule or default put it."""
     placement = map_placement(compiled_example(path.stem))
     assert {op.requested for op in placement.ops} <= {device.ref for device in placement.devices}
 
 
+@pytest.mark.full
 def test_resnet50_has_the_trainable_weights_of_the_published_model() -> None:
     """The count equals that of `keras.applications.ResNet50` with 1,000 classes."""
     weights = compiled_example("resnet50").weights.values()

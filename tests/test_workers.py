@@ -7,12 +7,15 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.folders import ROOT
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
+@pytest.mark.full
 def test_a_file_that_cannot_be_imported_is_an_error(tmp_path: Path) -> None:
     """The tests before its fault are not run, and those of other files are, in a forked process."""
     (tmp_path / "test_bad.py").write_text("def test(): pass\nimport nothing_there\n")

@@ -143,6 +143,7 @@ LINES = {
 }
 
 
+@pytest.mark.full
 def test_bash_completes_what_is_typed(folder: Path) -> None:
     """In a real bash on a terminal, with the lines of the documentation in its start-up file."""
     page = (DOCS / "how-to" / "vary.md").read_text()
@@ -180,6 +181,7 @@ def test_what_is_installed_is_what_is_printed(command: Command, shell: str, file
     assert (done.code, "TFD753" in done.err, command.read(files[0])) == (2, True, "mine")
 
 
+@pytest.mark.full
 @pytest.mark.skipif(shutil.which("fish") is None, reason="needs fish")
 def test_fish_completes_what_is_typed(folder: Path, command: Command) -> None:
     """In a real fish, which is asked what it would offer after some lines."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from socket import socket
 from time import monotonic
 from types import SimpleNamespace
+from typing import TYPE_CHECKING
 
 import pytest
 from rich.console import Console
@@ -23,6 +24,9 @@ from tfdeploy.runtime.cluster.server.probe import probe
 from tfdeploy.runtime.membership.addresses import Cluster, Membership, Task
 from tfdeploy.runtime.show.console import LineReporter
 from tfdeploy.runtime.train.loop import remedy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 SESSIONS = [
     path
@@ -47,8 +51,17 @@ def is_long(path: Path) -> bool:
     return any(has(block, *LAUNCHED, SEARCHED) for block in blocks_of(path))
 
 
+TRAINING = ("how-to/python.md", "how-to/trained.md", "how-to/update.md")
+"""Pages that train much, and have little that others do not have."""
+
 PARTS = [
-    *(pytest.param(path, True, id=name_of(path)) for path in SESSIONS if not is_long(path)),
+    *(
+        pytest.param(
+            path, True, id=name_of(path), marks=pytest.mark.full if name_of(path) in TRAINING else ()
+        )
+        for path in SESSIONS
+        if not is_long(path)
+    ),
     *(pytest.param(path, False, id=f"{name_of(path)} in part") for path in SESSIONS if is_long(path)),
     *(
         pytest.param(path, True, id=name_of(path), marks=pytest.mark.full)
@@ -60,7 +73,7 @@ PARTS = [
 
 
 @pytest.fixture
-def forked_probe(monkeypatch: pytest.MonkeyPatch) -> None:
+def forked_probe() -> Iterator[None]:
     """Fork the process in which `doctor` starts TensorFlow; tests/test_doctor.py has a true one."""
 
     def run(command: list[str], *, timeout: float, **options: object) -> subprocess.CompletedProcess[str]:
@@ -68,7 +81,9 @@ def forked_probe(monkeypatch: pytest.MonkeyPatch) -> None:
         return forked.run(command, text=True, timeout=timeout)
 
     replaced = SimpleNamespace(run=run, TimeoutExpired=subprocess.TimeoutExpired)
-    monkeypatch.setattr(tensorflow, "subprocess", replaced)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tensorflow, "subprocess", replaced)
+        yield
 
 
 @pytest.mark.slow

@@ -28,6 +28,7 @@ TITLES = [
 """The titles of what the cells show, all but the last one's losses."""
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_the_notebook_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its cells, in their order, in a copy of the folder that it stands in."""

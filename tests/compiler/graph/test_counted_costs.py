@@ -66,6 +66,7 @@ def resnet() -> tuple[Any, Template]:
     return compiled, template
 
 
+@pytest.mark.full
 def test_the_tower_of_resnet50_is_simplified(resnet: tuple[Any, Template]) -> None:
     """1,227 nodes, a quarter of them ports: batch normalisation is one op, constants are shared."""
     _, template = resnet
@@ -75,6 +76,7 @@ def test_the_tower_of_resnet50_is_simplified(resnet: tuple[Any, Template]) -> No
     assert (kinds["FusedBatchNormV3"], kinds["FusedBatchNormGradV3"], kinds["ShapeN"]) == (53, 53, 0)
 
 
+@pytest.mark.full
 def test_only_the_first_clone_makes_statistics_that_only_its_are_kept_of(
     resnet: tuple[Any, Template],
 ) -> None:

@@ -145,6 +145,7 @@ BROKEN: dict[str, tuple[Callable[[], bytes], str]] = {
 }
 
 
+@pytest.mark.family(every=3)
 @pytest.mark.parametrize("kind", BROKEN)
 def test_a_broken_image_is_located(reader: Any, kind: str) -> None:
     """The file that cannot be decoded is named, wherever it stands among the others."""

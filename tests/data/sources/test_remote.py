@@ -104,6 +104,7 @@ def test_servers_read_every_source_of_files(
             np.testing.assert_array_equal(found[name], values, err_msg=stream.source.call.name)
 
 
+@pytest.mark.full
 def test_what_needs_python_fails_there_and_says_why(target: str, reader: Any) -> None:
     """Sources that read through Python say so, and a server indeed cannot read them."""
     text = "n,t\n" + "".join(f'{each},"a\nb"\n' for each in range(4))

@@ -31,7 +31,7 @@ def cases() -> Iterator[Any]:
             yield pytest.param(kind, order, several, id=name, marks=marks)
 
 
-@pytest.mark.family(every=8)
+@pytest.mark.family(every=16)
 @pytest.mark.parametrize(("kind", "order", "numbers"), list(cases()))
 def test_shards_together_are_the_data_in_every_pass(
     kind: Kind, order: tuple[tuple[Any, ...], ...], numbers: tuple[int, ...], reader: Any

@@ -159,7 +159,8 @@ def test_a_cell_that_is_no_number_is_named(reader: Reader) -> None:
     assert "row 3, column `tokens`: `x` is not a whole number" in fault.message
 
 
-@pytest.mark.parametrize("cached", [False, True])
+@pytest.mark.family(every=2)
+@pytest.mark.parametrize("cached", [True, False])
 def test_buckets_fill_batches_with_one_group(reader: Reader, cached: bool) -> None:
     """Batches are of one group but for the ends of passes, and every pass has each example once."""
     lengths = [1 + (7 * number) % 12 for number in range(42)]
@@ -224,6 +225,7 @@ def test_what_cannot_be_padded_or_grouped_is_refused(reader: Reader) -> None:
     assert "in ascending order" in _refused(reader, reader.call("bucket", "tokens", (8, 4)), pad)
 
 
+@pytest.mark.full
 def test_images_beside_texts(reader: Reader) -> None:
     """Records that are decoded one by one, and changed at random, are filled up in batches as others are."""
     with tf.io.TFRecordWriter(str(reader.base / "t.tfrecord")) as writer:

@@ -34,12 +34,14 @@ def made(maker: ModuleType) -> str:
     return text
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_committed_table_is_that_of_the_installed_keras(maker: ModuleType, made: str) -> None:
     """Making the table again gives the committed file, byte by byte."""
     assert maker.TABLE.read_text(encoding="utf-8") == made
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_check_names_the_script_when_the_table_is_stale(
     maker: ModuleType,

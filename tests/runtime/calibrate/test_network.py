@@ -32,6 +32,7 @@ print(to_json(network.measure_network(1 << 22)))
 """
 
 
+@pytest.mark.full
 def test_a_link_has_a_latency_and_a_speed() -> None:
     """Large tensors take longer than small ones, and a step of two tasks takes time without any."""
     process = Popen(

@@ -272,8 +272,9 @@ def task_of(pid: int) -> str:
     return words[words.index("--task") + 1]
 
 
+@pytest.mark.full
 @pytest.mark.slow
-@pytest.mark.parametrize("allowed", [False, pytest.param(True, marks=pytest.mark.full)])
+@pytest.mark.parametrize("allowed", [False, True])
 def test_a_task_that_is_started_again_runs_no_more_code_than_before(tasks: Tasks, *, allowed: bool) -> None:
     """Files beside the spec are imported only by a spec that asks for it, and hide nothing of the tool.
 
@@ -313,6 +314,7 @@ def test_a_task_that_is_started_again_runs_no_more_code_than_before(tasks: Tasks
     assert not marker.exists(), marker.read_text()
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_a_second_launch_leaves_the_first_alone(tasks: Tasks) -> None:
     """It is refused, and `status` goes on to tell about the first."""

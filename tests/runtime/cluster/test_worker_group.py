@@ -97,6 +97,7 @@ def require_complete(run: Run, steps: int) -> None:
     assert (run.folder / "run" / "model.keras").exists()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "update",
     ["replication = between_graph, backup = 1", pytest.param("mode = sync", marks=pytest.mark.full)],
@@ -141,6 +142,7 @@ def test_a_run_goes_on_in_another_replication(tmp_path: Path) -> None:
     assert train(tmp_path, "mode = async", workers=1, length="steps = 30").resumed_from == 20
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_a_task_that_stays_away_ends_the_run_with_a_checkpoint(tmp_path: Path) -> None:
     """A worker is gone for longer than `task_timeout`: the chief says who, saves, and ends with 2."""

@@ -31,6 +31,7 @@ class Meddler(Reporter):
             self.deed()
 
 
+@pytest.mark.full
 def test_a_renamed_directory_ends_the_run(project: Project) -> None:
     """The process ends with 2 and says where the directory is; nothing takes its place, nothing is lost."""
     moved = project.folder / "moved"

@@ -17,7 +17,10 @@ PLACE = "place { clones -> [cpu[0], cpu[1]], variables -> replicated }\n"
     "settings",
     [
         {"place": PLACE, "update__optimizer": "Adam(1e-2)"},
-        {"update__optimizer": "SGD(0.1)", "update__mode": "local", "update__average_every": "4"},
+        pytest.param(
+            {"update__optimizer": "SGD(0.1)", "update__mode": "local", "update__average_every": "4"},
+            marks=pytest.mark.full,
+        ),
     ],
     ids=["replicated", "local"],
 )

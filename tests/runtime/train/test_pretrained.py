@@ -15,6 +15,8 @@ from tfdeploy import api
 from tfdeploy.runtime.show.reporting import Reporter
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from dsl import ir
 
 SPEC = """
@@ -49,7 +51,7 @@ class Listener(Reporter):
 
 
 @pytest.fixture
-def fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def fetched(tmp_path: Path) -> Iterator[list[str]]:
     """Cut Keras off from the network and from its folder; return the addresses that it wanted."""
     from keras.src.utils import file_utils
 
@@ -59,9 +61,10 @@ def fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         wanted.append(origin)
         raise URLError("no network")
 
-    monkeypatch.setattr(file_utils, "urlretrieve", fetch)
-    monkeypatch.setattr(file_utils.config, "keras_home", lambda: str(tmp_path / "home"))
-    return wanted
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(file_utils, "urlretrieve", fetch)
+        patch.setattr(file_utils.config, "keras_home", lambda: str(tmp_path / "home"))
+        yield wanted
 
 
 def load(folder: Path, weights: str = "") -> ir.Spec:

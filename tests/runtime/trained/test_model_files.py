@@ -119,8 +119,8 @@ CASES: dict[str, tuple[dict[str, Any], Inputs, Callable[[Inputs], Inputs]]] = {
 }
 
 
-QUICK = ("recommender", "digits")
-"""The cases that run always: embeddings, convolutions and averaged weights."""
+QUICK = ("digits",)
+"""The cases that run always: convolutions and averaged weights."""
 
 
 def test_every_example_is_among_the_cases() -> None:

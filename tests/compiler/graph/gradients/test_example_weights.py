@@ -116,7 +116,7 @@ def _keras_step(before: dict[str, Any], arrays: dict[str, Any]) -> tuple[dict[st
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("accumulate", ["1", "2"])
+@pytest.mark.parametrize("accumulate", [pytest.param("1", marks=pytest.mark.full), "2"])
 def test_a_step_is_that_of_keras(accumulate: str) -> None:
     """Weights multiply masks and classes, for every reduction, as they do in Keras for the whole batch."""
     count = 8 * int(accumulate)

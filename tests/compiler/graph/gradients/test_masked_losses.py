@@ -110,7 +110,7 @@ def one_tower(name: str) -> tuple[dict[str, Any], list[float]]:
     return trained(tagger(**CASES[name]))
 
 
-@pytest.mark.family(every=3)
+@pytest.mark.family(every=4)
 @pytest.mark.parametrize("name", CASES)
 def test_clones_are_one_tower(name: str) -> None:
     """Weights, slots and losses are those of one tower, for unequal batches and every kind of mask."""

@@ -171,7 +171,7 @@ CASES: Mapping[str, Callable[[], Any]] = {
 }
 
 
-@pytest.mark.family(every=3)
+@pytest.mark.family(every=5)
 @pytest.mark.parametrize("kind", ["dense", "sparse"])
 @pytest.mark.parametrize("text", CASES)
 def test_it_follows_keras_over_20_steps(text: str, kind: str) -> None:

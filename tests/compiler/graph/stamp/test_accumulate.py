@@ -36,7 +36,7 @@ def one_large_batch(kind: str) -> tuple[dict[str, Any], list[float]]:
     return train(model(kind, **SETTINGS), data(kind, 72), 3)
 
 
-@pytest.mark.family(every=4)
+@pytest.mark.family(every=7)
 @pytest.mark.parametrize("kind", ["dense", "words", "recurrent"])
 @pytest.mark.parametrize(("clones", "batch", "rounds"), [(1, 8, 3), (2, 4, 3), (3, (6, 4, 2), 2)])
 def test_micro_batches_are_one_large_batch(kind: str, clones: int, batch: Any, rounds: int) -> None:

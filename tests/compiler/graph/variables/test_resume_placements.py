@@ -72,7 +72,7 @@ def test_every_placement_goes_on_from_a_checkpoint_of_another(
         assert other.values()["global_step"] == saved["global_step"] + 1
 
 
-@pytest.mark.family(every=2)
+@pytest.mark.family(every=3)
 @pytest.mark.parametrize("name", ["shards", "sharded", "slots over clones"])
 def test_the_client_of_a_cluster_writes_and_reads_the_same(
     name: str, graphs: dict[str, Any], tmp_path: Path

@@ -120,7 +120,7 @@ KINDS = {
 }
 
 
-@pytest.mark.family(every=3)
+@pytest.mark.family(every=6)
 @pytest.mark.parametrize("kind", KINDS)
 def test_pieces_are_trained_as_the_whole_is(kind: str) -> None:
     """First values have the same bits, and three steps of two clones end with the same variables."""

@@ -34,6 +34,7 @@ LAYERS = """
 """
 
 
+@pytest.mark.full
 def test_clones_draw_numbers_of_their_own_in_each_step_that_follow_from_the_seed() -> None:
     """Two clones on the same examples have other outputs; steps differ, and a second run is the same."""
     random = np.random.default_rng(0)

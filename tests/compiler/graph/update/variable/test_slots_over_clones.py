@@ -113,7 +113,7 @@ OPTIMIZERS = [
 AGGREGATIONS = ("add_n", "tree", "hierarchical", "ring", "shuffle")
 
 
-@pytest.mark.family(every=6)
+@pytest.mark.family(every=12)
 @pytest.mark.parametrize("number", range(len(OPTIMIZERS)))
 def test_every_optimizer_ends_with_the_weights_and_slots_of_one_tower(number: int) -> None:
     """Dense gradients and rows, by every aggregation, with and without buckets, for unequal batches."""
@@ -140,7 +140,7 @@ KINDS: dict[str, dict[str, str]] = {
 }
 
 
-@pytest.mark.family(every=4)
+@pytest.mark.family(every=8)
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_done_to_gradients_and_weights_is_done_as_by_one_tower(kind: str) -> None:
     """Norms are those of whole gradients, constraints and regularizers see whole weights."""

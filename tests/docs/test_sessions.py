@@ -51,7 +51,7 @@ def is_long(path: Path) -> bool:
     return any(has(block, *LAUNCHED, SEARCHED) for block in blocks_of(path))
 
 
-TRAINING = ("how-to/python.md", "how-to/trained.md", "how-to/update.md")
+TRAINING = ("how-to/python.md", "how-to/runs.md", "how-to/trained.md", "how-to/update.md")
 """Pages that train much, and have little that others do not have."""
 
 PARTS = [

@@ -68,12 +68,13 @@ def check(name: str) -> None:
 
 
 NAMES = [each.stem for each in SPECS]
-ALWAYS = NAMES[::9]
+ALWAYS = ("autoencoder", "multi_task", "siamese", "two_tower_retrieval")
+"""Small models of different kinds, for `make test`."""
 
 
 @pytest.mark.parametrize("name", ALWAYS)
-def test_a_ninth_of_the_zoo_is_keras_step_for_step(name: str) -> None:
-    """Every ninth model."""
+def test_a_part_of_the_zoo_is_keras_step_for_step(name: str) -> None:
+    """Weights, losses and predictions of a step."""
     check(name)
 
 

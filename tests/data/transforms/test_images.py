@@ -203,6 +203,7 @@ def test_the_numbers_follow_the_example_and_not_its_place(reader: Any, images: A
     assert not np.array_equal(by_label(other), first)
 
 
+@pytest.mark.full
 def test_files_and_images_of_a_share_have_the_numbers_of_the_whole(reader: Any) -> None:
     """Whole files of a share, and images that are decoded one by one, get the numbers of a single reader."""
     call = reader.call

@@ -128,6 +128,7 @@ def test_a_run_starts_from_them(tmp_path: Path, fetched: list[str], place: str) 
         assert any(each.shape == kernel.shape and np.array_equal(each, kernel) for each in saved)
 
 
+@pytest.mark.full
 def test_a_file_of_weights_names_no_other(tmp_path: Path, fetched: list[str]) -> None:
     """What a file of weights may not have in it is refused here as everywhere."""
     with h5py.File(tmp_path / "own.h5", "w") as store:

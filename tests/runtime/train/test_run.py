@@ -131,6 +131,7 @@ def test_a_finished_run_is_left_as_it_is(project: Project, run_before: RunBefore
     assert any(op["assigned"] for op in placement["ops"])
 
 
+@pytest.mark.full
 def test_the_spec_that_is_kept_is_the_same_run(
     project: Project, run_before: RunBefore, make_project: Callable[[str], Project]
 ) -> None:
@@ -216,6 +217,7 @@ def test_another_optimizer(project: Project, run_before: RunBefore) -> None:
     assert [each.code for each in listener.warnings] == ["TFD737"]
 
 
+@pytest.mark.full
 def test_averages_that_a_checkpoint_lacks(project: Project) -> None:
     """Where `ema` is new, the averages start from the weights that were restored; the spec is the new one."""
     project.run(train__steps=10, update__ema="none")

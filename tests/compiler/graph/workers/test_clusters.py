@@ -306,6 +306,19 @@ def test_other_workers_send_what_the_first_sends_as_no_chief(update: str) -> Non
     assert places == sorted(places)
 
 
+def test_new_values_of_weights_are_sent_by_the_chief_alone() -> None:
+    """From where it updates to where they are, once per step; others send over their own links only."""
+    apart = "variables -> ps[0]\n  updates -> ps[1]"
+    chief, other = (known(worker, place=apart, update="replication = between_graph") for worker in (0, 1))
+    link = "ps[1].cpu[0]", "ps[0].cpu[0]"
+    assert between(list_transfers(chief), *link) == KERNELS
+    assert between(map_placement(chief).transfers, *link) == KERNELS
+    links = {(each.from_device, each.to_device) for each in list_transfers(chief, of_chief=False)}
+    real = {(each.from_device, each.to_device) for each in list_transfers(other)}
+    assert {tuple(end.replace("worker[0]", "worker[1]") for end in each) for each in links} == real
+    assert link not in real
+
+
 def _sizes(transfer: MapTransfer) -> tuple[int, ...]:
     return transfer.tensors, transfer.bytes, transfer.bytes_unknown
 

@@ -76,7 +76,7 @@ def write_gather(
         return
     table = add(f"{name}/table", "ReadVariableOp", [handle], placed, role)
     table.attr["dtype"].type = types.table
-    first = constant(add, f"{name}/axis", np.int32(0), placed, role)
+    first = constant(add, f"{name}/first", np.int32(0), placed, role)  # `axis` may be a constant of the tower
     rows = add(name, "GatherV2", [table.name, indices, first], placed, role)
     rows.attr["Tparams"].type, rows.attr["Tindices"].type = types.table, types.index
     rows.attr["Taxis"].type = INT32

@@ -120,6 +120,22 @@ def test_a_table_that_is_updated_as_a_whole_is_never_put_into_the_mode_for_rows(
     assert gather.inputs[0].op.type == ("VarHandleOp" if by_rows else "ReadVariableOp")
 
 
+def test_a_constant_of_a_lookup_may_be_used_elsewhere() -> None:
+    """Equal constants of a tower are one, here the axis of the look-up, which the metric has a use for."""
+    text = WORDS.format(rules="", clones=2, batch=4, optimizer="Adam(0.1)", table="")
+    text = text.replace("input(int32, [5])", "input(int64, [5])").replace("Dense(3", "Dense(1")
+    text = text.replace("label = input(int32, [])", "label = input(float32, [1])")
+    metric = "loss = [label, logits] -> BinaryCrossentropy(from_logits = true)\n"
+    metric += "  metrics { auc = [label, logits] -> AUC(from_logits = true) }"
+    text = text.replace("loss = [label, logits] -> SparseCategoricalCrossentropy(from_logits = true)", metric)
+    arrays = {"word": examples(8)["word"].astype(np.int64), "label": np.array([[0], [1]] * 4, np.float32)}
+    with Training(spec_of(text), arrays) as training:
+        find = training.compiled.graph.get_operation_by_name
+        users = find("clone_0/table/GatherV2/axis").outputs[0].consumers()
+        assert {each.type for each in users} == {"Range", "Cumsum"}
+        assert all(np.isfinite(training.steps(1)))
+
+
 def test_rows_of_a_whole_update_are_summed_once() -> None:
     """The rows of all towers go into a tensor of the table's shape, and are not merged before."""
     compiled = compile_graph(make_plan(words(optimizer="Adam(0.1)")))

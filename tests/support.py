@@ -132,6 +132,19 @@ class Training:
         self.session.close()
 
 
+def ops_before(op: Any) -> set[str]:
+    """Return the names of all ops that are over before an op of a graph begins."""
+    seen: set[str] = set()
+    pending = [op]
+    while pending:
+        each = pending.pop()
+        for cause in (*(tensor.op for tensor in each.inputs), *each.control_inputs):
+            if cause.name not in seen:
+                seen.add(cause.name)
+                pending.append(cause)
+    return seen
+
+
 def rounding(terms: int, steps: int = 1) -> float:
     """Return how far apart float32 sums of `terms` terms can be, relatively, that are added in other orders.
 

@@ -11,6 +11,7 @@ import grammar
 from compiler.graph.build import compile_graph
 from compiler.pipeline import make_plan
 from dsl import ir
+from tests.support import ops_before
 
 LINEAR = """
 import keras
@@ -51,19 +52,6 @@ def spec(first: str, optimizer: str = "SGD(0.1)", update: str = "mode = sync") -
     return found
 
 
-def before(op: Any) -> set[str]:
-    """Return the names of all ops that are over before `op` begins."""
-    seen: set[str] = set()
-    pending = [op]
-    while pending:
-        each = pending.pop()
-        for cause in (*(tensor.op for tensor in each.inputs), *each.control_inputs):
-            if cause.name not in seen:
-                seen.add(cause.name)
-                pending.append(cause)
-    return seen
-
-
 def changes_of(handle: Any, scope: str) -> list[Any]:
     """Return the ops within a scope that change the variable of a handle."""
     return [op for op in handle.consumers() if op.type.startswith(CHANGES) and op.name.startswith(scope)]
@@ -84,7 +72,7 @@ def test_a_variable_changes_after_every_tower_has_read_it(tmp_path: Path) -> Non
         changes = changes_of(handle, "update/")
         assert changes, name
         for op in changes:
-            assert reads <= before(op), name
+            assert reads <= ops_before(op), name
             waited += len(reads)
     counted = graph.graph.get_operation_by_name("train_step")
     assert [op.name for op in changes_of(graph.global_step.handle, "train_step")] == [counted.name]
@@ -97,7 +85,7 @@ def test_decay_and_update_are_one_for_other_clones(optimizer: str) -> None:
     graph = compile_graph(make_plan(spec('Dense(3, name = "first")', optimizer, "mode = async")))
     for clone in (0, 1):
         scope = f"update/clone_{clone}/"
-        done = before(graph.train_loops[clone].train_op)
+        done = ops_before(graph.train_loops[clone].train_op)
         for name, variable in graph.variables.items():
             if not variable.info.trainable:
                 continue
@@ -110,9 +98,9 @@ def test_decay_and_update_are_one_for_other_clones(optimizer: str) -> None:
             touching = [op for op in variable.copies[0].handle.consumers() if op.name.startswith(scope)]
             assert len(changes_of(variable.copies[0].handle, scope)) == 2
             for op in touching:  # reads of the weight that decays among them
-                assert lock.name in before(op), op.name
+                assert lock.name in ops_before(op), op.name
             for op in changes_of(variable.copies[0].handle, scope):
-                assert op.name in before(end), op.name
+                assert op.name in ops_before(end), op.name
             assert end.name in done
 
 
@@ -133,4 +121,4 @@ def test_what_is_reported_is_read_before_the_update(update: str) -> None:
         changes = changes_of(handle, scope)
         assert changes or not variable.info.trainable, name
         for op in changes:
-            assert reads <= before(op), op.name
+            assert reads <= ops_before(op), op.name

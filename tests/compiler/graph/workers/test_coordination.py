@@ -16,7 +16,7 @@ from compiler.graph.workers.coordination import CLOSED, FINISHED, NEVER, OPEN, C
 from compiler.pipeline import make_plan
 from compiler.plan import WorkerPlan
 from compiler.reasons import Placed, Reason
-from tests.support import CLASSIFIER, CONVOLUTION, spec_of
+from tests.support import CLASSIFIER, CONVOLUTION, ops_before, spec_of
 
 BATCH = 4
 CLUSTER = CLASSIFIER.format(clones=2, batch=BATCH, optimizer="SGD(0.1)", layers=CONVOLUTION).replace(
@@ -117,21 +117,8 @@ def test_what_looks_before_it_changes_waits_for_its_turn(board: Board, op: str) 
     changes = [each for each in own if each.type.startswith(("Assign", "ResourceScatter"))]
     assert changes
     for each in changes:
-        assert enter.name in before(each), each.name
-        assert each.name in before(leave), each.name
-
-
-def before(op: Any) -> set[str]:
-    """Return the names of all ops that are over before an op begins."""
-    seen: set[str] = set()
-    pending = [op]
-    while pending:
-        each = pending.pop()
-        for cause in (*(tensor.op for tensor in each.inputs), *each.control_inputs):
-            if cause.name not in seen:
-                seen.add(cause.name)
-                pending.append(cause)
-    return seen
+        assert enter.name in ops_before(each), each.name
+        assert each.name in ops_before(leave), each.name
 
 
 def test_a_generation_begins_with_nothing_claimed(board: Board) -> None:

@@ -4,9 +4,9 @@ PYTHON ?= python3
 SPEC ?= examples/digits.tfdeploy
 ARGS ?=
 BIN := .venv/bin
-# Files of tests run side by side, whole, so that what a file makes once is made once. There are two processes more
+# Files of tests run side by side, whole, so that what a file makes once is made once. There are three processes more
 # than cores, because some tests wait for processes that they have started.
-SIDE_BY_SIDE := -n $(shell expr $$(getconf _NPROCESSORS_ONLN) + 2) --maxprocesses 8 --dist loadfile --no-loadscope-reorder
+SIDE_BY_SIDE := -n $(shell expr $$(getconf _NPROCESSORS_ONLN) + 3) --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 PYTEST ?= $(SIDE_BY_SIDE)
 # Tests that never start TensorFlow, but for those that are marked as slow.
 QUICK := tests/dsl tests/grammar tests/test_packages.py tests/cli/test_check.py tests/cli/test_fmt.py tests/cli/test_init.py \

@@ -34,7 +34,7 @@ def compiled_example(name: str) -> CompiledGraph:
     return compile_graph(make_plan(grammar.load(path), emulate=True))
 
 
-LARGE = ("resnet50", "transformer")
+LARGE = ("recommender", "resnet50", "transformer")
 """Examples whose graphs take long."""
 
 

@@ -58,6 +58,7 @@ def commit(folder: Path, files: dict[str, str]) -> str:
     return run(folder, "git", "rev-parse", "HEAD").stdout.strip()
 
 
+@pytest.mark.full
 def test_hooks_format_and_check_specs_of_another_repository(tmp_path: Path) -> None:
     """As pre-commit runs them: each finds what is wrong, and other files are left alone."""
     hooks, specs = tmp_path / "hooks", tmp_path / "specs"

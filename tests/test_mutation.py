@@ -212,6 +212,7 @@ def test_large_numbers():
 """
 
 
+@pytest.mark.full
 def test_tries_are_forked_from_a_process_that_has_the_tests(tmp_path: Path) -> None:
     """A fault in a function is tried with the module imported before, others with a fresh import.
 

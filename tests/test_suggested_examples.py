@@ -14,7 +14,7 @@ from tfdeploy.suggesting.suggester import Suggester
 from tfdeploy.suggesting.trials import Trials, Tried
 
 EXAMPLES = sorted((ROOT / "examples").rglob("*.tfdeploy"))
-SMALL = ("focal_loss", "quantile_regression")
+SMALL = ("focal_loss",)
 """The examples that take the least time, which are tried in each run of the tests."""
 
 ON_FOUR = (("devices.gpu", "4"), ("devices.cpu", "2"), ("devices.kind", "v100"))

@@ -120,7 +120,7 @@ def test_every_layer_trains_on_two_clones_and_predicts_as_in_keras() -> None:
     assert still == []
 
 
-@pytest.mark.family(every=6)
+@pytest.mark.full
 @pytest.mark.parametrize("first", range(6))
 def test_every_operation_gives_what_it_gives_in_keras(first: int) -> None:
     """A branch for every sixth function: in a step on two clones, in evaluation and in the exported model."""

@@ -131,7 +131,7 @@ def test_every_loss_and_metric_has_the_value_that_it_has_in_keras(first: int) ->
         )
 
 
-@pytest.mark.family(every=4)
+@pytest.mark.full
 @pytest.mark.parametrize("first", range(4))
 def test_every_optimizer_schedule_and_object_of_a_weight_trains(first: int) -> None:
     """Layers beside each other, each with another object: predictions, penalties and limits are Keras's."""

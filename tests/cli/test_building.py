@@ -76,6 +76,7 @@ def test_the_time_of_many_clones_is_forecast_without_their_graph(
     assert "gpu[29]" in [row["label"] for row in data["step"]["rows"]]
 
 
+@pytest.mark.full
 def test_why_of_many_clones_needs_no_graph_of_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The rule is that of any clone; whether it takes time is said of the task that is in the forecast."""
     monkeypatch.setattr("compiler.graph.build.compile_graph", None)

@@ -118,6 +118,7 @@ def test_slower_ops_make_a_slower_step(calibrated: Command, tmp_path: Path) -> N
     }
 
 
+@pytest.mark.full
 def test_other_commands_use_it(calibrated: Command) -> None:
     """`why` names the critical path, `diff` both times, `expect` compares, `--trace` writes the step."""
     why = calibrated("why", "small.tfdeploy", "clone_0/*")

@@ -131,6 +131,7 @@ place {
 """
 
 
+@pytest.mark.full
 def test_what_is_asked_for_is_varied_with_one_compile(
     command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -159,6 +160,7 @@ def test_what_is_asked_for_is_varied_with_one_compile(
     ]
 
 
+@pytest.mark.full
 def test_what_changes_the_training_is_not_varied(command: Command) -> None:
     """With async updates the number of clones stays, one clone has no sums, and the output says why."""
     alone = WIDE.replace("update { ", "update { mode = async, ").replace("gpu[*]", "gpu[0]")

@@ -98,6 +98,7 @@ def test_memory_is_shown_and_what_is_too_much_is_told(spec: Path) -> None:
     assert codes(roomy.stderr) == ["TFD516", "TFD604"]
 
 
+@pytest.mark.full
 def test_python_has_them_as_warnings(spec: Path) -> None:
     """`compile` and `run` issue Python warnings with the diagnostics, or tell who asks to be told."""
     loaded = tfdeploy.load(spec)

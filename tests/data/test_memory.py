@@ -74,6 +74,7 @@ def test_an_npz_of_three_gigabytes_takes_little_memory(tmp_path: Path) -> None:
     assert large_peak - small_peak < 256 << 20
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_a_table_of_half_a_million_rows_takes_little_memory(tmp_path: Path) -> None:
     """Half a million rows are read to the last in less than 64 MiB more than two thousand."""

@@ -51,18 +51,27 @@ def is_long(path: Path) -> bool:
     return any(has(block, *LAUNCHED, SEARCHED) for block in blocks_of(path))
 
 
-TRAINING = ("how-to/python.md", "how-to/runs.md", "how-to/trained.md", "how-to/update.md")
-"""Pages that train much, and have little that others do not have."""
+LATE = (
+    "how-to/look.md",
+    "how-to/model.md",
+    "how-to/python.md",
+    "how-to/runs.md",
+    "how-to/trained.md",
+    "how-to/update.md",
+    "recommender.md",
+)
+"""Pages that run much, and have little that others do not have, which are left to `make full`."""
 
 PARTS = [
     *(
         pytest.param(
-            path, True, id=name_of(path), marks=pytest.mark.full if name_of(path) in TRAINING else ()
+            path,
+            not is_long(path),
+            id=f"{name_of(path)} in part" if is_long(path) else name_of(path),
+            marks=pytest.mark.full if name_of(path) in LATE else (),
         )
         for path in SESSIONS
-        if not is_long(path)
     ),
-    *(pytest.param(path, False, id=f"{name_of(path)} in part") for path in SESSIONS if is_long(path)),
     *(
         pytest.param(path, True, id=name_of(path), marks=pytest.mark.full)
         for path in SESSIONS

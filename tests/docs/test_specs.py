@@ -49,7 +49,7 @@ def test_a_spec_that_is_right_is_in_the_one_style(block: Block) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.family(every=4)
+@pytest.mark.family(every=8)
 @pytest.mark.parametrize("block", COMPILED, ids=lambda each: each.where)
 def test_a_spec_that_is_right_compiles(block: Block, tmp_path: Path) -> None:
     """Its graph is built on emulated devices, where it has a loss."""

@@ -121,7 +121,7 @@ def _shaken(kind: str, text: str, chance: object) -> str:
     return text
 
 
-@pytest.mark.parametrize("count", [50, pytest.param(200, marks=pytest.mark.full)])
+@pytest.mark.parametrize("count", [20, pytest.param(200, marks=pytest.mark.full)])
 def test_mutated_specs_are_formatted_or_refused(count: int) -> None:
     """A spec with one change is either refused, or formatted with the meaning that it had."""
     done = refused = 0
@@ -134,8 +134,8 @@ def test_mutated_specs_are_formatted_or_refused(count: int) -> None:
         done += 1
         spec = grammar.read("test.tfdeploy", text=text, allow_python=True).spec
         assert grammar.read("test.tfdeploy", text=once, allow_python=True).spec == spec
-    assert done > 10
-    assert refused > 10
+    assert done > count // 5
+    assert refused > count // 5
 
 
 def test_result_that_would_mean_something_else_is_never_returned(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -151,6 +151,7 @@ def test_tables_are_kept_for_the_next_process(cache_home: Path) -> None:
     assert {"UNKNOWN", "OPEN_STRING"} <= {each.name for each in loaded.terminals}
 
 
+@pytest.mark.family(every=3)
 @pytest.mark.parametrize("content", [b"", b"nonsense", "half"], ids=["empty", "nonsense", "half"])
 def test_damaged_tables_are_made_again(
     cache_home: Path, content: bytes | str, capfd: pytest.CaptureFixture[str]

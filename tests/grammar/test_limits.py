@@ -37,6 +37,7 @@ def test_names_of_a_hundred_kilobytes_are_refused() -> None:
     assert codes(f'tfdeploy = 1\nmodel "{"a" * 100_000}" {{ }}\n') == ["TFD208"]
 
 
+@pytest.mark.family(every=2)
 @pytest.mark.parametrize(
     "text",
     [

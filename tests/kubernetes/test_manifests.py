@@ -33,6 +33,7 @@ def pods(manifests: dict[tuple[str, str], dict[str, Any]]) -> list[dict[str, Any
     return found
 
 
+@pytest.mark.family(every=2)
 @pytest.mark.parametrize("mode", ["async", "sync"])
 @pytest.mark.parametrize("kind", ["Job", "TFJob"])
 def test_manifests_are_of_the_published_schemas(kind: str, mode: str, export: Any) -> None:
@@ -60,6 +61,7 @@ def test_manifests_are_of_the_published_schemas(kind: str, mode: str, export: An
         assert each["metadata"]["namespace"] == "team-a"
 
 
+@pytest.mark.family(every=3)
 @pytest.mark.parametrize(
     ("kind", "path", "value"),
     [

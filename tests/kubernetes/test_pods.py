@@ -117,7 +117,7 @@ class Node:
         return "\n".join(path.read_text() for path in sorted(self.folder.glob("*.log")))
 
 
-@pytest.mark.family(every=2)
+@pytest.mark.full
 @pytest.mark.slow
 @pytest.mark.parametrize(("kind", "mode"), [("Job", "sync"), ("TFJob", "async")])
 def test_pods_train_and_end(kind: str, mode: str, export: Any, tmp_path: Path) -> None:

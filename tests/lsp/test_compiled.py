@@ -120,6 +120,7 @@ def test_no_cache_folder_is_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert len(texts) == 1
 
 
+@pytest.mark.full
 def test_the_second_start_of_the_server_compiles_nothing(tmp_path: Path) -> None:
     """The first one keeps the code of all types of the protocol; the second finds all of it there."""
     environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}

@@ -186,6 +186,7 @@ def test_a_comparison_has_the_page_of_diff(graph: CompiledGraph) -> None:
         tfdeploy.to_html(evolve(tfdeploy.diff(placement, moved), maps=None))
 
 
+@pytest.mark.full
 def test_specs_of_many_clones_are_compared_and_shown_by_kinds(monkeypatch: pytest.MonkeyPatch) -> None:
     """As on the command line: the graph of all clones is not built, and conditions are checked."""
     from tfdeploy import looking

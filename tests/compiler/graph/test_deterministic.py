@@ -21,7 +21,7 @@ def _deterministic_ops() -> Iterator[None]:
         disable_op_determinism()
 
 
-@pytest.mark.family(every=2)
+@pytest.mark.family(every=4)
 @pytest.mark.usefixtures("_deterministic_ops")
 @pytest.mark.parametrize(
     ("kind", "settings"),

@@ -133,7 +133,7 @@ UNTIMED = (
 """Those whose time is forecast only with the graph of all."""
 
 
-@pytest.mark.family(every=12)
+@pytest.mark.family(every=24)
 @pytest.mark.parametrize("name", ALIKE)
 def test_map_of_eight_clones_is_that_of_their_graph(name: str, tmp_path: Path) -> None:
     """Everything is equal, in the same order; so is what a file says of it, and what views show."""
@@ -276,7 +276,7 @@ def _step(device: MapDevice) -> int:
     return device.step_bytes
 
 
-@pytest.mark.family(every=4)
+@pytest.mark.full
 @pytest.mark.parametrize("apart", [False, True])
 @pytest.mark.parametrize("of_their_own", [True, False])
 def test_one_task_stands_for_those_that_are_like_it(of_their_own: bool, apart: bool) -> None:
@@ -303,6 +303,7 @@ def test_one_task_stands_for_those_that_are_like_it(of_their_own: bool, apart: b
         assert each.busy == pytest.approx(busy[each.ref], rel=0.25 if apart else 0.05, abs=0.002), each.ref
 
 
+@pytest.mark.full
 def test_servers_need_room_for_what_all_clones_send() -> None:
     """The gradients of the largest variable of a server are there together before they are summed."""
     many = expand(map_many(_plan(_cluster(16, 4), ON_SERVERS)).placement)

@@ -52,6 +52,7 @@ CASES = {
 }
 
 
+@pytest.mark.family(every=3)
 @pytest.mark.parametrize("name", CASES)
 def test_ops_beside_the_towers(name: str, golden: Callable[[str, str], None]) -> None:
     """All of them but the first values of variables, with their types, roles and devices."""

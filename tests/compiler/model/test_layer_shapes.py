@@ -126,6 +126,7 @@ def compare_stack(shape: tuple[int, ...], calls: list[ir.Call]) -> None:
         now = compare(call, [now])
 
 
+@pytest.mark.full
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     shapes=st.integers(0, 3).flatmap(

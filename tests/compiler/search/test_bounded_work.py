@@ -116,6 +116,7 @@ def test_the_dynamic_program_takes_what_it_can_afford(monkeypatch: pytest.Monkey
     assert not some.complete
 
 
+@pytest.mark.family(every=3)
 @pytest.mark.parametrize(
     "content",
     [star(52), tangle(52, 1, accelerators=3), tangle(42, 40, accelerators=9)],

@@ -59,6 +59,7 @@ def test_the_transforms_of_the_cifar_example(reader: Any) -> None:
     np.testing.assert_array_equal(batch["label"], LABELS[order])
 
 
+@pytest.mark.family(every=2)
 @pytest.mark.parametrize(
     ("content", "code", "message"),
     [

@@ -28,6 +28,7 @@ def read(reader: Any, text: str | bytes, wanted: Any = None, name: str = "data.c
     return found
 
 
+@pytest.mark.family(every=3)
 @pytest.mark.parametrize(
     "text",
     [

@@ -145,7 +145,7 @@ BROKEN: dict[str, tuple[str | bytes, str, str, tuple[int, int] | None]] = {
 }
 
 
-@pytest.mark.family(every=3)
+@pytest.mark.family(every=9)
 @pytest.mark.parametrize("kind", BROKEN)
 def test_a_broken_file_is_located(reader: Any, kind: str) -> None:
     """The diagnostic names file, row and column, and points at the cell, or else at the spec."""

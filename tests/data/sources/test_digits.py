@@ -7,11 +7,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.folders import ROOT
 
 FOLDER = ROOT / "examples" / "data" / "digits"
 
 
+@pytest.mark.full
 def test_the_script_reproduces_the_files(tmp_path: Path) -> None:
     """The two CSV files in the repository are byte for byte what their script writes."""
     subprocess.run([sys.executable, FOLDER / "make_digits.py", tmp_path], check=True, capture_output=True)
@@ -19,6 +22,7 @@ def test_the_script_reproduces_the_files(tmp_path: Path) -> None:
         assert (tmp_path / name).read_bytes() == (FOLDER / name).read_bytes()
 
 
+@pytest.mark.full
 def test_every_fifth_digit_is_for_testing() -> None:
     """Of the 1,797 digits rows 5, 10, 15 and so on are in test.csv, and the others in train.csv."""
     rows = runpy.run_path(str(FOLDER / "make_digits.py"))["rows"]()

@@ -105,7 +105,7 @@ def test_images_are_shuffled_scaled_and_cached(reader: Any) -> None:
     assert [sorted(values[:20].tolist()), sorted(values[20:].tolist())] == [list(range(20))] * 2
 
 
-@pytest.mark.family(every=4)
+@pytest.mark.full
 @pytest.mark.parametrize("resize", ["bilinear", "smooth", "crop"])
 def test_a_cast_changes_no_pixel(reader: Any, resize: str) -> None:
     """Images that a cast makes floats, under whatever name, are the whole numbers that they were."""
@@ -145,7 +145,7 @@ BROKEN: dict[str, tuple[Callable[[], bytes], str]] = {
 }
 
 
-@pytest.mark.family(every=3)
+@pytest.mark.family(every=6)
 @pytest.mark.parametrize("kind", BROKEN)
 def test_a_broken_image_is_located(reader: Any, kind: str) -> None:
     """The file that cannot be decoded is named, wherever it stands among the others."""

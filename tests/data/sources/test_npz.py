@@ -59,6 +59,7 @@ def test_order_and_resuming_are_those_of_any_source(reader: Any, *, compressed: 
     assert rest == whole[75:115]
 
 
+@pytest.mark.family(every=3)
 @pytest.mark.parametrize(
     "dtype",
     [
@@ -86,6 +87,7 @@ def test_every_dtype_of_numbers_is_read(reader: Any, dtype: str) -> None:
     np.testing.assert_array_equal(batch["n"], values)
 
 
+@pytest.mark.family(every=3)
 @pytest.mark.parametrize("kind", ["U", "S", ">U20"])
 @pytest.mark.parametrize("compressed", [False, True])
 def test_text_is_read(reader: Any, kind: str, *, compressed: bool) -> None:

@@ -62,7 +62,7 @@ def blocks(image: np.ndarray, fraction: int) -> np.ndarray:
     return np.asarray(full.reshape(high, fraction, wide, fraction, -1).mean((1, 3)).round(), np.uint8)
 
 
-@pytest.mark.family(every=3)
+@pytest.mark.family(every=9)
 @pytest.mark.parametrize("resize", RESIZES)
 @pytest.mark.parametrize("shape", FRACTIONS)
 def test_a_way_to_resize_is_tensorflows(resize: str, shape: tuple[int, int]) -> None:
@@ -97,6 +97,7 @@ def test_ways_to_resize_differ() -> None:
         assert all(np.abs(one - other).max() > 2 for other in found[:at])
 
 
+@pytest.mark.family(every=4)
 @pytest.mark.parametrize("resize", RESIZES)
 def test_grey_and_coloured_images_in_every_way(resize: str) -> None:
     """Channels are those asked for, at a fraction and whole, and images may grow."""

@@ -84,6 +84,7 @@ def read_remotely(target: str, streams: list[Any]) -> list[dict[str, np.ndarray]
     return found
 
 
+@pytest.mark.full
 def test_servers_read_every_source_of_files(
     target: str, reader: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

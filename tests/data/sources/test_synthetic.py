@@ -58,6 +58,7 @@ def test_the_examples_of_a_seed_stay_the_same(reader: Any) -> None:
     assert float(batch["x"][2, 0, 0]) == pytest.approx(0.139826, abs=1e-6)
 
 
+@pytest.mark.family(every=5)
 @pytest.mark.parametrize(
     "dtype",
     ["int8", "int16", "uint16", "uint32", "int64", "uint64", "bool", "float16", "bfloat16", "float64"],

@@ -164,6 +164,7 @@ BROKEN = {
 }
 
 
+@pytest.mark.family(every=3)
 @pytest.mark.parametrize("kind", BROKEN)
 def test_a_broken_file_is_located(reader: Any, kind: str) -> None:
     """The diagnostic names file, record and feature."""
@@ -218,6 +219,7 @@ def test_files_that_are_not_packed_as_the_spec_says(reader: Any) -> None:
         assert (found.code, found.message) == (code, f"`{reader.base / 'data.tfrecord'}`{message}")
 
 
+@pytest.mark.full
 def test_broken_bytes_of_an_encoding_are_located(reader: Any) -> None:
     """Raw bytes of another length and bytes that are no image are found in their record."""
     feature = reader.call("feature", "int16", (2,), encoding="raw")

@@ -103,7 +103,7 @@ def test_without_a_seed_orders_differ_unless_deterministic(reader: Any, numbers:
     assert (len(free), len(fixed)) == (2, 1)
 
 
-@pytest.mark.family(every=3)
+@pytest.mark.family(every=6)
 @pytest.mark.parametrize("consumed", [0, 64, 100, 251, 1000])
 @pytest.mark.parametrize("cached", [False, True])
 def test_resuming_goes_on_where_the_stream_was(
@@ -124,7 +124,7 @@ def test_resuming_reads_no_epoch_in_vain(reader: Any, numbers: Numbers) -> None:
     assert len(reader.column(stream, "n", 97, repeat=False)) == 97
 
 
-@pytest.mark.family(every=3)
+@pytest.mark.family(every=6)
 @pytest.mark.parametrize("of", [1, 3])
 @pytest.mark.parametrize(
     "transforms",
@@ -214,6 +214,7 @@ def test_the_seed_of_the_graph_does_not_change_the_order(reader: Any, numbers: N
     assert orders[0] == orders[1]
 
 
+@pytest.mark.family(every=4)
 @pytest.mark.parametrize("repeat", [True, False])
 @pytest.mark.parametrize("cached", [True, False])
 def test_the_order_is_the_same_in_eager_mode(

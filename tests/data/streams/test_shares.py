@@ -31,7 +31,7 @@ def cases() -> Iterator[Any]:
             yield pytest.param(kind, order, several, id=name, marks=marks)
 
 
-@pytest.mark.family(every=16)
+@pytest.mark.family(every=48)
 @pytest.mark.parametrize(("kind", "order", "numbers"), list(cases()))
 def test_shards_together_are_the_data_in_every_pass(
     kind: Kind, order: tuple[tuple[Any, ...], ...], numbers: tuple[int, ...], reader: Any
@@ -52,6 +52,7 @@ def test_shards_together_are_the_data_in_every_pass(
         assert together == wanted
 
 
+@pytest.mark.family(every=3)
 @pytest.mark.parametrize("of", [2, 3])
 @pytest.mark.parametrize("kind", OF_FILES, ids=lambda kind: kind.name)
 def test_a_worker_opens_only_its_own_files(kind: Kind, of: int, reader: Any) -> None:
@@ -69,6 +70,7 @@ def test_a_worker_opens_only_its_own_files(kind: Kind, of: int, reader: Any) -> 
     assert sorted(kind.numbers(two_passes([stream])[0][1])) == read
 
 
+@pytest.mark.family(every=3)
 @pytest.mark.parametrize("kind", OF_FILES, ids=lambda kind: kind.name)
 @pytest.mark.parametrize(
     ("of", "order", "options"),

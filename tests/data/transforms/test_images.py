@@ -157,7 +157,7 @@ def test_whole_numbers_stay_whole_numbers(reader: Any) -> None:
     assert len(np.unique(found)) > 20
 
 
-@pytest.mark.family(every=2)
+@pytest.mark.full
 @pytest.mark.parametrize("flow", [(*PLAIN, *MANY), (*MIXED, *FLIPS)], ids=["alone", "mixed"])
 def test_the_numbers_of_an_example_do_not_depend_on_batches_or_resuming(
     reader: Any, images: Any, flow: Any
@@ -182,6 +182,7 @@ def test_the_numbers_of_an_example_do_not_depend_on_batches_or_resuming(
         np.testing.assert_array_equal(single, whole[name][:COUNT])
 
 
+@pytest.mark.full
 def test_the_numbers_follow_the_example_and_not_its_place(reader: Any, images: Any) -> None:
     """In one pass an example is the same in every order and share; another pass or seed gives another."""
     flow = (*PLAIN, *MANY)

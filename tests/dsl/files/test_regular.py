@@ -52,6 +52,7 @@ def test_a_file_that_becomes_a_pipe_is_refused(tmp_path: Path, monkeypatch: pyte
         open_regular(tmp_path / "pipe")
 
 
+@pytest.mark.full
 def test_every_reader_refuses_a_pipe(tmp_path: Path) -> None:
     """A spec, an include, a map, and a history."""
     for name in ("pipe.tfdeploy", "placement.json", "history.jsonl"):

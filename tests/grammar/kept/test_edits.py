@@ -99,6 +99,7 @@ def whole(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return parsed
 
 
+@pytest.mark.family(every=3)
 @pytest.mark.parametrize("before", ["  logits =", "  loss =", "}\n\ndata"])
 def test_a_line_that_is_typed_is_parsed_alone(before: str, whole: list[str]) -> None:
     """Not even a bracket or a quote without its partner makes the rest of the text be parsed again."""

@@ -190,7 +190,7 @@ def test_any_string_survives(text: str) -> None:
     assert spec.train.directory == text
 
 
-@pytest.mark.parametrize("count", [50, pytest.param(200, marks=pytest.mark.full)])
+@pytest.mark.parametrize("count", [20, pytest.param(200, marks=pytest.mark.full)])
 def test_mutated_specs(count: int) -> None:
     """A spec with one change that is still good survives the way to text and back."""
     texts = [path.read_text(encoding="utf-8") for path in SPECS]
@@ -199,7 +199,7 @@ def test_mutated_specs(count: int) -> None:
         if grammar.read("test.tfdeploy", text=text, allow_python=True).spec is not None:
             shown(text)
             done += 1
-    assert done > 10
+    assert done > count // 5
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
+@pytest.mark.family(every=2)
 @pytest.mark.parametrize("threads", [1, 2])
 def test_the_first_session_has_the_threads_that_are_measured(
     monkeypatch: pytest.MonkeyPatch, threads: int

@@ -38,8 +38,9 @@ def finished(run: FaultyRun) -> None:
     assert all(each.process.poll() == 0 for each in run.tasks.values())
 
 
+@pytest.mark.full
 @pytest.mark.slow
-@pytest.mark.parametrize("every_task", [False, pytest.param(True, marks=pytest.mark.full)])
+@pytest.mark.parametrize("every_task", [False, True])
 def test_a_synchronous_run_survives_its_tasks(faulty: MakeRun, *, every_task: bool) -> None:
     """A worker joins late; a parameter server and the chief are killed; the worker is stopped a while.
 

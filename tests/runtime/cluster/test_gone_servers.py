@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tests.runtime.tasks import Tasks
 
 
+@pytest.mark.full
 def test_a_client_whose_master_is_gone_says_so_and_obeys_a_signal(tasks: Tasks) -> None:
     """It neither waits in silence until that server is back, nor keeps waiting when it is told to end."""
     steps = ("--set", "train.steps=1000000")

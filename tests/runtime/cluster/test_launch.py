@@ -338,6 +338,7 @@ def test_a_second_launch_leaves_the_first_alone(tasks: Tasks) -> None:
     assert not (tasks.folder / "run" / "cluster.json").exists()
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_from_python(tasks: Tasks, tmp_path: Path) -> None:
     """`tfdeploy.run` starts the tasks as the command does; its reporter is told what they say."""

@@ -31,6 +31,7 @@ def fault_at(address: str) -> Any:
     return caught.value
 
 
+@pytest.mark.full
 def test_a_fault_on_a_server_is_none_of_its_loss(tasks: Tasks) -> None:
     """The same fault counts as a loss when the server has been started again since, or is gone."""
     first = tasks.serve("ps:0")

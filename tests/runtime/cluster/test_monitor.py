@@ -88,6 +88,7 @@ def test_waits_for_who_is_late_and_says_for_whom(tasks: Tasks) -> None:
     assert looking.missing() == ()
 
 
+@pytest.mark.family(every=2)
 @pytest.mark.parametrize("training", [False, True])
 def test_a_wait_is_told_again_when_it_has_doubled(tasks: Tasks, *, training: bool) -> None:
     """However long the wait, its lines are few: before and while training goes on."""

@@ -107,7 +107,7 @@ def test_training_ends_at_the_exact_step(tmp_path: Path, update: str) -> None:
     require_complete(Run(tmp_path, train(tmp_path, update)), 30)
 
 
-@pytest.mark.family(every=3)
+@pytest.mark.full
 @pytest.mark.parametrize("update", UPDATES)
 def test_an_epoch_of_all_workers_is_one_pass(two_epochs: Callable[[str], Run], update: str) -> None:
     """Training ends at the exact step, evaluations and checkpoints coming in between.
@@ -120,6 +120,7 @@ def test_an_epoch_of_all_workers_is_one_pass(two_epochs: Callable[[str], Run], u
     assert max(each["examples"] for each in manifests) == 192
 
 
+@pytest.mark.full
 def test_what_a_cluster_has_trained_is_evaluated_here(two_epochs: Callable[[str], Run]) -> None:
     """The model of a cluster's run scores the same on this machine, without a cluster."""
     run = two_epochs("mode = async, staleness = 2")
@@ -128,6 +129,7 @@ def test_what_a_cluster_has_trained_is_evaluated_here(two_epochs: Callable[[str]
     assert found.splits["test"].loss == pytest.approx(run.result.test.loss, rel=1e-5)
 
 
+@pytest.mark.full
 def test_history_says_whose_update_it_was(two_epochs: Callable[[str], Run]) -> None:
     """In async every worker tells about its own updates, of which each makes some if none may fall behind."""
     lines = two_epochs("mode = async, staleness = 2").history("train")

@@ -192,6 +192,7 @@ def test_runs_of_versions_without_a_mark_are_known(
         assert refused(spec).code == "TFD751"
 
 
+@pytest.mark.full
 def test_beginning_again_keeps_what_no_run_has_written(project: Project) -> None:
     """`never` leaves nothing of the run before, and everything else, whatever it is called."""
     project.run(train__steps=2)
@@ -223,6 +224,7 @@ def contents_of_names(folder: Path) -> list[str]:
     return [str(each.relative_to(folder)) for each in folder.rglob("*") if each.is_file()]
 
 
+@pytest.mark.full
 def test_the_spec_that_a_run_has_kept_can_be_run_where_it_is(project: Project) -> None:
     """It goes on in its directory, and is not touched, also when it begins again."""
     project.run(train__steps=2)

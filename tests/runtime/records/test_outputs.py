@@ -93,6 +93,7 @@ def test_predictions_never_replace_what_is_read(folder: Path) -> None:
     assert (folder / "new.csv").read_text() == NEW
 
 
+@pytest.mark.full
 def test_predictions_replace_predictions_alone(folder: Path) -> None:
     """The same command can be repeated; notes of somebody else's stay unless the user insists."""
     spec = api.load("spec.tfdeploy")
@@ -216,6 +217,7 @@ def test_compiled_graphs(folder: Path) -> None:
     assert command("compile", "spec.tfdeploy", "--out", "built")[0] == 0
 
 
+@pytest.mark.full
 def test_weights_are_not_removed_before_they_are_read(project: Project) -> None:
     """Beginning again from the model of the run that is to go is refused, and the model stays."""
     project.run(train__steps=1)

@@ -61,6 +61,7 @@ def test_a_removed_directory_ends_the_run(project: Project) -> None:
     assert not project.run_directory.exists()
 
 
+@pytest.mark.full
 def test_a_removed_history_ends_the_run(project: Project) -> None:
     """Lines that go nowhere are no history: the run does not end as one that has all its files."""
     history = project.run_directory / "history.jsonl"

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 PLACE = "place { clones -> [cpu[0], cpu[1]], variables -> replicated }\n"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "settings",
     [

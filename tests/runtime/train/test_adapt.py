@@ -140,6 +140,7 @@ def test_layers_learn_what_they_learn_in_keras(trained: Path) -> None:
     assert model.get_layer("known").get_vocabulary() == ["[UNK]", *WORDS]
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_a_run_that_goes_on_learns_nothing_anew(trained: Path) -> None:
     """The record is read although the data has changed, and a changed setting is refused at its layer."""

@@ -105,6 +105,7 @@ def test_going_on(tmp_path: Path) -> None:
     assert other.best is None
 
 
+@pytest.mark.full
 def test_a_run_ends_early_with_its_best(project: Project) -> None:
     """A run that gets worse ends, keeps its best checkpoint too, and tests and exports that one."""
     settings = 'evaluate_every = 5\n  best = highest("accuracy")\n  patience = 2\n  keep = 1'

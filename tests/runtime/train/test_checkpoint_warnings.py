@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from tests.runtime.conftest import Project
 
 
+@pytest.mark.full
 def test_the_list_of_checkpoints_cannot_be_written(project: Project) -> None:
     """A folder in the place of the file by which TensorFlow finds checkpoints is told as what it is."""
     listed = project.run_directory / "checkpoints" / "checkpoint"
@@ -28,6 +29,7 @@ def test_the_list_of_checkpoints_cannot_be_written(project: Project) -> None:
     assert project.run_directory.joinpath("checkpoints", "model.ckpt-2.json").exists()
 
 
+@pytest.mark.full
 def test_a_scale_that_a_checkpoint_lacks(project: Project) -> None:
     """A run that goes on with loss scaling says that the precision was changed."""
     project.run(train__steps=4)

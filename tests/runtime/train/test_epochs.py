@@ -111,6 +111,7 @@ def test_an_epoch_has_each_example_once_through_four_towers(folder: Path, size: 
     counting.engine.close()
 
 
+@pytest.mark.full
 def test_without_a_gap_where_the_batch_does_not_divide(folder: Path) -> None:
     """Epoch follows epoch: 16 of them, of 1,438 examples each, fill a whole number of batches of 32."""
     from tfdeploy.runtime.session.data import feed_training

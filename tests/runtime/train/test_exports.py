@@ -59,6 +59,7 @@ def run_once(tmp_path_factory: pytest.TempPathFactory) -> Project:
     return made
 
 
+@pytest.mark.full
 def test_tensorboard_reads_the_curves(run_once: Project) -> None:
     """The scalars of every split are those of the history: scores, learning rate and examples per second."""
     project = run_once
@@ -71,6 +72,7 @@ def test_tensorboard_reads_the_curves(run_once: Project) -> None:
     assert {"learning_rate", "examples_per_second"} <= lines(project, "train").keys()
 
 
+@pytest.mark.full
 def test_tensorboard_reads_histograms_graph_and_map(project: Project) -> None:
     """Histograms of gradients and weights count all elements; ops have devices; the map is there as text."""
     import tensorflow as tf
@@ -94,6 +96,7 @@ def test_tensorboard_reads_histograms_graph_and_map(project: Project) -> None:
     assert devices == {"0", "1"}
 
 
+@pytest.mark.full
 def test_tensorboard_reads_a_run_that_was_gone_on_with_as_one(project: Project, run_once: Project) -> None:
     """What was made again, after the last checkpoint, takes the place of what was there."""
     shutil.copytree(run_once.run_directory, project.run_directory)

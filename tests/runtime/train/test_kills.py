@@ -36,6 +36,7 @@ def test_moments_are_drawn_by_seed() -> None:
     assert len({each.after for each in blows}) == 25
 
 
+@pytest.mark.full
 def test_an_evaluation_that_was_missed_is_made_up_for(project: Project) -> None:
     """Where a signal has ended the process before it was done, the next does it, with the same weights."""
     project.run(train__steps=40, train__evaluate_every=20)

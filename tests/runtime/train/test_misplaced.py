@@ -6,10 +6,13 @@ import json
 import re
 from typing import TYPE_CHECKING
 
+import pytest
+
 if TYPE_CHECKING:
     from tests.runtime.conftest import Project
 
 
+@pytest.mark.full
 def test_moved_ops_are_told_of_once(project: Project) -> None:
     """With soft placement and a GPU that is not there the run goes on, warns, and the map has the moves."""
     place = "place {\n  clones -> [gpu[999], cpu[0]]\n}\n"

@@ -101,6 +101,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, A
     return folder, values
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_parts_start_from_files_and_stay_frozen(trained: tuple[Path, dict[str, Any]]) -> None:
     """A block, a model of Keras and a free weight have the values of their files after steps and a resume."""
@@ -141,6 +142,7 @@ def _renamed(layer: Any) -> Any:
     return type(layer).from_config({**layer.get_config(), "name": f"{layer.name}_of_another_process"})
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_rules_and_whole_files(trained: tuple[Path, dict[str, Any]]) -> None:
     """The block `weights` starts parts, free weights come back from a file of the whole model."""
@@ -153,6 +155,7 @@ def test_rules_and_whole_files(trained: tuple[Path, dict[str, Any]]) -> None:
     assert all(same(found, values, part) for part in ("enc/", "build/", "middle/"))
 
 
+@pytest.mark.family(every=3)
 @pytest.mark.parametrize(
     ("given", "code", "place", "notes"),
     [

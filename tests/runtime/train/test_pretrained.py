@@ -90,6 +90,7 @@ def write_weights(path: Path) -> list[Any]:
     return model.get_weights()
 
 
+@pytest.mark.full
 def test_only_a_run_fetches_weights(tmp_path: Path, fetched: list[str]) -> None:
     """Compiling does without; a run offline ends at the step that wants them, and names the file."""
     spec = load(tmp_path)
@@ -110,7 +111,8 @@ def test_only_a_run_fetches_weights(tmp_path: Path, fetched: list[str]) -> None:
     assert found.span.text.startswith("applications.MobileNet(")
 
 
-@pytest.mark.parametrize("place", [pytest.param("home", marks=pytest.mark.full), "spec"])
+@pytest.mark.full
+@pytest.mark.parametrize("place", ["home", "spec"])
 def test_a_run_starts_from_them(tmp_path: Path, fetched: list[str], place: str) -> None:
     """Weights on this machine, in Keras's folder or beside the spec, are those that training starts from."""
     import tensorflow as tf

@@ -54,6 +54,7 @@ def test_a_killed_run_goes_on(project: Project) -> None:
     assert (project.variables(step + 130)["global_step"]) == step + 130
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("number", "code", "status"),
     [

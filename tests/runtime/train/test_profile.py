@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from click.testing import CliRunner
 
 from compiler.time.measured_trace import read_trace
@@ -40,6 +41,7 @@ def test_both_profiles_are_written(project: Project) -> None:
     assert project.steps() == [10, 20]
 
 
+@pytest.mark.full
 def test_a_short_run_keeps_what_there_is(project: Project) -> None:
     """A run that ends before its profile does leaves the profile of the steps that it made."""
     arguments = [str(project.spec), "--profile", "50", "--set", f"train.directory={project.run_directory}"]

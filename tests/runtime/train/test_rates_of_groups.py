@@ -18,6 +18,7 @@ GROUPS = """optimizer {
   }"""
 
 
+@pytest.mark.family(every=2)
 @pytest.mark.parametrize("mode", ["sync", "async"])
 def test_the_rate_of_each_group_is_recorded(project: Project, mode: str) -> None:
     """In the history, as a curve, and for TensorBoard; the rate of the first group stays `learning_rate`."""

@@ -153,6 +153,7 @@ def test_a_run_in_two_parts_is_the_run(project: Project, shared: RunBefore) -> N
     assert same(project.variables(60), whole.variables(60))
 
 
+@pytest.mark.full
 def test_another_number_of_clones(project: Project, run_before: RunBefore) -> None:
     """A run goes on with more clones than it began with; steps and examples are counted on."""
     run_before(train__steps=10)
@@ -181,6 +182,7 @@ def test_broken_checkpoints_are_passed_over(project: Project, run_before: RunBef
     assert project.steps() == [10, 20, 30, 40]
 
 
+@pytest.mark.full
 def test_all_checkpoints_damaged(project: Project, run_before: RunBefore) -> None:
     """Where none can be read, the run ends with advice, and removes nothing."""
     run_before(train__steps=10)
@@ -194,6 +196,7 @@ def test_all_checkpoints_damaged(project: Project, run_before: RunBefore) -> Non
     assert project.run(resume="never", train__steps=5).steps == 5
 
 
+@pytest.mark.full
 def test_another_model(project: Project, run_before: RunBefore) -> None:
     """A checkpoint of another model is refused, naming the variables that differ."""
     run_before(train__steps=10)

@@ -67,6 +67,7 @@ CLUSTER = spec_text(
 ONE = spec_text("cpu = 3", "cpu[0]", "cpu[*]")
 
 
+@pytest.mark.full
 def test_a_cluster_trains_a_table_in_pieces_and_one_machine_goes_on(tmp_path: Path) -> None:
     """Two servers hold half of the table each; the run goes on with three pieces, and exports one table.
 

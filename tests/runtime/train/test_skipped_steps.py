@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 STRONG = "-> scale(image, 1000)"  # gradients that the first scale of the loss makes infinite in float16
 
 
+@pytest.mark.full
 def test_a_run_makes_as_many_steps_as_it_should_in_spite_of_skipped_ones(project: Project) -> None:
     """The steps asked for are updates; those that were skipped on the way count as examples only."""
     text = project.spec.read_text()

@@ -113,6 +113,7 @@ def train(project: Project, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tu
     return trained
 
 
+@pytest.mark.family(every=2)
 @pytest.mark.parametrize(
     ("mode", "devices"),
     [
@@ -152,6 +153,7 @@ def test_a_slow_source_is_waited_for(project: Project, train: Any, mode: str, de
     assert drawn == pytest.approx(shares, abs=1e-4)
 
 
+@pytest.mark.family(every=2)
 @pytest.mark.parametrize("devices", ["cpu = 2", "gpu = 2"])
 def test_a_quick_source_is_not(train: Any, devices: str) -> None:
     """If the steps are what takes long, nothing is said, and little time is counted."""
@@ -168,6 +170,7 @@ def test_nothing_is_said_of_the_first_seconds(train: Any) -> None:
     assert result.seconds.train < loop.TELLING
 
 
+@pytest.mark.full
 def test_the_real_clock_goes(project: Project) -> None:
     """Without a false one some time is counted, and no more than the training took."""
     disable_op_determinism()
@@ -176,6 +179,7 @@ def test_the_real_clock_goes(project: Project) -> None:
     assert 0 < result.seconds.data_waiting <= result.seconds.train
 
 
+@pytest.mark.full
 def test_with_deterministic_ops_it_is_not_known(project: Project) -> None:
     """TensorFlow does not tell the time then: nothing is claimed."""
     result = project.run(train__steps=20)

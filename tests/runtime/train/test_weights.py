@@ -23,6 +23,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return project.run_directory / "model.keras"
 
 
+@pytest.mark.family(every=2)
 @pytest.mark.parametrize("name", ["start.keras", "start.weights.h5"])
 def test_a_run_starts_from_them(project: Project, trained: Path, name: str) -> None:
     """Both of Keras's files give every weight, and its moving average, the value it has there."""
@@ -60,6 +61,7 @@ def test_every_weight_that_does_not_fit_is_named(project: Project, trained: Path
     )
 
 
+@pytest.mark.family(every=3)
 @pytest.mark.parametrize(
     ("name", "reason"),
     [

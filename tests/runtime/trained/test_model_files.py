@@ -160,6 +160,7 @@ def predictions(root: Path, names: Iterable[str]) -> Path:
     return root
 
 
+@pytest.mark.full
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.full) for name in CASES]

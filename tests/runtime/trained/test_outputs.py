@@ -53,6 +53,7 @@ def _arrays() -> dict[str, Any]:
     }
 
 
+@pytest.mark.full
 def test_all_outputs_are_predicted_and_exported(tmp_path: Path) -> None:
     """What `predict` writes is what plain Keras and the SavedModel compute from the exported model."""
     np.savez(tmp_path / "train.npz", **_arrays())

@@ -90,6 +90,7 @@ def alike(found: Any, expected: Any) -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.full
 def test_it_is_evaluated_alike(pair: tuple[Trained, Trained]) -> None:
     """The loss and the metrics are the same."""
     found, expected = (api.evaluate(each.spec).splits["test"] for each in pair)
@@ -106,6 +107,7 @@ def predictions(run: Trained) -> Any:
         return archive["logits"]
 
 
+@pytest.mark.full
 def test_it_predicts_alike(pair: tuple[Trained, Trained]) -> None:
     """The predictions for each example are the same."""
     found, expected = map(predictions, pair)
@@ -113,6 +115,7 @@ def test_it_predicts_alike(pair: tuple[Trained, Trained]) -> None:
     assert found.std() > 0.01  # so that rows in another order would be seen
 
 
+@pytest.mark.full
 def test_its_keras_file_is_alike(pair: tuple[Trained, Trained]) -> None:
     """`model.keras` has whole weights in the order of the layers, and predicts as `predict` does."""
     models = [keras.saving.load_model(each.run / "model.keras", compile=False) for each in pair]
@@ -124,6 +127,7 @@ def test_its_keras_file_is_alike(pair: tuple[Trained, Trained]) -> None:
     alike(models[0].predict(words, verbose=0), predictions(pair[1]))
 
 
+@pytest.mark.full
 def test_its_saved_model_is_alike(pair: tuple[Trained, Trained], tmp_path: Path) -> None:
     """What the SavedModel serves is what `predict` writes without pieces."""
     api.export(pair[0].spec, tmp_path / "saved")

@@ -52,6 +52,7 @@ def test_a_checkpoint_may_be_asked_for_by_its_step(text: str, *, is_step: bool) 
     assert _is_step(text) == is_step
 
 
+@pytest.mark.full
 def test_evaluate(trained: Project) -> None:
     """The scores are those of the end of the run, unless another step or split is asked for."""
     at_end = json.loads((trained.run_directory / "result.json").read_text())
@@ -71,6 +72,7 @@ def test_evaluate(trained: Project) -> None:
     }
 
 
+@pytest.mark.full
 def test_evaluate_changes_nothing(trained: Project) -> None:
     """A checkpoint that is damaged is passed over with a warning, and is left where it is."""
     index = trained.run_directory / "checkpoints" / "model.ckpt-20.index"

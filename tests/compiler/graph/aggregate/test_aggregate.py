@@ -153,7 +153,7 @@ def test_every_algorithm_gives_the_sum(call: ir.Call, everywhere: bool) -> None:
                 np.testing.assert_allclose(each, np.sum(arrays, axis=0), rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.family(every=3)
+@pytest.mark.family(every=6)
 @pytest.mark.parametrize("everywhere", [False, True], ids=["one-place", "every-clone"])
 @pytest.mark.parametrize("call", SPARSE, ids=_id)
 def test_rows_stay_rows_and_are_summed_by_index(call: ir.Call, everywhere: bool) -> None:

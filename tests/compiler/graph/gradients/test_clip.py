@@ -35,7 +35,7 @@ def clipped(gradients: dict[str, Any], clip: str) -> dict[str, Any]:
     return {name: each * min(1.0, bound / norms[name]) for name, each in gradients.items()}
 
 
-@pytest.mark.family(every=2)
+@pytest.mark.family(every=6)
 @pytest.mark.parametrize("clip", CLIPS)
 @pytest.mark.parametrize("kind", ["dense", "words"])
 def test_the_whole_gradient_is_clipped_with_its_regularisation(kind: str, clip: str) -> None:

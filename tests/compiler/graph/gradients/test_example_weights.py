@@ -138,6 +138,7 @@ def test_a_step_is_that_of_keras(accumulate: str) -> None:
     assert metrics["error"] == pytest.approx(next(scores[each] for each in scores if "error" in each))
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_evaluation_does_not_depend_on_its_batches(tmp_path: Path) -> None:
     """Batches of 8 and 5, or one of 13: losses and metrics are those of the whole split."""
@@ -155,6 +156,7 @@ def test_evaluation_does_not_depend_on_its_batches(tmp_path: Path) -> None:
     assert found[0] == pytest.approx(found[1], rel=1e-5)
 
 
+@pytest.mark.family(every=2)
 @pytest.mark.slow
 @pytest.mark.parametrize("sparse", [True, False])
 def test_weights_of_classes_are_those_of_fit(sparse: bool) -> None:

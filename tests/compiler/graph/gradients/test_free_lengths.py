@@ -137,7 +137,7 @@ def one_tower() -> tuple[dict[str, Any], list[float]]:
         return run.values(), losses
 
 
-@pytest.mark.family(every=3)
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("clones", "batch", "more"),
     [
@@ -169,6 +169,7 @@ def close(values: dict[str, Any], expected: dict[str, Any]) -> None:
     assert largest_difference({n: values[n] for n in kept}, {n: expected[n] for n in kept}) < ROUNDING
 
 
+@pytest.mark.full
 def test_one_tower_is_keras() -> None:
     """Losses are those of plain Keras on the same padded batches, with the same weights at the beginning."""
     with Run(tagger()) as run:
@@ -192,6 +193,7 @@ def test_one_tower_is_keras() -> None:
     close(found, {name: variable.numpy() for name, variable in plain.variables.items()})
 
 
+@pytest.mark.full
 def test_a_clone_that_draws_several_batches_fills_them_up() -> None:
     """Clones that update alone with unequal batches join batches of different sizes of the file."""
     spec = tagger(2, (2, 6), states="Dense(6)", attended="states", update__mode="async")

@@ -110,7 +110,7 @@ def one_tower(name: str) -> tuple[dict[str, Any], list[float]]:
     return trained(tagger(**CASES[name]))
 
 
-@pytest.mark.family(every=4)
+@pytest.mark.family(every=8)
 @pytest.mark.parametrize("name", CASES)
 def test_clones_are_one_tower(name: str) -> None:
     """Weights, slots and losses are those of one tower, for unequal batches and every kind of mask."""
@@ -128,6 +128,7 @@ def test_micro_batches_are_one_batch() -> None:
     assert several == pytest.approx(losses, rel=1e-5)
 
 
+@pytest.mark.full
 def test_gradients_of_16_bits_are_scaled_like_those_of_one_tower() -> None:
     """Under float16 no step is skipped that one tower would make, and the weights agree to 16 bits."""
     settings = {**CASES["two-losses"], "optimizer": "SGD(0.5)", "update__precision": "mixed_float16"}
@@ -165,6 +166,7 @@ def test_without_a_word_there_is_no_loss_and_no_step() -> None:
     assert largest_difference(after, before) == 0.0
 
 
+@pytest.mark.full
 def test_evaluation_does_not_depend_on_its_batches(tmp_path: Path) -> None:
     """Batches of 8, 8 and 4, or of 16 and 4: the loss is that of the whole split, for masks and for sums."""
     summed = f"0.1 * ([tags, y] -> {PLAIN[:-1]}, reduction = sum)) + {BOTH}"

@@ -34,7 +34,7 @@ def placed(place: str, **overrides: str) -> PlacementMap:
     return map_placement(compile_graph(make_plan(spec)))
 
 
-@pytest.mark.family(every=3)
+@pytest.mark.full
 @pytest.mark.parametrize("where", PLACE)
 def test_switches_leave_placements_alone(where: str) -> None:
     """Variables, slots and every op of the towers stay where they are, and for the same reason.

@@ -50,7 +50,7 @@ def _explained(compiled: Any, op: Any, assigned: dict[str, str]) -> None:
         )
 
 
-@pytest.mark.family(every=7)
+@pytest.mark.family(every=14)
 @pytest.mark.parametrize("number", range(EIGHTH))
 def test_an_eighth_of_the_family(number: int) -> None:
     """Machines with CPUs, with GPUs, and clusters, in turn."""

@@ -171,7 +171,7 @@ CASES: Mapping[str, Callable[[], Any]] = {
 }
 
 
-@pytest.mark.family(every=5)
+@pytest.mark.family(every=10)
 @pytest.mark.parametrize("kind", ["dense", "sparse"])
 @pytest.mark.parametrize("text", CASES)
 def test_it_follows_keras_over_20_steps(text: str, kind: str) -> None:
@@ -318,6 +318,7 @@ SCHEDULES: Mapping[str, Any] = {
 }
 
 
+@pytest.mark.family(every=3)
 @pytest.mark.parametrize("text", SCHEDULES)
 def test_every_schedule_is_keras_own(text: str) -> None:
     """The rate of each step, and where it takes the weights, is what Keras's schedule makes of the step."""

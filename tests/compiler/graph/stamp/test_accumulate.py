@@ -36,7 +36,7 @@ def one_large_batch(kind: str) -> tuple[dict[str, Any], list[float]]:
     return train(model(kind, **SETTINGS), data(kind, 72), 3)
 
 
-@pytest.mark.family(every=7)
+@pytest.mark.family(every=14)
 @pytest.mark.parametrize("kind", ["dense", "words", "recurrent"])
 @pytest.mark.parametrize(("clones", "batch", "rounds"), [(1, 8, 3), (2, 4, 3), (3, (6, 4, 2), 2)])
 def test_micro_batches_are_one_large_batch(kind: str, clones: int, batch: Any, rounds: int) -> None:
@@ -49,6 +49,7 @@ def test_micro_batches_are_one_large_batch(kind: str, clones: int, batch: Any, r
     assert found["global_step"] == 3
 
 
+@pytest.mark.family(every=2)
 @pytest.mark.parametrize(
     "mode", [{"update__mode": "async"}, {"update__mode": "local", "update__average_every": "2"}]
 )
@@ -166,6 +167,7 @@ def test_a_rule_for_ops_holds_inside_the_loop() -> None:
     assert [op.assigned for op in placement.ops if op.name == "clone_1/hidden/MatMul"] == ["cpu[2]"]
 
 
+@pytest.mark.full
 def test_memory_is_that_of_one_micro_batch() -> None:
     """A step of 16 micro-batches needs little more than one of one, and far less than the large batch."""
     layers = "-> Conv2D(64, 3, activation = relu) -> GlobalAveragePooling2D()"
@@ -202,7 +204,7 @@ def test_a_global_batch_is_that_of_the_whole_step() -> None:
     assert found.help == "use 18 or 24, or give `batch` a list with one number for each clone"
 
 
-@pytest.mark.family(every=2)
+@pytest.mark.family(every=4)
 @pytest.mark.parametrize("how", ["first", "mean"])
 @pytest.mark.parametrize("renorm", ["false", "true"])
 def test_every_clone_moves_statistics_with_its_own_micro_batches(how: str, renorm: str) -> None:

@@ -86,6 +86,7 @@ def test_a_lookup_runs_at_its_table_and_the_table_is_not_read() -> None:
         assert f"clone_{clone}/logits/kernel/read" in ops
 
 
+@pytest.mark.family(every=4)
 @pytest.mark.parametrize(
     ("optimizer", "more", "by_rows"),
     [

@@ -70,6 +70,7 @@ def _inside(path: Path) -> tuple[dict[str, np.ndarray], dict[str, dict[str, Any]
     return arrays, {**attributes, "config": {"text": config}}, names
 
 
+@pytest.mark.full
 def test_a_file_written_by_slices_is_the_file_of_keras(trained: Training, tmp_path: Path) -> None:
     """Every array, attribute and member, and nothing that is fetched is larger than a slice."""
     session, largest = trained.session, []

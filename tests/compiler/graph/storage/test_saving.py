@@ -58,6 +58,7 @@ def _ends(ops: list[Any]) -> set[Any]:
     return found
 
 
+@pytest.mark.family(every=2)
 def test_slices_of_a_table_that_changes_by_rows_are_gathered(saved: tuple[bool, Training, Saving]) -> None:
     """A read of the whole copies such a table and its slots; a gather copies what is written."""
     by_rows, _, saving = saved
@@ -70,6 +71,7 @@ def test_slices_of_a_table_that_changes_by_rows_are_gathered(saved: tuple[bool, 
     assert gathered == {"table/embeddings", "table/embeddings/Adam", "table/embeddings/Adam_1"}
 
 
+@pytest.mark.family(every=2)
 @pytest.mark.parametrize(("most", "parts"), [(1 << 20, 1), (8000, 2)])
 def test_groups_are_written_one_by_one(saved: tuple[bool, Training, Saving], most: int, parts: int) -> None:
     """Each by an op of its own; a single group is all that there is."""
@@ -89,6 +91,7 @@ def test_restoring_leaves_no_variable_in_the_mode_for_rows(saved: tuple[bool, Tr
         assert set(_ends([saving.restores[name]])) >= {op for each in refills for op in each.ops}
 
 
+@pytest.mark.family(every=2)
 def test_large_variables_are_restored_one_by_one(
     saved: tuple[bool, Training, Saving], tmp_path: Path
 ) -> None:
@@ -121,6 +124,7 @@ def test_large_variables_are_restored_one_by_one(
     assert fed == [MOST // 4] * 20
 
 
+@pytest.mark.family(every=2)
 def test_values_come_slice_by_slice_and_go_back(saved: tuple[bool, Training, Saving], tmp_path: Path) -> None:
     """What is fetched by slices is what is read as a whole; both ways of restoring bring it back."""
     _, training, saving = saved

@@ -74,6 +74,7 @@ def test_an_embedding_converts_rows_and_not_its_table() -> None:
     assert not any(op.type == "AddN" for op in gradients)
 
 
+@pytest.mark.full
 @needs_bfloat16
 def test_layers_within_layers_take_the_precision_too() -> None:
     """The states of recurrent layers that are made inside another are of 16 bits."""
@@ -95,7 +96,7 @@ def test_keras_keeps_its_own_precision() -> None:
 # --- loss scaling -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.family(every=2)
+@pytest.mark.family(every=6)
 @pytest.mark.parametrize(
     ("kind", "settings"),
     [

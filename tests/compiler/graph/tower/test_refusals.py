@@ -138,6 +138,7 @@ METRICS = {
 }
 
 
+@pytest.mark.full
 def test_metrics_that_make_their_variables_late() -> None:
     """Their results over the batches of two clones are what Keras says of the whole batch."""
     metrics = ", ".join(f"{key} = [label, z] -> {name}({given})" for key, (name, given, _) in METRICS.items())

@@ -191,7 +191,7 @@ def test_the_clones_settle_when_asked() -> None:
         assert training.values()["global_step"] == 1_000
 
 
-@pytest.mark.family(every=4)
+@pytest.mark.family(every=8)
 @pytest.mark.parametrize("optimizer", ["SGD(0.1)", "Momentum(0.1)", "Adam(1e-2)"])
 @pytest.mark.parametrize("batch", [8, (6, 9)], ids=["equal", "unequal"])
 def test_clones_in_turn_are_one_tower_on_their_batches(optimizer: str, batch: Any) -> None:

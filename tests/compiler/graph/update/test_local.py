@@ -64,7 +64,7 @@ def published(training: Training) -> dict[str, Any]:
     return training.values()
 
 
-@pytest.mark.family(every=3)
+@pytest.mark.family(every=6)
 @pytest.mark.parametrize("slots", [False, True], ids=["slots-kept", "slots-averaged"])
 @pytest.mark.parametrize("sizes", [(6, 6), (9, 5, 6)], ids=["equal", "unequal"])
 def test_clones_train_apart_and_are_averaged(sizes: tuple[int, ...], *, slots: bool) -> None:
@@ -86,7 +86,7 @@ def added() -> dict[str, Any]:
         return published(training)
 
 
-@pytest.mark.family(every=5)
+@pytest.mark.family(every=10)
 @pytest.mark.parametrize("aggregate", ["tree", "hierarchical", "shuffle", "ring", "collective"])
 @pytest.mark.parametrize("pack", [{}, {"update__pack": "2KiB"}], ids=["alone", "packed"])
 def test_every_aggregation_averages_alike(
@@ -147,6 +147,7 @@ def test_all_copies_go_on_from_a_checkpoint(three: Training) -> None:
     assert all(np.array_equal(each, saved["logits/kernel"]) for each in copies)
 
 
+@pytest.mark.family(every=2)
 @pytest.mark.parametrize("kept", ["first", "mean"])
 def test_statistics_of_the_clones(kept: str) -> None:
     """Moving means are those of clone 0's batches, or the mean over the clones, as `batch_norm` asks."""

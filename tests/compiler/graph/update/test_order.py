@@ -104,6 +104,7 @@ def test_decay_and_update_are_one_for_other_clones(optimizer: str) -> None:
             assert end.name in done
 
 
+@pytest.mark.family(every=3)
 @pytest.mark.parametrize("update", ["mode = sync", "mode = async", "mode = local, average_every = 2"])
 def test_what_is_reported_is_read_before_the_update(update: str) -> None:
     """The penalty in the loss, and the weights in summaries, are of the weights that the step began with."""

@@ -77,7 +77,7 @@ def fixed() -> dict[str, str]:
     return placed(spec_of(TEXT))
 
 
-@pytest.mark.family(every=2)
+@pytest.mark.family(every=6)
 @pytest.mark.parametrize("switch", SWITCHES, ids=lambda switch: "-".join(switch.values()))
 def test_what_the_spec_has_placed_stays(switch: dict[str, str], fixed: dict[str, str]) -> None:
     """Variables, slots, inputs and the ops of every tower are where they were.

@@ -36,7 +36,7 @@ TURNS = [
 """Aggregations with and without packing."""
 
 
-@pytest.mark.family(every=5)
+@pytest.mark.family(every=15)
 @pytest.mark.parametrize(("aggregate", "pack"), TURNS)
 def test_copies_are_equal_bit_for_bit_after_50_steps(aggregate: str, pack: dict[str, str]) -> None:
     """Weights, statistics and slots of all three clones have the same bits, each on its clone's device."""
@@ -71,6 +71,7 @@ def test_restoring_makes_copies_equal() -> None:
                     np.testing.assert_array_equal(copy, saved[f"{name}/{suffix}"] + 1)
 
 
+@pytest.mark.full
 def test_shared_and_replicated_variables_go_together() -> None:
     """With one variable shared and the rest replicated, the weights are those of shared ones."""
     layers = LAYERS.partition(" -> Batch")[0]

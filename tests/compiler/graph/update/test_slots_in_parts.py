@@ -42,7 +42,7 @@ def one_tower(optimizer: str) -> dict[str, Any]:
     return trained(spec([16], optimizer, "variables -> cpu[0]"))
 
 
-@pytest.mark.family(every=2)
+@pytest.mark.family(every=6)
 @pytest.mark.parametrize(
     ("batches", "optimizer", "aggregate"),
     [
@@ -62,6 +62,7 @@ def test_parts_end_with_the_weights_and_slots_of_one_tower(
     assert largest_difference(found, one_tower(optimizer)) < 1e-5
 
 
+@pytest.mark.family(every=2)
 @pytest.mark.parametrize("clones", [2, 4])
 def test_each_clone_has_its_part_of_the_slots(clones: int) -> None:
     """The parts are all slots, and none is more than 1 % from an equal share where the rows divide."""

@@ -11,7 +11,7 @@ STEPS = 5
 ROUNDING = 1e-4  # float32, after a few steps of an optimizer that divides by small moments
 
 
-@pytest.mark.family(every=3)
+@pytest.mark.family(every=9)
 @pytest.mark.parametrize(
     "optimizer", ["SGD(0.1)", "Momentum(0.1)", "Momentum(0.1, nesterov = true)", "Adam(1e-3)"]
 )

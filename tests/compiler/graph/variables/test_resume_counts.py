@@ -41,6 +41,7 @@ def graphs(request: pytest.FixtureRequest) -> Iterator[dict[str, Graph]]:
         training.session.close()
 
 
+@pytest.mark.full
 def test_any_number_of_clones_goes_on_from_any_other(graphs: dict[str, Graph], tmp_path: Path) -> None:
     """Weights, slots and averages are equal to the bit, and all tensors of a checkpoint are whole."""
     shapes = {name: value.shape for name, value in graphs["whole"][0].values().items()}
@@ -63,6 +64,7 @@ def test_any_number_of_clones_goes_on_from_any_other(graphs: dict[str, Graph], t
                 assert largest_difference(other.values(), saved) == 0, (first, second)
 
 
+@pytest.mark.full
 def test_slots_of_three_clones_are_in_three_parts(graphs: dict[str, Graph]) -> None:
     """What is restored has really been cut, in as many parts as there are clones."""
     for name, (training, _) in graphs.items():

@@ -31,7 +31,7 @@ def variables_of_resnet50() -> tuple[VariableInfo, ...]:
     return tuple(VariableInfo(each.path, each.shape, each.dtype, 4) for each in model.variables)
 
 
-@pytest.mark.family(every=5)
+@pytest.mark.full
 @pytest.mark.parametrize("tasks", [3, 2, 1, 8])
 @pytest.mark.parametrize("rule", ["", "variables -> round_robin(ps[*])"])
 def test_resnet50_goes_where_replica_device_setter_puts_it(tasks: int, rule: str) -> None:

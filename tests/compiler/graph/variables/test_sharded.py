@@ -120,7 +120,7 @@ KINDS = {
 }
 
 
-@pytest.mark.family(every=6)
+@pytest.mark.family(every=12)
 @pytest.mark.parametrize("kind", KINDS)
 def test_pieces_are_trained_as_the_whole_is(kind: str) -> None:
     """First values have the same bits, and three steps of two clones end with the same variables."""
@@ -149,7 +149,7 @@ def test_every_optimizer_updates_pieces_as_the_whole(optimizer: str) -> None:
 OTHERS = ["Adadelta(0.5)", "Adamax(0.01)", "Lion(0.001)", "Adam(0.01, amsgrad = true)"]
 
 
-@pytest.mark.family(every=2)
+@pytest.mark.full
 @pytest.mark.parametrize("first", range(2))
 def test_optimizers_of_groups_update_pieces_as_the_whole(first: int) -> None:
     """Each of four optimizers has a table or a matrix in one of two turns, rows of gradients included."""

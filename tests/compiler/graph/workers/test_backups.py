@@ -6,6 +6,7 @@ from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
+import pytest
 import tensorflow as tf
 
 from compiler.graph.build import compile_graph
@@ -78,6 +79,7 @@ def assert_same_summary(summary: bytes, expected: bytes) -> None:
         np.testing.assert_allclose(found[name], wanted[name], rtol=10 * ROUNDING, atol=1e-7, err_msg=name)
 
 
+@pytest.mark.full
 def test_what_a_spared_worker_leaves_counts_for_nothing() -> None:
     """Each step spares another worker, whose part is not a number: all that is shown agrees."""
     arrays, counted = sentences(), ([1.0, 0.0, 1.0], [1.0, 1.0, 0.0])

@@ -93,6 +93,7 @@ def between(transfers: tuple[MapTransfer, ...], source: str, target: str) -> int
     )
 
 
+@pytest.mark.family(every=2)
 @pytest.mark.parametrize("update", ["mode = async", "replication = between_graph"])
 def test_a_worker_has_ops_on_itself_and_on_the_parameter_servers(update: str) -> None:
     """No graph needs another worker, and all share variables by name and device."""
@@ -105,6 +106,7 @@ def test_a_worker_has_ops_on_itself_and_on_the_parameter_servers(update: str) ->
     assert set(homes[0].values()) == {"ps[0].cpu[0]", "ps[1].cpu[0]"}
 
 
+@pytest.mark.family(every=3)
 @pytest.mark.parametrize("update", ["mode = sync", "mode = async", "replication = between_graph"])
 def test_the_global_step_is_with_the_first_parameter_server(update: str) -> None:
     """One graph or several, with three servers: it is with the first, in the graph of every worker."""
@@ -115,6 +117,7 @@ def test_the_global_step_is_with_the_first_parameter_server(update: str) -> None
         assert tf.compat.v1.train.get_global_step(graph.graph) is graph.global_step
 
 
+@pytest.mark.full
 def test_all_workers_have_the_seed_of_the_spec() -> None:
     """The record of a graph tells it, and TensorFlow's own random ops begin with it."""
     for worker in (0, 1):
@@ -163,6 +166,7 @@ def test_a_worker_gives_its_part_of_the_mean_of_statistics(worker: int) -> None:
     assert shares == pytest.approx([1 / 3] * 2)
 
 
+@pytest.mark.family(every=2)
 @pytest.mark.parametrize(("cpus", "scopes"), [(1, ("",)), (2, ("clone_0", "clone_1"))])
 def test_the_towers_of_a_second_worker_are_scoped_as_those_of_the_first(
     cpus: int, scopes: tuple[str, ...]
@@ -183,6 +187,7 @@ def test_the_towers_of_a_second_worker_are_scoped_as_those_of_the_first(
         assert matmul.device.ref == f"worker[1].cpu[{at}]"
 
 
+@pytest.mark.full
 def test_one_graph_reads_a_shard_of_the_data_on_every_worker() -> None:
     """In one graph each worker's clones are fed beside them; with unequal workers one reads for all."""
     even = known(cpus=2, update="mode = sync")
@@ -273,6 +278,7 @@ def test_the_map_covers_all_tasks() -> None:
     assert counts["ps[0].cpu[0]"] == 3 * listed
 
 
+@pytest.mark.family(every=3)
 @pytest.mark.parametrize("update", ["mode = async", "replication = between_graph", "mode = sync"])
 def test_every_op_runs_where_it_was_asked_to_be(update: str) -> None:
     """A step of a graph, emulated in one process, is where the map says."""

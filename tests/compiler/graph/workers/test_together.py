@@ -124,6 +124,7 @@ def after_a_step(compiled: CompiledGraph, examples: dict[str, Any]) -> dict[str,
     return {name: np.concatenate(pieces) for name, pieces in found.items()}
 
 
+@pytest.mark.family(every=3)
 @pytest.mark.parametrize("words", [(0, 100), (0, 40), (60, 100)])
 def test_an_update_is_that_of_one_tower(worker: CompiledGraph, words: tuple[int, int]) -> None:
     """Also if no row comes from one of the servers."""

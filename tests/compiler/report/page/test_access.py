@@ -122,6 +122,7 @@ def full_page(path: Path) -> Path:
     return write(path, evolve(placement, time=time, devices=devices), details)
 
 
+@pytest.mark.family(every=2)
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_contrast(tab: Tab, tmp_path: Path, scheme: str) -> None:
     """Text stands out from its ground by 4.5 to 1 and what is drawn by 3 to 1 (WCAG AA), dark and light."""

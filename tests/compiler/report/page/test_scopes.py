@@ -67,6 +67,7 @@ def test_search_narrows_and_counts(tab: Tab, page: Path) -> None:
     tab.until(f"{FOUND} === '25 ops'")
 
 
+@pytest.mark.family(every=3)
 @pytest.mark.parametrize(
     ("query", "number"),
     [

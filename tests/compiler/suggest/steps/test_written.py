@@ -101,7 +101,7 @@ def seconds(work: StepWork) -> float:
     return forecast_step(work, costs).seconds
 
 
-@pytest.mark.family(every=3)
+@pytest.mark.family(every=6)
 @pytest.mark.parametrize(("source", "target"), PAIRS)
 def test_a_step_is_that_of_a_graph_that_is_built(source: str, target: str) -> None:
     """It has the same ops on the same devices, as many arrows, and takes as long."""
@@ -115,6 +115,7 @@ def test_a_step_is_that_of_a_graph_that_is_built(source: str, target: str) -> No
     assert seconds(found) == pytest.approx(seconds(wanted), rel=1e-3)
 
 
+@pytest.mark.family(every=2)
 @pytest.mark.parametrize(
     ("variables", "aggregate"),
     [
@@ -135,6 +136,7 @@ def test_sums_are_those_of_a_graph_that_is_built(variables: str, aggregate: str)
     assert sum(each.bytes for each in found.arrows) == sum(each.bytes for each in wanted.arrows)
 
 
+@pytest.mark.family(every=2)
 @pytest.mark.parametrize("target", ["sharded, packed", "copies, ring"])
 def test_the_map_of_a_written_step_is_that_of_a_graph(target: str) -> None:
     """Variables, slots and what is sent are the same, and the memory of the fullest device is close."""
@@ -159,6 +161,7 @@ def test_the_map_of_a_written_step_is_that_of_a_graph(target: str) -> None:
     assert fullest[0] == pytest.approx(fullest[1], rel=0.2)
 
 
+@pytest.mark.family(every=2)
 @pytest.mark.parametrize("clones", ["gpu[0..1]", "gpu[0]"])
 def test_fewer_clones_take_as_many_examples(clones: str) -> None:
     """Each clone has the ops of a larger batch; what outside of clones depends on their number is close."""

@@ -78,6 +78,7 @@ def test_ops_that_were_fused_into_others_are_found_by_what_took_their_place() ->
             assert assigned(placement, f"clone_{clone}/{inner}") == f"gpu[{clone}]"
 
 
+@pytest.mark.full
 def test_loops_are_where_all_their_ops_are() -> None:
     """A loop is replaced by the ops of its body, forward and backward; none is left behind with a weight."""
     placement = stepped(LOOP)
@@ -108,6 +109,7 @@ def test_ops_that_soft_placement_moves_are_listed_with_both_devices() -> None:
     assert {each.requested for each in placement.misplaced} == {"gpu[0]", "gpu[1]"}
 
 
+@pytest.mark.family(every=2)
 @pytest.mark.parametrize("mode", ["async", "local"])
 def test_other_modes_are_stepped_as_well(mode: str) -> None:
     """One round of every clone: all of them are seen."""

@@ -164,6 +164,7 @@ def _require_map_of_both(chief: Any, data: dict[str, np.ndarray]) -> None:
         assert sent["ps[1].cpu[0]", f"worker[{worker}].cpu[0]"] == int((ids >= 50).sum()) * ROW
 
 
+@pytest.mark.full
 def test_each_worker_with_a_graph_of_its_own_sends_what_its_examples_need(training: Any) -> None:
     """That is what a step of its own graph sends; the chief sends the sums of what both have put there."""
     data, chief, other = training[1], of_worker(0), of_worker(1)

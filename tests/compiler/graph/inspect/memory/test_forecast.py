@@ -37,7 +37,10 @@ def measured_peaks(training: Training) -> dict[str, int]:
 
 @pytest.mark.parametrize(
     ("name", "inputs", "towers"),
-    [("digits", DIGITS, ["cpu[1]"]), ("cifar10", CIFAR, ["gpu[0]", "gpu[1]", "gpu[2]"])],
+    [
+        ("digits", DIGITS, ["cpu[1]"]),
+        pytest.param("cifar10", CIFAR, ["gpu[0]", "gpu[1]", "gpu[2]"], marks=pytest.mark.full),
+    ],
 )
 def test_peak_of_a_step_is_near_what_the_allocator_counts(name: str, inputs: Any, towers: list[str]) -> None:
     """For the devices of towers: not below a tenth less, and at most two thirds more."""
@@ -54,6 +57,7 @@ def test_peak_of_a_step_is_near_what_the_allocator_counts(name: str, inputs: Any
                 assert device.step_bytes >= peaks[device.device]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "rules", ["variables -> replicated", "variables -> balanced(cpu[*])\n slots -> cpu[5]"]
 )
@@ -101,6 +105,7 @@ def test_memory_is_forecast_for_devices_that_are_not_there() -> None:
     assert forecasts[0] == forecasts[1]
 
 
+@pytest.mark.full
 def test_memory_grows_with_the_batch_where_the_towers_are() -> None:
     """Every further 1,024 examples need as much again on the GPUs, beside the variables only themselves."""
     peaks: dict[str, list[int]] = {"gpu[2]": [], "cpu[0]": []}

@@ -125,6 +125,7 @@ def test_every_command_that_runs_a_model_asks(
         refused(lambda: setup.compile(spec))
 
 
+@pytest.mark.family(every=2)
 @pytest.mark.parametrize(("first", "batch", "place"), [(300_000, 4, "5:"), (8, 60_000, "10:")])
 def test_a_process_with_little_memory_ends_with_a_diagnostic(
     first: int, batch: int, place: str, tmp_path: Path

@@ -134,7 +134,9 @@ def check(training: Training) -> int:
     return unknown.total()
 
 
-@pytest.mark.parametrize(("name", "inputs"), [("digits", DIGITS), ("cifar10", CIFAR)])
+@pytest.mark.parametrize(
+    ("name", "inputs"), [("digits", DIGITS), pytest.param("cifar10", CIFAR, marks=pytest.mark.full)]
+)
 def test_transfers_of_the_examples_are_what_is_sent(name: str, inputs: Any) -> None:
     """Byte for byte, on every link, with every declared device emulated."""
     spec = grammar.load(EXAMPLES / f"{name}.tfdeploy")
@@ -142,7 +144,7 @@ def test_transfers_of_the_examples_are_what_is_sent(name: str, inputs: Any) -> N
         assert check(training) == 0
 
 
-@pytest.mark.family(every=3)
+@pytest.mark.family(every=9)
 @pytest.mark.parametrize("rules", RULES)
 def test_transfers_of_every_layout_are_what_is_sent(rules: str) -> None:
     """Whatever the rules: loops, look-ups, dropout, statistics, slots apart and groups included."""

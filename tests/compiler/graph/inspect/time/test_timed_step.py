@@ -202,6 +202,7 @@ def test_workers_that_wait_for_each_other_make_one_step() -> None:
     assert not work.looking
 
 
+@pytest.mark.full
 def test_the_ops_of_another_worker_are_where_its_own_graph_has_them() -> None:
     """Sums of its gradients and joined pieces are its own; pieces stay where the chief says."""
     text = CLASSIFIER.format(clones=4, batch=4, optimizer="SGD(0.1)", layers=CONVOLUTION)
@@ -218,6 +219,7 @@ def test_the_ops_of_another_worker_are_where_its_own_graph_has_them() -> None:
     assert places >= own | {("read", "worker[0].cpu[0]")}
 
 
+@pytest.mark.full
 def test_another_worker_sends_what_its_own_graph_sends_to_variables_of_the_chief() -> None:
     """Rows and gradients cross as in its own graph, tensor by tensor, though those of the chief do not."""
     text = TABLE.replace("{ cpu = 1 }", '{ job "worker" { tasks = 2 } }').replace(

@@ -20,6 +20,7 @@ from tests.support import Training, largest_difference
 SYNCHRONIZED = {"update__batch_norm": "synchronized"}
 
 
+@pytest.mark.family(every=2)
 @pytest.mark.parametrize(("clones", "batch"), [(2, 12), (3, (12, 5, 7))])
 def test_synchronized_clones_are_one_tower_on_the_whole_batch(clones: int, batch: Any) -> None:
     """Weights, slots, moving statistics and losses are those of one tower, for unequal batches too."""
@@ -31,6 +32,7 @@ def test_synchronized_clones_are_one_tower_on_the_whole_batch(clones: int, batch
     assert several == pytest.approx(losses, rel=1e-5)
 
 
+@pytest.mark.full
 def test_a_layer_may_ask_for_it_itself() -> None:
     """With `synchronized = true` at the layer, it alone normalises by the whole batch."""
     layers = """
@@ -45,7 +47,7 @@ def test_a_layer_may_ask_for_it_itself() -> None:
     assert np.abs(two["own/moving_variance"] / one["own/moving_variance"] - 1).max() > 1e-4
 
 
-@pytest.mark.family(every=2)
+@pytest.mark.family(every=4)
 @pytest.mark.parametrize(
     "layers",
     [

@@ -40,6 +40,7 @@ def _keras_twin() -> keras.Model:
     return keras.Model(words, table(second(sequence, initial_state=[backward, forward]), reverse=True))
 
 
+@pytest.mark.full
 @pytest.mark.filterwarnings("ignore:Layer 'table'")  # which passes no mask on
 def test_a_step_is_that_of_keras() -> None:
     """Each argument matters to the numbers, and after a step on two clones the weights are Keras's."""

@@ -104,6 +104,7 @@ def _examples() -> dict[str, Any]:
     }
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_numbers_are_those_of_keras(tmp_path: Path) -> None:
     """Weights after a step, and predictions of the exported files in plain Keras, are the same."""

@@ -35,7 +35,7 @@ def kinds(layers: str, *, batch_norm: str = "first") -> Counter[str]:
     return Counter(op.type for op in compile_graph(make_plan(spec)).graph.get_operations())
 
 
-@pytest.mark.family(every=3)
+@pytest.mark.family(every=9)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("precision", ["float32", MIXED_BFLOAT16])
 def test_it_computes_what_keras_does(form: str, precision: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -55,6 +55,7 @@ def test_each_clone_has_one_op_forward_and_one_back() -> None:
     assert (found["FusedBatchNormV3"], found["FusedBatchNormGradV3"]) == (3, 2)
 
 
+@pytest.mark.family(every=2)
 @pytest.mark.parametrize(
     "layers",
     [

@@ -85,6 +85,7 @@ def _weights(model: keras.Model) -> dict[str, Any]:
     return {each.path.replace("twice_inner", "twice/inner"): each for each in model.weights}
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_numbers_are_those_of_keras(tmp_path: Path) -> None:
     """Weights after a step, and predictions by the exported file in plain Keras, are the same."""

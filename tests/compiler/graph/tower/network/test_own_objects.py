@@ -168,6 +168,7 @@ update {{ optimizer = SGD(0.1) }}
 """
 
 
+@pytest.mark.full
 def test_faults_of_user_code_point_at_the_spec(tmp_path: Path) -> None:
     """Each has its code and the text of the step, and a note says in which line of the module it arose."""
     (tmp_path / "broken.py").write_text("import no_such_module_of_anybody\n")

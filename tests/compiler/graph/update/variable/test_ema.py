@@ -13,7 +13,7 @@ from tests.support import Training
 NAMES = ("hidden/kernel", "hidden/bias", "logits/kernel", "logits/bias")
 
 
-@pytest.mark.family(every=2)
+@pytest.mark.family(every=4)
 @pytest.mark.parametrize(
     ("rule", "ema", "decay"),
     [

@@ -42,6 +42,7 @@ def test_weights_slots_and_averages_are_the_same_bit_for_bit(optimizer: str) -> 
     assert all(np.array_equal(together[name], apart[name]) for name in together)
 
 
+@pytest.mark.family(every=2)
 @pytest.mark.parametrize(
     "overrides",
     [

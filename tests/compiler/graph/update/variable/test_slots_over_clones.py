@@ -140,7 +140,7 @@ KINDS: dict[str, dict[str, str]] = {
 }
 
 
-@pytest.mark.family(every=8)
+@pytest.mark.full
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_done_to_gradients_and_weights_is_done_as_by_one_tower(kind: str) -> None:
     """Norms are those of whole gradients, constraints and regularizers see whole weights."""
@@ -248,6 +248,7 @@ def test_a_ring_passes_each_part_on_until_it_is_where_its_slots_are(mapped: Plac
         assert device == slots[f"{part}/Adam"]
 
 
+@pytest.mark.full
 def test_as_much_is_sent_as_without_the_rule() -> None:
     """Gradients that are reduced and scattered, and weights that are gathered, are a ring's two rounds."""
     text = CLASSIFIER.format(clones=3, batch=[5, 4, 7], optimizer="Adam(0.01)", layers=CONVOLUTION)

@@ -14,8 +14,9 @@ from pathlib import Path
 import click
 
 from benchmarks.forecasts.cases import MODELS, Case, calibrated, cases
-from benchmarks.forecasts.measured import Chunk, Compared, append_compared, read_compared
+from benchmarks.forecasts.measured import Compared, append_compared, read_compared
 from benchmarks.forecasts.page import summary, text, write_page
+from benchmarks.forecasts.turn_effects import Chunk, measured_steps
 from benchmarks.forecasts.turns import Failed, Measurer
 from benchmarks.race.run import ROOT
 from compiler.threads import cores
@@ -104,12 +105,18 @@ def _compare(model: str, wanted: Sequence[Case], seconds: float, span: float) ->
         during = chunks_of(before)
         profile, path = _calibrate(model, lambda: take_turn(during, seconds))
         after = take_turns(list(during), seconds, span)
-        for measurer in after:
-            for number, (forecast, known) in enumerate(measurer.forecast(path)):
-                case = measurer.cases[number]
-                chunks = (tuple(each[measurer][number]) for each in (before, after, during))
-                calibrated = case.when_calibrated(profile)
-                yield Compared(model, case.family, case.name, forecast, known, *chunks, calibrated)
+        layouts = [(each, number) for each in after for number in range(len(each.cases))]
+        turns = [
+            tuple(chunk for part in (before, during, after) for chunk in part[each][number])
+            for each, number in layouts
+        ]
+        forecasts = [found for each in after for found in each.forecast(path)]
+        for (measurer, number), taken, step, (forecast, known) in zip(
+            layouts, turns, measured_steps(turns), forecasts, strict=True
+        ):
+            case = measurer.cases[number]
+            calibrated = case.when_calibrated(profile)
+            yield Compared(model, case.family, case.name, forecast, known, taken, step, calibrated)
 
 
 def _works(measurer: Measurer, does: Callable[[], object]) -> bool:

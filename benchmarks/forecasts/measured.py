@@ -2,32 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from math import ceil
 from pathlib import Path
 
 from attrs import frozen
 
+from benchmarks.forecasts.turn_effects import Chunk, Step
 from dsl.files.typed_json import parse_record, to_json
-
-QUIET = 0.1
-"""The part of the machine below which the work of others does not matter. The clocks of the system tick a
-hundred times in a second, so a smaller part of a tenth of a second cannot be told from none."""
-
-
-@frozen
-class Chunk:
-    """Some steps without a pause.
-
-    Attributes:
-        seconds: The median seconds of a step.
-        processor: The processor time of all processes of the layout for each step, in seconds.
-        others: The part of the processors that other work had meanwhile, from 0 to 1.
-    """
-
-    seconds: float
-    processor: float
-    others: float
 
 
 @frozen
@@ -40,9 +22,8 @@ class Compared:
         case: The name of the layout.
         forecast: The forecast seconds of a step.
         known: The part of the time of the ops that is of ops in sizes that were measured.
-        before: What was measured before the calibration.
-        after: What was measured after it.
-        during: What was measured between its turns.
+        turns: What was measured before the calibration, between its turns, and after it.
+        step: What follows from it, and from what was measured of the other layouts in the same turns.
         calibrated: What a step took in the calibration itself, in seconds; None if it was not of this layout.
     """
 
@@ -51,20 +32,14 @@ class Compared:
     case: str
     forecast: float
     known: float
-    before: tuple[Chunk, ...]
-    after: tuple[Chunk, ...]
-    during: tuple[Chunk, ...] = ()
+    turns: tuple[Chunk, ...]
+    step: Step
     calibrated: float | None = None
 
     @property
-    def chunks(self) -> tuple[Chunk, ...]:
-        """All that was measured."""
-        return *self.before, *self.during, *self.after
-
-    @property
     def measured(self) -> float:
-        """The seconds of a step, measured while other work disturbed it least."""
-        return typical(self.chunks)
+        """The measured seconds of a step."""
+        return self.step.seconds
 
     @property
     def error(self) -> float:
@@ -73,8 +48,8 @@ class Compared:
 
     @property
     def noise(self) -> float:
-        """How far the measurements before and after the calibration are apart, as a part of all."""
-        return abs(typical(self.after) - typical(self.before)) / self.measured
+        """How far repeated measurements are apart, as a part of the measured time."""
+        return self.step.noise
 
     @property
     def drift(self) -> float | None:
@@ -87,27 +62,17 @@ class Compared:
     @property
     def others(self) -> float:
         """The mean part of the processors that other work had, from 0 to 1."""
-        return sum(each.others for each in self.chunks) / len(self.chunks)
+        return sum(each.others for each in self.turns) / len(self.turns)
 
     @property
     def line(self) -> str:
         """The layout in one line, to show progress."""
-        processor = min(each.processor for each in self.chunks)
+        processor = min(each.processor for each in self.turns)
         return (
             f"{self.model}, {self.case}: {1e3 * self.forecast:.2f} ms, measured {1e3 * self.measured:.2f} ms "
             f"({self.error:+.1%}), processor time {1e3 * processor:.2f} ms, noise {self.noise:.1%}, "
             f"others {self.others:.0%}, known {self.known:.0%}"
         )
-
-
-def typical(chunks: Sequence[Chunk]) -> float:
-    """Return the lower quartile of the seconds of a step over the chunks that other work did not disturb.
-
-    If other work disturbed all of them, it is the quartile of the half that was disturbed least.
-    """
-    ordered = sorted(chunks, key=lambda each: each.others)
-    quiet = [each for each in ordered if each.others < QUIET]
-    return quantile([each.seconds for each in quiet or ordered[: ceil(len(ordered) / 2)]], 0.25)
 
 
 def read_compared(path: Path) -> list[Compared]:

@@ -15,7 +15,7 @@ from typing import Any, Self
 from attrs import define, field
 
 from benchmarks.forecasts.cases import Case
-from benchmarks.forecasts.measured import Chunk
+from benchmarks.forecasts.turn_effects import Chunk
 from benchmarks.race.run import ROOT
 
 HERE = "127.0.0.1"

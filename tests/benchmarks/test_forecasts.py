@@ -13,15 +13,14 @@ from benchmarks.forecasts import __main__
 from benchmarks.forecasts.__main__ import FAMILIES, LEAST_TURNS, processes_of, take_turns
 from benchmarks.forecasts.cases import LATER_HALF, MODELS, Case, calibrated, cases
 from benchmarks.forecasts.measured import (
-    Chunk,
     Compared,
     append_compared,
     kendall_tau,
     quantile,
     read_compared,
-    typical,
 )
 from benchmarks.forecasts.page import BEGIN, END, summary, write_page
+from benchmarks.forecasts.turn_effects import Chunk, Step, measured_steps
 from benchmarks.forecasts.turns import Failed
 from compiler.graph.session_options import intra_op_threads
 from compiler.pipeline import make_plan
@@ -106,21 +105,47 @@ def chunks(*seconds: float, others: float = 0.0) -> tuple[Chunk, ...]:
 
 
 def compared(
-    case: str, forecast: float, *seconds: float, family: str = "clones", model: str = "mlp"
+    case: str, forecast: float, seconds: float, *, noise: float = 0.0, family: str = "clones"
 ) -> Compared:
-    """Return a comparison that was measured to take these seconds, before and after the calibration."""
-    return Compared(model, family, case, forecast, 1.0, chunks(*seconds), chunks(*seconds))
+    """Return a comparison with a layout that was measured to take these seconds."""
+    return Compared("mlp", family, case, forecast, 1.0, chunks(seconds), Step(seconds, noise))
+
+
+def seconds_of(*layouts: tuple[Chunk, ...]) -> list[float]:
+    """Return the seconds of a step of each layout."""
+    return [each.seconds for each in measured_steps(layouts)]
+
+
+def test_a_slow_turn_is_slow_for_all_layouts() -> None:
+    """What the turns have in common is divided out, and the lower quartile of their speeds counts."""
+    speeds = (1.0, 1.5, 1.2, 2.0, 1.1)
+    first, second, third = (chunks(*(each * speed for speed in speeds)) for each in (1.0, 3.0, 10.0))
+    assert seconds_of(first) == pytest.approx([1.1])
+    assert seconds_of(first, second, third) == pytest.approx([1.1, 3.3, 11.0])
+    assert [each.noise for each in measured_steps((first, second, third))] == pytest.approx([0.0] * 3)
+    odd = (*chunks(3.0), *chunks(9.0), *second[2:])  # slow in one turn, as the others are not
+    assert seconds_of(first, odd, third) == pytest.approx([1.1, 3.3, 11.0])
+
+
+def test_turns_that_others_disturb_do_not_count() -> None:
+    """If all were disturbed, the half counts that was disturbed least."""
+    assert seconds_of((*chunks(1.0, others=0.5), *chunks(2.0, 3.0))) == pytest.approx([2.0])
+    assert seconds_of((*chunks(4.0, others=0.5), *chunks(5.0, others=0.4))) == pytest.approx([5.0])
+    quiet = chunks(1.0, 1.0, 1.0)
+    shaken = (*chunks(2.0, 2.0), *chunks(9.0, others=0.3))
+    assert seconds_of(quiet, shaken) == pytest.approx([1.0, 2.0])
+
+
+def test_the_noise_is_between_odd_and_even_turns() -> None:
+    """A layout that takes a tenth longer in every other turn, beside two that do not, has so much noise."""
+    steady, restless = chunks(*[1.0] * 6), chunks(*[1.1, 1.0] * 3)
+    found = measured_steps((steady, restless, steady))
+    assert [each.noise for each in found] == pytest.approx([0.0, 0.1, 0.0])
 
 
 def test_figures() -> None:
-    """Errors, noise, quantiles and the agreement of two orders."""
-    one = Compared("m", "clones", "2 clones", 1.1, 1.0, chunks(1.0, 2.0), chunks(1.2, 3.0))
-    assert one.measured == 1.0
-    assert one.error == pytest.approx(0.1)
-    assert one.noise == pytest.approx(0.2)
-    assert evolve(one, during=chunks(0.5, 0.5)).measured == 0.5
-    assert typical((*chunks(1.0, others=0.5), *chunks(2.0, 3.0))) == 2.0  # of what others did not disturb
-    assert typical((*chunks(4.0, others=0.5), *chunks(5.0, others=0.4))) == 5.0
+    """Errors, quantiles and the agreement of two orders."""
+    assert compared("2 clones", 1.1, 1.0).error == pytest.approx(0.1)
     assert quantile([4.0, 1.0, 3.0, 2.0], 0.5) == 2.0
     assert quantile([float(each) for each in range(1, 21)], 0.95) == 19.0
     assert kendall_tau([(1, 10), (2, 20), (3, 30)]) == 1.0
@@ -179,11 +204,11 @@ def test_the_page(tmp_path: Path) -> None:
 def test_times_that_the_noise_hides_have_no_order() -> None:
     """Of three pairs, the two whose times differ by more than the median noise count, and are in order."""
     noisy = [
-        evolve(compared(case, forecast, 1.0), before=chunks(before), after=chunks(after))
-        for case, forecast, before, after in (
-            ("1 clone", 1.0, 1.0, 1.1),
-            ("2 clones", 0.9, 1.04, 1.14),
-            ("3 clones", 2.0, 2.0, 2.2),
+        compared(case, forecast, seconds, noise=0.1)
+        for case, forecast, seconds in (
+            ("1 clone", 1.0, 1.0),
+            ("2 clones", 0.9, 1.04),
+            ("3 clones", 2.0, 2.0),
         )
     ]
     assert "tau 0.33, beyond the noise 1.00," in summary(noisy)[0]
@@ -227,8 +252,8 @@ def test_layouts_take_turns_between_those_of_the_calibration(monkeypatch: pytest
     monkeypatch.setattr(__main__, "Measurer", lambda same: Forecasting(same, log))
     monkeypatch.setattr(__main__, "_calibrate", calibrate)
     found = list(__main__._compare("mlp", wanted, 0.1, 0.0))
-    chunks = [[len(part) for part in (each.before, each.during, each.after)] for each in found]
-    assert chunks == [[LEAST_TURNS, 3, LEAST_TURNS]] * 2
+    assert [len(each.turns) for each in found] == [LEAST_TURNS + 3 + LEAST_TURNS] * 2
+    assert [each.measured for each in found] == pytest.approx([0.1, 0.1])
     starts = [at for at, each in enumerate(log) if each == "mlp calibrates"]
     assert all(set(log[at + 1 : at + 3]) == {each.name for each in wanted} for at in starts)
     assert log.index("profile.json") > starts[-1]

@@ -93,7 +93,7 @@ def main(
     if reading:
         _renew(output or ROOT / "docs", readings=tuple(run_readings(turns=turns or READING_TURNS)))
     if clusters:
-        _renew(output or ROOT / "docs", clusters=tuple(run_clusters(rounds or 3)))
+        _renew(output or ROOT / "docs", clusters=tuple(run_clusters(rounds)))
     if servers:
         _renew(output or ROOT / "docs", servers=tuple(run_server_memory(full=full)))
     if reading or clusters or servers:

@@ -40,17 +40,19 @@ class ClusterCase:
         command: The module and the arguments of the strategy's contender, apart from the number of steps.
         optimizer: Our optimizer, which is also that of the contender.
         rules: Further rules for places.
+        rounds: How often both train it. The rates of the table differ most from turn to turn.
     """
 
     problem: Problem
     command: tuple[str, ...]
     optimizer: str = MOMENTUM
     rules: str = ""
+    rounds: int = 3
 
 
 CASES = (
     *(ClusterCase(PROBLEMS[each], ("parameter_server", each)) for each in ("mlp", "lenet")),
-    ClusterCase(TABLE, ("table",), "SGD(0.01)", 'variables("*/embeddings") -> sharded(ps[*])'),
+    ClusterCase(TABLE, ("table",), "SGD(0.01)", 'variables("*/embeddings") -> sharded(ps[*])', rounds=5),
 )
 TAIL = """
 data {{
@@ -73,11 +75,13 @@ train {{
 """
 
 
-def run_clusters(rounds: int = 3, steps: int = 400, models: Collection[str] = ()) -> list[ClusterRates]:
+def run_clusters(
+    rounds: int | None = None, steps: int = 400, models: Collection[str] = ()
+) -> list[ClusterRates]:
     """Return the rates of both contenders, which take turns, for each model.
 
     Args:
-        rounds: How often both train each model.
+        rounds: How often both train each model; None for as often as the model needs.
         steps: The number of steps of a training, of all workers together.
         models: The names of the models, or none for all of them.
     """
@@ -85,7 +89,7 @@ def run_clusters(rounds: int = 3, steps: int = 400, models: Collection[str] = ()
     for case in CASES:
         name = case.problem.name
         if not models or name in models:
-            pairs = [(ours(case, steps), parameter_server(case, steps)) for _ in range(rounds)]
+            pairs = [(ours(case, steps), parameter_server(case, steps)) for _ in range(rounds or case.rounds)]
             rates = [each for each, _ in pairs], [each for _, each in pairs]
             found.append(ClusterRates(name, *rates, datetime.now(UTC).date().isoformat()))
     return found

@@ -18,7 +18,7 @@ from benchmarks.race.run import ROOT, Race, run_build, run_race
 from benchmarks.reading.rates import TURNS as READING_TURNS
 from benchmarks.reading.rates import run_readings
 from benchmarks.report.page import write_page
-from benchmarks.report.results import Machine, Results
+from benchmarks.report.results import Machine, Results, read_results, with_races
 
 WITHOUT_FIT = tuple(each for each in CONTENDERS if each != "fit")
 SMALL = ("lenet", "mlp", "transformer", "embedding")
@@ -70,6 +70,9 @@ FULL_BUILDS = (
 @click.option(
     "--servers", is_flag=True, help="Measure the memory of servers alone; what else is in OUTPUT stays."
 )
+@click.option(
+    "--races", is_flag=True, help="Race the chosen models, or all, again; what else is in OUTPUT stays."
+)
 @click.option("--output", type=click.Path(path_type=Path), help="Folder of the results.")
 def main(
     *,
@@ -82,13 +85,14 @@ def main(
     reading: bool,
     clusters: bool,
     servers: bool,
+    races: bool,
     output: Path | None,
 ) -> None:
     """Run the benchmarks, and write `benchmarks.md`, `.json` and `.svg`.
 
     Without options this takes about 20 minutes and writes into `docs`. If options choose a part, the results
-    go into `benchmarks/results`; the parts on reading files, clusters and servers take a few minutes each,
-    and are updated in `docs`.
+    go into `benchmarks/results`; the parts on races, reading files, clusters and servers take a few minutes
+    each, and are updated in `docs`.
     """
     if reading:
         _renew(output or ROOT / "docs", readings=tuple(run_readings(turns=turns or READING_TURNS)))
@@ -96,7 +100,9 @@ def main(
         _renew(output or ROOT / "docs", clusters=tuple(run_clusters(rounds)))
     if servers:
         _renew(output or ROOT / "docs", servers=tuple(run_server_memory(full=full)))
-    if reading or clusters or servers:
+    if races:
+        _renew_races(output or ROOT / "docs", [each for each in RACES if each.model in (models or PROBLEMS)])
+    if reading or clusters or servers or races:
         return
     if models or contenders or towers or rounds or turns:
         chosen = _chosen(models or SMALL, towers or (4,), contenders or CONTENDERS, rounds or 1, turns or 5)
@@ -111,10 +117,15 @@ def main(
 
 def _renew(folder: Path, **parts: tuple[Any, ...]) -> None:
     """Renew parts of the results in `folder`."""
-    data = folder / "benchmarks.json"
-    results = Results.from_json(data.read_text()) if data.exists() else Results(Machine.here())
-    write_page(evolve(results, **parts), folder)
+    write_page(evolve(read_results(folder), **parts), folder)
     click.echo((folder / "benchmarks.md").read_text())
+
+
+def _renew_races(folder: Path, races: list[Race]) -> None:
+    """Run races again, and put what is measured in the place of the same races in `folder`."""
+    today = Machine.here().date
+    raced = [evolve(figures, date=today) for race in races for figures in run_race(race)]
+    _renew(folder, races=with_races(read_results(folder).races, raced))
 
 
 def _chosen(

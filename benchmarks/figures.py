@@ -61,6 +61,7 @@ class Figures:
         peak_memory: The largest resident set in bytes.
         graph_ops: The number of ops in the graph.
         trace: The seconds of tracing one tower.
+        date: The day, if it is not that of the other results.
     """
 
     contender: str
@@ -73,6 +74,7 @@ class Figures:
     peak_memory: int = 0
     graph_ops: int = 0
     trace: float = 0.0
+    date: str = ""
 
 
 @frozen

@@ -47,7 +47,7 @@ def write_page(results: Results, folder: Path) -> None:
     (folder / "benchmarks.svg").write_text(bars(ratios))
     parts = (
         _targets(results),
-        _races(ratios),
+        _races(results, ratios),
         _clusters(results),
         _servers(results),
         _readings(results),
@@ -102,7 +102,7 @@ def _targets(results: Results) -> Iterator[str]:
         )
 
 
-def _races(ratios: list[Ratio]) -> Iterator[str]:
+def _races(results: Results, ratios: list[Ratio]) -> Iterator[str]:
     if not ratios:
         return
     yield "## Against others\n"
@@ -115,6 +115,9 @@ def _races(ratios: list[Ratio]) -> Iterator[str]:
         ("model", "towers", "against", *measures),
         ((*key, *(found.get(measure, "") for measure in measures)) for key, found in rows.items()),
     )
+    for date in sorted({each.date for each in results.races if each.date}):
+        again = dict.fromkeys((each.model, each.towers) for each in results.races if each.date == date)
+        yield f"Measured again on {date}: {', '.join(f'{model} x {towers}' for model, towers in again)}.\n"
     yield "![The ratios as bars](benchmarks.svg)\n"
 
 

@@ -200,3 +200,22 @@ class Results:
             if each.files == files and each.reader != "ours"
         ]
         return min(filter(None, others), key=lambda each: each.median, default=None)
+
+
+def read_results(folder: Path) -> Results:
+    """Return the results in a folder; without any, results without measurements of this machine."""
+    data = folder / "benchmarks.json"
+    return Results.from_json(data.read_text()) if data.exists() else Results(Machine.here())
+
+
+def with_races(old: Sequence[Figures], new: Sequence[Figures]) -> tuple[Figures, ...]:
+    """Return figures in which new ones have taken the place of those of the same races.
+
+    Args:
+        old: The figures that were there.
+        new: The figures of the races that have been run again.
+    """
+    again = {(each.model, each.towers) for each in new}
+    order = list(dict.fromkeys((each.model, each.towers) for each in (*old, *new)))
+    kept = [*(each for each in old if (each.model, each.towers) not in again), *new]
+    return tuple(sorted(kept, key=lambda each: order.index((each.model, each.towers))))

@@ -13,7 +13,7 @@ from benchmarks.launches import BASELINE, SPEC
 from benchmarks.models import PROBLEMS, ROWS, TABLE, spec_text
 from benchmarks.race.run import Race, run_race
 from benchmarks.report.page import write_page
-from benchmarks.report.results import Machine, Results, Spread
+from benchmarks.report.results import Machine, Results, Spread, read_results, with_races
 from benchmarks.report.targets import TARGETS
 from compiler.graph.tower.trace import Tracer
 from compiler.pipeline import make_plan
@@ -88,6 +88,24 @@ def test_the_page_states_what_the_data_say(tmp_path: Path) -> None:
     assert "| CSV | by hand | 112 | 1.40 (0.80 to 2.00) | 0.50 |" in text
     assert Results.from_json((tmp_path / "benchmarks.json").read_text()) == RESULTS
     assert (tmp_path / "benchmarks.svg").read_text().startswith("<svg ")
+
+
+def test_races_that_are_run_again_take_their_place(tmp_path: Path) -> None:
+    """All figures of the same race go, those of others stay, and the page has the day."""
+    again = Figures("ours", "lenet", 4, 0.5, 2.0, (44.0,), (0.05,), 2**29, date="2026-02-01")
+    races = with_races(RESULTS.races, [again, evolve(again, model="mlp")])
+    assert [each for each in races if (each.model, each.towers) == ("lenet", 4)] == [again]
+    assert [each for each in races if each.model != "mlp" and each != again] == [
+        each for each in RESULTS.races if (each.model, each.towers) != ("lenet", 4)
+    ]
+    assert races[-1].model == "mlp"
+    mirrored = evolve(again, contender="mirrored", rates=(22.0,))
+    write_page(evolve(RESULTS, races=with_races(RESULTS.races, [again, mirrored])), tmp_path)
+    text = (tmp_path / "benchmarks.md").read_text()
+    assert "| lenet | 4 | mirrored | 2.00 |" in text
+    assert "Measured again on 2026-02-01: lenet x 4." in text
+    assert read_results(tmp_path).raced("lenet", 4, "ours") == [again]
+    assert read_results(tmp_path / "nothing").races == ()
 
 
 def test_the_page_states_what_there_is_to_reach(tmp_path: Path) -> None:

@@ -108,7 +108,7 @@ def missing(where: Where, *, nearest: str | None = None, folder: bool = False) -
 
     Args:
         where: The file, folder or glob.
-        nearest: The name of a similar file that is there; None if there is none.
+        nearest: The similar name of a file or folder that is there; None if there is none.
         folder: Whether a folder is wanted.
     """
     kind = "folder" if folder else "file"
@@ -120,7 +120,7 @@ def missing(where: Where, *, nearest: str | None = None, folder: bool = False) -
         message,
         "not found",
         notes=("paths are relative to the folder of the spec",),
-        advice=f"a file with a similar name is there: `{nearest}`" if nearest else None,
+        advice=f"a {kind} with a similar name is there: `{nearest}`" if nearest else None,
     )
 
 

@@ -132,7 +132,8 @@ def test_files_are_found_in_natural_order(tmp_path: Path) -> None:
     assert find_folder("part-3.csv", tmp_path, SPAN) == tmp_path / "part-3.csv"
     near = refusal(lambda: find_folder("part-33.csv", tmp_path, SPAN))
     assert (near.message.rpartition(": ")[2], near.span) == ("there is no such folder", SPAN)
-    assert near.help == "a file with a similar name is there: `part-3.csv`"
+    assert refusal(lambda: find_folder("othr.csv", tmp_path, SPAN)).help is None  # only a file is near
+    assert near.help == "a folder with a similar name is there: `part-3.csv`"
     file = refusal(lambda: find_folder("other.csv", tmp_path, SPAN))
     assert (file.code, file.span) == ("TFD702", SPAN)
 

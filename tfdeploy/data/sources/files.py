@@ -16,7 +16,7 @@ from dsl.files.regular import open_regular, strange_kind
 from dsl.suggest import nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from dsl.diagnostics import Diagnostic
     from dsl.source import Span
@@ -58,7 +58,7 @@ def find_files(patterns: Sequence[str], base: Path, call: Span | None) -> tuple[
         matches = [Path(match) for match in everything if Path(match).is_file()]
         found += matches
         if not matches:
-            near = None if glob.has_magic(pattern) else _similar(path)
+            near = None if glob.has_magic(pattern) else _similar(path, Path.is_file)
             raise RunError(errors.missing(Where(str(path), call=call), nearest=near))
     return tuple(found)
 
@@ -91,12 +91,13 @@ def find_folder(name: str, base: Path, call: Span | None) -> Path:
     where = Where(str(path), call=call)
     if path.exists():
         raise RunError(errors.unreadable(where, "this is a file, not a folder"))
-    raise RunError(errors.missing(where, nearest=_similar(path), folder=True))
+    raise RunError(errors.missing(where, nearest=_similar(path, Path.is_dir), folder=True))
 
 
-def _similar(path: Path) -> str | None:
+def _similar(path: Path, is_wanted: Callable[[Path], bool]) -> str | None:
+    """Return the most similar name beside `path`, of those whose kind is wanted; None if there is none."""
     try:
-        names = [each.name for each in path.parent.iterdir()]
+        names = [each.name for each in path.parent.iterdir() if is_wanted(each)]
     except OSError:
         return None
     return nearest(path.name, names)

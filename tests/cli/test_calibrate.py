@@ -58,6 +58,7 @@ def calibrated(tmp_path_factory: pytest.TempPathFactory) -> Command:
     return command
 
 
+@pytest.mark.full
 def test_the_profile_has_the_ops_of_the_spec(calibrated: Command) -> None:
     """Every kind of op of the step is there, and what was measured of it is a time."""
     profile = read_profile(calibrated.directory / "small.profile.json")

@@ -73,7 +73,7 @@ def test_every_schema_is_in_the_package_with_its_version() -> None:
         assert schema["title"].endswith(f" {each.version}")
 
 
-@pytest.mark.family(every=2)
+@pytest.mark.family(every=4)
 @pytest.mark.parametrize(
     ("name", "record", "text"),
     [

@@ -85,6 +85,7 @@ def test_files_that_are_refused(tmp_path: Path) -> None:
     assert refusal(path / "below").endswith("not a directory")
 
 
+@pytest.mark.full
 def test_a_client_with_another_secret_is_refused(tasks: Tasks) -> None:
     """It could not end the servers, and says so before it trains."""
     server = tasks.serve("ps:0")

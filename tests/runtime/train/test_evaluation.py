@@ -83,7 +83,7 @@ MODES = {
 }
 
 
-@pytest.mark.family(every=2)
+@pytest.mark.full
 @pytest.mark.parametrize(
     "mode",
     [pytest.param(name, marks=() if name in {"ema", "local"} else pytest.mark.full) for name in MODES],

@@ -113,6 +113,7 @@ def test_tensorboard_reads_a_run_that_was_gone_on_with_as_one(project: Project, 
     assert [each.step for each in read.Tensors("placement")] == [1, 21]  # after the first step of each
 
 
+@pytest.mark.full
 def test_a_saved_model_predicts_the_same(run_once: Project) -> None:
     """TensorFlow alone loads what `export` writes; a folder that is there is not touched."""
     import tensorflow as tf

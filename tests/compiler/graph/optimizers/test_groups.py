@@ -175,6 +175,7 @@ def trained_by_hand(model: Any, groups: dict[str, Any], arrays: dict[str, Any]) 
     return {each.path: each.numpy() for each in variables}
 
 
+@pytest.mark.full
 def test_groups_follow_optimizers_of_keras_on_two_clones() -> None:
     """After 20 steps on two clones the weights are those that Keras's optimizers give by hand."""
     arrays = batches()

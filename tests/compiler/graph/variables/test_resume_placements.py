@@ -48,7 +48,7 @@ def graphs() -> Iterator[dict[str, tuple[Training, Saving]]]:
         training.session.close()
 
 
-@pytest.mark.family(every=2)
+@pytest.mark.full
 @pytest.mark.parametrize("first", PLACEMENTS)
 def test_every_placement_goes_on_from_a_checkpoint_of_another(
     first: str, graphs: dict[str, Any], tmp_path: Path

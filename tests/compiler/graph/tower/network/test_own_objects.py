@@ -87,6 +87,7 @@ def _step_in_keras(model: keras.Model, mine: Any, arrays: dict[str, Any]) -> flo
     return float(loss)
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_two_clones_train_as_keras_does(tmp_path: Path) -> None:
     """A model with two outputs, one with named inputs, and all kinds of objects: weights, loss and metrics.

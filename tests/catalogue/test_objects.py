@@ -76,7 +76,7 @@ def _every_fourth(table: Mapping[str, str], first: int) -> dict[str, str]:
     return dict(list(table.items())[first::4])
 
 
-@pytest.mark.family(every=4)
+@pytest.mark.full
 @pytest.mark.parametrize("first", range(4))
 def test_every_loss_and_metric_has_the_value_that_it_has_in_keras(first: int) -> None:
     """A quarter of them in one model: metrics of the whole batch, and losses as the mean over two clones."""

@@ -52,6 +52,7 @@ def test_better_rules_are_written_and_are_the_best_then(command: Command) -> Non
     assert figure(first.out, row)[0] != figure(first.out, row)[1]
 
 
+@pytest.mark.full
 def test_the_time_of_a_step_is_lower(command: Command) -> None:
     """A group is tried where that is asked, and a second search has the same result."""
     command.write("small.tfdeploy", SPEC)

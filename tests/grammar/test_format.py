@@ -103,6 +103,7 @@ def test_examples_are_in_the_one_style(name: str) -> None:
     assert formatted(text) == text
 
 
+@pytest.mark.full
 @settings(max_examples=15)
 @given(st.sampled_from(TEXTS), st.randoms(use_true_random=False))
 def test_spaces_and_empty_lines_make_no_difference(text: str, chance: object) -> None:

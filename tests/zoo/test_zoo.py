@@ -68,7 +68,7 @@ def check(name: str) -> None:
 
 
 NAMES = [each.stem for each in SPECS]
-ALWAYS = ("autoencoder", "multi_task")
+ALWAYS = ("autoencoder",)
 """Small models of different kinds, for `make test`."""
 
 

@@ -103,7 +103,7 @@ def damaged(data: bytes, choice: random.Random) -> bytes:
     return bytes(changed)
 
 
-@pytest.mark.family(every=6)
+@pytest.mark.full
 @pytest.mark.parametrize("seed", range(5))
 def test_no_damage_ends_in_anything_but_a_fault(reader: Any, seed: int) -> None:
     """A damaged file gives all the examples it claims to have, or a diagnostic of its own."""

@@ -111,6 +111,7 @@ def test_crops_flips_and_covers_are_those_of_numpy(reader: Any, images: Any) -> 
     assert max(sizes) == (2, 3)
 
 
+@pytest.mark.full
 def test_colours_are_those_of_tensorflow(reader: Any, images: Any) -> None:
     """Within the limits of the drawn factors, images are changed as tf.image changes them."""
     source = arrays()["image"]

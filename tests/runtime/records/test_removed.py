@@ -72,6 +72,7 @@ def test_a_removed_history_ends_the_run(project: Project) -> None:
     assert not (project.run_directory / "result.json").exists()
 
 
+@pytest.mark.full
 def test_what_can_be_written_again_is(project: Project) -> None:
     """Without its checkpoints and events a run goes on, and writes new ones."""
 

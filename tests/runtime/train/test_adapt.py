@@ -122,6 +122,7 @@ def trained(folder: Path) -> Path:
     return folder
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_layers_learn_what_they_learn_in_keras(trained: Path) -> None:
     """What the layers of the exported model give is what layers give that are adapted in Keras."""

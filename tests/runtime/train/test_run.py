@@ -117,6 +117,7 @@ def test_the_map_knows_where_ops_are(evaluated: tuple[Project, Any]) -> None:
     assert {"input", "variable", "read", "forward", "gradient", "update", "evaluation", "init"} <= roles
 
 
+@pytest.mark.full
 def test_a_finished_run_is_left_as_it_is(project: Project, run_before: RunBefore) -> None:
     """Running a finished spec again, elsewhere, trains nothing: its scores, history, spec and map stay."""
     first = run_before()

@@ -97,6 +97,7 @@ def test_no_checkpoint(project: Project, checkpoint: str | None) -> None:
     assert caught.value.diagnostic.code == "TFD735"
 
 
+@pytest.mark.full
 def test_commands(trained: Project) -> None:
     """Both commands print what they did, and agree with the API."""
     run = CliRunner().invoke

@@ -83,6 +83,7 @@ def test_bytes_of_variables_and_slots_are_exact(rules: str) -> None:
     assert sum(each.slot_bytes for each in devices) > 0
 
 
+@pytest.mark.full
 def test_memory_is_forecast_for_devices_that_are_not_there() -> None:
     """Three GPUs, emulated or only declared, need the same; nothing is forecast unless asked for."""
     spec = grammar.load(EXAMPLES / "cifar10.tfdeploy")

@@ -92,6 +92,7 @@ def test_clones_have_equal_signatures(work: StepWork) -> None:
     assert "padding=VALID" in bias.detail
 
 
+@pytest.mark.full
 def test_ops_of_micro_batches_run_several_times() -> None:
     """Ops in the loop run once for each micro-batch, those around it once; nothing waits in a circle."""
     graph = compile_graph(make_plan(classifier(update__accumulate="2")))

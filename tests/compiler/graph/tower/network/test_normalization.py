@@ -114,6 +114,7 @@ def own(tmp_path: Path) -> Callable[..., CompiledGraph]:
     return compiled
 
 
+@pytest.mark.full
 def test_what_a_user_has_made_is_normalised_by_our_layers(own: Callable[..., CompiledGraph]) -> None:
     """Models, layers held by a user's own class, and one of a user's own kind, which has no fused op."""
     one, two = own(1), own(2, "synchronized")

@@ -22,10 +22,11 @@ INTRODUCTION = """\
 # Benchmarks
 
 This page is written by `make bench`, which measures everything in one run; its data is in
-[benchmarks.json](benchmarks.json). All towers are logical CPU devices of one process. Contenders have the
-same model, optimizer, batches and data. Each has a process of its own; all of these are there at the same
-time and make steps in turn, so that whatever else the machine does falls on all alike. (The towers of
-ResNet-50 do not fit into memory together: there a process does all its turns before the next one starts.)
+[benchmarks.json](benchmarks.json). A part that was measured again by itself has its own day. All towers are
+logical CPU devices of one process. Contenders have the same model, optimizer, batches and data. Each has a
+process of its own; all of these are there at the same time and make steps in turn, so that whatever else the
+machine does falls on all alike. (The towers of ResNet-50 do not fit into memory together: there a process
+does all its turns before the next one starts.)
 Figures are ratios, the median and the range over turns, rounds or runs. Unless something else is said, a
 figure above 1 means that tfdeploy is better.
 """
@@ -116,8 +117,9 @@ def _races(results: Results, ratios: list[Ratio]) -> Iterator[str]:
         ((*key, *(found.get(measure, "") for measure in measures)) for key, found in rows.items()),
     )
     for date in sorted({each.date for each in results.races if each.date}):
-        again = dict.fromkeys((each.model, each.towers) for each in results.races if each.date == date)
-        yield f"Measured again on {date}: {', '.join(f'{model} x {towers}' for model, towers in again)}.\n"
+        races = dict.fromkeys((each.model, each.towers) for each in results.races if each.date == date)
+        again = ", ".join(f"{model} with {towers}" for model, towers in races)
+        yield f"Measured again on {date}, by the number of towers: {again}.\n"
     yield "![The ratios as bars](benchmarks.svg)\n"
 
 

@@ -103,7 +103,7 @@ def test_races_that_are_run_again_take_their_place(tmp_path: Path) -> None:
     write_page(evolve(RESULTS, races=with_races(RESULTS.races, [again, mirrored])), tmp_path)
     text = (tmp_path / "benchmarks.md").read_text()
     assert "| lenet | 4 | mirrored | 2.00 |" in text
-    assert "Measured again on 2026-02-01: lenet x 4." in text
+    assert "Measured again on 2026-02-01, by the number of towers: lenet with 4." in text
     assert read_results(tmp_path).raced("lenet", 4, "ours") == [again]
     assert read_results(tmp_path / "nothing").races == ()
 

@@ -52,9 +52,9 @@ def is_long(path: Path) -> bool:
 
 
 LATE = (
-    "how-to/placement.md",
     "how-to/look.md",
     "how-to/model.md",
+    "how-to/placement.md",
     "how-to/python.md",
     "how-to/runs.md",
     "how-to/trained.md",
@@ -63,20 +63,23 @@ LATE = (
 )
 """Pages that run much, and have little that others do not have, which are left to `make full`."""
 
+
+def is_late(path: Path) -> bool:
+    """Whether a page is left to `make full`."""
+    return name_of(path) in LATE
+
+
 PARTS = [
     *(
         pytest.param(
-            path,
-            not is_long(path),
-            id=f"{name_of(path)} in part" if is_long(path) else name_of(path),
-            marks=pytest.mark.full if name_of(path) in LATE else (),
+            path, True, id=name_of(path), marks=pytest.mark.full if is_late(path) or is_long(path) else ()
         )
         for path in SESSIONS
     ),
     *(
-        pytest.param(path, True, id=name_of(path), marks=pytest.mark.full)
+        pytest.param(path, False, id=f"{name_of(path)} in part")
         for path in SESSIONS
-        if is_long(path)
+        if is_long(path) and not is_late(path)
     ),
 ]
 """The pages. One that launches a cluster ends there for `make test`, which leaves out searches as well."""

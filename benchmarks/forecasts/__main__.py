@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from itertools import groupby
-from math import inf
 from pathlib import Path
 
 import click
@@ -27,9 +26,11 @@ from tfdeploy.runtime.calibrate.requests import profile_of
 
 RESULTS = ROOT / "benchmarks" / "results" / "forecasts"
 PAGE = ROOT / "docs" / "reference" / "forecasts.md"
-LEAST_TURNS = 2
-CALIBRATION = 3.6
-"""The most seconds of each measurement of the calibration."""
+EDGE_TURNS = 2
+"""How many turns the layouts take before the calibration, in which they warm up, and how many after it."""
+
+CALIBRATION_SECONDS, CALIBRATION_TURNS = 7.2, 24
+"""The most seconds of each measurement of the calibration, and in how many turns it is made."""
 
 Chunks = dict[Measurer, list[list[Chunk]]]
 """The chunks of each layout, in the order of the layouts of each process."""
@@ -42,12 +43,6 @@ FAMILIES = ("clones", "groups", "cluster", "between")
 @click.option("--family", "families", multiple=True, type=click.Choice(FAMILIES), help="Take these alone.")
 @click.option("--seconds", default=0.1, show_default=True, help="How long a layout makes steps at a time.")
 @click.option(
-    "--span",
-    default=15.0,
-    show_default=True,
-    help="For how many seconds the layouts of a model take turns before the calibration, and again after it.",
-)
-@click.option(
     "--again",
     is_flag=True,
     help="Measure also what has been measured before. If the last measurement was cut off, it is continued.",
@@ -58,16 +53,15 @@ def main(
     models: tuple[str, ...],
     families: tuple[str, ...],
     seconds: float,
-    span: float,
     again: bool,
     write: bool,
 ) -> None:
     """Compare forecasts of the time of a step with measurements.
 
-    The layouts of a model take many short turns in processes of their own: before the calibration, between
-    its turns, and after it. The whole takes less than half an hour, in which the machine should do
-    nothing else. Measurements are kept in `benchmarks/results/forecasts`, and the program continues with
-    those that are missing if it was interrupted.
+    The layouts of a model take many short turns in processes of their own, between those of the calibration.
+    The whole takes about 35 minutes, in which the machine should do nothing else. Measurements are kept in
+    `benchmarks/results/forecasts`, and the program continues with those that are missing if it was
+    interrupted.
     """
     RESULTS.mkdir(parents=True, exist_ok=True)
     results = RESULTS / "measured.jsonl"
@@ -82,7 +76,7 @@ def main(
         missing = [each for each in wanted if each.model == model and (model, each.name) not in done]
         if missing:
             began = time.perf_counter()
-            for compared in _compare(model, missing, seconds, span):
+            for compared in _compare(model, missing, seconds):
                 append_compared(results, compared)
                 print(compared.line, flush=True)
             print(f"{model}: {time.perf_counter() - began:.0f} s", flush=True)
@@ -93,18 +87,18 @@ def main(
     print("\n".join(summary(found)))
 
 
-def _compare(model: str, wanted: Sequence[Case], seconds: float, span: float) -> Iterator[Compared]:
-    """Measure layouts of a model before its calibration, between the turns of this, and after it.
+def _compare(model: str, wanted: Sequence[Case], seconds: float) -> Iterator[Compared]:
+    """Measure layouts of a model between the turns of its calibration.
 
-    The machine can be slower for minutes. Calibration and test then meet it in the same states.
+    The machine can be slower for seconds or minutes. Calibration and test then meet it in the same states.
     """
     with ExitStack() as stack:
         measurers = [stack.enter_context(Measurer(each)) for each in processes_of(wanted)]
         measurers = [each for each in measurers if _works(each, each.ready)]
-        before = take_turns(measurers, seconds, span)
+        before = take_turns(measurers, seconds)
         during = chunks_of(before)
         profile, path = _calibrate(model, lambda: take_turn(during, seconds))
-        after = take_turns(list(during), seconds, span)
+        after = take_turns(list(during), seconds)
         layouts = [(each, number) for each in after for number in range(len(each.cases))]
         turns = [
             tuple(chunk for part in (before, during, after) for chunk in part[each][number])
@@ -146,25 +140,20 @@ def chunks_of(measurers: Iterable[Measurer]) -> Chunks:
     return {each: [[] for _ in each.cases] for each in measurers}
 
 
-def take_turns(measurers: Sequence[Measurer], seconds: float, span: float) -> Chunks:
+def take_turns(measurers: Sequence[Measurer], seconds: float) -> Chunks:
     """Let layouts make steps in turn, again and again, and return the chunks of each layout that works.
 
     The memory of the machine is slower for seconds at a time while its neighbours use it. Many short turns
     meet each layout with that equally often, and leave each enough without it. Every other turn is in the
-    reverse order. The first one, in which layouts warm up, does not count towards the span.
+    reverse order.
 
     Args:
         measurers: The processes of the layouts.
         seconds: How long a layout makes steps at a time.
-        span: For how many seconds the layouts take turns. There are at least `LEAST_TURNS` turns.
     """
     found = chunks_of(measurers)
-    made, end = 0, inf
-    while found and (made < LEAST_TURNS or time.perf_counter() < end):
+    for made in range(EDGE_TURNS):
         take_turn(found, seconds, -1 if made % 2 else 1)
-        made += 1
-        if made == 1:
-            end = time.perf_counter() + span
     return found
 
 
@@ -196,7 +185,7 @@ def _calibrate(model: str, between: Callable[[], None]) -> tuple[Profile, Path]:
     spec, path = RESULTS / f"{model}.tfdeploy", RESULTS / f"{model}.profile.json"
     spec.write_text(calibrated(model).text, encoding="utf-8")
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    arguments = ["calibrate", str(spec), "--seconds", str(CALIBRATION)]
+    arguments = ["calibrate", str(spec), f"--seconds={CALIBRATION_SECONDS}", f"--turns={CALIBRATION_TURNS}"]
     found = measure_in_processes(arguments, [1, cores()] if cores() > 1 else [1], between)
     if found is None:
         raise SystemExit(f"{model} cannot be calibrated")

@@ -44,8 +44,8 @@ def text(compared: list[Compared], where: str) -> str:
     said = (
         f"Measured on {where}, by `python -m benchmarks.forecasts`: {len(compared)} layouts of {models} "
         "models. The profile of a model is that of two clones with `add_n`, and is made in processes of its "
-        "own. The layouts of a model take many short turns before the calibration, between the turns of its "
-        "processes, and after it, so that calibration and test meet the machine in the same states. "
+        "own. The layouts of a model take many short turns between those of its "
+        "calibration, so that calibration and test meet the machine in the same states. "
         "A turn in which the machine was slow is slow for all layouts, and that is divided out by median "
         "polish; what counts is the lower quartile of what is left. An error is that of the forecast as a "
         "part of the measured time; the noise is how far the odd and the even turns are apart. "

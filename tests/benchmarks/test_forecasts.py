@@ -10,7 +10,7 @@ from attrs import define, evolve
 
 import grammar
 from benchmarks.forecasts import __main__
-from benchmarks.forecasts.__main__ import FAMILIES, LEAST_TURNS, processes_of, take_turns
+from benchmarks.forecasts.__main__ import EDGE_TURNS, FAMILIES, processes_of, take_turns
 from benchmarks.forecasts.cases import LATER_HALF, MODELS, Case, calibrated, cases
 from benchmarks.forecasts.measured import (
     Compared,
@@ -86,14 +86,14 @@ class Measured:
 
 
 def test_turns_go_to_and_fro(capsys: pytest.CaptureFixture[str]) -> None:
-    """However short the span, there are enough turns. Layouts whose process ends are left out, and named."""
+    """Every other turn is in the reverse order. Layouts whose process ends are left out, and named."""
     log: list[str] = []
     first, second, third, fourth = list(cases("mlp"))[:4]
     one, two = Measured((first, second), log), Measured((third, fourth), log, left=3)
     measurers: list[Any] = [one, two]
-    found = take_turns(measurers, 0.1, 0.0)
+    found = take_turns(measurers, 0.1)
     there = [each.name for each in (first, second, third, fourth)]
-    assert LEAST_TURNS == 2
+    assert EDGE_TURNS == 2
     assert log == [*there, fourth.name, *reversed(there[:2])]
     assert {each: [len(chunks) for chunks in made] for each, made in found.items()} == {one: [2, 2]}
     assert f"has ended: {third.name}; {fourth.name}" in capsys.readouterr().err
@@ -251,8 +251,8 @@ def test_layouts_take_turns_between_those_of_the_calibration(monkeypatch: pytest
 
     monkeypatch.setattr(__main__, "Measurer", lambda same: Forecasting(same, log))
     monkeypatch.setattr(__main__, "_calibrate", calibrate)
-    found = list(__main__._compare("mlp", wanted, 0.1, 0.0))
-    assert [len(each.turns) for each in found] == [LEAST_TURNS + 3 + LEAST_TURNS] * 2
+    found = list(__main__._compare("mlp", wanted, 0.1))
+    assert [len(each.turns) for each in found] == [EDGE_TURNS + 3 + EDGE_TURNS] * 2
     assert [each.measured for each in found] == pytest.approx([0.1, 0.1])
     starts = [at for at, each in enumerate(log) if each == "mlp calibrates"]
     assert all(set(log[at + 1 : at + 3]) == {each.name for each in wanted} for at in starts)

@@ -15,7 +15,7 @@ from tfdeploy.progress import busy
 
 if TYPE_CHECKING:
     from dsl import ir
-    from tfdeploy.runtime.calibrate.requests import Measured
+    from tfdeploy.runtime.calibrate.requests import Measured, MeasureRequest
 
 
 @click.command()
@@ -39,6 +39,14 @@ if TYPE_CHECKING:
     help="The most seconds that each of the six measurements may take.",
 )
 @click.option(
+    "--turns",
+    type=click.IntRange(2, 1000),
+    default=12,
+    show_default=True,
+    help="Spread each measurement over this many turns. More of them average out a machine that is not "
+    "always equally fast.",
+)
+@click.option(
     "--emulate", is_flag=True, help="Make every declared device a logical CPU device of one process."
 )
 @click.option("--threads", type=click.IntRange(1), hidden=True)
@@ -52,6 +60,7 @@ def command(
     output: Path | None,
     steps: int,
     seconds: float,
+    turns: int,
     emulate: bool,
     threads: int | None,
     answer: Path | None,
@@ -62,8 +71,11 @@ def command(
     With a profile, `plan`, `diff` and `expect` know how long a step takes. Steps are run on made-up examples,
     in processes of their own, so no data is read. The machine should do nothing else meanwhile.
     """
+    from tfdeploy.runtime.calibrate.requests import MeasureRequest, profile_of
+
     if answer is not None and threads is not None:
-        _measure(common, spec, answer, emulate=emulate, threads=threads, steps=steps, seconds=seconds)
+        request = MeasureRequest(emulate, threads, threads == 1, steps, seconds, turns)
+        _measure(common, spec, answer, request)
         return 0
     loaded = read_spec(spec, common)
     _require_cpus(loaded, emulate=emulate)
@@ -71,7 +83,6 @@ def command(
     from compiler.time.profile import profile_beside
     from dsl.files.typed_json import to_json
     from tfdeploy.runtime.calibrate.others import OtherWork
-    from tfdeploy.runtime.calibrate.requests import profile_of
     from tfdeploy.runtime.records.outputs import InputFiles, require_free, require_place, write_output
     from tfdeploy.runtime.records.ownership import OF_PROFILE, is_json_object
 
@@ -79,7 +90,8 @@ def command(
     InputFiles.of(loaded).require_not_input(path)
     require_place(path)
     require_free(path, lambda each: is_json_object(each, OF_PROFILE), force=force)
-    again = ["calibrate", spec, *_repeated(common), "--steps", str(steps), "--seconds", str(seconds)]
+    again = ["calibrate", spec, *_repeated(common), "--steps", str(steps)]
+    again += ["--seconds", str(seconds), "--turns", str(turns)]
     again += ["--emulate"] if emulate else []
     others = OtherWork()
     found = _measured(again, [1, cores()] if cores() > 1 else [1])
@@ -114,29 +126,19 @@ def _repeated(common: Common) -> list[str]:
     return options + [name for name, wanted in flags.items() if wanted]
 
 
-def _measure(
-    common: Common,
-    path: str,
-    answer: Path,
-    *,
-    emulate: bool,
-    threads: int,
-    steps: int,
-    seconds: float,
-) -> None:
+def _measure(common: Common, path: str, answer: Path, request: MeasureRequest) -> None:
     """Do the work of a process that measures with a number of threads; the other one has shown warnings."""
     import grammar
     from dsl.files.typed_json import to_json
     from tfdeploy.cli.building import start
     from tfdeploy.runtime.calibrate.measure import measure
-    from tfdeploy.runtime.calibrate.requests import MeasureRequest
     from tfdeploy.runtime.calibrate.turns import Turns
 
     turns = Turns()
     turns()
     spec = grammar.load(path, common.overrides, allow_python=common.allow_python)
     start(common)
-    found = measure(spec, MeasureRequest(emulate, threads, threads == 1, steps, seconds), turns)
+    found = measure(spec, request, turns)
     answer.write_text(to_json(found), encoding="utf-8")
 
 

@@ -63,9 +63,6 @@ WARM = 80
 LEAST_STEPS = 5
 LEAST_TRACED = 1
 MOST_STEPS = 200
-TURNS = 12
-"""How often steps without a trace and traced steps take turns."""
-
 FEWEST = 2
 """The least number of steps without a trace in a turn."""
 
@@ -93,13 +90,14 @@ def measure(spec: ir.Spec, request: MeasureRequest, wait: Wait = at_once) -> Mea
     work = graph_step(compiled)
     network = None
     with _Measurement(request, compiled, work).ready() as measurement:
-        measurement.make_turns(wait)
+        before = request.turns // 2
+        measurement.make_turns(before, wait)
         if spec.devices.jobs and request.beside:
             sizes = crossings(work).items()
             network = measure_network(
                 large_of(size for (op, _, target), size in sizes if work.ops[op].device.host != target.host)
             )
-        measurement.make_turns(wait)
+        measurement.make_turns(request.turns - before, wait)
     found = measurement.result()
     if network is None:
         return found
@@ -174,14 +172,15 @@ class _Measurement:
                 self._warm(self._several.step)
             yield self
 
-    def make_turns(self, wait: Wait) -> None:
-        """Make half of the turns.
+    def make_turns(self, number: int, wait: Wait) -> None:
+        """Make some of the turns.
 
         Args:
+            number: How many.
             wait: Is called before each of them.
         """
         assert self._one is not None
-        for _ in range(TURNS // 2):
+        for _ in range(number):
             wait()
             self.alone.append(self._turn(self._one))
             if self._several is None:
@@ -295,7 +294,7 @@ class _Measurement:
         """Make the steps without a trace of a turn."""
         times, used = list[float](), time.process_time()
         began = time.perf_counter()
-        end = began + self.request.seconds / TURNS
+        end = began + self.request.seconds / self.request.turns
         while len(times) < FEWEST or (len(times) < MOST_STEPS and time.perf_counter() < end):
             at = time.perf_counter()
             step()
@@ -313,8 +312,8 @@ class _Measurement:
 
         times = TracedSteps(frozenset(each.name for each in self.work.ops))
         options = tf.compat.v1.RunOptions(trace_level=tf.compat.v1.RunOptions.SOFTWARE_TRACE)
-        end = time.perf_counter() + self.request.seconds / TURNS
-        for made in range(ceil(self.request.traced / TURNS) + 1):
+        end = time.perf_counter() + self.request.seconds / self.request.turns
+        for made in range(ceil(self.request.traced / self.request.turns) + 1):
             made_by.step()
             metadata = tf.compat.v1.RunMetadata()
             made_by.session.run(self._fetches(), options=options, run_metadata=metadata)

@@ -26,6 +26,7 @@ class MeasureRequest:
         beside: Whether ops are also measured while all cores are busy, and steps without a trace.
         traced: How many steps are traced.
         seconds: The most that each of the measurements may take.
+        turns: In how many turns steps are made.
     """
 
     emulate: bool
@@ -33,6 +34,7 @@ class MeasureRequest:
     beside: bool
     traced: int
     seconds: float
+    turns: int
 
 
 @frozen

@@ -28,7 +28,8 @@ def run(
 ) -> Callable[..., tuple[list[str], list[str]]]:
     """Return a function that runs the command for ten faults of one file, every second of which is seen.
 
-    It returns the faults that were tried, as digests, and the lines that were printed. No test is run.
+    Of the others every second is seen by tests marked `full`. The function returns the faults that were
+    tried, as digests, and the lines that were printed. No test is run.
     """
     verdicts = tmp_path / "verdicts.jsonl"
     monkeypatch.setattr(mutation, "FOLDER", tmp_path)
@@ -40,7 +41,7 @@ def run(
         found = []
         for each in own:
             digest = mutation._digest(each)
-            word = "missed" if len(tried) % 2 else "seen"
+            word = ("seen", "missed", "hung", "seen in full")[len(tried) % 4]
             found.append(mutation.Verdict(digest, each.path, each.line, each.was, each.now, word, ()))
             tried.append(digest)
         with verdicts.open("a") as file:
@@ -63,14 +64,18 @@ def test_parts_are_the_sample_and_nothing_is_tried_twice(
 ) -> None:
     """Three parts have all faults; what is known of the sample is added up, and the rest is counted."""
     first, told = run("--part", "1/3")
-    assert told == ["2 of 4 seen: 50%", "6 of the sample of 10 have not been tried yet"]
+    assert told == [
+        "2 of 4 seen by make test: 50%",
+        "3 of 4 seen by make test or make full: 75%",
+        "6 of the sample of 10 have not been tried yet",
+    ]
     again, told_again = run("--part", "1/3")
     assert (again, told_again) == ([], told)
     second, _ = run("--part", "2/3")
     third, told = run("--part", "3/3")
     assert [len(each) for each in (first, second, third)] == [4, 3, 3]
     assert len({*first, *second, *third}) == 10
-    assert told == ["5 of 10 seen: 50%"]
+    assert told == ["5 of 10 seen by make test: 50%", "7 of 10 seen by make test or make full: 70%"]
     assert run("--seed", "1") == ([], told)
     assert len(run("--again")[0]) == 10
 
@@ -172,7 +177,7 @@ def test_the_nearest_tests_come_first(tmp_path: Path) -> None:
 def test_what_is_known_of_tests_chooses_among_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The fastest of each file are chosen in turn, and run file by file; what did not pass is left out."""
     mutant = mutation.Mutant("compiler/a.py", 3, "1", "2", "")
-    known = covering.Covering.of_sample(tmp_path, [mutant])
+    known, in_full = covering.Covering.of_sample(tmp_path, [mutant])
     assert known.of(("compiler/a.py", 3)) == []
     seconds = {"x::slow": 2.0, "x::fast": 0.5, "y::middle": 1.0, "x::other": 0.1}
     known.marks.write_text(
@@ -187,9 +192,64 @@ def test_what_is_known_of_tests_chooses_among_them(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(covering, "MOST_TESTS", 1)
     assert known.of(("compiler/a.py", 3)) == ["x::fast"]
     assert known.time_of(["x::fast", "y::middle"]) == 1.5
-    assert covering.Covering.of_sample(tmp_path, [mutant]).measured == {"x"}
+    in_full.seconds.write_text(json.dumps(["y::failed", 4.0]))
+    in_full.add("y")
+    assert in_full.of(("compiler/a.py", 3)) == ["y::failed"]
+    again = covering.Covering.of_sample(tmp_path, [mutant])
+    assert [(each.full, each.measured) for each in again] == [(False, {"x"}), (True, {"y"})]
     other = mutation.Mutant("compiler/b.py", 3, "1", "2", "")
-    assert covering.Covering.of_sample(tmp_path, [other]).measured == set()
+    assert [each.measured for each in covering.Covering.of_sample(tmp_path, [other])] == [set(), set()]
+    assert not in_full.seconds.exists()
+
+
+@pytest.mark.parametrize(
+    ("sees", "verdict", "measured", "tried"),
+    [
+        ("none", "missed", [False, True], ["a::one", "a::full"]),
+        ("a::one", "seen", [False], ["a::one"]),
+        ("a::full", "seen in full", [False, True], ["a::full"]),
+    ],
+)
+def test_tests_marked_full_come_after_all_others(
+    sees: str,
+    verdict: str,
+    measured: list[bool],
+    tried: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """They are run only if no test of `make test` sees a fault, and have a verdict of their own."""
+    mutant = mutation.Mutant("compiler/a.py", 3, "1", "2", "")
+    runs: list[bool] = []
+
+    class Server:
+        def measure(self, _: str, seconds: Path, *, full: bool) -> None:
+            runs.append(full)
+            name = "a::full" if full else "a::one"
+            seconds.write_text(json.dumps([name, 1.0]))
+            with (tmp_path / "marks.txt").open("a") as marks:
+                marks.write(f"0 {name}\n")
+
+        def attempt(self, _: object, tests: Sequence[str], *__: object, fresh: bool) -> str:
+            assert not fresh
+            return "seen" if sees in tests else "missed"
+
+    monkeypatch.setattr(mutation, "ROOT", tmp_path)
+    monkeypatch.setattr(mutation, "FOLDER", tmp_path)
+    attempts = mutation.Attempts([mutant], [mutant], [], fresh=False)
+    attempts._near = lambda _: ["a"]  # type: ignore[method-assign]
+    assert attempts._try_with_more(Server(), mutant) == (verdict, tuple(tried))  # type: ignore[arg-type]
+    assert runs == measured
+
+
+def test_a_fault_that_no_test_runs_is_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is `unrun`, whether or not there are tests marked `full`."""
+    monkeypatch.setattr(mutation, "ROOT", tmp_path)
+    monkeypatch.setattr(mutation, "FOLDER", tmp_path)
+    mutant = mutation.Mutant("compiler/a.py", 3, "1", "2", "")
+    attempts = mutation.Attempts([mutant], [mutant], [], fresh=False)
+    attempts._near = lambda _: []  # type: ignore[method-assign]
+    assert attempts._try_with_more(None, mutant) == ("unrun", ())  # type: ignore[arg-type]
 
 
 SCALE = """LIMIT = 5
@@ -200,7 +260,8 @@ def scaled(number):
         number += 3
     return number
 """
-SCALE_TESTS = """from scale import scaled
+SCALE_TESTS = """import pytest
+from scale import scaled
 
 
 def test_small_numbers():
@@ -209,6 +270,11 @@ def test_small_numbers():
 
 def test_large_numbers():
     assert scaled(9) == 9
+
+
+@pytest.mark.full
+def test_middle_numbers():
+    assert scaled(4) == 7
 """
 
 
@@ -216,12 +282,16 @@ def test_large_numbers():
 def test_tries_are_forked_from_a_process_that_has_the_tests(tmp_path: Path) -> None:
     """A fault in a function is tried with the module imported before, others with a fresh import.
 
-    The file has its former text afterwards.
+    Tests marked `full` are run if they are asked for, and measured apart from the others. The file has its
+    former text afterwards.
     """
     (tmp_path / "scale.py").write_text(SCALE)
     (tmp_path / "test_scale.py").write_text(SCALE_TESTS)
-    (tmp_path / "pytest.ini").write_text("[pytest]\npythonpath = .\naddopts = --import-mode=importlib\n")
-    small, large = (f"test_scale.py::test_{each}_numbers" for each in ("small", "large"))
+    (tmp_path / "pytest.ini").write_text(
+        "[pytest]\npythonpath = .\naddopts = --import-mode=importlib -m 'not full'\nmarkers = full\n"
+    )
+    small, large, middle = (f"test_scale.py::test_{each}_numbers" for each in ("small", "large", "middle"))
+    files = [tmp_path / f"{name}.jsonl" for name in ("seconds", "full-seconds")]
 
     def request(was: str, now: str, *tests: str, **more: Any) -> dict[str, Any]:
         changed = {"scale.py": SCALE.replace(was, now)}
@@ -232,9 +302,12 @@ def test_tries_are_forked_from_a_process_that_has_the_tests(tmp_path: Path) -> N
         request("+= 3", "+= 2", small, large),
         request("+= 3", "+= 2", large),
         request("+= 3", "+= 0", small),
+        request("+= 3", "+= 2", middle),
+        request("LIMIT = 5", "LIMIT = 2", middle, fresh=True),
         request("LIMIT = 5", "LIMIT = 9", small, fresh=True),
         request("LIMIT = 5", "LIMIT = 9", large, fresh=True),
-        request("", "", "test_scale.py", seconds=str(tmp_path / "seconds.jsonl"), at_most=5.0),
+        request("", "", "test_scale.py", seconds=str(files[0]), at_most=5.0, full=False),
+        request("", "", "test_scale.py", seconds=str(files[1]), at_most=5.0, full=True),
         request("+= 3", "+= 3", small, large),
     ]
     program = "from tools.mutation import forking; forking.LIBRARIES = ('pytest',); forking.main()"
@@ -253,13 +326,16 @@ def test_tries_are_forked_from_a_process_that_has_the_tests(tmp_path: Path) -> N
         "missed",
         "hung",
         "seen",
+        "seen",
+        "seen",
+        "missed",
         "missed",
         "missed",
         "missed",
     ]
     assert (tmp_path / "scale.py").read_text() == SCALE
-    measured = [json.loads(line)[0] for line in (tmp_path / "seconds.jsonl").read_text().splitlines()]
-    assert measured == [small, large]
+    measured = [[json.loads(line)[0] for line in each.read_text().splitlines()] for each in files]
+    assert measured == [[small, large], [middle]]
 
 
 def test_functions_of_every_kind_get_the_code_of_the_other_text(

@@ -1,9 +1,11 @@
 """Put a sample of small faults into the code, one at a time, and count how many the tests see.
 
 `make mutants ARGS="--count 200 --seed 1"`. Each fault is tried against the fastest tests that run its line,
-in a copy of the tree, until one of them fails. A fault in a line that no test runs counts as not seen. Which
+in a copy of the tree, until one of them fails: first those of `make test`, and if none of these fails, those
+marked `full`, which `make full` runs. A fault in a line that no test runs counts as not seen. Which
 tests run the lines of the sample is found out while faults are tried: for each fault, the files of tests that
-are nearest to it are run once, in a process that writes down who runs which line.
+are nearest to it are run once, in a process that writes down who runs which line. Their tests marked `full`
+are run for this only if no other test sees the fault.
 
 A sample can be tried in parts: `--part 3/10` tries the third of ten, each of which has faults of all files.
 The result of a fault is written down at once, and a fault is not tried again until its file changes. So a
@@ -56,6 +58,7 @@ WIDTH = 60  # characters of a fault that are printed
 LEAST, TIMES = 30.0, 5.0
 IMPORTING = 30.0
 OF_A_FILE = 4.0  # for which the tests of a file are run to see which lines they run
+OF_A_FILE_IN_FULL = 10.0  # the same for tests marked `full`, many of which take seconds
 
 
 @frozen
@@ -68,7 +71,8 @@ class Verdict:
         line: The line.
         was: The code before the fault.
         now: The code with the fault.
-        verdict: `seen`, `hung`, `missed`, or `unrun` if no test runs its line.
+        verdict: `seen` or `hung` if tests of `make test` fail or take far too long; `seen in full` if only
+            tests marked `full` do so; `missed`, or `unrun` if no test runs its line.
         tests: The tests that it was tried against.
     """
 
@@ -106,8 +110,10 @@ def main() -> int:
     for verdict in _attempts(sample, own, wanted.measure, wanted.jobs, ends, fresh=wanted.missed):
         tried[verdict.digest] = verdict
     found = [tried[_digest(each)] for each in sample if _digest(each) in tried]
-    caught = sum(each.verdict in {"seen", "hung"} for each in found)
-    print(f"{caught} of {len(found)} seen: {caught / max(1, len(found)):.0%}")
+    by_test = sum(each.verdict in {"seen", "hung"} for each in found)
+    by_either = by_test + sum(each.verdict == "seen in full" for each in found)
+    for caught, target in ((by_test, "make test"), (by_either, "make test or make full")):
+        print(f"{caught} of {len(found)} seen by {target}: {caught / max(1, len(found)):.0%}")
     if len(found) < len(sample):
         print(f"{len(sample) - len(found)} of the sample of {len(sample)} have not been tried yet")
     return 0
@@ -149,12 +155,13 @@ class Attempts:
         self._own = own
         self._ends = ends
         self._fresh = fresh
-        self._covering = Covering.of_sample(FOLDER, sample)
+        self._coverings = Covering.of_sample(FOLDER, sample)
         self._nearness = Nearness(ROOT)
         every = list(self._nearness.imports)
         wanted = [each for each in every if any(each.startswith(start) for start in measure)]
         self._wanted = sorted(wanted, key=self._nearness.slowness)
-        self._covering.forget(self._wanted)
+        for each in self._coverings:
+            each.forget(self._wanted)
         self._trees: Queue[Server] = Queue()
         self._measuring = Lock()
         self._writing = Lock()
@@ -162,8 +169,9 @@ class Attempts:
     def make(self, jobs: int) -> list[Verdict]:
         """Try the faults side by side; print each verdict and write it down as soon as it is there."""
         near = (self._near(each) for each in self._own)
-        collected = {*chain.from_iterable(near), *self._wanted, *self._covering.measured}
-        marked = self._covering.marked_files(ROOT)
+        measured = chain.from_iterable(each.measured for each in self._coverings)
+        collected = {*chain.from_iterable(near), *self._wanted, *measured}
+        marked = self._coverings[0].marked_files(ROOT)
         servers = [Server(index, marked, sorted(collected)) for index in range(jobs)]
         for each in servers:
             self._trees.put(each)
@@ -188,7 +196,7 @@ class Attempts:
         with self._writing, VERDICTS.open("a") as written:
             written.write(json.dumps(asdict(verdict)) + "\n")
         print(
-            f"{word:7} {mutant.path}:{mutant.line}  {_short(mutant.was)}  ->  {_short(mutant.now)}",
+            f"{word:12} {mutant.path}:{mutant.line}  {_short(mutant.was)}  ->  {_short(mutant.now)}",
             flush=True,
         )
         return verdict
@@ -196,36 +204,52 @@ class Attempts:
     def _try_with_more(self, server: Server, mutant: Mutant) -> tuple[str, tuple[str, ...]]:
         """Return what became of a fault, and the tests that it was tried with.
 
+        These are the tests of `make test`, then those marked `full`.
+        """
+        every: list[str] = []
+        for covering in self._coverings:
+            word, tried = self._try_with(covering, server, mutant)
+            if word != "missed":
+                return ("seen in full" if covering.full else word), tried
+            every += tried
+        return ("missed" if every else "unrun"), tuple(every)
+
+    def _try_with(self, covering: Covering, server: Server, mutant: Mutant) -> tuple[str, tuple[str, ...]]:
+        """Return what became of a fault with tests of one kind, and these tests.
+
         These are the tests that are known to run its line, then those of files further and further away.
         """
         tried: list[str] = []
         for file in (None, *self._near(mutant)):
             if file is not None:
                 with self._measuring:
-                    if file in self._covering.measured:
+                    if file in covering.measured:
                         continue
-                    self._measure(server, file)
-            tests = [each for each in self._known(mutant) if each not in tried][: MOST_TESTS - len(tried)]
+                    self._measure(covering, server, file)
+            known = self._known(covering, mutant)
+            tests = [each for each in known if each not in tried][: MOST_TESTS - len(tried)]
             if tests:
-                limit = LEAST + TIMES * self._covering.time_of(tests)
+                limit = LEAST + TIMES * covering.time_of(tests)
                 word = server.attempt(mutant, tests, limit, fresh=self._fresh)
                 if word != "missed":
                     return word, tuple(tests)
                 tried += tests
-        return ("missed" if tried else "unrun"), tuple(tried)
+        return "missed", tuple(tried)
 
     def _effort(self, mutant: Mutant) -> tuple[bool, float]:
         """Return what says how soon a fault is tried: first those with the fastest tests.
 
-        A fault of which no test is known comes after all others, by how many of the nearest make graphs.
+        A fault of which no test of `make test` is known comes after all others, by how many of the nearest
+        make graphs.
         """
-        tests = self._known(mutant)
+        covering = self._coverings[0]
+        tests = self._known(covering, mutant)
         if tests:
-            return False, self._covering.time_of(tests)
+            return False, covering.time_of(tests)
         return True, len(self._nearness.graphs.intersection(self._near(mutant)))
 
-    def _known(self, mutant: Mutant) -> list[str]:
-        return self._covering.of((mutant.path, mutant.line), self._nearness.named(mutant.path))
+    def _known(self, covering: Covering, mutant: Mutant) -> list[str]:
+        return covering.of((mutant.path, mutant.line), self._nearness.named(mutant.path))
 
     def _near(self, mutant: Mutant) -> list[str]:
         return self._nearness.candidates(mutant.path)[:MOST_FILES]
@@ -233,15 +257,17 @@ class Attempts:
     def _measure_wanted(self, file: str) -> None:
         server = self._trees.get()
         try:
-            server.measure(file, self._covering.seconds)
+            for covering in self._coverings:
+                server.measure(file, covering.seconds, full=covering.full)
         finally:
             self._trees.put(server)
         with self._measuring:
-            self._covering.add(file)
+            for covering in self._coverings:
+                covering.add(file)
 
-    def _measure(self, server: Server, file: str) -> None:
-        server.measure(file, self._covering.seconds)
-        self._covering.add(file)
+    def _measure(self, covering: Covering, server: Server, file: str) -> None:
+        server.measure(file, covering.seconds, full=covering.full)
+        covering.add(file)
 
 
 def _part(text: str) -> tuple[int, int]:
@@ -333,15 +359,17 @@ class Server:
         )
         self._ask({"collect": list(tests)})
 
-    def measure(self, file: str, seconds: Path) -> None:
-        """Run the tests of a file, which write down what they run.
+    def measure(self, file: str, seconds: Path, *, full: bool) -> None:
+        """Run the tests of a file that are marked `full`, or the others, which write down what they run.
 
         Args:
             file: The file of tests.
             seconds: Where the time of every test that passes is written.
+            full: Whether to run those marked `full`.
         """
-        limits = {"limit": OF_A_FILE * TIMES, "at_most": OF_A_FILE}
-        self._ask({"tests": [file], "changed": {}, "seconds": str(seconds), **limits})
+        at_most = OF_A_FILE_IN_FULL if full else OF_A_FILE
+        limits = {"limit": at_most * TIMES, "at_most": at_most}
+        self._ask({"tests": [file], "changed": {}, "seconds": str(seconds), "full": full, **limits})
 
     def attempt(self, mutant: Mutant, tests: Sequence[str], limit: float, *, fresh: bool) -> str:
         """Put the fault into the tree, run the tests, and return what they have come to.

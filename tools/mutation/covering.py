@@ -39,33 +39,47 @@ def _mutation_mark(number, _seen=set()):
 
 @define
 class Covering:
-    """What runs of tests with marks have shown, as it is kept in a folder.
+    """What runs of tests with marks have shown of the tests of `make test`, or of those marked `full`.
 
     Attributes:
-        folder: The folder. `marks.txt` has the marks, `seconds.jsonl` the time of every test that passed,
-            `measured.txt` the files of tests that have been run, and `sample.json` what the numbers mean.
+        folder: The folder in which it is kept. `marks.txt` has the marks, `seconds.jsonl` the time of every
+            test that passed, `measured.txt` the files of tests that have been run, and `sample.json` what the
+            numbers mean. For tests marked `full` the two in the middle have `full-` before their names.
         places: The path and line of each fault of the sample.
+        full: Whether it is about the tests marked `full`.
     """
 
     folder: Path
     places: Sequence[tuple[str, int]]
+    full: bool
     _tests: dict[tuple[str, int], list[str]] = field(init=False, factory=lambda: defaultdict(list))
     _seconds: dict[str, float] = field(init=False, factory=dict)
     measured: set[str] = field(init=False, factory=set)
 
     @classmethod
-    def of_sample(cls, folder: Path, sample: Sequence[Mutant]) -> Covering:
-        """Return what is known of a sample; what is known of another sample is removed."""
+    def of_sample(cls, folder: Path, sample: Sequence[Mutant]) -> tuple[Covering, Covering]:
+        """Return what is known of a sample; what is known of another sample is removed.
+
+        Args:
+            folder: The folder in which it is kept.
+            sample: The sample.
+
+        Returns:
+            What is known of the tests of `make test`, and of those marked `full`.
+        """
         places = [(each.path, each.line) for each in sample]
         file = folder / "sample.json"
         folder.mkdir(parents=True, exist_ok=True)
         if not file.is_file() or json.loads(file.read_text()) != [list(each) for each in places]:
-            for name in ("marks.txt", "seconds.jsonl", "measured.txt"):
+            for name in ("seconds.jsonl", "measured.txt"):
                 (folder / name).unlink(missing_ok=True)
+                (folder / f"full-{name}").unlink(missing_ok=True)
+            (folder / "marks.txt").unlink(missing_ok=True)
             file.write_text(json.dumps(places))
-        found = cls(folder, places)
-        found.read()
-        return found
+        of_test, of_full = (cls(folder, places, full) for full in (False, True))
+        of_test.read()
+        of_full.read()
+        return of_test, of_full
 
     @property
     def marks(self) -> Path:
@@ -75,7 +89,10 @@ class Covering:
     @property
     def seconds(self) -> Path:
         """The file into which the time of tests is written."""
-        return self.folder / "seconds.jsonl"
+        return self._file("seconds.jsonl")
+
+    def _file(self, name: str) -> Path:
+        return self.folder / (f"full-{name}" if self.full else name)
 
     def read(self) -> None:
         """Read what has been written down so far."""
@@ -84,18 +101,18 @@ class Covering:
             number, test = row.split(" ", 1)
             self._tests[self.places[int(number)]].append(test)
         self._seconds = dict(json.loads(row) for row in _lines(self.seconds))
-        self.measured = set(_lines(self.folder / "measured.txt"))
+        self.measured = set(_lines(self._file("measured.txt")))
 
     def add(self, file: str) -> None:
         """Note that a file of tests has been run with marks, and read what that has shown."""
-        with (self.folder / "measured.txt").open("a") as measured:
+        with self._file("measured.txt").open("a") as measured:
             measured.write(f"{file}\n")
         self.read()
 
     def forget(self, files: Sequence[str]) -> None:
         """Let some files of tests be measured again."""
         self.measured -= set(files)
-        (self.folder / "measured.txt").write_text("".join(f"{each}\n" for each in sorted(self.measured)))
+        self._file("measured.txt").write_text("".join(f"{each}\n" for each in sorted(self.measured)))
 
     def marked_files(self, root: Path) -> dict[str, str]:
         """Return the marked texts of all files of the sample, by their paths relative to `root`."""

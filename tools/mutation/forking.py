@@ -30,7 +30,7 @@ LIBRARIES = ("keras", "tensorflow", "numpy", "attrs", "cattrs", "click", "rich",
 IDLE = 120.0  # seconds in which processes that do nothing are waited for
 CHECKED = 5.0  # seconds between two checks of whether they do something
 LOOK = 0.1  # seconds between two looks at a process
-OPTIONS = ("-q", "-p", "no:cacheprovider", "-p", "no:xdist")
+OPTIONS = ("-q", "-m", "", "-p", "no:cacheprovider", "-p", "no:xdist")
 
 
 def main() -> None:
@@ -115,7 +115,8 @@ class Serving:
                         wanted = request["tests"]
                         if request.get("seconds"):
                             self._measured = Measured(session, request["seconds"], request["at_most"])
-                            session.items[:] = [item for each in wanted for item in of_file[each]]
+                            of_files = [item for each in wanted for item in of_file[each]]
+                            session.items[:] = [each for each in of_files if is_full(each) is request["full"]]
                         else:
                             session.config.option.maxfail = 1
                             session.items[:] = [items[each] for each in wanted]
@@ -136,6 +137,11 @@ class Serving:
         """Note the result of a test that is measured."""
         if self._measured is not None:
             self._measured.note(report)
+
+
+def is_full(item: Any) -> bool:
+    """Tell whether a test is marked `full`, so that `make test` leaves it out and `make full` runs it."""
+    return item.get_closest_marker("full") is not None
 
 
 class Measured:

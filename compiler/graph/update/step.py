@@ -50,10 +50,12 @@ class Update:
     Attributes:
         done: The ops that end it.
         gradients: The gradients that it applies, by variable.
+        of_statistics: The names of the ops that give the statistics of batch normalization new values.
     """
 
     done: Sequence[tf.Operation]
     gradients: Mapping[str, tf.Tensor]
+    of_statistics: frozenset[str] = frozenset()
 
 
 def build_update(assembly: Assembly, scalars: StepScalars, *, statistics: bool = True) -> Update:
@@ -73,11 +75,13 @@ def build_update(assembly: Assembly, scalars: StepScalars, *, statistics: bool =
     gate = gate_of(assembly, scale, gradients) if scale is not None else None
     gradients = clip_gradients(assembly, gradients)
     done = apply_gradients(assembly, gradients, scalars, gate)
+    before = assembly.graph.num_operations()
     done += update_statistics(assembly, gate) if statistics else []
-    if gate is None:
-        return Update(done, applied_values(gradients))
-    assembly.applied = gate.applied
-    return Update(gate.close(done), applied_values(gradients))
+    made = frozenset(op.name for op in assembly.graph.get_operations()[before:])
+    if gate is not None:
+        assembly.applied = gate.applied
+        done = gate.close(done)
+    return Update(done, applied_values(gradients), made)
 
 
 def applied_values(gradients: Sequence[SummedGradient]) -> dict[str, tf.Tensor]:

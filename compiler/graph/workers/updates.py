@@ -124,6 +124,7 @@ def _build_async(assembly: Assembly, plan: WorkerPlan, coordination: Coordinatio
         learning_rates=scalars.learning_rates,
         clear=clear,
         gradients=update.gradients,
+        chief_ops=update.of_statistics,
         report=report,
         send_report=send_report,
         reports=read,
@@ -153,11 +154,13 @@ class _Sync:
     def build(self) -> WorkerExchange:
         """Add what is posted and, for the chief, what is done with it."""
         gradients, statistics, report = self._gradients(), self._statistics(), self._report()
-        posted = [
-            op
-            for box, value in (*((box, each.copies[0]) for box, each in gradients), *statistics.values())
-            for op in box.put(self._me, value)
-        ]
+        posted = [op for box, each in gradients for op in box.put(self._me, each.copies[0])]
+        own: set[str] = set()
+        for box, value in statistics.values():
+            put = box.put(self._me, value)
+            posted += put
+            if not self._is_mean(box.dtype):
+                own |= {op.name for op in put}
         with self.coordination.table.at("report"):
             mine = tf.concat([tf.reshape(tf.cast(each, tf.float32), [-1]) for each in self.scores], 0)
         posted += report.put(self._me, mine)
@@ -191,7 +194,7 @@ class _Sync:
             losses=losses,
             states=states,
             gradients=applied_values(summed),
-            chief_ops=frozenset(op.name for op in made),
+            chief_ops=frozenset(own | {op.name for op in made}),
         )
 
     @property
@@ -222,18 +225,21 @@ class _Sync:
         If statistics are those of clone 0, only the chief puts something there.
         """
         found: dict[str, tuple[Box, tf.Tensor]] = {}
-        mean = self.plan.update.batch_norm == "mean"
         for variable in self.assembly.variables.values():
             new = new_statistic(self.assembly, variable)
             if new is None:
                 continue
-            if mean and new.dtype.is_floating:
+            if self._is_mean(new.dtype):
                 with self.assembly.ledger.place(variable.beside(), "aggregate"):
                     new = new * tf.constant(self.plan.own_batch / self.plan.global_batch, new.dtype)
             elif not self.worker.is_chief:
                 continue
             found[variable.name] = (self._box(variable), new)
         return found
+
+    def _is_mean(self, dtype: tf.DType) -> bool:
+        """Whether a statistic is the mean over all workers; else the chief alone posts its own value."""
+        return self.plan.update.batch_norm == "mean" and bool(dtype.is_floating)
 
     def _report(self) -> Box:
         size = sum(each.shape.num_elements() or 0 for each in self.scores)
@@ -276,7 +282,7 @@ class _Sync:
         """Return the ops that give every statistic the value that the workers have put into its boxes."""
         done: list[tf.Operation] = []
         for name, box in boxes.items():
-            mean = self.plan.update.batch_norm == "mean" and box.dtype.is_floating
+            mean = self._is_mean(box.dtype)
             value = box.total(self.worker.count, self.weights) if mean else box.take(0)
             done += assign_statistic(self.chief, self.chief.variables[name], value)
         return done

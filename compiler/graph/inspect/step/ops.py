@@ -31,10 +31,12 @@ def step_ops(compiled: CompiledGraph, *, of_chief: bool = True) -> list[Any]:
         of_chief: Whether to include what only the chief runs, if each worker has a graph of its own.
     """
     pending = [*step_ends(compiled, of_chief=of_chief)]
+    exchange = compiled.exchange
+    left_out = frozenset[str]() if of_chief or exchange is None else exchange.chief_ops
     seen: dict[str, Any] = {}
     while pending:
         op = pending.pop()
-        if op.name not in seen:
+        if op.name not in seen and op.name not in left_out:
             seen[op.name] = op
             pending += [each.op for each in op.inputs]
             pending += op.control_inputs

@@ -274,8 +274,15 @@ def test_the_map_covers_all_tasks() -> None:
     ]
     counts = {each.ref: each.ops for each in found.devices}
     assert counts["worker[0].cpu[1]"] == counts["worker[1].cpu[1]"] == counts["worker[2].cpu[1]"] > 0
-    listed = sum(op.requested == "ps[0].cpu[0]" for op in found.ops)
-    assert counts["ps[0].cpu[0]"] == 3 * listed
+    chief, other = (
+        sum(
+            each.device.ref == "ps[0].cpu[0]"
+            for each in known(worker, workers=3, cpus=2, update="mode = async").ledger.entries.values()
+        )
+        for worker in (0, 1)
+    )
+    assert counts["ps[0].cpu[0]"] == chief + 2 * other
+    assert other < chief  # the statistics of batch normalization are moved by the chief
 
 
 @pytest.mark.family(every=3)
@@ -310,6 +317,23 @@ def test_other_workers_send_what_the_first_sends_as_no_chief(update: str) -> Non
     order = [each.ref for each in whole.devices]
     places = [tuple(map(order.index, ends)) for ends in found]
     assert places == sorted(places)
+
+
+@pytest.mark.parametrize("update", ["mode = async", "replication = between_graph"])
+def test_other_workers_send_what_their_own_graphs_send(update: str) -> None:
+    """Also without what only the chief does: it alone moves the statistics of batch normalization."""
+    chief, other = (known(worker, cpus=2, update=update) for worker in (0, 1))
+
+    def sent(compiled: CompiledGraph, **chosen: bool) -> dict[tuple[str, str], tuple[int, ...]]:
+        links = list_transfers(compiled, **chosen)
+        return {
+            (each.from_device.replace("worker[0]", "worker[1]"), each.to_device): _sizes(each)
+            for each in links
+        }
+
+    found, real = sent(chief, of_chief=False), sent(other, of_chief=False)
+    assert {(one, to.replace("worker[0]", "worker[1]")): size for (one, to), size in found.items()} == real
+    assert sent(chief) != real
 
 
 def test_new_values_of_weights_are_sent_by_the_chief_alone() -> None:

@@ -149,6 +149,20 @@ def test_micro_batches_follow_each_other() -> None:
         assert op.get_attr("is_constant") == op.name.rpartition("/")[2].startswith("enter_"), op.name
 
 
+def test_a_table_changes_after_the_loops_that_look_up_its_rows() -> None:
+    """Its update waits for the end of each loop; that of a weight that is read before the loop does not."""
+    spec = model("words", clones=2, batch=4, optimizer="SGD(0.1)", update__accumulate="2")
+    graph = compile_graph(make_plan(spec)).graph
+    ends = {f"clone_{clone}/accumulate/ended" for clone in (0, 1)}
+    waiting = {
+        op.name: ends & {each.name for each in op.control_inputs}
+        for op in graph.get_operations()
+        if op.name.startswith("update/")
+    }
+    assert waiting["update/table/embeddings/mul"] == ends
+    assert {name for name, found in waiting.items() if found and "/table/" not in name} == set()
+
+
 def test_a_rule_for_ops_holds_inside_the_loop() -> None:
     """A part of each tower on another device computes the same, and really runs there in every round."""
     arrays, place = data("dense", 48), 'ops("hidden/*") -> cpu[2]'

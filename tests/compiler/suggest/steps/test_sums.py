@@ -157,6 +157,14 @@ def test_sums_are_made_where_the_algorithm_has_them(
     assert adders(writer) == wanted
 
 
+def test_a_ring_copies_no_more_than_what_is_missing() -> None:
+    """Each of five clones lacks four ranges of the sum, and gets each of them once."""
+    writer = Computing()
+    (only,) = reductions_of(writer, [(10,)], GPUS[:5], GPUS[:5])
+    ALGORITHMS["ring"](writer, only, {})
+    assert adders(writer, "Identity") == [f"gpu[{at}]" for at in range(5)] * 4
+
+
 def test_a_hierarchy_sums_in_each_process_first() -> None:
     """Of three workers with two devices each, and each passes the whole sum on to its neighbour."""
     writer = Computing()

@@ -1,0 +1,63 @@
+"""What the chief does in the end with the updates of all workers, if each has a graph of its own."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
+
+from attrs import define, evolve
+
+from compiler.graph.workers.coordination import State
+from tfdeploy.runtime.cluster.workers.chief_steps import AsyncChiefSteps
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+BEGINNING = State(1, 1, 0, 0, 4, 0, 4, 4, (0, 4), (0, 4), (1, 1), (0, 0), (False, False))
+OPS = SimpleNamespace(freeze="freeze")
+WORKER = SimpleNamespace(count=2, everyone=[[SimpleNamespace(batch=3)], [SimpleNamespace(batch=5)]])
+ENGINE = SimpleNamespace(compiled=SimpleNamespace(plan=SimpleNamespace(micro_batches=1)))
+
+
+@define
+class Group:
+    """The group as its chief sees it: the other worker makes an update whenever the chief looks."""
+
+    now: State = BEGINNING
+    exchange: None = None
+    ops: SimpleNamespace = OPS
+    worker: SimpleNamespace = WORKER
+    engine: SimpleNamespace = ENGINE
+
+    def state(self) -> State:
+        """Return the state."""
+        return self.now
+
+    def run(self, op: str) -> None:
+        """Run `freeze`, after which no update can be claimed."""
+        assert op == self.ops.freeze
+        self.now = evolve(self.now, limit=min(self.now.limit, self.now.begun))
+
+    def until(self, ready: Callable[[State], bool], *_: float) -> State:
+        """Let the other worker end its update, and claim another if it may, until the state is right."""
+        for _round in range(20):
+            now = self.now
+            if now.begun > now.global_step:
+                done = (now.done[0], now.done[1] + 1)
+                now = evolve(now, global_step=now.global_step + 1, done=done)
+                if now.begun < now.limit:
+                    now = evolve(now, begun=now.begun + 1)
+            self.now = now
+            if ready(now):
+                return now
+        raise AssertionError("what the chief waits for does not come")
+
+
+def test_in_the_end_no_update_begins_that_had_not_begun() -> None:
+    """The one that the other worker has in hand is waited for and counted, and eight more are not made."""
+    group = Group()
+    steps = AsyncChiefSteps(cast("Any", group))
+    group.now = evolve(group.now, begun=5, limit=13)
+    assert [(each.steps, each.examples) for each in steps.settle()] == [(1, 5)]
+    assert (group.now.global_step, group.now.limit) == (5, 5)
+    assert steps.settle() == []

@@ -236,6 +236,7 @@ class _Writer:
     outside: dict[str, tf.Tensor]
     places: TowerPlaces = field(init=False)
     constants: dict[str, Any] = field(init=False)  # nodes of the template, by name
+    gathers: list[Any] = field(init=False)  # those whose numbers of rows depend on no weight
     _names: dict[str, str] = field(factory=dict)  # of the template's nodes: names in the graph
     _riders: dict[str, list[Rider]] = field(factory=dict)  # by the gather with whose rows they come
 
@@ -246,7 +247,9 @@ class _Writer:
             if isinstance(source, WeightSource)
         }
         self.places = TowerPlaces(self.layout, self.bindings.tower, homes)
-        self.constants = {node.name: node for node in self.template.graph_def.node if node.op == "Const"}
+        nodes, of_examples = self.template.graph_def.node, self.layout.usage.of_examples
+        self.constants = {node.name: node for node in nodes if node.op == "Const"}
+        self.gathers = [node for node in nodes if node.name in of_examples] if of_examples else []
 
     @property
     def template(self) -> Template:
@@ -363,8 +366,8 @@ class _Writer:
     def _gather_with(self, device: Device, dtype: int) -> str | None:
         """Return the first gather whose rows come from a device in a type, and wait for no weight."""
         lookups = self.layout.usage.lookups
-        for node in self.template.graph_def.node:
-            if node.name in self.layout.usage.of_examples and node.attr["Tparams"].type == dtype:
+        for node in self.gathers:
+            if node.attr["Tparams"].type == dtype:
                 table = self.bindings.weights[lookups[node.name].weight]
                 if isinstance(table, CutSource) and device in table.devices:
                     return str(node.name)

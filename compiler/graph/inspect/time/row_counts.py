@@ -72,7 +72,7 @@ class RowCounts:
         Args:
             op: The op.
         """
-        if not any(each.name in self._shapes for each in (*op.inputs, *op.outputs)):
+        if not self._shapes or not any(each.name in self._shapes for each in (*op.inputs, *op.outputs)):
             return op
         return SizedOp(self._sized(op.inputs), self._sized(op.outputs))
 

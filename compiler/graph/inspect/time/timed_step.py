@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Container, Hashable, Iterable, Iterator, Mapping
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from attrs import define, evolve, field
 
+from compiler.graph.adapters.tensorflow_private import op_definition
 from compiler.graph.inspect.step.loop_shapes import shaped_graph
 from compiler.graph.inspect.step.ops import HANDLES, step_ops
 from compiler.graph.inspect.step.transfers import tensor_bytes
@@ -63,6 +65,10 @@ _GRADIENTS = ("aggregate", "gradient")
 
 _CONVOLUTIONS = ("Conv2D", "Conv3D", "DepthwiseConv2dNative")
 _LOOP_STARTS, _LOOP_ENDS, _BACK = ("Enter", "RefEnter"), ("Exit", "RefExit"), ("NextIteration", "Merge")
+
+
+Work: TypeAlias = tuple[Signature, int, int]
+"""What the time of an op depends on, its floating point operations, and the bytes that it moves."""
 
 
 def timed_step(compiled: CompiledGraph) -> StepWork:
@@ -125,6 +131,7 @@ class _Reader:
     ops: list[Any] = field(factory=list, repr=False)
     numbers: dict[str, int] = field(factory=dict, repr=False)
     signatures: dict[Signature, Signature] = field(factory=dict, repr=False)
+    of_towers: dict[Hashable, Work] = field(factory=dict, repr=False)  # by the name in the tower, and shapes
     shaped: Any = field(init=False, repr=False)
     counts: RowCounts = field(init=False, repr=False)
 
@@ -159,10 +166,10 @@ class _Reader:
 
     def _op(self, op: Any, *, looped: bool) -> TimedOp:
         entry = self.compiled.ledger.entries[op.name]
-        signature, operations, moved = work_of_op(op, self._shaped(op))
+        signature, operations, moved = self._work(op, entry.clone)
         return TimedOp(
             name=op.name,
-            signature=self._one_of_each(signature),
+            signature=signature,
             device=entry.device,
             flops=operations,
             bytes=moved,
@@ -173,6 +180,27 @@ class _Reader:
             enters=self._mutex(op) if op.type == "MutexLock" else "",
             leaves=self._mutex(op.inputs[0].op) if op.type == "ConsumeMutexLock" else "",
         )
+
+    def _work(self, op: Any, clone: int | None) -> Work:
+        """Return the work of an op; that of a tower is found once for all towers with these shapes."""
+        shaped = self._shaped(op)
+        if clone is None:
+            return self._work_of(op, shaped)
+        key = (
+            op.name.removeprefix(f"{self.compiled.plan.towers[clone].scope}/"),
+            op.type,
+            *(each.shape for each in shaped.inputs),
+            None,
+            *(each.shape for each in shaped.outputs),
+        )
+        found = self.of_towers.get(key)
+        if found is None:
+            found = self.of_towers[key] = self._work_of(op, shaped)
+        return found
+
+    def _work_of(self, op: Any, shaped: Any) -> Work:
+        signature, operations, moved = work_of_op(op, shaped)
+        return self._one_of_each(signature), operations, moved
 
     def _one_of_each(self, signature: Signature) -> Signature:
         """Return the same record for equal signatures, which are compared often."""
@@ -193,11 +221,18 @@ class _Reader:
         return scope_of(name, self.compiled.plan.towers[clone].scope if clone is not None else "")
 
     def _arrows(self) -> Iterator[Arrow]:
+        sizes: dict[str, int] = {}
         for target, op in enumerate(self.ops):
+            merges = op.type == _BACK[1]
             for tensor in op.inputs:
-                if (tensor.op.type, op.type) != _BACK and tensor.op.name in self.numbers:
-                    size = 0 if tensor.dtype in HANDLES else self._bytes(tensor)
-                    yield Arrow(self.numbers[tensor.op.name], target, tensor.name, size)
+                source = self.numbers.get(tensor.op.name)
+                if source is None or (merges and tensor.op.type == _BACK[0]):
+                    continue
+                name = tensor.name
+                size = sizes.get(name)
+                if size is None:
+                    size = sizes[name] = 0 if tensor.dtype in HANDLES else self._bytes(tensor)
+                yield Arrow(source, target, name, size)
             for before in op.control_inputs:
                 if before.name in self.numbers:
                     yield Arrow(self.numbers[before.name], target)
@@ -208,7 +243,7 @@ class _Reader:
         return tensor_bytes(made[tensor.value_index] if tensor.value_index < len(made) else tensor) or 0
 
 
-def work_of_op(op: Any, shaped: Any) -> tuple[Signature, int, int]:
+def work_of_op(op: Any, shaped: Any) -> Work:
     """Return what the time of an op depends on, its floating point operations, and the bytes that it moves.
 
     Args:
@@ -253,8 +288,19 @@ def _is_beside(reason: Reason, variables: Container[str]) -> bool:
 
 def _attributes(op: Any) -> dict[str, str]:
     """Return the attributes of an op on which its time depends, in the order of `_TOLD`."""
-    given = op.node_def.attr  # TensorFlow writes the whole record at each access
-    return {name: _text(op.get_attr(name)) for name in _TOLD if name in given}
+    possible = _told_of(op.type)
+    given = op.node_def.attr if possible else ()  # TensorFlow writes the whole record at each access
+    return {name: _text(op.get_attr(name)) for name in possible if name in given}
+
+
+@cache
+def _told_of(kind: str) -> tuple[str, ...]:
+    """Return the attributes in `_TOLD` that ops of a type can have."""
+    definition = op_definition(kind)
+    if definition is None:  # a function that is called under its name
+        return _TOLD
+    known = {each.name for each in definition.attr}
+    return tuple(name for name in _TOLD if name in known)
 
 
 def _signature(op: Any, shaped: Any, attributes: Mapping[str, str]) -> Signature:

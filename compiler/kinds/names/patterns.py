@@ -33,6 +33,13 @@ _TOKEN_OF_WORKER = re.compile(f"{_BOX}|{_TOKEN.pattern}")
 """In a graph that a worker has of its own there are also the boxes in which it finds gradients."""
 
 
+_TOWER = re.compile(r"clone_(?P<clone>\d+)(?=/)")
+"""The scope of a tower, with which most names begin."""
+
+_HINT = re.compile(r"clone_|replica_|cpu|gpu|CPU|GPU|input/|split/|group_|worker_")
+"""Texts of which there is at least one in each token: they are found faster than tokens."""
+
+
 @frozen
 class Counted:
     """A name with a number that counts clones, though nothing in the name says so.
@@ -233,8 +240,9 @@ class Patterns:
             raise NotAlikeError(f"{text} is counted among all clones")
         if counted is not None:
             return Pattern((), self.grid.spot(counted.clone), counted)
-        token = _TOKEN_OF_WORKER if self.of_worker else _TOKEN_OF_SUMS if self.sums_of_tasks else _TOKEN
-        slots = [slot for match in token.finditer(text) for slot in self._slots(match)]
+        slots = list(self._all_slots(text))
+        if not slots:
+            return Pattern((text,) if text else (), Spot())
         if not self.by_group:
             slots = [_of_task(each) for each in slots if each.what in (TASK, CLONE)]
         host = _only((each.spot.host for each in slots), text)
@@ -250,6 +258,19 @@ class Patterns:
                 raise NotAlikeError(f"{text} is of several clones")
         parts.append(text[end:])
         return Pattern(tuple(each for each in parts if each != ""), spot)
+
+    def _all_slots(self, text: str) -> Iterator[_Slot]:
+        """Yield the numbers in a name."""
+        start = 0
+        begins = _TOWER.match(text)
+        if begins is not None:
+            number = int(begins["clone"])
+            place = self.grid.spot(number) if not self.of_worker else Spot(0, number)
+            yield _slot(begins, "clone", place, PLACE if self.of_worker else CLONE)
+            start = begins.end()
+        if _HINT.search(text, start) is not None:
+            token = _TOKEN_OF_WORKER if self.of_worker else _TOKEN_OF_SUMS if self.sums_of_tasks else _TOKEN
+            yield from (slot for match in token.finditer(text, start) for slot in self._slots(match))
 
     def _slots(self, match: re.Match[str]) -> Iterator[_Slot]:
         found = match.groupdict()
@@ -302,10 +323,13 @@ def _slot(match: re.Match[str], name: str, spot: Spot, what: int) -> _Slot:
 
 def _only(numbers: Iterator[int | None], text: str) -> int | None:
     """Return the only number besides 0, or 0, or None if there is none."""
-    found = {each for each in numbers if each is not None}
-    if len(found - {0}) > 1:
-        raise NotAlikeError(f"{text} is of several tasks or clones")
-    return max(found, default=None)
+    found: int | None = None
+    for each in numbers:
+        if found and each and each != found:
+            raise NotAlikeError(f"{text} is of several tasks or clones")
+        if each is not None:
+            found = max(found or 0, each)
+    return found
 
 
 def _fits(slot: Spot, spot: Spot) -> bool:

@@ -101,7 +101,7 @@ def _map_many(plan: Plan, grid: Grid, base: str, machine: FoundProfile | None, *
     whole = apart or sums_by_task(plan)
     few, more = (grid.cut(count, grid.groups if whole else count) for count in (FEW, MORE))
     compiled = first = _compiled(plan, few, traces)
-    small = evolve(map_placement(compiled), transfers=list_transfers(compiled, named=None))
+    small = map_placement(compiled, sent=list_transfers(compiled, named=None))
     compiled = _compiled(plan, more, traces)
     larger = map_placement(compiled)
     one_pipe = not apart and not any(op.name.startswith("input/1/") for op in small.ops)

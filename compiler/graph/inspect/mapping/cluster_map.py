@@ -24,7 +24,7 @@ def widen(
     own: PlacementMap,
     compiled: CompiledGraph,
     plan: WorkerPlan,
-    sizes: Sequence[Mapping[str, int]] | None = None,
+    transfers: tuple[MapTransfer, ...],
 ) -> PlacementMap:
     """Return the map of all tasks.
 
@@ -32,7 +32,7 @@ def widen(
         own: The map of the chief's graph.
         compiled: The graph of the chief.
         plan: The plan of the chief.
-        sizes: For each worker the bytes of tensors whose sizes depend on the examples, if they are known.
+        transfers: What a step of all tasks sends.
     """
     worker = plan.worker
     hosts = [tower[0].device.host for tower in worker.everyone]
@@ -43,7 +43,7 @@ def widen(
             MapClone(tower.number, tower.scope, tuple(each.ref for each in tower.devices), tower.batch)
             for tower in plan.all_towers
         ),
-        transfers=_transfers(own.transfers, compiled, plan, sizes),
+        transfers=transfers,
         workers=tuple(_worker(worker, index) for index in range(worker.count)),
     )
 
@@ -83,13 +83,20 @@ def _ops_of_other_worker(ops: Iterable[MapOp], compiled: CompiledGraph) -> Mappi
     return counts
 
 
-def _transfers(
+def of_all_workers(
     own: tuple[MapTransfer, ...],
     compiled: CompiledGraph,
     plan: WorkerPlan,
     sizes: Sequence[Mapping[str, int]] | None,
 ) -> tuple[MapTransfer, ...]:
-    """Return the transfers of a step of the chief, and those of a step of each other worker."""
+    """Return the transfers of a step of the chief, and those of a step of each other worker.
+
+    Args:
+        own: The transfers of a step of the chief.
+        compiled: The graph of the chief.
+        plan: The plan of the chief.
+        sizes: For each worker the bytes of tensors whose sizes depend on the examples, if they are known.
+    """
     worker = plan.worker
     others = [index for index in range(worker.count) if index != worker.index]
     known = {each.ref: each for each in plan.topology.devices}

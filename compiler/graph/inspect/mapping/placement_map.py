@@ -11,7 +11,7 @@ from attrs import define, field
 
 from compiler.compatibility import replication_of
 from compiler.graph.dtypes import size_in_bytes
-from compiler.graph.inspect.mapping.cluster_map import widen
+from compiler.graph.inspect.mapping.cluster_map import of_all_workers, widen
 from compiler.graph.inspect.mapping.explain import group_of
 from compiler.graph.inspect.mapping.given_batch import sizes_for
 from compiler.graph.inspect.step.transfers import list_transfers
@@ -26,6 +26,7 @@ from compiler.mapping.records import (
     MapShard,
     MapSlot,
     MapSpec,
+    MapTransfer,
     MapVariable,
     PlacementMap,
     RuleRef,
@@ -49,6 +50,7 @@ def map_placement(
     time: MapTime | None = None,
     *,
     batch: Mapping[str, Any] | None = None,
+    sent: tuple[MapTransfer, ...] | None = None,
 ) -> PlacementMap:
     """Return the placement map of a compiled graph.
 
@@ -62,6 +64,8 @@ def map_placement(
         batch: The examples of a step of all towers, an array for each input. A step is run on a copy of the
             graph, and transfers have the bytes of this step, also of rows that are looked up in tables in
             pieces. If each worker has a graph of its own, the steps of all workers are run on that copy.
+        sent: The transfers of the map, if they are already known; by default they are those of a step of all
+            workers.
     """
     assigned, memory, plan = assigned or {}, memory or {}, compiled.plan
     sizes = None if batch is None else sizes_for(compiled, batch)
@@ -80,7 +84,7 @@ def map_placement(
         ),
         variables=tuple(_variable(compiled, each, rules) for each in compiled.variables.values()),
         ops=ops,
-        transfers=list_transfers(compiled, sizes=own_sizes),
+        transfers=list_transfers(compiled, sizes=own_sizes) if sent is None else sent,
         misplaced=tuple(each for each in ops if each.assigned not in (None, each.requested)),
         time=time,
         assumptions=tuple(
@@ -89,7 +93,11 @@ def map_placement(
             for each in node.free
         ),
     )
-    return widen(own, compiled, plan, sizes) if isinstance(plan, WorkerPlan) else own
+    if not isinstance(plan, WorkerPlan):
+        return own
+    return widen(
+        own, compiled, plan, of_all_workers(own.transfers, compiled, plan, sizes) if sent is None else sent
+    )
 
 
 def _mode(plan: Plan) -> MapMode:

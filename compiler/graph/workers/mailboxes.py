@@ -8,17 +8,23 @@ the sum is fixed, and no op ever waits for another worker.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from math import prod
 from typing import Any
 
 import tensorflow as tf
-from attrs import field, frozen
+from attrs import define, field, frozen
 
 from compiler.graph.aggregate.parts import join_rows, merge_rows
-from compiler.graph.ledger import Ledger
+from compiler.graph.importing import import_nodes
+from compiler.graph.ledger import Entry, Ledger
+from compiler.graph.tower.template import Role
 from compiler.reasons import Placed
 
 SCOPE = "mail"
+
+_LARGE = 1000
+"""The number of elements from which zeros are made while the graph runs, and are no constant in it."""
 
 _OF_ROWS = re.compile(rf"^{SCOPE}/(.+)/worker_(\d+)/(rows|indices)_box$")
 
@@ -51,7 +57,7 @@ class Box:
             worker: The number of the worker.
             value: The value: IndexedSlices if the box is for rows, else a tensor.
         """
-        with self.ledger.place(self.placed, "aggregate"), tf.name_scope(self._scope(worker)):
+        with self.ledger.place(self.placed, "aggregate"), tf.name_scope(self.scope(worker)):
             if not self.sparse:
                 return [tf.raw_ops.AssignVariableOp(resource=self._handle(worker, "value"), value=value)]
             indices = tf.cast(value.indices, tf.int64)
@@ -77,7 +83,7 @@ class Box:
             worker: The number of the worker.
             weight: The weight, or None for one.
         """
-        with self.ledger.place(self.placed, "aggregate"), tf.name_scope(self._scope(worker)):
+        with self.ledger.place(self.placed, "aggregate"), tf.name_scope(self.scope(worker)):
             if not self.sparse:
                 return self._weighted(self._read(worker, "value", self.dtype, self.shape), weight)
             rows = self._read(worker, "rows", self.dtype, (None, *self.shape[1:]))
@@ -112,10 +118,14 @@ class Box:
         value.set_shape(shape)
         return value
 
+    def known_handle(self, worker: int) -> tf.Tensor | None:
+        """Return the handle of the box of a worker for a tensor; None if it is not in the graph yet."""
+        return self._handles.get(f"{self.scope(worker)}value")
+
     def _handle(self, worker: int, part: str) -> tf.Tensor:
         dtype = tf.int64 if part == "indices" else self.dtype
         shape = tf.TensorShape(None) if self.sparse else tf.TensorShape(self.shape)
-        name = f"{self._scope(worker)}{part}"
+        name = f"{self.scope(worker)}{part}"
         if name not in self._handles:
             with self.ledger.place(self.placed, "variable"), tf.control_dependencies(None):
                 self._handles[name] = tf.raw_ops.VarHandleOp(
@@ -123,8 +133,86 @@ class Box:
                 )
         return self._handles[name]
 
-    def _scope(self, worker: int) -> str:
+    def scope(self, worker: int) -> str:
+        """Return the scope of the names of what is of a worker, with a slash at its end."""
         return f"{SCOPE}/{self.name}/worker_{worker}/"
+
+
+def clear_all(boxes: Sequence[Box], workers: int) -> list[tf.Operation]:
+    """Return the ops that empty some boxes of all workers, as `Box.clear` does.
+
+    Boxes for tensors are emptied by nodes that are written at once: there are several for each variable.
+
+    Args:
+        boxes: The boxes, of one graph.
+        workers: The number of workers.
+    """
+    if any(each.sparse for each in boxes):
+        return [op for box in boxes for op in box.clear(workers)]
+    writer = _Emptying(tf.compat.v1.get_default_graph())
+    with tf.name_scope(""):
+        names = [name for box in boxes for name in writer.write(box, workers)]
+    import_nodes(writer.graph, writer.nodes, writer.outside)
+    return [writer.graph.get_operation_by_name(each) for each in names]
+
+
+@define
+class _Emptying:
+    """The nodes that empty boxes, with the names that TensorFlow's functions give to such ops."""
+
+    graph: tf.Graph
+    nodes: Any = field(factory=tf.compat.v1.GraphDef)
+    outside: dict[str, tf.Tensor] = field(factory=dict)
+
+    def write(self, box: Box, workers: int) -> Iterator[str]:
+        """Write what empties a box of all workers; yield the names of the ops that end it."""
+        nothing = self._zeros(box)
+        for worker in range(workers):
+            handle = self._handle(box, worker)
+            name = self.graph.unique_name(f"{box.scope(worker)}AssignVariableOp")
+            node = self._node(box, name, "AssignVariableOp", [handle, nothing])
+            node.attr["dtype"].type = box.dtype.as_datatype_enum
+            yield name
+
+    def _handle(self, box: Box, worker: int) -> str:
+        """Return the name of the handle of a box, which is written if it is not in the graph."""
+        known = box.known_handle(worker)
+        if known is not None:
+            self.outside[known.name] = known
+            return str(known.name).removesuffix(":0")
+        name = str(self.graph.unique_name(f"{box.scope(worker)}value_box"))
+        node = self._node(box, name, "VarHandleOp", [], "variable")
+        node.attr["dtype"].type = box.dtype.as_datatype_enum
+        node.attr["shape"].shape.CopyFrom(tf.TensorShape(box.shape).as_proto())
+        node.attr["shared_name"].s = f"{box.scope(worker)}value".encode()
+        return name
+
+    def _zeros(self, box: Box) -> str:
+        """Write zeros as `tf.zeros` does; return the name of the op."""
+        name = str(self.graph.unique_name(f"{SCOPE}/{box.name}/zeros"))
+        if prod(box.shape) < _LARGE:
+            return self._constant(box, name, 0, box.dtype, box.shape)
+        shape = self._constant(box, f"{name}/shape_as_tensor", box.shape, tf.int32, (len(box.shape),))
+        zero = self._constant(box, f"{name}/Const", 0, box.dtype, ())
+        node = self._node(box, name, "Fill", [shape, zero])
+        node.attr["T"].type, node.attr["index_type"].type = (
+            box.dtype.as_datatype_enum,
+            tf.int32.as_datatype_enum,
+        )
+        return name
+
+    def _constant(self, box: Box, name: str, value: Any, dtype: Any, shape: Sequence[int]) -> str:
+        node = self._node(box, name, "Const", [])
+        node.attr["dtype"].type = dtype.as_datatype_enum
+        node.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(value, dtype, shape))
+        return name
+
+    def _node(self, box: Box, name: str, op: str, inputs: Sequence[str], role: Role = "aggregate") -> Any:
+        device = box.ledger.plan.tensorflow_device(box.placed.device)
+        node = self.nodes.node.add(name=name, op=op, device=device)
+        node.input.extend(inputs)
+        box.ledger.enter(name, Entry(box.placed, role))
+        return node
 
 
 def forward_rows(graph: tf.Graph, source: int, target: int) -> list[tf.Operation]:

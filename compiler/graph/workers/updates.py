@@ -24,7 +24,7 @@ from compiler.graph.update.variable.apply import apply_gradients, assign_statist
 from compiler.graph.update.variable.statistics import new_statistic
 from compiler.graph.variables.variables import GraphVariable
 from compiler.graph.workers.coordination import Coordination
-from compiler.graph.workers.mailboxes import Box
+from compiler.graph.workers.mailboxes import Box, clear_all
 from compiler.plan import Worker, WorkerPlan
 
 REPORTED = 4
@@ -297,7 +297,7 @@ class _Sync:
             return tf.raw_ops.AssignAddVariableOp(resource=table.variables["tick"].handle, value=one)
 
     def _clear(self, boxes: Sequence[Box]) -> tf.Operation:
-        ops = [op for box in boxes for op in box.clear(self.worker.count)]
+        ops = clear_all(boxes, self.worker.count)
         with self.coordination.table.at("clear", ops):
             return tf.no_op()
 

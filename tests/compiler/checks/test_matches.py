@@ -82,6 +82,14 @@ def test_a_rule_that_never_wins_is_a_warning_at_both_rules() -> None:
     assert [label.span.text for label in found.labels] == ['ops("*dense/B*") -> cpu[1]']
 
 
+def test_any_rule_but_the_last_can_be_the_one_that_never_wins() -> None:
+    """It is compared with the rules after it, and not with itself or those before it."""
+    text = 'ops("loss/*") -> cpu[2]\n ops("encoder/*A*") -> cpu[0]\n ops("*dense/B*") -> cpu[1]'
+    (found,) = rules_decide(rules(text), NAMES)
+    assert found.span is not None
+    assert found.span.text == 'ops("encoder/*A*") -> cpu[0]'
+
+
 def test_a_rule_that_wins_once_is_none() -> None:
     """It is enough to decide for one name, and rules of other roles do not count."""
     assert list(rules_decide(rules('ops("encoder/*") -> cpu[0]\n ops("*/MatMul") -> cpu[1]'), NAMES)) == []

@@ -9,6 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tfdeploy.data.sources.npz import source as npz_source
+from tfdeploy.data.sources.npz.archive import Archive
+
 IMAGES = np.arange(50 * 6, dtype=np.float32).reshape(50, 2, 3)
 LABELS = np.arange(50, dtype=np.int64)
 WANTED = {"image": ("float32", (2, 3)), "label": ("int64", ())}
@@ -46,6 +49,26 @@ def test_arrays_are_read_however_they_are_stored(
     assert (stream.size, stream.needs_python is not None) == (50, in_process)
     np.testing.assert_array_equal(np.concatenate([each["image"] for each in batches]), IMAGES)
     np.testing.assert_array_equal(np.concatenate([each["label"] for each in batches]), LABELS)
+
+
+@pytest.mark.parametrize(("size", "rows"), [(100, {4, 12}), (1, {1})])
+def test_compressed_arrays_are_read_in_pieces(
+    reader: Any, monkeypatch: pytest.MonkeyPatch, size: int, rows: set[int]
+) -> None:
+    """A piece has as many examples, of 24 or 8 bytes, as fit into its bytes, and one at least."""
+    found: set[int] = set()
+    read = Archive.pieces
+
+    def pieces(self: Archive, array: Any, most: int) -> Any:
+        found.add(most)
+        return read(self, array, most)
+
+    monkeypatch.setattr(Archive, "pieces", pieces)
+    monkeypatch.setattr(npz_source, "PIECE", size)
+    write(reader, compressed=True, x=IMAGES, y=LABELS)
+    batches = reader.batches(opened(reader), 16)
+    np.testing.assert_array_equal(np.concatenate([each["image"] for each in batches]), IMAGES)
+    assert found == rows
 
 
 @pytest.mark.parametrize("compressed", [False, True])

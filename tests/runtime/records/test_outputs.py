@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from dsl.diagnostics import RunError
 from tfdeploy import api
 from tfdeploy.cli.group import load
-from tfdeploy.runtime.records.outputs import InputFiles, require_place, write_output
+from tfdeploy.runtime.records.outputs import InputFiles, is_own_predictions, require_place, write_output
 
 if TYPE_CHECKING:
     from tests.runtime.conftest import Project
@@ -112,6 +112,23 @@ def test_predictions_replace_predictions_alone(folder: Path) -> None:
         assert (folder / name).read_bytes() == before
         assert api.predict(spec, "new.csv", name, force=True) == 2
         assert (folder / name).read_bytes() != before
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "own"),
+    [
+        ("table.csv", b"price,word_0,word_1_2\n1,2,3\n", True),
+        ("table.csv", b"price,other\n1,2\n", False),
+        ("table.csv", b"\xff\xfe,price\n1,2\n", False),
+        ("archive.npz", b"price\n1\n", False),
+    ],
+)
+def test_predictions_are_known_by_their_header(tmp_path: Path, name: str, data: bytes, own: bool) -> None:
+    """What cannot be read as a table or an archive is a file of somebody else, and so is a folder."""
+    path = tmp_path / name
+    path.write_bytes(data)
+    assert is_own_predictions(path, ["price", "word"]) is own
+    assert not is_own_predictions(tmp_path, ["price", "word"])
 
 
 def test_pages_graphs_and_pictures(folder: Path) -> None:

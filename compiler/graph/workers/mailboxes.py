@@ -122,6 +122,10 @@ class Box:
         """Return the handle of the box of a worker for a tensor; None if it is not in the graph yet."""
         return self._handles.get(f"{self.scope(worker)}value")
 
+    def keep_handle(self, worker: int, handle: tf.Tensor) -> None:
+        """Note the handle of the box of a worker for a tensor, which is now in the graph."""
+        self._handles[f"{self.scope(worker)}value"] = handle
+
     def _handle(self, worker: int, part: str) -> tf.Tensor:
         dtype = tf.int64 if part == "indices" else self.dtype
         shape = tf.TensorShape(None) if self.sparse else tf.TensorShape(self.shape)
@@ -138,6 +142,23 @@ class Box:
         return f"{SCOPE}/{self.name}/worker_{worker}/"
 
 
+def put_all(values: Sequence[tuple[Box, Any]], worker: int) -> list[tf.Operation]:
+    """Return the ops that put values into boxes of a worker, as `Box.put` does.
+
+    Boxes for tensors are filled by nodes that are written at once: there is one for each variable.
+
+    Args:
+        values: Boxes of one graph, each with the value for it.
+        worker: The number of the worker.
+    """
+    if any(box.sparse for box, _ in values):
+        return [op for box, value in values for op in box.put(worker, value)]
+    writer = _Writer(tf.compat.v1.get_default_graph())
+    with tf.name_scope(""):
+        names = [writer.fill(box, worker, value) for box, value in values]
+    return writer.finish(names)
+
+
 def clear_all(boxes: Sequence[Box], workers: int) -> list[tf.Operation]:
     """Return the ops that empty some boxes of all workers, as `Box.clear` does.
 
@@ -149,30 +170,81 @@ def clear_all(boxes: Sequence[Box], workers: int) -> list[tf.Operation]:
     """
     if any(each.sparse for each in boxes):
         return [op for box in boxes for op in box.clear(workers)]
-    writer = _Emptying(tf.compat.v1.get_default_graph())
+    writer = _Writer(tf.compat.v1.get_default_graph())
     with tf.name_scope(""):
-        names = [name for box in boxes for name in writer.write(box, workers)]
-    import_nodes(writer.graph, writer.nodes, writer.outside)
-    return [writer.graph.get_operation_by_name(each) for each in names]
+        names = [name for box in boxes for name in writer.empty(box, workers)]
+    return writer.finish(names)
+
+
+def total_all(boxes: Sequence[Box], workers: int, weights: Sequence[tf.Tensor] | None = None) -> list[Any]:
+    """Return the sum of the boxes of all workers for each of some boxes, as `Box.total` does.
+
+    Boxes for tensors are added up by nodes that are written at once, if the workers have no weights.
+
+    Args:
+        boxes: The boxes, of one graph.
+        workers: The number of workers.
+        weights: The weight of each worker, or None for ones.
+    """
+    if weights is not None or any(each.sparse for each in boxes):
+        return [each.total(workers, weights) for each in boxes]
+    writer = _Writer(tf.compat.v1.get_default_graph())
+    with tf.name_scope(""):
+        names = [writer.add_up(each, workers) for each in boxes]
+    return [each.outputs[0] for each in writer.finish(names)]
 
 
 @define
-class _Emptying:
-    """The nodes that empty boxes, with the names that TensorFlow's functions give to such ops."""
+class _Writer:
+    """Nodes for many boxes, with the names that TensorFlow's functions give to such ops."""
 
     graph: tf.Graph
     nodes: Any = field(factory=tf.compat.v1.GraphDef)
     outside: dict[str, tf.Tensor] = field(factory=dict)
+    written: dict[str, tuple[Box, int]] = field(factory=dict)  # by handle: the box, and its worker
 
-    def write(self, box: Box, workers: int) -> Iterator[str]:
+    def finish(self, names: Sequence[str]) -> list[tf.Operation]:
+        """Add the nodes to the graph; return those of some names."""
+        import_nodes(self.graph, self.nodes, self.outside)
+        for name, (box, worker) in self.written.items():
+            box.keep_handle(worker, self.graph.get_tensor_by_name(f"{name}:0"))
+        return [self.graph.get_operation_by_name(each) for each in names]
+
+    def add_up(self, box: Box, workers: int) -> str:
+        """Write the sum of a box of all workers; return the name of the op."""
+        reads = []
+        for worker in range(workers):
+            handle = self._handle(box, worker)
+            name = str(self.graph.unique_name(f"{box.scope(worker)}ReadVariableOp"))
+            node = self._node(box, name, "ReadVariableOp", [handle])
+            node.attr["dtype"].type = box.dtype.as_datatype_enum
+            reads.append(name)
+        name = str(self.graph.unique_name(f"{SCOPE}/{box.name}/sum"))
+        if len(reads) == 1:  # as `tf.add_n` does
+            node = self._node(box, name, "Identity", reads)
+        else:
+            node = self._node(box, name, "AddN", reads)
+            node.attr["N"].i = len(reads)
+        node.attr["T"].type = box.dtype.as_datatype_enum
+        return name
+
+    def empty(self, box: Box, workers: int) -> Iterator[str]:
         """Write what empties a box of all workers; yield the names of the ops that end it."""
         nothing = self._zeros(box)
         for worker in range(workers):
-            handle = self._handle(box, worker)
-            name = self.graph.unique_name(f"{box.scope(worker)}AssignVariableOp")
-            node = self._node(box, name, "AssignVariableOp", [handle, nothing])
-            node.attr["dtype"].type = box.dtype.as_datatype_enum
-            yield name
+            yield self._assign(box, worker, nothing)
+
+    def fill(self, box: Box, worker: int, value: tf.Tensor) -> str:
+        """Write what puts a tensor into a box; return the name of the op."""
+        self.outside[value.name] = value
+        return self._assign(box, worker, str(value.name).removesuffix(":0"))
+
+    def _assign(self, box: Box, worker: int, value: str) -> str:
+        handle = self._handle(box, worker)
+        name = str(self.graph.unique_name(f"{box.scope(worker)}AssignVariableOp"))
+        node = self._node(box, name, "AssignVariableOp", [handle, value])
+        node.attr["dtype"].type = box.dtype.as_datatype_enum
+        return name
 
     def _handle(self, box: Box, worker: int) -> str:
         """Return the name of the handle of a box, which is written if it is not in the graph."""
@@ -185,6 +257,7 @@ class _Emptying:
         node.attr["dtype"].type = box.dtype.as_datatype_enum
         node.attr["shape"].shape.CopyFrom(tf.TensorShape(box.shape).as_proto())
         node.attr["shared_name"].s = f"{box.scope(worker)}value".encode()
+        self.written[name] = box, worker
         return name
 
     def _zeros(self, box: Box) -> str:

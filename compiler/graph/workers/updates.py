@@ -24,7 +24,7 @@ from compiler.graph.update.variable.apply import apply_gradients, assign_statist
 from compiler.graph.update.variable.statistics import new_statistic
 from compiler.graph.variables.variables import GraphVariable
 from compiler.graph.workers.coordination import Coordination
-from compiler.graph.workers.mailboxes import Box, clear_all
+from compiler.graph.workers.mailboxes import Box, clear_all, put_all, total_all
 from compiler.plan import Worker, WorkerPlan
 
 REPORTED = 4
@@ -154,7 +154,7 @@ class _Sync:
     def build(self) -> WorkerExchange:
         """Add what is posted and, for the chief, what is done with it."""
         gradients, statistics, report = self._gradients(), self._statistics(), self._report()
-        posted = [op for box, each in gradients for op in box.put(self._me, each.copies[0])]
+        posted = put_all([(box, each.copies[0]) for box, each in gradients], self._me)
         own: set[str] = set()
         for box, value in statistics.values():
             put = box.put(self._me, value)
@@ -264,9 +264,8 @@ class _Sync:
     ) -> list[SummedGradient]:
         """Take the sums over all workers; return the gradients as they are applied."""
         chief = self.chief
-        summed = [
-            evolve(each, copies=(box.total(self.worker.count, self.weights),)) for box, each in gradients
-        ]
+        totals = total_all([box for box, _ in gradients], self.worker.count, self.weights)
+        summed = [evolve(each, copies=(total,)) for (_, each), total in zip(gradients, totals, strict=True)]
         summed = join_parts(chief, summed, self._inverses(losses))
         return clip_gradients(chief, regularize_gradients(chief, summed))
 

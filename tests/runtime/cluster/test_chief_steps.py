@@ -9,6 +9,7 @@ from attrs import define, evolve
 
 from compiler.graph.workers.coordination import State
 from tfdeploy.runtime.cluster.workers.chief_steps import AsyncChiefSteps
+from tfdeploy.runtime.cluster.workers.worker_group import WorkerGroup
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -61,3 +62,18 @@ def test_in_the_end_no_update_begins_that_had_not_begun() -> None:
     assert [(each.steps, each.examples) for each in steps.settle()] == [(1, 5)]
     assert (group.now.global_step, group.now.limit) == (5, 5)
     assert steps.settle() == []
+
+
+def test_the_chief_waits_until_all_others_have_noticed_the_end() -> None:
+    """It looks again while any of the others is there; whether it is there itself does not count."""
+    left = iter([(False, False), (False, False), (False, True)])
+    ran: list[str] = []
+    group = SimpleNamespace(
+        ops=SimpleNamespace(end="end"),
+        worker=SimpleNamespace(count=2, index=0),
+        run=ran.append,
+        state=lambda: evolve(BEGINNING, left=next(left)),
+    )
+    WorkerGroup.end(cast("Any", group), 600.0)
+    assert ran == ["end"]
+    assert list(left) == []

@@ -131,3 +131,23 @@ def test_groups_have_their_numbers_and_exceptions(folder: Path) -> None:
     assert [each.optimizer.group for each in groups] == [0, 1, 2]
     assert [each.excluded for each in groups] == [(), ("*/bias", "b/c"), ()]
     assert [each.rule.pattern for each in groups] == ["a/*", "b/*", "c/*"]
+
+
+@pytest.mark.parametrize(
+    ("text", "whole", "rows"),
+    [
+        ("SGD()", True, True),
+        ("Adam()", True, False),
+        ("Adam(weight_decay = 0.1)", False, False),
+        ("Adagrad()", False, False),
+    ],
+)
+def test_an_update_of_one_op_needs_no_turn(text: str, *, whole: bool, rows: bool) -> None:
+    """One op holds the lock of its variable; with more of them, updates that can meet take turns."""
+    call = update_of(text).optimizer
+    assert call is not None
+    rule = make_optimizer(call)
+    with tf.Graph().as_default():
+        dense = tf.constant([[1.0]])
+        gradients = [dense, tf.IndexedSlices(dense, tf.constant([0]))]
+        assert [bool(rule.is_one_op(each)) for each in gradients] == [whole, rows]

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
-from tfdeploy.runtime.session import engine as module
 from tfdeploy.runtime.session.engine import Engine, StepReport, named
 
 
@@ -97,47 +94,6 @@ def test_weights_and_their_averages_start_from_new_values() -> None:
     own = Own(compiled, SimpleNamespace(run=done.append), saving)  # type: ignore[arg-type]
     own.start_from({"a": 1, "b": 2})
     assert done == [{"a": 1, "b": 2, "a/ExponentialMovingAverage": 1}, "after"]
-
-
-class Session:
-    """A session whose server does not let it go."""
-
-    def __init__(self, target: str, *, raises: bool = False) -> None:
-        self.sess_str, self.raises = target, raises
-        self.closed_by: list[str] = []
-        self.may_end = threading.Event()
-
-    def close(self) -> None:
-        """Wait until the server lets go."""
-        self.closed_by.append(threading.current_thread().name)
-        if self.raises:
-            raise tf.errors.UnavailableError(None, None, "gone")
-        if self.sess_str:
-            self.may_end.wait(60)
-
-
-def test_a_session_at_a_server_that_is_gone_is_left_to_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By a thread of its own, which does not keep the process; one in this process is closed at once."""
-    monkeypatch.setattr(module, "CLOSING", 0.01)
-    session = Session("grpc://p:1")
-    engine(session=session).close()
-    (left,) = [each for each in threading.enumerate() if each.name == "close"]
-    assert left.daemon
-    session.may_end.set()
-    left.join()
-    for raises in (False, True):
-        own = Session("", raises=raises)
-        engine(session=own).close()
-        assert own.closed_by == [threading.current_thread().name]
-
-
-def test_a_session_at_a_server_is_closed_before_anything_else_happens() -> None:
-    """Its server lets go after a moment, for which the engine waits."""
-    session = Session("grpc://p:1")
-    threading.Timer(0.1, session.may_end.set).start()
-    engine(session=session).close()
-    assert session.may_end.is_set()
-    assert session.closed_by == ["close"]
 
 
 def test_progress_is_noted_for_all_who_watch() -> None:

@@ -7,8 +7,6 @@ each op, which the placement map then shows.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +19,7 @@ from compiler.graph.session_options import session_config
 from compiler.graph.storage.saving import Saving, add_saving
 from compiler.graph.variables.cut_variable import assigning
 from tfdeploy.runtime.session.checkpoint_files import CheckpointFiles, ServerFiles
+from tfdeploy.runtime.session.closing import close_session
 from tfdeploy.runtime.watchdog import Activity
 
 if TYPE_CHECKING:
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
     from tfdeploy.data import Stream
     from tfdeploy.runtime.session.health import HealthMonitor
 
-CLOSING = 2.0  # seconds that a server has to close a session
 AVERAGE = "/ExponentialMovingAverage"  # ends the name of a weight's moving average in a checkpoint
 
 
@@ -113,22 +111,8 @@ class Engine:
             self.monitor.progress()
 
     def close(self) -> None:
-        """Close the session, also if its server is gone.
-
-        TensorFlow waits for a server that is gone until the operations of a session time out, which is as
-        long as `train.task_timeout`, and handles no signal meanwhile. So a session at a server is closed by
-        a thread, which is left to itself after a while. Closing the session again does nothing.
-        """
-        if not self.session.sess_str:
-            self._close()
-            return
-        thread = Thread(target=self._close, name="close", daemon=True)
-        thread.start()
-        thread.join(CLOSING)
-
-    def _close(self) -> None:
-        with suppress(tf.errors.OpError):
-            self.session.close()
+        """Close the session, also if its server is gone."""
+        close_session(self.session)
 
     def traced(self, fetches: Any, feed: Mapping[Any, Any] | None = None) -> Any:
         """Run `fetches` once, return their values, and note on which devices TensorFlow has run the ops.

@@ -20,6 +20,7 @@ from compiler.model.layer_state import State, with_states
 from compiler.pipeline import make_plan
 from tfdeploy.runtime.cluster.server.server import loopback_server
 from tfdeploy.runtime.memory import memory_limit
+from tfdeploy.runtime.session.closing import close_session
 from tfdeploy.runtime.verify.fed_graph import Arrays, FedGraph
 from tfdeploy.runtime.verify.randomness import without_randomness
 
@@ -110,7 +111,7 @@ class Trial:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.session.close()
+        close_session(self.session)
 
     def step(self) -> float:
         """Do one step and return its loss over the global batch."""
@@ -184,7 +185,7 @@ class WorkerGroupTrial(Trial):
 
     def __exit__(self, *_: object) -> None:
         for each in self.sessions:
-            each.close()
+            close_session(each)
 
     def step(self) -> float:
         """Let every worker store its gradients in its mailbox, and the chief apply them; return the loss."""

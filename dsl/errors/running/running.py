@@ -377,7 +377,13 @@ def ended_without_progress(
 
 
 def step_failed(
-    doing: str, reason: str, span: Span | None, *, clone: int | None, layer: str | None, op: str | None
+    doing: str,
+    reason: str,
+    span: Span | None,
+    *,
+    clone: int | None = None,
+    layer: str | None = None,
+    op: str | None = None,
 ) -> Diagnostic:
     """Report what TensorFlow refused while it ran the graph, with the clone and the layer it belongs to.
 

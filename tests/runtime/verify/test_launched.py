@@ -9,11 +9,20 @@ import pytest
 import tensorflow as tf
 
 from compiler.graph import session_options
+from dsl.diagnostics import RunError
+from dsl.errors.running import running as errors
 from tfdeploy.runtime.membership.addresses import Cluster
 from tfdeploy.runtime.verify import launched
-from tfdeploy.runtime.verify.launched import PATIENCE, LaunchedServers
+from tfdeploy.runtime.verify.launched import ATTEMPTS, PATIENCE, LaunchedServers
 
 CLUSTER = Cluster.of({"ps": ["p:1"], "worker": ["a:1", "b:2"]})
+
+
+def servers(log: list[str] | None = None) -> LaunchedServers:
+    """Return servers that are not there, which note what they are asked for."""
+    said = [] if log is None else log
+    monitor: Any = SimpleNamespace(require=lambda why: said.append(f"requires {why}"))
+    return LaunchedServers(CLUSTER, monitor, said.append)
 
 
 @pytest.mark.parametrize(("worker", "url"), [(None, "grpc://a:1"), (("worker", 1), "grpc://b:2")])
@@ -34,6 +43,48 @@ def test_a_graph_runs_at_the_server_of_its_task(
         tf.compat.v1, "Session", lambda target, graph, config: opened.append((target, graph, config))
     )
     compiled: Any = SimpleNamespace(plan=plan, graph="graph")
-    LaunchedServers(CLUSTER).session(compiled)
+    servers().session(compiled)
     assert opened == [(url, "graph", config)]
     assert config.operation_timeout_in_ms == PATIENCE * 1000
+
+
+def test_a_combination_begins_again_if_a_server_is_lost() -> None:
+    """As soon as all servers are there again."""
+    log: list[str] = []
+
+    def attempt() -> str:
+        log.append("attempt")
+        if log.count("attempt") < ATTEMPTS:
+            raise tf.errors.UnavailableError(None, None, "gone")
+        return "agrees"
+
+    assert servers(log).verify(attempt) == "agrees"
+    again = ["requires to verify", "a combination is verified again, because a server was lost"]
+    assert log == ["attempt", *again, "attempt", *again, "attempt"]
+
+
+def test_what_fails_each_time_is_an_error_in_the_end() -> None:
+    """It says what TensorFlow said."""
+    log: list[str] = []
+
+    def attempt() -> None:
+        log.append("attempt")
+        raise tf.errors.InternalError(None, None, "an op has failed")
+
+    with pytest.raises(RunError, match="a combination failed: an op has failed") as caught:
+        servers(log).verify(attempt)
+    assert caught.value.diagnostic.code == "TFD738"
+    assert log.count("attempt") == ATTEMPTS == 3
+
+
+def test_other_errors_are_not_tried_again() -> None:
+    """As those of a spec whose examples do not fit it."""
+    log: list[str] = []
+
+    def attempt() -> None:
+        log.append("attempt")
+        raise RunError(errors.step_failed("a combination", "no such label", None))
+
+    with pytest.raises(RunError, match="no such label"):
+        servers(log).verify(attempt)
+    assert log == ["attempt"]

@@ -49,6 +49,7 @@ def verification(*, depends: bool = False, **more: Any) -> Any:
     )
     made._cut = lambda case: Verification._cut(made, case)
     made._reference = lambda case: Verification._reference(made, case)
+    made._compare = lambda *given: Verification._compare(made, *given)
     return made
 
 
@@ -150,7 +151,14 @@ def test_a_case_is_compared_and_its_evaluation_too(
     )
     run = verification(weights=frozenset({"w"}))
     run.spec = classifier()
-    run.setup = SimpleNamespace(arrays={"x": np.arange(2 * GLOBAL_BATCH)})
+    arrays = {"x": np.arange(2 * GLOBAL_BATCH)}
+    again: list[str] = []
+
+    def verify(attempt: Callable[[], Differences]) -> Differences:
+        again.append("at servers")
+        return attempt()
+
+    run.setup = SimpleNamespace(arrays=arrays, servers=SimpleNamespace(verify=verify))
     run._expected = lambda case: ("expected", case)
     run._trajectory = lambda case, of: ("found", case, of)
     compared: list[tuple[object, ...]] = []
@@ -167,6 +175,7 @@ def test_a_case_is_compared_and_its_evaluation_too(
     found = Verification._verify(run, case, exported)
     assert compared == [(("found", case, trial), ("expected", case), {"w"})]
     assert assigned == [{"w": 7}]
+    assert again == (["at servers"] if name == "workers" else [])
     assert batches == [list(range(GLOBAL_BATCH))] * 2
     assert counted == ([trial] if in_threads else [])
     agrees = Differences(0.1, 0.2, 0.3, "loss evaluated", 1.0)

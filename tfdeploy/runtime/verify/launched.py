@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+import tensorflow as tf
 from attrs import field, frozen
 
 from compiler.plan import WorkerPlan
 from dsl.diagnostics import RunError
+from dsl.errors.running import running as errors
 from tfdeploy.runtime.cluster.health.monitor import TaskMonitor
 from tfdeploy.runtime.launch.launched_run import copied_spec
 from tfdeploy.runtime.launch.launcher import Launcher
 from tfdeploy.runtime.membership.addresses import Task
 from tfdeploy.runtime.options import RunOptions
+from tfdeploy.runtime.session.faults import reason_of
+from tfdeploy.runtime.verify.located_session import COMBINATION
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -23,7 +27,10 @@ if TYPE_CHECKING:
     from tfdeploy.runtime.launch.launcher import Stream
     from tfdeploy.runtime.membership.addresses import Cluster
 
+Result = TypeVar("Result")
+
 PATIENCE = 300.0  # seconds, for servers to listen and for a step to be made
+ATTEMPTS = 3  # after which a combination has failed
 
 
 @frozen
@@ -32,14 +39,39 @@ class LaunchedServers:
 
     Attributes:
         cluster: The tasks and their addresses.
+        monitor: Monitors the tasks.
+        say: Called with a sentence if something is tried again.
     """
 
     cluster: Cluster = field(repr=False)
+    monitor: TaskMonitor = field(repr=False)
+    say: Callable[[str], None] = field(repr=False)
+
+    def verify(self, attempt: Callable[[], Result]) -> Result:
+        """Verify a combination; if a server is lost, wait until it is back, and begin again.
+
+        Args:
+            attempt: Verifies it from the beginning.
+
+        Returns:
+            What the attempt returns.
+
+        Raises:
+            RunError: Servers do not come back, or the combination has failed `ATTEMPTS` times.
+        """
+        failed = 0
+        while True:
+            try:
+                return attempt()
+            except tf.errors.OpError as fault:
+                failed += 1
+                if failed == ATTEMPTS:
+                    raise RunError(errors.step_failed(COMBINATION, reason_of(fault), None)) from fault
+                self.monitor.require("to verify")
+                self.say(f"{COMBINATION} is verified again, because a server was lost")
 
     def session(self, compiled: CompiledGraph) -> Any:
         """Open a session for a graph: a worker's own at its server, the graph of all at the chief's."""
-        import tensorflow as tf
-
         from compiler.graph.session_options import session_config
 
         plan, task = compiled.plan, self.cluster.chief
@@ -78,10 +110,11 @@ def launched_servers(
         _ended(launcher),
         launcher.supervised(),
     ):
-        TaskMonitor(launcher.client, launcher.cluster.tasks, say, PATIENCE, spec).require("to verify")
+        monitor = TaskMonitor(launcher.client, launcher.cluster.tasks, say, PATIENCE, spec)
+        monitor.require("to verify")
         if launcher.failure is not None:
             raise RunError(launcher.failure)
-        yield LaunchedServers(launcher.cluster)
+        yield LaunchedServers(launcher.cluster, monitor, say)
 
 
 @contextmanager

@@ -208,6 +208,14 @@ class Verification:
     def _verify(self, case: Case, exported: Trial) -> Differences:
         """Compare a case with its reference, and its evaluation with that of the weights it exports."""
         spec, expected = case.apply(self.spec), self._expected(case)
+        servers = self.setup.servers if spec.devices.jobs else None
+
+        def attempt() -> Differences:
+            return self._compare(case, spec, expected, exported)
+
+        return attempt() if servers is None else servers.verify(attempt)
+
+    def _compare(self, case: Case, spec: ir.Spec, expected: Trajectory, exported: Trial) -> Differences:
         with make_trial(self.setup, spec) as trial:
             found = compare(self._trajectory(case, trial), expected, self.weights)
             exported.assign(trial.exported())

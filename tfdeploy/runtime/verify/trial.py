@@ -20,8 +20,8 @@ from compiler.model.layer_state import State, with_states
 from compiler.pipeline import make_plan
 from tfdeploy.runtime.cluster.server.server import loopback_server
 from tfdeploy.runtime.memory import memory_limit
-from tfdeploy.runtime.session.closing import close_session
 from tfdeploy.runtime.verify.fed_graph import Arrays, FedGraph
+from tfdeploy.runtime.verify.located_session import LocatedSession
 from tfdeploy.runtime.verify.randomness import without_randomness
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class TrialSetup:
     def _is_launched(self, spec: ir.Spec) -> bool:
         return self.servers is not None and bool(spec.devices.jobs)
 
-    def session(self, compiled: CompiledGraph, target: Callable[[], str] = str) -> Any:
+    def session(self, compiled: CompiledGraph, target: Callable[[], str] = str) -> LocatedSession:
         """Open a session for a graph, on the servers of the trials if the spec has jobs.
 
         Args:
@@ -82,8 +82,9 @@ class TrialSetup:
             target: Returns the target of a session in this process.
         """
         if self.servers is not None and compiled.plan.spec.devices.jobs:
-            return self.servers.session(compiled)
-        return tf.compat.v1.Session(target(), graph=compiled.graph, config=session_config(compiled.plan))
+            return LocatedSession(self.servers.session(compiled), compiled, launched=True)
+        session = tf.compat.v1.Session(target(), graph=compiled.graph, config=session_config(compiled.plan))
+        return LocatedSession(session, compiled)
 
 
 class Trial:
@@ -111,7 +112,7 @@ class Trial:
         return self
 
     def __exit__(self, *_: object) -> None:
-        close_session(self.session)
+        self.session.close()
 
     def step(self) -> float:
         """Do one step and return its loss over the global batch."""
@@ -185,7 +186,7 @@ class WorkerGroupTrial(Trial):
 
     def __exit__(self, *_: object) -> None:
         for each in self.sessions:
-            close_session(each)
+            each.close()
 
     def step(self) -> float:
         """Let every worker store its gradients in its mailbox, and the chief apply them; return the loss."""

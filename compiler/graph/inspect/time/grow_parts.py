@@ -52,7 +52,7 @@ def grow_parts(few: Among, more: Among, patterns: Patterns, grid: Grid, plan: Wo
             names = {own.ops[at].name for at in chosen}
             return frozenset(at for at, each in enumerate(work.ops) if each.name in names)
 
-        return GraphPart(work.ops, work.arrows, among(own.own), among(own.gradients))
+        return GraphPart(work.ops, work.arrows, among(own.own), among(own.gradients), among(own.of_chief))
 
     chief = grown(few.parts.chief, more.parts.chief)
     if few.parts.applied is None or more.parts.applied is None:

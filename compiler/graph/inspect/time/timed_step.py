@@ -148,7 +148,14 @@ class _Reader:
         variables = self.compiled.variables
         own = frozenset(at for at, each in enumerate(self.ops) if _is_own(entries[each.name], variables))
         gradients = frozenset(at for at, each in enumerate(self.ops) if entries[each.name].role in _GRADIENTS)
-        return GraphPart(ops, tuple(self._arrows()), own, gradients)
+        return GraphPart(ops, tuple(self._arrows()), own, gradients, self._of_chief())
+
+    def _of_chief(self) -> frozenset[int]:
+        """Return the ops that other workers with a graph of their own do not run."""
+        if self.compiled.exchange is None:
+            return frozenset()
+        common = {each.name for each in step_ops(self.compiled, of_chief=False)}
+        return frozenset(at for at, each in enumerate(self.ops) if each.name not in common)
 
     def _in_loop(self) -> frozenset[str]:
         """Return the ops that run once for each micro-batch."""

@@ -42,12 +42,14 @@ class GraphPart:
         arrows: What they wait for.
         own: The ops that each worker has on its own devices. The others are where the variables are.
         gradients: The ops that make gradients or add them up. Others that need one are beside its variable.
+        of_chief: The ops that other workers do not run, such as those of batch normalization's statistics.
     """
 
     ops: tuple[TimedOp, ...] = field(repr=False)
     arrows: tuple[Arrow, ...] = field(repr=False)
     own: frozenset[int] = field(default=frozenset(), repr=False)
     gradients: frozenset[int] = field(default=frozenset(), repr=False)
+    of_chief: frozenset[int] = field(default=frozenset(), repr=False)
 
     @property
     def first(self) -> tuple[int, ...]:
@@ -230,7 +232,11 @@ def of_worker(plan: WorkerPlan, chief: GraphPart, worker: int) -> GraphPart:
     own = plan.worker.everyone[worker][0].device.host
     devices = {(each.kind, each.index): each for each in plan.topology.devices if each.host == own}
     clones = len(plan.worker.everyone[worker])
-    kept = [at for at, each in enumerate(chief.ops) if each.clone is None or each.clone < clones]
+    kept = [
+        at
+        for at, each in enumerate(chief.ops)
+        if at not in chief.of_chief and (each.clone is None or each.clone < clones)
+    ]
     numbers = {before: now for now, before in enumerate(kept)}
 
     def moved(at: int) -> TimedOp:

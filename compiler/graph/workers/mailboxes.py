@@ -123,7 +123,12 @@ class Box:
         return self._handles.get(f"{self.scope(worker)}value")
 
     def keep_handle(self, worker: int, handle: tf.Tensor) -> None:
-        """Note the handle of the box of a worker for a tensor, which is now in the graph."""
+        """Note the handle of the box of a worker for a tensor, which is now in the graph.
+
+        Args:
+            worker: The number of the worker.
+            handle: The handle.
+        """
         self._handles[f"{self.scope(worker)}value"] = handle
 
     def _handle(self, worker: int, part: str) -> tf.Tensor:

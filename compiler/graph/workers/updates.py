@@ -23,8 +23,9 @@ from compiler.graph.update.step import Updates, applied_values, build_update
 from compiler.graph.update.variable.apply import apply_gradients, assign_statistic, step_scalars
 from compiler.graph.update.variable.statistics import new_statistic
 from compiler.graph.variables.variables import GraphVariable
+from compiler.graph.workers.all_boxes import clear_all, put_all, total_all
 from compiler.graph.workers.coordination import Coordination
-from compiler.graph.workers.mailboxes import Box, clear_all, put_all, total_all
+from compiler.graph.workers.mailboxes import Box
 from compiler.plan import Worker, WorkerPlan
 
 REPORTED = 4

@@ -10,7 +10,7 @@ from compiler.mapping.records import MapDevice, MapVariable, PlacementMap
 from compiler.report.text.fullness import pools
 from compiler.time.costs import Costs
 from compiler.time.forecast import StepForecast
-from compiler.time.prepared import PreparedStep
+from compiler.time.simulation.prepared import PreparedStep
 from compiler.time.work import StepWork
 from compiler.topology import Device
 

@@ -12,9 +12,9 @@ from compiler.report.text.fullness import pools
 from compiler.suggest.figures import Figures, Goal, NoForecastError, least_time
 from compiler.time.costs import Costs
 from compiler.time.forecast import StepForecast, forecast_of, seconds_of
-from compiler.time.prepared import PreparedStep, prepare
-from compiler.time.simulate import simulate_until
-from compiler.time.simulated import Simulated
+from compiler.time.simulation.prepared import PreparedStep, prepare
+from compiler.time.simulation.simulate import simulate_until
+from compiler.time.simulation.simulated import Simulated
 from compiler.time.work import StepWork
 
 WORTH = 0.999

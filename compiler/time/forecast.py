@@ -8,8 +8,8 @@ from attrs import field, frozen
 
 from compiler.mapping.step_time import DeviceTime, LinkTime, MapPathPart, MapTime
 from compiler.time.costs import Costs
-from compiler.time.simulate import simulate
-from compiler.time.simulated import Bar, Hop, Simulated
+from compiler.time.simulation.simulate import simulate
+from compiler.time.simulation.simulated import Bar, Hop, Simulated
 from compiler.time.work import StepWork
 
 

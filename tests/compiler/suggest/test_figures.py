@@ -7,7 +7,7 @@ from attrs import evolve
 
 from compiler.suggest.figures import Figures, Goal, NoForecastError, bound, held, least_time
 from compiler.time.forecast import forecast_step
-from compiler.time.prepared import prepare
+from compiler.time.simulation.prepared import prepare
 from compiler.topology import Device
 from tests.compiler.time.steps import GPU, OTHER_CPU, SECOND_GPU, Machine, op, step
 from tests.placement_maps import make_map

@@ -11,8 +11,8 @@ from attrs import evolve
 from compiler.suggest.figures import Goal, NoForecastError
 from compiler.suggest.outcome import WORTH, Outcome, best_of
 from compiler.time.forecast import forecast_step
+from tests.compiler.time.simulation.test_simulate_until import MACHINE, tangle
 from tests.compiler.time.steps import CPU, GPU, Machine, op, step
-from tests.compiler.time.test_simulate_until import MACHINE, tangle
 from tests.placement_maps import make_map
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from attrs import evolve
 
 from compiler.time.costs import ProfiledCosts
 from compiler.time.profile import MeasuredMachine, OpCost
-from compiler.time.simulate import simulate
+from compiler.time.simulation.simulate import simulate
 from compiler.time.work import Signature
 from tests.compiler.time.steps import op, step
 from tfdeploy.runtime.calibrate.fitting import SLOWEST_HAND_OVER, fitted

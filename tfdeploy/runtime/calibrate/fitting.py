@@ -15,7 +15,7 @@ from attrs import evolve
 
 from compiler.time.costs import ProfiledCosts
 from compiler.time.profile import OpCost
-from compiler.time.simulate import simulate
+from compiler.time.simulation.simulate import simulate
 from compiler.time.work import StepWork
 from tfdeploy.runtime.calibrate.requests import Measured, profile_of
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from compiler.time.costs import Cost
-from compiler.time.tasks import Active
+from compiler.time.simulation.tasks import Active
 
 
 def speeds(tasks: Sequence[Active], cores: int, awake: float = 1.0) -> list[float]:

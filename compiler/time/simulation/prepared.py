@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from attrs import define, field, frozen
 
-from compiler.time.cores import spread
 from compiler.time.costs import Cost, Costs, Link
+from compiler.time.simulation.cores import spread
 from compiler.time.work import StepWork
 from compiler.topology import Device, Host
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from compiler.time.cores import speeds, spread
 from compiler.time.costs import Cost
-from compiler.time.tasks import Active, Thread
+from compiler.time.simulation.cores import speeds, spread
+from compiler.time.simulation.tasks import Active, Thread
 
 
 def active(demand: float = 1.0, crowding: float = 1.0, process: int | None = None, copies: int = 1) -> Active:

@@ -6,8 +6,8 @@ from math import inf
 
 from attrs import define, field
 
-from compiler.time.cores import speeds
-from compiler.time.tasks import Active
+from compiler.time.simulation.cores import speeds
+from compiler.time.simulation.tasks import Active
 
 EPSILON = 1e-12
 """Seconds that are no more than what rounding leaves."""

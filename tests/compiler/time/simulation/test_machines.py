@@ -6,8 +6,8 @@ from math import inf
 
 import pytest
 
-from compiler.time.machines import Machine
-from compiler.time.tasks import Active
+from compiler.time.simulation.machines import Machine
+from compiler.time.simulation.tasks import Active
 
 
 def task(seconds: float, cores: float = 1.0) -> Active:

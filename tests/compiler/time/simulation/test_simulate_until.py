@@ -7,9 +7,9 @@ import random
 import pytest
 from attrs import evolve
 
-from compiler.time import simulate as module
-from compiler.time.prepared import prepare
-from compiler.time.simulate import simulate, simulate_until
+from compiler.time.simulation import simulate as module
+from compiler.time.simulation.prepared import prepare
+from compiler.time.simulation.simulate import simulate, simulate_until
 from compiler.time.work import StepWork
 from tests.compiler.time.steps import CPU, GPU, SECOND_GPU, Machine, op, step
 

@@ -25,11 +25,11 @@ from math import inf
 from attrs import define, field
 
 from compiler.time.costs import Costs
-from compiler.time.machines import EPSILON, Machine
 from compiler.time.polling import noticed
-from compiler.time.prepared import Demand, PreparedStep, Send, prepare
-from compiler.time.simulated import Bar, Hop, Simulated, within
-from compiler.time.tasks import Active, Run, Task, Thread
+from compiler.time.simulation.machines import EPSILON, Machine
+from compiler.time.simulation.prepared import Demand, PreparedStep, Send, prepare
+from compiler.time.simulation.simulated import Bar, Hop, Simulated, within
+from compiler.time.simulation.tasks import Active, Run, Task, Thread
 from compiler.time.work import StepWork
 from compiler.topology import Device
 

@@ -54,6 +54,15 @@ def test_many_clones_are_shown_without_their_graph(tmp_path: Path, monkeypatch: 
     assert "it is 720 B a step" in done.output  # 20 bytes of gradients and 4 of the loss, from each
 
 
+def test_the_hardware_that_a_spec_names_is_the_source_of_a_forecast(tmp_path: Path) -> None:
+    """Also if a graph of its few clones is built; there is no profile here."""
+    path = tmp_path / "small.tfdeploy"
+    text = SPEC.replace("gpu = 30, gpu_memory = 100B", "gpu = 2, kind = v100")
+    path.write_text(text[: text.index("expect")])
+    done = CliRunner().invoke(load("plan"), [str(path), "--emulate", "--json"], standalone_mode=False)
+    assert json.loads(done.stdout)["time"]["source"] == "v100"
+
+
 def test_the_time_of_many_clones_is_forecast_without_their_graph(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from dsl.diagnostics import RunError
+from tests.support import classifier
 from tfdeploy.runtime.calibrate import measure
 from tfdeploy.runtime.calibrate.measure import time_to_start_an_op
+from tfdeploy.runtime.calibrate.requests import MeasureRequest
 from tfdeploy.runtime.calibrate.rounds import Round, cores_used, typical
 from tfdeploy.runtime.calibrate.traces import TracedSteps
 
@@ -39,6 +42,27 @@ def test_the_first_session_has_the_threads_that_are_measured(
     with pytest.raises(Refused):
         time_to_start_an_op(threads)
     assert asked == [threads]
+
+
+def test_what_tensorflow_refuses_is_an_error_in_the_spec(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As an assertion of a layer that made-up examples do not satisfy."""
+    import tensorflow as tf
+
+    compiled = SimpleNamespace(ledger=SimpleNamespace(entries={}))
+    monkeypatch.setattr(measure, "plan_of", lambda *_, **__: None)
+    monkeypatch.setattr(measure, "adapted", lambda plan: plan)
+    monkeypatch.setattr(measure, "graph_of", lambda _: compiled)
+    monkeypatch.setattr("compiler.graph.inspect.time.timed_step.graph_step", lambda _: None)
+
+    @contextmanager
+    def ready(_: Any) -> Iterator[None]:
+        raise tf.errors.InvalidArgumentError(None, None, "assertion failed: too large")
+        yield
+
+    monkeypatch.setattr(measure._Measurement, "ready", ready)
+    request = MeasureRequest(False, 1, True, 2, 0.1, 2)
+    with pytest.raises(RunError, match="a step on made-up examples failed: assertion failed: too large"):
+        measure.measure(classifier(), request)
 
 
 def test_the_lower_quartile_counts() -> None:

@@ -80,16 +80,20 @@ def measure(spec: ir.Spec, request: MeasureRequest, wait: Wait = at_once) -> Mea
 
     Raises:
         SpecError: If the graph of the spec cannot be built.
-        RunError: If a layer learns from data that cannot be read.
+        RunError: If a layer learns from data that cannot be read, or TensorFlow refuses made-up examples.
     """
     threads = evolve(spec.devices, intra_op_threads=request.inner_threads)
     plan = plan_of(evolve(spec, devices=threads), emulate=request.emulate or bool(spec.devices.jobs))
     compiled = graph_of(adapted(plan))
     from compiler.graph.inspect.time.timed_step import graph_step
+    from tfdeploy.runtime.session.faults import located
 
     work = graph_step(compiled)
     network = None
-    with _Measurement(request, compiled, work).ready() as measurement:
+    with (
+        located("a step on made-up examples", compiled),
+        _Measurement(request, compiled, work).ready() as measurement,
+    ):
         before = request.turns // 2
         measurement.make_turns(before, wait)
         if spec.devices.jobs and request.beside:

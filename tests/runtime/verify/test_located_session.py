@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -47,17 +48,18 @@ def test_a_label_that_the_model_does_not_know_is_named_with_the_loss() -> None:
         assert found.span.source.text[found.span.start : found.span.end].startswith("[label, y] ->")
 
 
-def test_the_error_of_a_server_that_may_be_lost_is_left_to_others() -> None:
-    """Only at a server: in this process, no task can be lost."""
+def test_the_error_of_a_server_that_was_lost_is_left_to_others() -> None:
+    """Some errors mean that, others only if the tasks say so. In this process, no task can be lost."""
 
-    class Session:
-        """A session that cannot run anything."""
+    def session(fault: type[tf.errors.OpError], lost: Callable[[], bool] | None = None) -> LocatedSession:
+        def run(*_: Any) -> None:
+            raise fault(None, None, "gone")
 
-        def run(self, *_: Any) -> None:
-            """Fail as if a connection had broken."""
-            raise tf.errors.UnavailableError(None, None, "gone")
+        return LocatedSession(SimpleNamespace(run=run), COMPILED, lost)
 
-    with pytest.raises(tf.errors.UnavailableError):
-        LocatedSession(Session(), COMPILED, launched=True).run("fetches")
-    with pytest.raises(RunError, match="a combination failed: gone"):
-        LocatedSession(Session(), COMPILED).run("fetches")
+    for fault, lost in ((tf.errors.UnavailableError, False), (tf.errors.InternalError, True)):
+        with pytest.raises(fault):
+            session(fault, lambda lost=lost: lost).run("fetches")
+    for there in (session(tf.errors.UnavailableError), session(tf.errors.InternalError, lambda: False)):
+        with pytest.raises(RunError, match="a combination failed: gone"):
+            there.run("fetches")

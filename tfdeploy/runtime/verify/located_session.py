@@ -10,6 +10,8 @@ from tfdeploy.runtime.session.closing import close_session
 from tfdeploy.runtime.session.faults import located
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from compiler.graph.compiled import CompiledGraph
 
 COMBINATION = "a combination"  # what is being done, in messages
@@ -22,12 +24,12 @@ class LocatedSession:
     Attributes:
         session: The session of TensorFlow.
         compiled: The graph.
-        launched: Whether it is at a server, which may be lost.
+        lost: Returns whether a task of the cluster was lost; None if the session is of this process alone.
     """
 
     session: Any = field(repr=False)
     compiled: CompiledGraph = field(repr=False)
-    launched: bool = False
+    lost: Callable[[], bool] | None = field(default=None, repr=False)
 
     def run(self, fetches: Any, feed: Any = None) -> Any:
         """Run a part of the graph.
@@ -41,9 +43,9 @@ class LocatedSession:
 
         Raises:
             RunError: TensorFlow refuses something.
-            OpError: A server may have been lost.
+            OpError: A task was lost.
         """
-        with located(COMBINATION, self.compiled, lost=(lambda: True) if self.launched else None):
+        with located(COMBINATION, self.compiled, lost=self.lost):
             return self.session.run(fetches, feed)
 
     def close(self) -> None:

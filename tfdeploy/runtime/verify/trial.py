@@ -82,7 +82,7 @@ class TrialSetup:
             target: Returns the target of a session in this process.
         """
         if self.servers is not None and compiled.plan.spec.devices.jobs:
-            return LocatedSession(self.servers.session(compiled), compiled, launched=True)
+            return LocatedSession(self.servers.session(compiled), compiled, self.servers.monitor.lost)
         session = tf.compat.v1.Session(target(), graph=compiled.graph, config=session_config(compiled.plan))
         return LocatedSession(session, compiled)
 

@@ -237,8 +237,9 @@ def test_tests_marked_full_come_after_all_others(
     monkeypatch.setattr(mutation, "ROOT", tmp_path)
     monkeypatch.setattr(mutation, "FOLDER", tmp_path)
     attempts = mutation.Attempts([mutant], [mutant], [], fresh=False)
-    attempts._near = lambda _: ["a"]  # type: ignore[method-assign]
-    assert attempts._try_with_more(Server(), mutant) == (verdict, tuple(tried))  # type: ignore[arg-type]
+    monkeypatch.setattr(attempts, "_near", lambda _: ["a"])
+    server: Any = Server()
+    assert attempts._try_with_more(server, mutant) == (verdict, tuple(tried))
     assert runs == measured
 
 
@@ -248,8 +249,9 @@ def test_a_fault_that_no_test_runs_is_told_apart(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(mutation, "FOLDER", tmp_path)
     mutant = mutation.Mutant("compiler/a.py", 3, "1", "2", "")
     attempts = mutation.Attempts([mutant], [mutant], [], fresh=False)
-    attempts._near = lambda _: []  # type: ignore[method-assign]
-    assert attempts._try_with_more(None, mutant) == ("unrun", ())  # type: ignore[arg-type]
+    monkeypatch.setattr(attempts, "_near", lambda _: [])
+    server: Any = None
+    assert attempts._try_with_more(server, mutant) == ("unrun", ())
 
 
 SCALE = """LIMIT = 5

@@ -156,12 +156,13 @@ class _Sync:
         """Add what is posted and, for the chief, what is done with it."""
         gradients, statistics, report = self._gradients(), self._statistics(), self._report()
         posted = put_all([(box, each.copies[0]) for box, each in gradients], self._me)
-        own: set[str] = set()
-        for box, value in statistics.values():
-            put = box.put(self._me, value)
-            posted += put
-            if not self._is_mean(box.dtype):
-                own |= {op.name for op in put}
+        put = put_all([*statistics.values()], self._me)  # one op for each, because none is of rows
+        own = {
+            op.name
+            for op, (box, _) in zip(put, statistics.values(), strict=True)
+            if not self._is_mean(box.dtype)
+        }
+        posted += put
         with self.coordination.table.at("report"):
             mine = tf.concat([tf.reshape(tf.cast(each, tf.float32), [-1]) for each in self.scores], 0)
         posted += report.put(self._me, mine)

@@ -96,10 +96,12 @@ format: .venv/ready ## format and mend what can be mended
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+# The lock has every package, with its version. Without --no-deps, pip looks for dependencies with an extra anew, finds a
+# release that came out after the lock was made, and refuses it because the lock has no hash for it.
 .venv/ready: pyproject.toml requirements-dev.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "tfdeploy needs Python 3.11 or newer; set PYTHON=...")'
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements-dev.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
 	$(BIN)/python -m compileall -q dsl grammar compiler tfdeploy
 	@touch $@

@@ -51,6 +51,15 @@ def test_the_lock_has_what_the_project_asks_for() -> None:
             assert requirement.specifier.contains(pins[canonicalize_name(requirement.name)]), str(requirement)
 
 
+def test_the_lock_has_all_that_its_packages_need() -> None:
+    """So that they can be installed without looking for dependencies, as `.venv` is."""
+    done = subprocess.run(
+        [sys.executable, "-m", "pip", "check"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout
+    assert "--no-deps --require-hashes -r requirements-dev.lock" in (ROOT / "Makefile").read_text()
+
+
 @pytest.mark.full
 def test_packages_have_every_file_of_the_folders_and_no_other(tmp_path: Path) -> None:
     """In the sdist and in the wheel that is built of it, with the addresses of the project in both.

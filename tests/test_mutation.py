@@ -297,13 +297,13 @@ def test_tries_are_forked_from_a_process_that_has_the_tests(tmp_path: Path) -> N
 
     def request(was: str, now: str, *tests: str, **more: Any) -> dict[str, Any]:
         changed = {"scale.py": SCALE.replace(was, now)}
-        return {"tests": tests, "changed": changed, "limit": 3.0, "fresh": False, **more}
+        return {"tests": tests, "changed": changed, "limit": 100.0, "fresh": False, **more}
 
     requests = [
         {"collect": ["test_scale.py"]},
         request("+= 3", "+= 2", small, large),
         request("+= 3", "+= 2", large),
-        request("+= 3", "+= 0", small),
+        request("+= 3", "+= 0", small, limit=3.0),  # does not end by itself
         request("+= 3", "+= 2", middle),
         request("LIMIT = 5", "LIMIT = 2", middle, fresh=True),
         request("LIMIT = 5", "LIMIT = 9", small, fresh=True),

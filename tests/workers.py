@@ -29,7 +29,9 @@ def forked_workers(config: pytest.Config) -> Iterator[None]:
         config: Says which tests are wanted.
     """
     importing = _Importing()
-    arguments = [*config.invocation_params.args, "-n0", "--dist=no", "--collect-only", "--quiet"]
+    # Whole files, since no test is made that a part of a file could name.
+    files = [each.partition("::")[0] for each in map(str, config.invocation_params.args)]
+    arguments = [*files, "-n0", "--dist=no", "--collect-only", "--quiet"]
 
     def load() -> None:
         with forked.to_be_forked(), redirect_stdout(StringIO()):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +40,7 @@ from compiler.graph.tower.without_statistics import only_first_keeps_statistics,
 from compiler.graph.update import UPDATE_MODES, Updates
 from compiler.graph.update.whole_tables import tables_dominate
 from compiler.graph.variables.cut_variable import CutVariable
+from compiler.graph.variables.equal_copies import EqualCopies
 from compiler.graph.variables.variables import (
     AVERAGE,
     GraphVariable,
@@ -350,26 +351,27 @@ def _initialisation(assembly: Assembly) -> tuple[tf.Operation, tf.Operation]:
     """Return the op that initialises every variable, and the op that makes all copies equal again."""
     made = [assembly.global_step]
     made += assembly.loss_scale.saved().values() if assembly.loss_scale is not None else []
-    copying: list[tf.Operation] = _copy_counts(assembly)
+    copying = EqualCopies(assembly.ledger)
+    _copy_counts(assembly, copying)
     for variable in assembly.variables.values():
         made += variable.copies
         made += [variable.mean] if variable.mean is not None else []
-        copying += _copy_first(assembly, variable.name, variable.copies, variable.beside, variable.kept)
+        copying.add(variable.name, variable.copies, variable.beside, variable.kept)
         for updated in variable.updated:
             made += [each for family in updated.slots.values() for each in family]
             made += [updated.average] if updated.average is not None else []
             for suffix, family in updated.slots.items():
-                copying += _copy_first(assembly, f"{updated.name}/{suffix}", family, updated.slot_place)
+                copying.add(f"{updated.name}/{suffix}", family, updated.slot_place)
+    copied = copying.finish()
     with assembly.ledger.place(assembly.step_place, "init"):  # tf.group would add an op on every device
         with tf.control_dependencies([each.initializer for each in made]):
             init_op = tf.no_op(name="init")
-        with tf.control_dependencies(copying):
+        with tf.control_dependencies(copied):
             return init_op, tf.no_op(name="after_restore")
 
 
-def _copy_counts(assembly: Assembly) -> list[tf.Operation]:
+def _copy_counts(assembly: Assembly, copying: EqualCopies) -> None:
     """Assign slots that are the same for all pieces of a weight, as those of piece 0 are, to the others."""
-    copying: list[tf.Operation] = []
     for weight in dict.fromkeys(each.weight for each in assembly.variables.values()):
         pieces = assembly.updated_of(weight)
         for suffix, (first, *_) in pieces[0].slots.items():
@@ -377,32 +379,4 @@ def _copy_counts(assembly: Assembly) -> list[tf.Operation]:
             if shard is not None and not _has_pieces(first, shard):
                 family = [each.slots[suffix][0] for each in pieces]
                 places = [each.slot_place(0) for each in pieces]
-                copying += _copy_first(assembly, f"{weight}/{suffix}/shard", family, places.__getitem__)
-    return copying
-
-
-def _copy_first(
-    assembly: Assembly, name: str, family: Sequence[Any], place: Callable[[int], Placed], kept: Any = None
-) -> list[tf.Operation]:
-    """Assign `kept`, by default the first copy, to all others.
-
-    Args:
-        assembly: The graph under construction.
-        name: The name of what is copied.
-        family: The copies.
-        place: Returns the place of a copy by its number.
-        kept: The variable that has the value.
-    """
-    source = family[0] if kept is None else kept
-    targets = [(copy, each) for copy, each in enumerate(family) if each is not source]
-    if not targets:
-        return []
-    flat = name.replace("/", "_")
-    with assembly.ledger.place(place(0), "init"), tf.name_scope("restore/"):
-        first = tf.raw_ops.ReadVariableOp(resource=source.handle, dtype=source.dtype, name=flat)
-    copying = []
-    for copy, target in targets:
-        own = f"{flat}_replica_{copy}"
-        with assembly.ledger.place(place(copy), "init"), tf.name_scope("restore/"):
-            copying.append(tf.raw_ops.AssignVariableOp(resource=target.handle, value=first, name=own))
-    return copying
+                copying.add(f"{weight}/{suffix}/shard", family, places.__getitem__)

@@ -9,6 +9,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+import tensorflow as tf
+from attrs import evolve
+
 from compiler.graph.aggregate.add_n import add_n
 from compiler.graph.aggregate.base import Aggregation, Gradient, Reduction
 from compiler.graph.aggregate.collective import collective
@@ -16,6 +19,7 @@ from compiler.graph.aggregate.hierarchical import hierarchical
 from compiler.graph.aggregate.pack import reduce_packed
 from compiler.graph.aggregate.ring import ring
 from compiler.graph.aggregate.shuffle import shuffle
+from compiler.graph.aggregate.together import SumWriter
 from compiler.graph.aggregate.tree import tree
 from dsl import ir
 from dsl.schema import function
@@ -30,16 +34,23 @@ AGGREGATIONS: dict[str, Callable[..., list[Gradient]]] = {
 }
 """The algorithms; arguments beyond the reduction are those that the schema gives them."""
 
-__all__ = ["AGGREGATIONS", "Aggregation", "Reduction", "make_aggregation", "reduce_all"]
+_OF_SUMS_AND_COPIES = ("add_n", "tree", "hierarchical")
+"""The algorithms that do nothing but add values and copy sums, so that their ops can be written as nodes."""
+
+__all__ = ["AGGREGATIONS", "Aggregation", "Reduction", "arguments_of", "make_aggregation", "reduce_all"]
 
 
 def make_aggregation(call: ir.Call) -> Aggregation:
     """Return the algorithm of a call of the spec, such as `shuffle(shards = 4)`."""
+    return partial(AGGREGATIONS[call.name], **arguments_of(call))
+
+
+def arguments_of(call: ir.Call) -> dict[str, Any]:
+    """Return the arguments of a call of the spec by their names."""
     signature = function("aggregation", call.name)
     assert signature is not None
     names = [each.name for each in signature.arguments]
-    arguments: dict[str, Any] = {**dict(zip(names, call.args, strict=False)), **call.kwargs}
-    return partial(AGGREGATIONS[call.name], **arguments)
+    return {**dict(zip(names, call.args, strict=False)), **call.kwargs}
 
 
 def reduce_all(reductions: Sequence[Reduction], update: ir.Update) -> list[list[Gradient]]:
@@ -55,4 +66,28 @@ def reduce_all(reductions: Sequence[Reduction], update: ir.Update) -> list[list[
     aggregation = make_aggregation(update.aggregate)
     if update.pack is not None and reductions and len(reductions[0].values) > 1:
         return reduce_packed(reductions, aggregation, update.pack)
+    if update.aggregate.name in _OF_SUMS_AND_COPIES and reductions:
+        return _reduce_together(reductions, aggregation)
     return [aggregation(each) for each in reductions]
+
+
+def _reduce_together(reductions: Sequence[Reduction], aggregation: Aggregation) -> list[list[Gradient]]:
+    """Return the sums of each of `reductions`, whose ops are added to the graph together.
+
+    Rows of embeddings are summed by several ops each, which TensorFlow's functions make. They are few.
+
+    Args:
+        reductions: The values to be summed.
+        aggregation: The algorithm, which does nothing but add values and copy sums.
+    """
+    graph = tf.compat.v1.get_default_graph()
+    writer, found = SumWriter(graph, reductions[0].ledger), []
+    with graph.name_scope(None):
+        for each in reductions:
+            if each.is_sparse:
+                writer.finish()  # the ops are in the order of the sums
+                found.append(aggregation(each))
+            else:
+                found.append(aggregation(evolve(each, writer=writer)))
+        writer.finish()
+    return [[writer.made(each) for each in sums] for sums in found]

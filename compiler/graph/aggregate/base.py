@@ -10,10 +10,11 @@ import tensorflow as tf
 from attrs import field, frozen
 
 from compiler.graph.aggregate.parts import sum_parts
+from compiler.graph.aggregate.together import SumWriter
 from compiler.graph.ledger import Ledger
 from compiler.reasons import Placed
 
-Gradient = Any  # a tensor, or tf.IndexedSlices: rows of an embedding
+Gradient = Any  # a tensor, or tf.IndexedSlices: rows of an embedding; a tensor may be still to come
 
 
 @frozen
@@ -32,6 +33,7 @@ class Reduction:
         owner: The number of the clone that alone needs the sum, if each clone needs that of its own part of a
             gradient; else None. The parts of all clones together are then reduced and scattered.
         distinct: Whether the rows of each value have distinct indices.
+        writer: What writes the sums and copies instead of adding them to the graph at once, or None.
     """
 
     name: str
@@ -42,6 +44,7 @@ class Reduction:
     number: int = 0
     owner: int | None = None
     distinct: bool = False
+    writer: SumWriter | None = field(default=None, repr=False)
 
     @property
     def is_sparse(self) -> bool:
@@ -56,8 +59,12 @@ class Reduction:
     @contextmanager
     def at(self, placed: Placed) -> Iterator[None]:
         """Create the ops made inside at `placed`, with the reduction's name scope."""
-        with self.ledger.place(placed, "aggregate"), tf.name_scope(f"aggregate/{self.name}/"):
+        with self.ledger.place(placed, "aggregate"), tf.name_scope(self._scope):
             yield
+
+    @property
+    def _scope(self) -> str:
+        return f"aggregate/{self.name}/"
 
     def add(self, placed: Placed, values: Sequence[Gradient], name: str) -> Gradient:
         """Return the sum of `values`, made at `placed`; a single value without equal rows is its own sum.
@@ -69,6 +76,8 @@ class Reduction:
         """
         if len(values) == 1 and (self.distinct or not self.is_sparse):
             return values[0]
+        if self.writer is not None:
+            return self.writer.add(f"{self._scope}{name}", values, placed)
         with self.at(placed):
             return sum_parts(values, name)
 
@@ -86,6 +95,8 @@ class Reduction:
         """
         if placed.device == source.device:
             return value
+        if self.writer is not None:
+            return self.writer.copy(f"{self._scope}{name}", value, placed)
         with self.at(placed):
             return tf.nest.map_structure(
                 lambda each: tf.identity(each, name=name), value, expand_composites=True

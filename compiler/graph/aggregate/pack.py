@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from math import prod
 
 import tensorflow as tf
@@ -63,17 +63,30 @@ def fill_buckets(reductions: Sequence[Reduction], size: int) -> list[list[int]]:
         size: The size of a bucket in bytes. A gradient of this size or of unknown size has a bucket of its
             own.
     """
-    open_buckets: dict[_Kind, _Bucket] = {}
+    return fill([_bytes(each) for each in reductions], [_kind(each) for each in reductions], size)
+
+
+def fill(sizes: Sequence[int | None], kinds: Sequence[Hashable], size: int) -> list[list[int]]:
+    """Return which values go together: consecutive ones of one kind, as many as a bucket can hold.
+
+    Args:
+        sizes: The bytes of each value, or None if it has a bucket of its own.
+        kinds: The kind of each value.
+        size: The bytes of a bucket.
+
+    Returns:
+        The positions of the members of each bucket, in the order of the last ones.
+    """
+    open_buckets: dict[Hashable, _Bucket] = {}
     full: list[list[int]] = []
-    for at, reduction in enumerate(reductions):
-        weight = _bytes(reduction)
+    for at, (weight, kind) in enumerate(zip(sizes, kinds, strict=True)):
         if weight is None or weight >= size:
             full.append([at])
             continue
-        bucket = open_buckets.setdefault(_kind(reduction), _Bucket())
+        bucket = open_buckets.setdefault(kind, _Bucket())
         if bucket.bytes + weight > size:
             full.append(bucket.members)
-            bucket = open_buckets[_kind(reduction)] = _Bucket()
+            bucket = open_buckets[kind] = _Bucket()
         bucket.members.append(at)
         bucket.bytes += weight
     full += [bucket.members for bucket in open_buckets.values()]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from itertools import islice
 
 import tensorflow as tf
 from attrs import evolve
@@ -13,7 +13,7 @@ from compiler.graph.aggregate.base import Gradient, Reduction
 from compiler.graph.assembly import Assembly
 from compiler.graph.gradients.copies import times
 from compiler.graph.gradients.pieces import cut_gradients
-from compiler.graph.gradients.regularize import add_regularization
+from compiler.graph.gradients.regularize import Unregularized, add_regularization
 from compiler.graph.gradients.summed import SummedGradient
 from compiler.graph.gradients.weighting import SCOPE, inverse_weights
 from compiler.graph.stamp.stamp import StampedTower
@@ -130,17 +130,13 @@ def regularize_gradients(assembly: Assembly, gradients: Sequence[SummedGradient]
         assembly: The graph under construction.
         gradients: The summed gradients of the data losses.
     """
-    return [
-        evolve(each, copies=tuple(_regularized(assembly, each, copy) for copy in range(len(each.copies))))
+    wanted = [
+        Unregularized(each.variable, copy, f"{assembly.scope}/{copy_name(each.variable, copy)}", gradient)
         for each in gradients
+        for copy, gradient in enumerate(each.copies)
     ]
-
-
-def _regularized(assembly: Assembly, gradient: SummedGradient, copy: int) -> Any:
-    variable = gradient.variable
-    place = assembly.ledger.place(variable.beside(copy), "update")
-    with place, tf.name_scope(f"{assembly.scope}/{copy_name(variable, copy)}/"):
-        return add_regularization(variable, copy, gradient.copies[copy])
+    found = iter(add_regularization(wanted, assembly.ledger))
+    return [evolve(each, copies=tuple(islice(found, len(each.copies)))) for each in gradients]
 
 
 def copy_name(variable: GraphVariable, copy: int) -> str:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from contextlib import AbstractContextManager, nullcontext
 
 import tensorflow as tf
-from attrs import evolve
+from attrs import evolve, frozen
 
+from compiler.graph.aggregate.base import Gradient
+from compiler.graph.gradients.slopes import SlopeWriter
 from compiler.graph.ledger import Ledger
+from compiler.graph.node_writer import NodeWriter
 from compiler.graph.tower.network.network import make
 from compiler.graph.tower.template import WeightInfo
 from compiler.graph.user_code import UserCode
@@ -43,29 +46,100 @@ def _is_kernel(info: WeightInfo) -> bool:
     return info.trainable and info.name.rpartition("/")[2].endswith("kernel")
 
 
-def add_regularization(variable: GraphVariable, copy: int, gradient: Any) -> Any:
-    """Return a gradient with that of the variable's regularizer added, which makes a sparse one dense.
+@frozen
+class Unregularized:
+    """A gradient to which that of a regularizer is to be added.
 
-    Args:
+    Attributes:
         variable: The variable, or a piece of a weight.
         copy: The number of the copy of the variable that the gradient is for.
+        scope: The scope of what is added, without a slash at the end.
         gradient: The gradient: a tensor of the shape of the variable, or rows of it.
+    """
+
+    variable: GraphVariable
+    copy: int
+    scope: str
+    gradient: Gradient
+
+    @property
+    def placed(self) -> Placed:
+        """The place of what is added."""
+        return self.variable.beside(self.copy)
+
+    @property
+    def whole(self) -> tuple[GraphVariable, int]:
+        """The variable that is regularized, and the number of its copy."""
+        if isinstance(self.variable, VariablePart):
+            return self.variable.whole, self.variable.copy
+        return self.variable, self.copy
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the gradient is a tensor of the shape of the variable that is regularized."""
+        return not isinstance(self.variable, VariablePart) and isinstance(self.gradient, tf.Tensor)
+
+    def plus(self, slope: tf.Tensor, ledger: Ledger) -> tf.Tensor:
+        """Return the gradient with that of the regularizer.
+
+        Args:
+            slope: The gradient of the regularizer, of the shape of the whole variable.
+            ledger: The ledger of the graph.
+        """
+        with ledger.place(self.placed, "update"), tf.name_scope(f"{self.scope}/"):
+            own = self.variable.of(slope) if isinstance(self.variable, VariablePart) else slope
+            if isinstance(self.gradient, tf.IndexedSlices):
+                rows = tf.expand_dims(self.gradient.indices, 1)
+                return tf.tensor_scatter_nd_add(own, rows, self.gradient.values)
+            return self.gradient + own
+
+
+def add_regularization(gradients: Sequence[Unregularized], ledger: Ledger) -> list[Gradient]:
+    """Return gradients with those of the regularizers of their variables added.
+
+    Args:
+        gradients: The gradients.
+        ledger: The ledger of the graph.
 
     Returns:
-        A tensor of the shape of the variable if it has a regularizer, else the gradient as it is.
+        A tensor of the shape of the variable for each that has a regularizer, even if there were rows. The
+        gradients of the others are as they were.
     """
-    regularizer = variable.info.regularizer
-    if regularizer is None:
-        return gradient
-    part = variable if isinstance(variable, VariablePart) else None
-    handle = (variable if part is None else part.whole).copies[copy if part is None else part.copy].handle
-    weight = tf.raw_ops.ReadVariableOp(resource=handle, dtype=variable.info.dtype)
-    own = tf.gradients(regularizer(weight), weight)[0]
-    if part is not None:
-        own = part.of(own)
-    if isinstance(gradient, tf.IndexedSlices):
-        return tf.tensor_scatter_nd_add(own, tf.expand_dims(gradient.indices, 1), gradient.values)
-    return gradient + own
+    graph = tf.compat.v1.get_default_graph()
+    slopes = SlopeWriter(NodeWriter(graph, ledger, "update"))
+    with tf.name_scope(""):
+        written = [_written(slopes, each) for each in gradients]
+    slopes.writer.finish()
+    found = []
+    for each, name in zip(gradients, written, strict=True):
+        if name is None:
+            found.append(each.gradient)
+            continue
+        tensor = graph.get_tensor_by_name(name if ":" in name else f"{name}:0")
+        found.append(tensor if each.is_plain else each.plus(tensor, ledger))
+    return found
+
+
+def _written(slopes: SlopeWriter, wanted: Unregularized) -> str | None:
+    """Write the gradient of a regularizer, or the sum of it and a plain gradient.
+
+    Returns:
+        The name of the tensor; None if there is no gradient of a regularizer.
+    """
+    variable, copy = wanted.whole
+    if variable.info.regularizer is None:
+        return None
+    writer, placed = slopes.writer, wanted.placed
+    scope = str(writer.graph.unique_name(f"{wanted.scope}/regularizer"))
+    dtype, handle = tf.as_dtype(variable.info.dtype), variable.copies[copy].handle
+    weight = writer.read(f"{scope}/ReadVariableOp", handle, dtype, placed)
+    slope = slopes.write(scope, variable.info, weight, placed)
+    if slope is None or not wanted.is_plain:
+        return slope
+    name = str(writer.graph.unique_name(f"{wanted.scope}/add"))
+    node = writer.node(name, "AddV2", [writer.given(wanted.gradient), slope], placed)
+    node.attr["T"].type = dtype.as_datatype_enum
+    return name
 
 
 def regularization_loss(
@@ -89,12 +163,20 @@ def regularization_loss(
             continue
         separate = variable.mean is not None
         for copy, share in enumerate(shares if separate else (1.0,)):
-            with ledger.place(variable.beside(copy), "metric"):
+            scope = _scope_of_copy(copy) if separate else nullcontext()
+            with ledger.place(variable.beside(copy), "metric"), scope:
                 handle = variable.copies[copy].handle
                 penalty, read = _penalty(variable, handle)
                 reads.setdefault(handle.name, []).append(read)
                 terms.append(penalty * share if separate else penalty)
     return terms
+
+
+def _scope_of_copy(copy: int) -> AbstractContextManager[str]:
+    """Return a scope for the term of a copy, so that the names of its ops say whose they are."""
+    inside = tf.compat.v1.get_default_graph().get_name_scope()
+    scope: AbstractContextManager[str] = tf.name_scope(f"{inside}/copy_{copy}/")  # the same for all variables
+    return scope
 
 
 def evaluated_regularization(variables: Iterable[GraphVariable], ledger: Ledger) -> list[tf.Tensor]:

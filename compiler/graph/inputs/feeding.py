@@ -59,7 +59,9 @@ def feed_towers(assembly: Assembly) -> Feeds:
         pipe.shard, pipe.examples = group.shard, sum(sizes)
         pieces = draw_batches(pipe, sizes) if plan.clones_update_alone else split_batch(pipe, sizes)
         if plan.micro_batches > 1:
-            pieces = [cut_micro_batches(pipe, piece, plan.micro_batches) for piece in pieces]
+            pieces = [
+                cut_micro_batches(pipe, at, piece, plan.micro_batches) for at, piece in enumerate(pieces)
+            ]
         feeds.pipes.append(pipe)
         for at, (tower, piece) in enumerate(zip(group.towers, pieces, strict=True)):
             feeds.pieces[tower.index] = _ahead(assembly, feeds, pipe, tower, piece)

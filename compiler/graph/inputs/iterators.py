@@ -127,19 +127,20 @@ def split_batch(pipe: InputPipe, sizes: Sequence[int]) -> list[dict[str, tf.Tens
 
 
 def cut_micro_batches(
-    pipe: InputPipe, piece: Mapping[str, tf.Tensor], micro_batches: int
+    pipe: InputPipe, clone: int, piece: Mapping[str, tf.Tensor], micro_batches: int
 ) -> dict[str, tf.Tensor]:
     """Give a clone's piece a first axis of `micro_batches` consecutive micro-batches.
 
     Args:
         pipe: The iterator that the piece is from.
+        clone: The number of the clone among those that the pipe feeds.
         piece: The tensors of the clone's batch by name, of shape [examples, ...].
         micro_batches: The number of micro-batches, which divides the number of examples.
 
     Returns:
         The tensors by name, of shape [micro_batches, examples / micro_batches, ...].
     """
-    with pipe.ledger.place(pipe.placed, "input"), tf.name_scope(f"{pipe.name}/"):
+    with pipe.ledger.place(pipe.placed, "input"), tf.name_scope(f"{pipe.name}/clone_{clone}/"):
         return {name: _cut(tensor, micro_batches, f"micro_batches/{name}") for name, tensor in piece.items()}
 
 

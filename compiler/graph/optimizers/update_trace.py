@@ -23,11 +23,11 @@ from compiler.graph.adapters.keras_private import (
 )
 from compiler.graph.adapters.tensorflow_private import add_control_input
 from compiler.graph.importing import import_nodes
+from compiler.graph.node_writer import UNPORTABLE
 from compiler.graph.tower.template import WeightInfo
 from compiler.graph.variables.variables import SlotSpec
 
 GRADIENT, INDICES, RATE, STEP, WEIGHT = "gradient", "indices", "learning_rate", "iterations", "weight"
-_UNPORTABLE = ("_class", "_gradient_op_type", "_user_specified_name", "_output_shapes")
 _ASSIGNMENTS = ("AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp")
 
 
@@ -234,7 +234,7 @@ def _portable(nodes: Sequence[Any], placeholders: set[str], instead: Mapping[str
     for node in nodes:
         if node.name in placeholders:
             continue
-        for each in _UNPORTABLE:
+        for each in UNPORTABLE:
             node.attr.pop(each, None)
         if any(each in instead for each in node.input):
             if node.op != "ReadVariableOp":

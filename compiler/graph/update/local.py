@@ -8,14 +8,16 @@ global batch.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import tensorflow as tf
 from attrs import frozen
 
+from compiler.graph.adapters.tensorflow_private import add_control_input
 from compiler.graph.aggregate import Reduction, reduce_all
 from compiler.graph.assembly import Assembly
 from compiler.graph.ledger import Ledger
+from compiler.graph.node_writer import NodeWriter
 from compiler.graph.update.step import Updates, build_update, count_update
 from compiler.graph.update.variable.apply import step_scalars
 from compiler.graph.variables.variables import GraphVariable
@@ -39,14 +41,19 @@ class _Family:
     first: bool = False
 
 
+_New: TypeAlias = tuple[_Family, int, tf.Tensor]
+"""What has copies, the number of a copy, and its new value."""
+
+
 def build_local(assembly: Assembly) -> Updates:
     """Add each clone's own update, the averaging of the copies, and the ops that publish their mean."""
     scalars = step_scalars(assembly)
     updates = [build_update(assembly.alone(tower.tower.index), scalars) for tower in assembly.towers]
-    done = {tower.tower.index: each.done for tower, each in zip(assembly.towers, updates, strict=True)}
-    ended = [op for ops in done.values() for op in ops]
-    ended.append(_average_when_due(assembly, done))
-    train_op = count_update(assembly, ended)
+    done = {
+        tower.tower.index: _end(assembly.alone(tower.tower.index), each.done)
+        for tower, each in zip(assembly.towers, updates, strict=True)
+    }
+    train_op = count_update(assembly, [*done.values(), _average_when_due(assembly, done)])
     return Updates(
         train_op,
         scalars.learning_rates,
@@ -55,8 +62,23 @@ def build_local(assembly: Assembly) -> Updates:
     )
 
 
-def _average_when_due(assembly: Assembly, done: Mapping[int, Sequence[tf.Operation]]) -> tf.Operation:
-    """Return the op that ends the averaging in the steps in which it is due, and the updates in others."""
+def _end(alone: Assembly, done: Sequence[tf.Operation]) -> tf.Operation:
+    """Return the op that runs after all updates of a clone.
+
+    Each of its copies is averaged after all of them, and would wait for as many ops as there are copies.
+    """
+    ledger = alone.ledger
+    with ledger.place(ledger.entries[done[0].name].placed, "update"), tf.control_dependencies(done):
+        return tf.no_op(name=f"{alone.scope}/ended")
+
+
+def _average_when_due(assembly: Assembly, done: Mapping[int, tf.Operation]) -> tf.Operation:
+    """Return the op that ends the averaging in the steps in which it is due, and the updates in others.
+
+    Args:
+        assembly: The graph under construction.
+        done: The op that ends the update of each clone.
+    """
     ledger, every = assembly.ledger, assembly.plan.update.average_every
     assert every is not None
     with ledger.place(assembly.step_place, "update"), tf.name_scope("average/"):
@@ -68,13 +90,14 @@ def _average_when_due(assembly: Assembly, done: Mapping[int, Sequence[tf.Operati
         )
     families = list(_families(assembly))
     averaged = [each for each in families if not each.first]
-    reductions = [_reduction(assembly, each, number, open_, done) for number, each in enumerate(averaged)]
-    assigned = [
-        _assign(ledger, each, copy, value)
+    reductions = _reductions(assembly, averaged, open_, done)
+    new = [
+        (each, copy, value)
         for each, means in zip(averaged, reduce_all(reductions, assembly.plan.update), strict=True)
         for copy, value in enumerate(means)
     ]
-    assigned += [op for each in families if each.first for op in _follow(ledger, each, open_, done)]
+    new += [found for each in families if each.first for found in _follow(ledger, each, open_, done)]
+    assigned = _assign(assembly, new)
     with ledger.place(assembly.step_place, "update"), tf.name_scope("average/"):
         with tf.control_dependencies(assigned):
             ended = tf.identity(open_, name="ended")
@@ -110,63 +133,88 @@ def _family(assembly: Assembly, variable: GraphVariable) -> _Family:
     )
 
 
-def _reduction(
-    assembly: Assembly,
-    family: _Family,
-    number: int,
-    after: tf.Tensor,
-    done: Mapping[int, Sequence[tf.Operation]],
-) -> Reduction:
-    """Return the sum that is the mean of the copies: the value of each after its update, times its share."""
-    plan, values = assembly.plan, []
-    for tower, copy, place in zip(plan.towers, family.copies, family.places, strict=True):
-        with (
-            assembly.ledger.place(place, "aggregate"),
-            tf.name_scope(f"average/{family.name}/copy_{tower.index}/"),
-            tf.control_dependencies([after, *done[tower.index]]),
-        ):
-            value = tf.raw_ops.ReadVariableOp(resource=copy.handle, dtype=copy.dtype)
-            share = tf.cast(plan.share(tower), copy.dtype)
-            values.append(tf.multiply(value, share, name="share"))
-    return Reduction(f"average/{family.name}", values, family.places, family.places, assembly.ledger, number)
+def _reductions(
+    assembly: Assembly, families: Sequence[_Family], after: tf.Tensor, done: Mapping[int, tf.Operation]
+) -> list[Reduction]:
+    """Return the sums that are the means of copies: of the value of each after its update, times its share.
+
+    The ops are written as nodes, because there are some for each copy.
+    """
+    writer = NodeWriter(assembly.graph, assembly.ledger, "aggregate")
+    names = [_write_parts(assembly, writer, each, f"average/{each.name}") for each in families]
+    writer.finish()
+    found = []
+    for number, (family, own) in enumerate(zip(families, names, strict=True)):
+        values = [assembly.graph.get_tensor_by_name(f"{each}:0") for each in own]
+        for tower, value in zip(assembly.plan.towers, values, strict=True):
+            for before in (after.op, done[tower.index]):
+                add_control_input(value.op.inputs[0].op, before)
+        name = f"average/{family.name}"
+        found.append(Reduction(name, values, family.places, family.places, assembly.ledger, number))
+    return found
+
+
+def _write_parts(assembly: Assembly, writer: NodeWriter, family: _Family, scope: str) -> list[str]:
+    """Write the value of each copy times the share of its clone; return the names of the products."""
+    found = []
+    for tower, copy, place in zip(assembly.plan.towers, family.copies, family.places, strict=True):
+        own = f"{scope}/copy_{tower.index}"
+        value = writer.read(f"{own}/ReadVariableOp", copy.handle, copy.dtype, place)
+        share = writer.constant(f"{own}/of_batch", assembly.plan.share(tower), copy.dtype, (), place)
+        node = writer.node(f"{own}/share", "Mul", [value, share], place)
+        node.attr["T"].type = copy.dtype.as_datatype_enum
+        found.append(f"{own}/share")
+    return found
 
 
 def _follow(
-    ledger: Ledger, family: _Family, after: tf.Tensor, done: Mapping[int, Sequence[tf.Operation]]
-) -> list[tf.Operation]:
-    """Return the ops that make all copies equal to copy 0 after the update."""
-    ended = [op for ops in done.values() for op in ops]
+    ledger: Ledger, family: _Family, after: tf.Tensor, done: Mapping[int, tf.Operation]
+) -> list[_New]:
+    """Return the value of copy 0 after the update, for each other copy."""
     first = family.copies[0]
     with (
         ledger.place(family.places[0], "aggregate"),
         tf.name_scope(f"average/{family.name}/copy_0/"),
-        tf.control_dependencies([after, *ended]),
+        tf.control_dependencies([after, *done.values()]),
     ):
         value = tf.raw_ops.ReadVariableOp(resource=first.handle, dtype=first.dtype)
-    return [_assign(ledger, family, copy, value) for copy in range(1, len(family.copies))]
+    return [(family, copy, value) for copy in range(1, len(family.copies))]
 
 
-def _assign(ledger: Ledger, family: _Family, copy: int, value: tf.Tensor) -> tf.Operation:
-    with ledger.place(family.places[copy], "update"), tf.name_scope(f"average/{family.name}/copy_{copy}/"):
-        return tf.raw_ops.AssignVariableOp(resource=family.copies[copy].handle, value=value, name="assign")
+def _assign(assembly: Assembly, new: Sequence[_New]) -> list[tf.Operation]:
+    """Return the ops that give copies their new values.
+
+    They are written clone by clone: the first clone has no statistics to assign if the others follow its own,
+    so that only this order is the same for any number of clones.
+    """
+    writer, names = NodeWriter(assembly.graph, assembly.ledger, "update"), []
+    for family, copy, value in sorted(new, key=lambda each: each[1]):
+        target, name = family.copies[copy], f"average/{family.name}/copy_{copy}/assign"
+        handle, given = writer.given(target.handle), writer.given(value)
+        names.append(writer.assign(name, handle, given, target.dtype, family.places[copy]))
+    writer.finish()
+    return [assembly.graph.get_operation_by_name(each) for each in names]
 
 
 def _publish(assembly: Assembly) -> tf.Operation:
     """Return the op that writes the mean of the copies to the variables that are evaluated and saved."""
-    written = [_publish_one(assembly, each) for each in _changing(assembly)]
+    writer = NodeWriter(assembly.graph, assembly.ledger, "save")
+    names = [_publish_one(assembly, writer, each) for each in _changing(assembly)]
+    writer.finish()
+    written = [assembly.graph.get_operation_by_name(each) for each in names]
     with assembly.ledger.place(assembly.step_place, "save"), tf.control_dependencies(written):
         return tf.no_op(name="publish")
 
 
-def _publish_one(assembly: Assembly, variable: GraphVariable) -> tf.Operation:
-    plan, ledger, family = assembly.plan, assembly.ledger, _family(assembly, variable)
-    copies = family.copies[:1] if family.first else family.copies
-    values = []
-    for copy, place in zip(copies, family.places, strict=False):
-        with ledger.place(place, "save"), tf.name_scope(f"publish/{variable.name}/"):
-            values.append(tf.raw_ops.ReadVariableOp(resource=copy.handle, dtype=copy.dtype))
-    with ledger.place(variable.beside(), "save"), tf.name_scope(f"publish/{variable.name}/"):
-        if not family.first:
-            shares = [plan.share(tower) for tower in plan.towers]
-            values = [tf.add_n([value * share for value, share in zip(values, shares, strict=True)])]
-        return tf.raw_ops.AssignVariableOp(resource=variable.mean.handle, value=values[0])
+def _publish_one(assembly: Assembly, writer: NodeWriter, variable: GraphVariable) -> str:
+    """Write what assigns the mean of the copies of a variable; return the name of the op."""
+    family, scope = _family(assembly, variable), f"publish/{variable.name}"
+    dtype, place, handle = family.copies[0].dtype, variable.beside(), variable.mean.handle
+    if family.first:
+        value = writer.read(f"{scope}/ReadVariableOp", family.copies[0].handle, dtype, family.places[0])
+    else:
+        parts = _write_parts(assembly, writer, family, scope)
+        value = f"{scope}/mean"
+        node = writer.node(value, "AddN", parts, place)
+        node.attr["N"].i, node.attr["T"].type = len(parts), dtype.as_datatype_enum
+    return writer.assign(f"{scope}/AssignVariableOp", writer.given(handle), value, dtype, place)

@@ -18,7 +18,8 @@ from compiler.graph.gradients.unscale import gate_of, unscale
 from compiler.graph.gradients.weighting import own_inverses
 from compiler.graph.optimizers.groups import StepScalars
 from compiler.graph.update.ends import join_ends
-from compiler.graph.update.variable.apply import apply_gradients, update_statistics
+from compiler.graph.update.variable.apply import apply_gradients
+from compiler.graph.update.variable.statistics import update_statistics
 
 
 @frozen

@@ -21,6 +21,7 @@ import tensorflow as tf
 from attrs import define, field
 
 from compiler.graph.tower.template import WeightInfo
+from compiler.graph.variables.first_values import called
 from compiler.shards import Shard
 
 _GROUP = 4
@@ -72,7 +73,7 @@ class FirstValue:
         """Return the first value of a piece, made on the current device. Begin with piece 0."""
         if self._source is None:
             with tf.Graph().as_default():
-                self._source = _called(self.info)
+                self._source = called(self.info)
         if not self.made_whole:
             try:
                 return _Follower(self.shards[number]).follow(self._source)
@@ -80,12 +81,8 @@ class FirstValue:
                 self.made_whole = True
         if not self._pieces:
             sizes, axis = [each.size for each in self.shards], self.shards[0].axis
-            self._pieces = tf.split(_called(self.info), sizes, axis, name="cut")
+            self._pieces = tf.split(called(self.info), sizes, axis, name="cut")
         return self._pieces[number]
-
-
-def _called(info: WeightInfo) -> tf.Tensor:
-    return tf.cast(info.initializer(info.shape, dtype=info.dtype), info.dtype)
 
 
 @define

@@ -13,16 +13,17 @@ import tensorflow as tf
 from attrs import define, field, frozen
 
 from compiler.graph.adapters.tensorflow_private import ResourceVariable, VariableDef
-from compiler.graph.importing import import_nodes
-from compiler.graph.ledger import Entry, Ledger
-from compiler.graph.tower.template import Role
+from compiler.graph.ledger import Ledger
+from compiler.graph.node_writer import NodeWriter, pasted
+from compiler.graph.variables.first_values import FirstNodes
 from compiler.reasons import Placed
 
 INT32 = tf.int32.as_datatype_enum
 
 
-Initial: TypeAlias = Callable[[], tf.Tensor] | float | str
-"""A function that makes the first value, the number that all elements are, or a variable with that value."""
+Initial: TypeAlias = Callable[[], tf.Tensor] | FirstNodes | float | str
+"""A function that makes the first value, nodes that make it, the number that all elements are, or a variable
+with that value."""
 
 
 @frozen
@@ -45,9 +46,11 @@ class VariableWriter:
 
     graph: tf.Graph = field(repr=False)
     ledger: Ledger = field(repr=False)
+    _writer: NodeWriter = field(init=False, repr=False)
     _wanted: list[_Wanted] = field(factory=list, repr=False)
-    _nodes: Any = field(factory=tf.compat.v1.GraphDef, repr=False)
-    _outside: dict[str, tf.Tensor] = field(factory=dict, repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._writer = NodeWriter(self.graph, self.ledger, "init")
 
     def add(self, name: str, shape: Sequence[int], dtype: str, initial: Initial, placed: Placed) -> None:
         """Ask for a variable.
@@ -56,8 +59,8 @@ class VariableWriter:
             name: Its name.
             shape: Its shape.
             dtype: The name of its type.
-            initial: A function that makes the first value on the variable's device, the number that all its
-                elements are, or a variable with the same first value.
+            initial: A function that makes the first value on the variable's device, nodes that make it, the
+                number that all its elements are, or a variable with the same first value.
             placed: Its place.
         """
         self._wanted.append(_Wanted(name, tuple(shape), dtype, initial, placed))
@@ -69,28 +72,25 @@ class VariableWriter:
         """
         for each in self._wanted:
             self._handle(each)
-        self._import()
+        self._writer.finish()
         initial: dict[str, str] = {}
         for each in self._wanted:
             initial[each.name] = self._assign(each, initial)
-        self._import()
+        self._writer.finish()
         with self.graph.as_default():
             return {each.name: self._variable(each.name, initial[each.name]) for each in self._wanted}
 
-    def _import(self) -> None:
-        import_nodes(self.graph, self._nodes, self._outside)
-        self._nodes, self._outside = tf.compat.v1.GraphDef(), {}
-
     def _handle(self, wanted: _Wanted) -> None:
         name, kind = wanted.name, tf.as_dtype(wanted.dtype).as_datatype_enum
-        handle = self._node(name, "VarHandleOp", [], wanted.placed, "variable")
+        writer, placed = self._writer, wanted.placed
+        handle = writer.node(name, "VarHandleOp", [], placed, "variable")
         handle.attr["dtype"].type = kind
         handle.attr["shape"].shape.CopyFrom(tf.TensorShape(wanted.shape).as_proto())
         handle.attr["shared_name"].s = name.encode()
         handle.attr["debug_name"].s = f"{name}/".encode()
         asked = f"{name}/IsInitialized/VarIsInitializedOp"
-        self._node(asked, "VarIsInitializedOp", [name], wanted.placed)
-        read = self._node(f"{name}/Read/ReadVariableOp", "ReadVariableOp", [name], wanted.placed, "save")
+        writer.node(asked, "VarIsInitializedOp", [name], placed)
+        read = writer.node(f"{name}/Read/ReadVariableOp", "ReadVariableOp", [name], placed, "save")
         read.attr["dtype"].type = kind
 
     def _assign(self, wanted: _Wanted, known: Mapping[str, str]) -> str:
@@ -99,20 +99,20 @@ class VariableWriter:
         if isinstance(initial, float):
             value = self._filled(wanted, initial)
         elif isinstance(initial, str):
-            value = self._given(known[initial])
+            value = known[initial]
+        elif isinstance(initial, FirstNodes):
+            self._writer.paste(initial.nodes, f"{name}/Initializer", wanted.placed)
+            value = pasted(initial.value, f"{name}/Initializer")
         else:
             with self.ledger.place(wanted.placed, "init"), tf.name_scope(f"{name}/Initializer/"):
                 value = self._given(initial().name)
-        assign = self._node(
-            f"{name}/Assign", "AssignVariableOp", [self._given(f"{name}:0"), value], wanted.placed
-        )
-        assign.attr["dtype"].type = tf.as_dtype(wanted.dtype).as_datatype_enum
+        dtype = tf.as_dtype(wanted.dtype)
+        self._writer.assign(f"{name}/Assign", self._given(f"{name}:0"), value, dtype, wanted.placed)
         return value if ":" in value else f"{value}:0"
 
     def _given(self, tensor: str) -> str:
         """Return the name that nodes use for a tensor that is already in the graph."""
-        self._outside[tensor] = self.graph.get_tensor_by_name(tensor)
-        return tensor.removesuffix(":0")
+        return self._writer.given(self.graph.get_tensor_by_name(tensor))
 
     def _variable(self, name: str, initial: str) -> Any:
         variable = ResourceVariable(
@@ -128,24 +128,11 @@ class VariableWriter:
         return variable
 
     def _filled(self, wanted: _Wanted, value: float) -> str:
-        scope, placed = f"{wanted.name}/Initializer", wanted.placed
-        number = self._constant(f"{scope}/Const", value, wanted.dtype, (), placed)
-        dims = self._constant(f"{scope}/Fill/dims", wanted.shape, "int32", (len(wanted.shape),), placed)
-        fill = self._node(f"{scope}/Fill", "Fill", [dims, number], placed)
-        fill.attr["T"].type = tf.as_dtype(wanted.dtype).as_datatype_enum
+        scope, placed, writer = f"{wanted.name}/Initializer", wanted.placed, self._writer
+        dtype, rank = tf.as_dtype(wanted.dtype), len(wanted.shape)
+        number = writer.constant(f"{scope}/Const", value, dtype, (), placed)
+        dims = writer.constant(f"{scope}/Fill/dims", wanted.shape, tf.int32, (rank,), placed)
+        fill = writer.node(f"{scope}/Fill", "Fill", [dims, number], placed)
+        fill.attr["T"].type = dtype.as_datatype_enum
         fill.attr["index_type"].type = INT32
         return str(fill.name)
-
-    def _constant(self, name: str, value: Any, dtype: str, shape: Sequence[int], placed: Placed) -> str:
-        node = self._node(name, "Const", [], placed)
-        node.attr["dtype"].type = tf.as_dtype(dtype).as_datatype_enum
-        node.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(value, tf.as_dtype(dtype), shape))
-        return name
-
-    def _node(self, name: str, op: str, inputs: Sequence[str], placed: Placed, role: Role = "init") -> Any:
-        node = self._nodes.node.add(
-            name=name, op=op, device=self.ledger.plan.tensorflow_device(placed.device)
-        )
-        node.input.extend(inputs)
-        self.ledger.enter(name, Entry(placed, role))
-        return node

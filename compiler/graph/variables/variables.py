@@ -13,6 +13,7 @@ from compiler.graph.dtypes import size_in_bytes
 from compiler.graph.ledger import Ledger
 from compiler.graph.stamp.sources import CutSource, WeightSource
 from compiler.graph.tower.template import Role, WeightInfo
+from compiler.graph.variables.first_values import called, first_nodes
 from compiler.graph.variables.initial import FirstValue
 from compiler.graph.variables.nodes import Initial, VariableWriter
 from compiler.placement.rules import Rulebook, following
@@ -284,8 +285,10 @@ def create_variables(
         variable = made[info.name] = GraphVariable(info, placement)
         variable.parts = tuple(_parts(variable))
         initial = _Initial(info)
+        nodes = first_nodes(info) if info.shard is None and not variable.parts else None
+        whole = initial if nodes is None else nodes
         for copy in range(len(placement.copies) or 1):
-            first: Initial = info.name if copy else initial
+            first: Initial = info.name if copy else whole
             writer.add(_copy_name(info.name, copy), info.shape, info.dtype, first, variable.placed(copy))
         for each in variable.updated:
             _add_slots(writer, each, slots.get(each.name, ()))
@@ -340,7 +343,7 @@ def _initial_value(info: WeightInfo) -> tf.Tensor:
     if info.shard is not None:
         made: tf.Tensor = info.initializer.piece(info.shard.number)
         return made
-    return tf.cast(info.initializer(info.shape, dtype=info.dtype), info.dtype)
+    return called(info)
 
 
 @define

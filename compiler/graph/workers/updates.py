@@ -20,8 +20,8 @@ from compiler.graph.gradients.summed import SummedGradient
 from compiler.graph.gradients.weighting import LossSum, inverse_weights
 from compiler.graph.update.ends import join_ends
 from compiler.graph.update.step import Updates, applied_values, build_update
-from compiler.graph.update.variable.apply import apply_gradients, assign_statistic, step_scalars
-from compiler.graph.update.variable.statistics import new_statistic
+from compiler.graph.update.variable.apply import apply_gradients, step_scalars
+from compiler.graph.update.variable.statistics import assign_statistics, new_statistic
 from compiler.graph.variables.variables import GraphVariable
 from compiler.graph.workers.all_boxes import clear_all, put_all, total_all
 from compiler.graph.workers.coordination import Coordination
@@ -281,12 +281,12 @@ class _Sync:
 
     def _new_statistics(self, boxes: Mapping[str, Box]) -> list[tf.Operation]:
         """Return the ops that give every statistic the value that the workers have put into its boxes."""
-        done: list[tf.Operation] = []
+        found = []
         for name, box in boxes.items():
             mean = self._is_mean(box.dtype)
             value = box.total(self.worker.count, self.weights) if mean else box.take(0)
-            done += assign_statistic(self.chief, self.chief.variables[name], value)
-        return done
+            found.append((self.chief.variables[name], value))
+        return assign_statistics(self.chief, found)
 
     def _begin_next(self, done: Sequence[tf.Operation]) -> tf.Operation:
         """Return the op that begins the next step after `done`, and after the scores have been taken."""

@@ -83,12 +83,21 @@ def test_a_process_that_polls_pauses_longer_and_longer() -> None:
 
 
 def test_what_happened_between_two_times() -> None:
-    """What begins and ends within them, with both ends, counted from the first; causes are left out."""
+    """Ops and tensors with their part in between, counted from the first; causes are left out."""
     bars = [Bar(at, 0, start - 0.5, start, start + 1, 0, 0) for at, start in enumerate((1.0, 2.0, 4.0, 4.5))]
     hops = [Hop(CPU, GPU, "t", 8, start, start + 1, 3) for start in (1.0, 2.0, 4.0, 4.5)]
     kept, sent = within(bars, hops, 2.0, 5.0)
-    assert kept == (Bar(1, 0, -0.5, 0.0, 1.0, None), Bar(2, 0, 1.5, 2.0, 3.0, None))
-    assert sent == (Hop(CPU, GPU, "t", 8, 0.0, 1.0, -1), Hop(CPU, GPU, "t", 8, 2.0, 3.0, -1))
+    assert kept == (
+        Bar(1, 0, 0.0, 0.0, 1.0, None),
+        Bar(2, 0, 1.5, 2.0, 3.0, None),
+        Bar(3, 0, 2.0, 2.5, 3.0, None),
+    )
+    assert within(bars, [], 1.5, 2.5)[0] == (Bar(0, 0, 0.0, 0.0, 0.5, None), Bar(1, 0, 0.0, 0.5, 1.0, None))
+    assert sent == (
+        Hop(CPU, GPU, "t", 8, 0.0, 1.0, -1),
+        Hop(CPU, GPU, "t", 8, 2.0, 3.0, -1),
+        Hop(CPU, GPU, "t", 4, 2.5, 3.0, -1),
+    )
 
 
 # --- traces -----------------------------------------------------------------------------------------------

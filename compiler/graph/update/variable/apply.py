@@ -14,11 +14,11 @@ from compiler.graph.gradients.summed import SummedGradient
 from compiler.graph.gradients.unscale import Gate
 from compiler.graph.optimizers.groups import StepScalars
 from compiler.graph.update.variable.averages import average_rate, move_average
+from compiler.graph.update.variable.fused import FusedUpdate, write_fused
 from compiler.graph.update.variable.mutex import take_turn
 from compiler.graph.update.variable.parts import apply_parts
 from compiler.graph.update.variable.reads import reads_of
 from compiler.graph.update.variable.remote_slots import apply_at_slots, slots_are_remote
-from compiler.graph.update.variable.statistics import new_statistic
 from compiler.graph.variables.variables import GraphVariable, VariablePart
 
 
@@ -52,16 +52,49 @@ def apply_gradients(
         The ops that end the updates.
     """
     done: list[tf.Operation] = []
+    fused: list[FusedUpdate] = []
     parts: dict[str, list[tuple[VariablePart, Gradient]]] = {}
     for each in gradients:
         if isinstance(each.variable, VariablePart):
             parts.setdefault(each.variable.weight, []).append((each.variable, each.copies[0]))
         else:
-            copies = range(len(each.variable.copies))
-            done += [_apply(assembly, each, copy, scalars, gate) for copy in copies]
+            for copy in range(len(each.variable.copies)):
+                if gate is None and _is_one_op(assembly, each, copy):
+                    fused.append(_fused(assembly, each, copy, scalars))
+                else:
+                    done.append(_apply(assembly, each, copy, scalars, gate))
+    done += write_fused(fused, assembly.ledger)
     for family in parts.values():
         done += apply_parts(assembly, family, scalars, gate)
     return done
+
+
+def _is_one_op(assembly: Assembly, gradient: SummedGradient, copy: int) -> bool:
+    """Whether the update of a copy by a tensor is one op, with nothing before and after it."""
+    assert assembly.rules is not None
+    variable, value = gradient.variable, gradient.copies[copy]
+    alone = isinstance(value, tf.Tensor) and assembly.rules.of(variable.name).is_one_op(value)
+    averaged = copy == 0 and variable.average is not None
+    return alone and not (slots_are_remote(variable, copy) or variable.info.constraint or averaged)
+
+
+def _fused(assembly: Assembly, gradient: SummedGradient, copy: int, scalars: StepScalars) -> FusedUpdate:
+    """Return an update that is one op. Such an op holds the lock of its variable, and needs no turn."""
+    assert assembly.rules is not None
+    variable, placed = gradient.variable, gradient.variable.beside(copy)
+    rule = assembly.rules.of(variable.name)
+    scope = f"{assembly.scope}/{copy_name(variable, copy)}"
+    with assembly.ledger.place(placed, "update"), tf.name_scope(f"{scope}/"):
+        numbers = scalars.of(rule, placed.device)
+    return FusedUpdate(
+        rule,
+        scope,
+        placed,
+        [variable.copies[copy].handle, *(variable.slots[each][copy].handle for each in rule.slots)],
+        gradient.copies[copy],
+        numbers,
+        reads_of(assembly, variable, copy),
+    )
 
 
 def _apply(
@@ -104,48 +137,3 @@ def _constrain(variable: GraphVariable, copy: int, applied: tf.Operation) -> tf.
     with tf.control_dependencies([applied]):
         new = tf.raw_ops.ReadVariableOp(resource=handle, dtype=variable.info.dtype)
         return tf.raw_ops.AssignVariableOp(resource=handle, value=variable.info.constraint(new))
-
-
-def update_statistics(assembly: Assembly, gate: Gate | None = None) -> list[tf.Operation]:
-    """Give every statistic, such as a moving mean, its new value; return the ops that end this.
-
-    Args:
-        assembly: The graph under construction, with its towers stamped.
-        gate: Runs the ops in good steps only, or None if every step is good.
-    """
-    ops = []
-    for variable in assembly.variables.values():
-        new = new_statistic(assembly, variable)
-        if new is not None:
-            ops += assign_statistic(assembly, variable, new, gate)
-    return ops
-
-
-def assign_statistic(
-    assembly: Assembly, variable: GraphVariable, new: tf.Tensor, gate: Gate | None = None
-) -> list[tf.Operation]:
-    """Give every copy of a statistic a new value.
-
-    Args:
-        assembly: The graph under construction.
-        variable: The statistic.
-        new: Its value.
-        gate: Runs the ops in good steps only, or None if every step is good.
-
-    Returns:
-        The ops that end this.
-    """
-    return [_assign(assembly, variable, copy, new, gate) for copy in range(len(variable.copies))]
-
-
-def _assign(
-    assembly: Assembly, variable: GraphVariable, copy: int, new: tf.Tensor, gate: Gate | None
-) -> tf.Operation:
-    place = assembly.ledger.place(variable.beside(copy), "update")
-    with (
-        place,
-        gate.at(variable.beside(copy)) if gate is not None else nullcontext(),
-        tf.name_scope(f"{assembly.scope}/{copy_name(variable, copy)}/"),
-        tf.control_dependencies(reads_of(assembly, variable, copy)),
-    ):
-        return tf.raw_ops.AssignVariableOp(resource=variable.copies[copy].handle, value=new)

@@ -361,3 +361,37 @@ def test_gradients_are_packed_if_the_spec_says_so(clones: int, pack: int | None,
         ]
         assert [len(each) for each in reduce_all(reductions, update)] == [1, 1]
     assert any("bucket_0" in op.name for op in bench.graph.get_operations()) == packed
+
+
+@pytest.mark.parametrize("everywhere", [False, True], ids=["one-place", "every-clone"])
+@pytest.mark.parametrize("call", SPARSE, ids=_id)
+def test_sums_that_are_written_together_are_those_of_single_ones(call: ir.Call, *, everywhere: bool) -> None:
+    """The ops have the same names, attributes, inputs, devices and order, also between rows and in a scope.
+
+    If a name is there already, the new op has the next one.
+    """
+    import tensorflow as tf
+
+    from compiler.graph.aggregate import Reduction, make_aggregation, reduce_all
+
+    made = []
+    for together in (True, False):
+        bench = Bench(5)
+        update = evolve(bench.plan.update, aggregate=call)
+        with bench.graph.as_default(), tf.name_scope("outer"):
+            tensors = [tf.ones((3,), tf.float16) for _ in bench.homes]
+            places = bench.homes if everywhere else bench.homes[-1:]
+            pair = np.ones((3, 2), np.float32), np.array([4, 1, 4], np.int32)
+            values = [tensors, [rows(pair) for _ in bench.homes], tensors]
+            reductions = [
+                Reduction(name, each, bench.homes, places, bench.ledger, at)
+                for at, (name, each) in enumerate(zip(("a", "b", "a"), values, strict=True))
+            ]
+            if together:
+                sums = reduce_all(reductions, update)
+            else:
+                sums = [make_aggregation(call)(each) for each in reductions]
+        flat = tf.nest.flatten(sums, expand_composites=True)
+        nodes = bench.graph.as_graph_def(add_shapes=True).node
+        made.append((list(nodes), bench.ledger.entries, [each.name for each in flat]))
+    assert made[0] == made[1]

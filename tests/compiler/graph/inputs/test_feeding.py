@@ -72,7 +72,7 @@ def test_pieces_are_consecutive(plan: Plan, sizes: tuple[int, ...]) -> None:
 def test_micro_batches_are_consecutive_too(plan: Plan) -> None:
     """Along a new first axis; shapes stay known."""
     pipe = pipe_of(plan, 6)
-    cut = cut_micro_batches(pipe, dict(pipe.batch), 3)
+    cut = cut_micro_batches(pipe, 0, dict(pipe.batch), 3)
     assert cut["image"].shape.as_list() == [3, 2, 8, 8, 1]
     (found,) = values(pipe, cut)
     assert found["digit"].tolist() == [[0, 1], [2, 3], [4, 5]]

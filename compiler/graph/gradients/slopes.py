@@ -1,0 +1,113 @@
+"""The gradients of regularizers, traced once for weights of a shape and written for each of their copies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from inspect import unwrap
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import keras
+import tensorflow as tf
+from attrs import define, frozen
+
+from compiler.graph.node_writer import NodeWriter, pasted
+from compiler.graph.tower.template import WeightInfo
+from compiler.reasons import Placed
+
+_WEIGHT = "weight"
+
+
+@frozen
+class _Slope:
+    """The gradient of a regularizer as nodes.
+
+    Attributes:
+        nodes: A GraphDef, in which `_WEIGHT` stands for the weight.
+        result: The gradient as the input of a node; None if the penalty does not depend on the weight.
+    """
+
+    nodes: Any
+    result: str | None
+
+
+_known: WeakKeyDictionary[Any, dict[tuple[tuple[int, ...], str], _Slope]] = WeakKeyDictionary()
+"""Gradients by their regularizers."""
+
+
+@define
+class SlopeWriter:
+    """Writes gradients of regularizers into a graph.
+
+    Attributes:
+        writer: What takes the nodes.
+    """
+
+    writer: NodeWriter
+
+    def write(self, scope: str, info: WeightInfo, weight: str, placed: Placed) -> str | None:
+        """Write the gradient of the regularizer of a weight.
+
+        Args:
+            scope: The scope of the nodes, without a slash at the end.
+            info: What is known of the weight, which has a regularizer.
+            weight: The name of what reads the weight.
+            placed: The place of the nodes.
+
+        Returns:
+            The name of the gradient, of the shape of the weight; None if there is none.
+        """
+        slopes, key = _known.setdefault(info.regularizer, {}), (tuple(info.shape), info.dtype)
+        if key not in slopes:
+            slopes[key] = _traced(info)
+        slope = slopes[key]
+        self.writer.paste(slope.nodes, scope, placed, {_WEIGHT: weight})
+        return None if slope.result is None else pasted(slope.result, scope, {_WEIGHT: weight})
+
+
+def _traced(info: WeightInfo) -> _Slope:
+    """Return the gradient of the regularizer of a weight."""
+    with tf.Graph().as_default() as graph:
+        weight = tf.compat.v1.placeholder(info.dtype, info.shape, name=_WEIGHT)
+        found = _slope_of(info.regularizer, weight)
+        if found is None:
+            return _Slope(tf.compat.v1.GraphDef(), None)
+        whole = graph.as_graph_def()
+        nodes = tf.compat.v1.graph_util.extract_sub_graph(whole, [found.op.name])
+        nodes.library.CopyFrom(whole.library)
+        (placeholder,) = (each for each in nodes.node if each.name == _WEIGHT)
+        nodes.node.remove(placeholder)
+        return _Slope(nodes, str(found.name).removesuffix(":0"))
+
+
+def _slope_of(regularizer: Callable[[tf.Tensor], tf.Tensor], weight: tf.Tensor) -> tf.Tensor | None:
+    """Return the gradient of a regularizer.
+
+    Those of sums of absolute values and of squares are written out, because TensorFlow's gradient of a sum
+    first makes a tensor of equal numbers, as large as the weight. They are the same bit for bit.
+    """
+    own = unwrap(regularizer)
+    terms = _TERMS.get(type(own), ())
+    factors = [(tf.get_static_value(getattr(own, name)), slope) for name, slope in terms]
+    if not terms or any(factor is None for factor, _ in factors):
+        return tf.gradients(regularizer(weight), weight)[0]
+    found = [slope(weight, float(factor)) for factor, slope in factors]
+    return found[0] if len(found) == 1 else tf.add(*found, name="slope")
+
+
+def _of_absolute_values(weight: tf.Tensor, factor: float) -> tf.Tensor:
+    return tf.multiply(tf.sign(weight), tf.constant(factor, weight.dtype, name="l1"), name="slope")
+
+
+def _of_squares(weight: tf.Tensor, factor: float) -> tf.Tensor:
+    return tf.multiply(weight, tf.constant(2 * factor, weight.dtype, name="twice_l2"), name="slope")
+
+
+_Terms = tuple[tuple[str, Callable[[tf.Tensor, float], tf.Tensor]], ...]
+_L1, _L2 = ("l1", _of_absolute_values), ("l2", _of_squares)
+_TERMS: dict[type, _Terms] = {
+    keras.regularizers.L1: (_L1,),
+    keras.regularizers.L2: (_L2,),
+    keras.regularizers.L1L2: (_L1, _L2),
+}
+"""Regularizers of Keras that are sums, with the attributes that are the factors of these sums."""

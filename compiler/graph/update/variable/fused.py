@@ -1,0 +1,115 @@
+"""Updates that are one op for each copy of a variable, traced once for a shape and written as nodes.
+
+TensorFlow's functions for single ops would take most of the time in which a graph with many copies is built.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import tensorflow as tf
+from attrs import define, frozen
+
+from compiler.graph.adapters.tensorflow_private import add_control_input
+from compiler.graph.ledger import Ledger
+from compiler.graph.node_writer import NodeWriter
+from compiler.graph.optimizers.base import Optimizer, Scalars
+from compiler.reasons import Placed
+
+_WEIGHT, _GRADIENT, _SLOT, _SCALAR = "weight", "gradient", "slot", "scalar"
+
+
+@frozen
+class FusedUpdate:
+    """An update of a copy of a variable.
+
+    Attributes:
+        rule: The rule, which updates by one op.
+        scope: The scope of its ops, without a slash at the end.
+        placed: The place of the copy.
+        handles: The handles of the copy and of its slots.
+        gradient: The gradient, a tensor.
+        scalars: The numbers of the step.
+        after: The ops that must end before the copy changes.
+    """
+
+    rule: Optimizer
+    scope: str
+    placed: Placed
+    handles: Sequence[tf.Tensor]
+    gradient: tf.Tensor
+    scalars: Scalars
+    after: Sequence[tf.Operation]
+
+
+@frozen
+class _Trace:
+    """An update as nodes.
+
+    Attributes:
+        nodes: A GraphDef, in which placeholders for handles, gradient and numbers are left out.
+        end: The name of the op that updates.
+    """
+
+    nodes: Any
+    end: str
+
+
+_known: WeakKeyDictionary[Any, dict[tuple[Any, ...], _Trace]] = WeakKeyDictionary()
+"""Traces by the settings of their rules. Clones that update by themselves all use the same."""
+
+
+def write_fused(updates: Sequence[FusedUpdate], ledger: Ledger) -> list[tf.Operation]:
+    """Write updates into the default graph, and return the ops that end them.
+
+    Args:
+        updates: The updates.
+        ledger: The ledger of the graph.
+    """
+    writing = _Writing(NodeWriter(tf.compat.v1.get_default_graph(), ledger, "update"))
+    with tf.name_scope(""):
+        ends = [writing.write(each) for each in updates]
+    writing.writer.finish()
+    found = [writing.writer.graph.get_operation_by_name(each) for each in ends]
+    for update, end in zip(updates, found, strict=True):
+        for before in update.after:
+            add_control_input(end, before)
+    return found
+
+
+@define
+class _Writing:
+    writer: NodeWriter
+
+    def write(self, update: FusedUpdate) -> str:
+        """Write an update; return the name of the op that ends it."""
+        gradient, rule = update.gradient, update.rule
+        traces = _known.setdefault(rule.settings, {})
+        key = (type(rule), gradient.dtype, str(gradient.shape), *update.scalars)
+        if key not in traces:
+            traces[key] = _traced(update)
+        trace, given = traces[key], {_GRADIENT: self.writer.given(gradient)}
+        names = [_WEIGHT, *(f"{_SLOT}_{at}" for at in range(len(update.handles) - 1))]
+        given |= {name: self.writer.given(each) for name, each in zip(names, update.handles, strict=True)}
+        for name, each in update.scalars.items():
+            given[f"{_SCALAR}_{name}"] = self.writer.given(each)
+        return self.writer.paste_apart(trace.nodes, update.scope, update.placed, given)[trace.end]
+
+
+def _traced(update: FusedUpdate) -> _Trace:
+    with tf.Graph().as_default() as graph:
+        place = tf.compat.v1.placeholder
+        weight = place(tf.resource, [], name=_WEIGHT)
+        slots = [place(tf.resource, [], name=f"{_SLOT}_{at}") for at in range(len(update.handles) - 1)]
+        gradient = place(update.gradient.dtype, update.gradient.shape, name=_GRADIENT)
+        scalars = {
+            name: place(each.dtype, each.shape, name=f"{_SCALAR}_{name}")
+            for name, each in update.scalars.items()
+        }
+        end = update.rule.apply(weight, slots, gradient, scalars)
+        nodes = tf.compat.v1.graph_util.extract_sub_graph(graph.as_graph_def(), [end.name])
+        for at in reversed([at for at, each in enumerate(nodes.node) if each.op == "Placeholder"]):
+            del nodes.node[at]
+        return _Trace(nodes, end.name)

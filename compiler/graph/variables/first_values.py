@@ -1,0 +1,76 @@
+"""First values of variables, traced once and written for each graph that has the variable.
+
+TensorFlow's functions for single ops take most of the time in which variables are made.
+"""
+
+from __future__ import annotations
+
+from inspect import unwrap
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import keras
+import tensorflow as tf
+from attrs import field, frozen
+
+from compiler.graph.tower.template import WeightInfo
+
+_PLAIN = (keras.initializers.Zeros, keras.initializers.Ones)
+"""Initializers whose values are the same for all weights of a shape."""
+
+_MOST_BYTES = 1 << 20
+"""Nodes that take more bytes, because they hold many numbers, are not kept."""
+
+
+@frozen
+class FirstNodes:
+    """A first value as nodes.
+
+    Attributes:
+        nodes: A GraphDef.
+        value: The value as the input of a node.
+    """
+
+    nodes: Any = field(repr=False)
+    value: str
+
+
+_known: WeakKeyDictionary[Any, dict[tuple[tuple[int, ...], str], FirstNodes | None]] = WeakKeyDictionary()
+
+
+def called(info: WeightInfo) -> tf.Tensor:
+    """Return the first value of a weight, made in the default graph.
+
+    Args:
+        info: What is known of the weight, whose initializer makes the whole.
+    """
+    return tf.cast(info.initializer(info.shape, dtype=info.dtype), info.dtype)
+
+
+def first_nodes(info: WeightInfo) -> FirstNodes | None:
+    """Return the nodes that make the first value of a weight.
+
+    Args:
+        info: What is known of the weight, whose initializer makes the whole.
+
+    Returns:
+        None if the value has to be made in the graph that has the variable: random ops with a state draw
+        other numbers in another graph.
+    """
+    own = unwrap(info.initializer)
+    owner = type(own) if type(own) in _PLAIN else info.initializer
+    kinds = _known.setdefault(owner, {})
+    key = (tuple(info.shape), info.dtype)
+    if key not in kinds:
+        kinds[key] = _traced(info)
+    return kinds[key]
+
+
+def _traced(info: WeightInfo) -> FirstNodes | None:
+    with tf.Graph().as_default() as graph:
+        value = called(info)
+        if any(each.op_def.is_stateful for each in graph.get_operations()):
+            return None
+        nodes = graph.as_graph_def()
+    fits = not nodes.library.function and nodes.ByteSize() <= _MOST_BYTES
+    return FirstNodes(nodes, str(value.name).removesuffix(":0")) if fits else None

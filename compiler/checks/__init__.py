@@ -14,6 +14,7 @@ from compiler.checks.link import link_is_used
 from compiler.checks.loss import model_has_a_loss
 from compiler.checks.pieces import optimizers_take_pieces, pieces_have_an_axis
 from compiler.checks.shapes import shapes_fit
+from compiler.checks.sums import updates_place_sums
 from compiler.checks.targets import targets_name_devices
 from compiler.checks.tensors import tensors_can_be_held
 from compiler.checks.workers import workers_are_whole
@@ -33,6 +34,7 @@ CHECKS_OF_THE_SPEC: tuple[Check, ...] = (
     optimizers_take_pieces,
     workers_are_whole,
     link_is_used,
+    updates_place_sums,
 )
 """The checks that need neither this machine nor a graph, which `check` makes."""
 

@@ -12,6 +12,7 @@ from attrs import evolve
 from compiler.checks.compatibility import gradients_can_be_summed
 from compiler.checks.freezing import globs_match, something_is_trained
 from compiler.checks.matches import rules_decide, rules_match
+from compiler.checks.sums import own_gradients_are_rows
 from compiler.collector import collector_paused
 from compiler.graph.assembly import Assembly
 from compiler.graph.compiled import Clone, CompiledGraph, TrainLoop
@@ -132,7 +133,11 @@ def _check_rules(
     found = list(rules_match(plan.spec.place.rules, names))
     if found:
         raise SpecError(found)
-    return tuple(rules_decide(plan.spec.place.rules, names))
+    sparse = bool(_sparse(templates))
+    return (
+        *rules_decide(plan.spec.place.rules, names),
+        *own_gradients_are_rows(plan.spec, sparse=sparse),
+    )
 
 
 def _by_rows(plan: Plan, traced: Traced) -> frozenset[str]:

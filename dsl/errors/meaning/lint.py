@@ -144,6 +144,25 @@ def ineffective_rule(span: Span, later: Span) -> Diagnostic:
     )
 
 
+def rule_without_sums(span: Span, reason: str, copies: Span | None = None) -> Diagnostic:
+    """A rule for updates that has no sums of gradients to place.
+
+    Args:
+        span: The place of the rule in the spec.
+        reason: Why there are none, as a sentence.
+        copies: The place of the rule that gives each clone a copy of every variable; None if that is not why.
+    """
+    return warning(
+        "TFD604",
+        "this rule never decides anything",
+        span,
+        text="no gradients are summed there",
+        labels=() if copies is None else (Label(copies, "every clone has its own copy"),),
+        notes=(reason,),
+        help="remove it",
+    )
+
+
 def unused_layer(name: str, span: Span) -> Diagnostic:
     """A `layer` block that nothing uses.
 

@@ -1,0 +1,131 @@
+"""Rules for updates that have no sums to place are warned of: without them, every op is where it is."""
+
+from __future__ import annotations
+
+import pytest
+
+from compiler.checks import check_spec
+from compiler.graph.build import compile_graph
+from compiler.graph.compiled import CompiledGraph
+from compiler.pipeline import make_plan
+from tests.support import spec_of
+
+SPEC = """
+tfdeploy = 1
+
+model "m" {{
+  x = input(int32, [3])
+  label = input(int32, [])
+  y = x -> Embedding(9, 4, name = "table", trainable = {table}) -> Flatten() -> Dense(2, name = "fc")
+  loss = [label, y] -> SparseCategoricalCrossentropy(from_logits = true)
+}}
+devices {{
+  {devices}
+}}
+clones {{ batch = 2 }}
+place {{
+  {place}
+}}
+update {{
+  optimizer = SGD(0.1)
+  {update}
+}}
+data {{ train = synthetic(16, x = feature(int32, [3], classes = 9), label = feature(int32, classes = 2)) }}
+train {{
+  steps = 1
+  seed = 2
+}}
+"""
+CPUS = "cpu = 3"
+CLUSTER = 'job "ps" { tasks = 2 }\n  job "worker" {\n    tasks = 2\n    gpu = 2\n  }'
+COPIED = "clones -> cpu[0..1]\n  variables -> replicated"
+ONE = "clones -> cpu[0..1]\n  variables -> cpu[0]"
+ON_SERVERS = "clones -> worker[*].gpu[*]\n  variables -> ps[0]"
+
+STILL = {
+    "copies": (CPUS, COPIED, "", True, "updates -> cpu[2]"),
+    "copies by a glob": (CPUS, COPIED.replace("variables", 'variables("*")'), "", True, "updates -> cpu[2]"),
+    "copies in a ring": (CPUS, COPIED, "aggregate = ring", True, "updates -> cpu[2]"),
+    "parts of copies": (CPUS, f"{COPIED}\n  slots -> sharded(clones)", "", True, "updates -> cpu[2]"),
+    "workers, async": (CLUSTER, ON_SERVERS, "mode = async", True, "updates -> ps[1]"),
+}
+LATER = {
+    "clones, async": (CPUS, ONE, "mode = async", False, "updates -> cpu[2]"),
+    "clones, local": (CPUS, ONE, "mode = local\n  average_every = 2", False, "updates -> cpu[2]"),
+    "clones of a cluster, async": (
+        CLUSTER,
+        ON_SERVERS,
+        "mode = async\n  replication = in_graph",
+        False,
+        "updates -> ps[1]",
+    ),
+}
+MOVING = {
+    "one place": (CPUS, ONE, "", False, "updates -> cpu[2]"),
+    "copies of some": (CPUS, f'{ONE}\n  variables("fc/*") -> replicated', "", True, "updates -> cpu[2]"),
+    "copies but for some": (
+        CPUS,
+        f'{COPIED}\n  variables("fc/*") -> cpu[0]',
+        "",
+        True,
+        "updates -> cpu[2]",
+    ),
+    "workers": (CLUSTER, ON_SERVERS, "replication = between_graph", True, "updates -> ps[1]"),
+    "rows of a table, async": (CPUS, ONE, "mode = async", True, "updates -> cpu[2]"),
+}
+
+
+def text_of(case: tuple[str, str, str, bool, str], *, rule: bool) -> str:
+    """Return the text of the spec of a case, with its rule for updates or without it."""
+    devices, place, update, table, updates = case
+    place = f"{place}\n  {updates}" if rule else place
+    return SPEC.format(devices=devices, place=place, update=update, table=str(table).lower())
+
+
+def built(case: tuple[str, str, str, bool, str], *, rule: bool) -> CompiledGraph:
+    """Return the graph of a case."""
+    return compile_graph(make_plan(spec_of(text_of(case, rule=rule))))
+
+
+def places(compiled: CompiledGraph) -> dict[str, str]:
+    """Return the device of every op."""
+    return {name: entry.device.ref for name, entry in compiled.ledger.entries.items()}
+
+
+@pytest.mark.family(every=2)
+@pytest.mark.parametrize("case", {**STILL, **LATER}.values(), ids=[*STILL, *LATER])
+def test_a_rule_that_moves_nothing_is_warned_of(case: tuple[str, str, str, bool, str]) -> None:
+    """Every op is where it is without the rule, and the graph has no other warning."""
+    plain, ruled = built(case, rule=False), built(case, rule=True)
+    assert places(ruled) == places(plain)
+    assert not plain.warnings
+    (found,) = ruled.warnings
+    assert (found.code, found.is_error) == ("TFD604", False)
+    assert found.span is not None
+    assert found.span.text == case[4]
+
+
+@pytest.mark.family(every=2)
+@pytest.mark.parametrize("case", MOVING.values(), ids=MOVING)
+def test_a_rule_that_moves_something_is_not(case: tuple[str, str, str, bool, str]) -> None:
+    """Sums of what is not copied, mailboxes, and rows of equal index that a clone sums for itself."""
+    ruled = built(case, rule=True)
+    assert places(ruled) != places(built(case, rule=False))
+    assert not ruled.warnings
+
+
+def test_check_warns_of_what_needs_no_graph() -> None:
+    """Whether gradients are rows is known only from the traced tower."""
+    for case in STILL.values():
+        (found,) = check_spec(spec_of(text_of(case, rule=True)))
+        assert found.code == "TFD604"
+    for case in (*LATER.values(), *MOVING.values()):
+        assert not check_spec(spec_of(text_of(case, rule=True)))
+
+
+def test_copies_are_shown_beside_the_rule() -> None:
+    """With the last rule for updates, as an earlier one is overruled anyway."""
+    case = (CPUS, f"{COPIED}\n  updates -> cpu[1]", "", True, "updates -> cpu[2]")
+    (found,) = check_spec(spec_of(text_of(case, rule=True)))
+    assert found.span is not None
+    assert (found.span.text, found.labels[0].span.text) == ("updates -> cpu[2]", "variables -> replicated")

@@ -106,6 +106,7 @@ _ROWS = (
     Code("TFD514", "no-group-member", "a device that the groups of the clones do not have"),
     Code("TFD515", "ops-elsewhere", "ops that TensorFlow put on another device than was requested", "run"),
     Code("TFD516", "without-effect", "an attribute that nothing uses"),
+    Code("TFD517", "graph-too-large", "a graph that TensorFlow cannot hold", "plan"),
     Code("TFD520", "mode-and-placement", "a placement of variables that the update mode cannot use"),
     Code("TFD521", "mode-and-aggregation", "an aggregation, although no gradients are summed"),
     Code("TFD522", "meaningless-attribute", "an attribute that belongs to another update mode"),

@@ -33,11 +33,12 @@ from compiler.graph.scores.evaluation import build_evaluation
 from compiler.graph.scores.metrics import combine_metric
 from compiler.graph.scores.scores import scores_of, scores_of_all
 from compiler.graph.scores.summaries import build_summaries, read_weights
+from compiler.graph.size.limit import Measures, require_small_enough
 from compiler.graph.stamp.lookups import usage_of
 from compiler.graph.stamp.stamp import Bindings, StampedTower, stamp
 from compiler.graph.tower.template import Template, WeightInfo
 from compiler.graph.tower.traces import Traced, Traces
-from compiler.graph.tower.without_statistics import only_first_keeps_statistics, without_statistics
+from compiler.graph.tower.without_statistics import templates_of_towers
 from compiler.graph.update import UPDATE_MODES, Updates
 from compiler.graph.update.whole_tables import tables_dominate
 from compiler.graph.variables.cut_variable import CutVariable
@@ -95,7 +96,7 @@ def _compile(plan: Plan, seed: int, traces: Traces) -> CompiledGraph:
         tables = _sparse(traced.templates)
         plan = evolve(plan, tables_dominate=tables_dominate(weights, tables, rules, plan.own_batch))
     with tf.Graph().as_default():
-        assembly = _assemble(plan, weights, rules, seed, _by_rows(plan, traced))
+        assembly = _assemble(plan, weights, rules, seed, traced)
         feeds = _stamp_towers(assembly, traced.templates, seed)
         compiled = _finish(assembly, feeds, traced.evaluation, weights, seed)
     return evolve(compiled, warnings=(*plan.warnings, *warnings))
@@ -154,9 +155,9 @@ def _assemble(
     weights: Mapping[str, WeightInfo],
     rules: UpdateRules | None,
     seed: int,
-    by_rows: frozenset[str],
+    traced: Traced,
 ) -> Assembly:
-    """Make the variables and the global step; of the weights `by_rows`, clones get parts of whole rows."""
+    """Make the variables and the global step, unless the whole graph would be too large."""
     graph = tf.compat.v1.get_default_graph()
     graph.seed = seed
     rulebook = Rulebook(plan.spec.place.rules, plan.topology)
@@ -169,7 +170,11 @@ def _assemble(
     graph.add_to_collection(tf.compat.v1.GraphKeys.GLOBAL_STEP, global_step)
     slots = {name: rule.slot_specs() for name, rule in rules.weights.items()} if rules is not None else {}
     averaged = plan.update.averaging is not None
-    placements = place_variables(weights, slots, plan, rulebook, by_rows)
+    placements = place_variables(weights, slots, plan, rulebook, _by_rows(plan, traced))
+    if rules is not None:
+        counts = {name: len(each) for name, each in slots.items()}
+        sparse = _sparse(traced.templates)
+        require_small_enough(plan, Measures(placements, counts, traced.templates, sparse))
     parts = part_infos(weights, placements)
     if parts and rules is not None:
         require_divisible_parts(plan, rulebook, parts, rules)
@@ -197,10 +202,8 @@ def _stamp_towers(assembly: Assembly, templates: Mapping[int, Template], seed: i
     plan, scale = assembly.plan, assembly.loss_scale
     feeds = feed_towers(assembly)
     stamps = []
-    discarding = {size: without_statistics(each) for size, each in templates.items()}
-    for tower, share in zip(plan.towers, assembly.shares, strict=True):
-        whole = tower.index == 0 or not only_first_keeps_statistics(plan)
-        template = (templates if whole else discarding)[tower.batch]
+    of_towers = templates_of_towers(plan, templates)
+    for tower, share, template in zip(plan.towers, assembly.shares, of_towers, strict=True):
         bindings = Bindings(
             tower=tower,
             weights={name: assembly.source_of(name, tower.index) for name in template.weights},

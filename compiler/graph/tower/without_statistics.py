@@ -5,6 +5,8 @@ The ops that only compute those statistics are removed from it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import tensorflow as tf
 from attrs import evolve
 
@@ -19,6 +21,19 @@ def only_first_keeps_statistics(plan: Plan) -> bool:
     has left in the same tower.
     """
     return plan.update.mode == "sync" and plan.update.batch_norm != "mean" and plan.micro_batches == 1
+
+
+def templates_of_towers(plan: Plan, templates: Mapping[int, Template]) -> list[Template]:
+    """Return the template of each tower of a plan.
+
+    Args:
+        plan: The plan.
+        templates: The traced templates by the number of their examples.
+    """
+    discarding = {}
+    if only_first_keeps_statistics(plan):
+        discarding = {size: without_statistics(each) for size, each in templates.items()}
+    return [(discarding if each.index else {}).get(each.batch, templates[each.batch]) for each in plan.towers]
 
 
 def without_statistics(template: Template) -> Template:

@@ -1,0 +1,1 @@
+"""How large a graph will be, from what is known before it is built, and whether TensorFlow can hold it."""

@@ -1,0 +1,177 @@
+"""A graph that TensorFlow cannot hold is refused before it is built, and the spec says why it is so large.
+
+The limit is set to what small graphs have, so that it is met by each of them.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from compiler.graph.build import compile_graph
+from compiler.graph.many_clones import map_many
+from compiler.graph.size import limit
+from compiler.graph.tower.traces import Traces
+from compiler.pipeline import make_plan
+from compiler.plan import Plan
+from dsl.diagnostics import Diagnostic, SpecError
+from tests.support import spec_of
+
+SPEC = """
+tfdeploy = 1
+
+model "m" {{
+  x = input(float32, [6])
+  words = input(int32, [3])
+  label = input(int32, [])
+  table = words -> Embedding(40, 4, name = "table") -> Flatten()
+  hidden = [x, table] -> Concatenate() -> Dense(5, name = "fc1") -> BatchNormalization(name = "norm")
+  y = hidden -> Dense(3, name = "fc2")
+  loss = [label, y] -> SparseCategoricalCrossentropy(from_logits = true)
+}}
+devices {{
+  {devices}
+}}
+clones {{ batch = 4 }}
+place {{
+  {place}
+}}
+update {{
+  optimizer = Momentum(0.1)
+  {update}
+}}
+train {{ seed = 3 }}
+"""
+COPIED = "variables -> replicated"
+SHARED = "variables -> balanced(cpu[0..1])"
+PARTS = "variables -> replicated\n  slots -> sharded(clones)"
+CLUSTER = 'job "ps" { tasks = 2 }\n  job "worker" {\n    tasks = 6\n    gpu = 2\n  }'
+
+
+def plan_of(devices: str, place: str, update: str) -> Plan:
+    """Return the plan of the model on some devices."""
+    return make_plan(spec_of(SPEC.format(devices=devices, place=place, update=update)))
+
+
+def refused(plan: Plan, monkeypatch: pytest.MonkeyPatch, most: int, traces: Any = None) -> Diagnostic | None:
+    """Return what is said of the graph of a plan if graphs may have so many bytes, or None if it is built."""
+    monkeypatch.setattr(limit, "MOST", most)
+    try:
+        compile_graph(plan, seed=0, traces=traces)
+    except SpecError as fault:
+        (found,) = fault.diagnostics
+        assert (found.code, found.is_error) == ("TFD517", True)
+        return found
+    return None
+
+
+@pytest.mark.family(every=5)
+@pytest.mark.parametrize(
+    ("devices", "place", "update"),
+    [
+        ("cpu = 12", SHARED, "aggregate = ring"),
+        ("cpu = 12", COPIED, "aggregate = ring"),
+        ("cpu = 8", COPIED, "aggregate = ring\n  pack = 100B"),
+        ("cpu = 12", SHARED, "aggregate = shuffle"),
+        ("cpu = 12", COPIED, "aggregate = shuffle\n  pack = 1MB"),
+        ("cpu = 12", COPIED, "aggregate = shuffle(3)"),
+        ("cpu = 4", SHARED, "aggregate = ring"),
+        ("cpu = 12", SHARED, "aggregate = tree"),
+        ("cpu = 12", SHARED, "aggregate = hierarchical"),
+        ("cpu = 12", SHARED, "pack = 100B"),
+        ("cpu = 6", "variables -> sharded(cpu[0..3])", "aggregate = ring"),
+        ("cpu = 12", COPIED, "mode = local\n  average_every = 2\n  aggregate = ring"),
+        ("cpu = 8", SHARED, "mode = async"),
+        (CLUSTER, "variables -> balanced(ps[*])", "aggregate = ring\n  batch_norm = mean"),
+    ],
+)
+def test_the_estimate_is_below_the_real_size(
+    devices: str, place: str, update: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """But not below half of it: so a graph that fits is built, and one of twice the limit is not."""
+    traces = Traces(".")
+    plan = plan_of(devices, place, update)
+    real = compile_graph(plan, seed=0, traces=traces).graph.as_graph_def().ByteSize()
+    assert refused(plan, monkeypatch, real, traces) is None
+    assert refused(plan, monkeypatch, real // 2, traces) is not None
+
+
+@pytest.mark.parametrize(
+    ("devices", "place", "update"),
+    [
+        ("cpu = 12", PARTS, "aggregate = ring"),
+        ("cpu = 12", SHARED, "accumulate = 2\n  aggregate = shuffle"),
+        (CLUSTER, "variables -> balanced(ps[*])", "replication = between_graph"),
+    ],
+)
+def test_what_is_left_out_of_the_estimate_makes_it_no_larger(
+    devices: str, place: str, update: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Cutting gradients in parts, loops over micro-batches, and most of what a worker's own graph has."""
+    traces = Traces(".")
+    plan = plan_of(devices, place, update)
+    real = compile_graph(plan, seed=0, traces=traces).graph.as_graph_def().ByteSize()
+    assert refused(plan, monkeypatch, real, traces) is None
+    assert refused(plan, monkeypatch, real // 4, traces) is not None
+
+
+def said(plan: Plan, monkeypatch: pytest.MonkeyPatch, most: int = 50_000) -> tuple[str, str, str]:
+    """Return the place, the text beside it and the help of what is said of a graph that is too large."""
+    found = refused(plan, monkeypatch, most)
+    assert found is not None
+    assert found.span is not None
+    assert found.help is not None
+    return found.span.text, found.text, found.help
+
+
+def test_an_aggregation_with_too_many_ops_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With those that can be used instead: `collective` sums no rows, and none is told if none is enough."""
+    ring = plan_of("cpu = 12", SHARED, "aggregate = ring")
+    place, beside, help_ = said(ring, monkeypatch, 400_000)
+    assert place == "ring"
+    assert re.fullmatch(r"about 2,\d00 ops that sum the gradients of 12 clones", beside)
+    assert help_ == "use `aggregate = hierarchical` or `aggregate = add_n`"
+    dense = SPEC.replace(
+        'Embedding(40, 4, name = "table")', 'Embedding(40, 4, name = "table", trainable = false)'
+    )
+    text = dense.format(devices="cpu = 12", place=SHARED, update="aggregate = ring")
+    assert "`aggregate = collective`, " in said(make_plan(spec_of(text)), monkeypatch, 300_000)[2]
+    assert said(ring, monkeypatch)[2] == "use fewer clones, with larger batches"
+
+
+def test_clones_with_too_many_ops_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If the spec allows it, each worker may have a graph of its own; copies on all clones do not."""
+    place, beside, help_ = said(plan_of(CLUSTER, "variables -> balanced(ps[*])", ""), monkeypatch)
+    assert place == "clones"
+    assert re.fullmatch(r"about \d,\d00 ops of 12 clones", beside)
+    assert help_.startswith("use `update.replication = between_graph`")
+    for devices in (CLUSTER, "cpu = 12"):
+        assert said(plan_of(devices, COPIED, ""), monkeypatch)[2].startswith("use fewer clones")
+
+
+def test_workers_that_fill_the_graph_of_the_first_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has mailboxes of all workers, which has nothing to do with its own clones."""
+    devices = 'job "ps" { tasks = 2 }\n  job "worker" { tasks = 200 }'
+    plan = plan_of(devices, "variables -> balanced(ps[*])", "replication = between_graph")
+    place, beside, help_ = said(plan, monkeypatch)
+    assert (place, help_[:18]) == ("between_graph", "use fewer workers,")
+    assert re.fullmatch(r"about \d,\d00 ops with which .* takes the gradients of 200", beside)
+
+
+def test_clones_whose_graph_is_not_built_are_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their map is made from the graphs of a few, which are small enough."""
+    plan = plan_of("gpu = 64", "variables -> cpu[0]", "")
+    assert not map_many(plan).warnings
+    few = compile_graph(plan_of("gpu = 9", "variables -> cpu[0]", ""), seed=0).graph.as_graph_def().ByteSize()
+    monkeypatch.setattr(limit, "MOST", few)
+    (warning,) = map_many(plan).warnings
+    assert (warning.code, warning.is_error) == ("TFD517", False)
+    assert warning.text.endswith("ops of 64 clones")
+    assert "it cannot be run" in warning.notes[-1]
+
+
+def test_an_ordinary_limit_is_that_of_a_message() -> None:
+    """The length of a message of protobuf is a signed number of 32 bits."""
+    assert limit.MOST == 2**31 - 1

@@ -145,13 +145,14 @@ def _workers(few: CompiledGraph, more: CompiledGraph, patterns: Patterns) -> Wor
     """Return what is known of all workers from the graphs of the first one among a few, and among more."""
     assert few.exchange is not None
     assert more.exchange is not None
+    assert isinstance(few.plan, WorkerPlan)
     held, of_more = (
         [each for each, kind in held_by_graph(compiled) if kind == "other"] for compiled in (few, more)
     )
     counts = (few.exchange.worker.count, more.exchange.worker.count)
     return Workers(
         few.exchange.chief_ops,
-        list_transfers(few, of_chief=False, named=None),
+        list_transfers(few, of_worker=few.plan.worker.host, named=None),
         held_for_each(held, of_more, patterns, counts),
     )
 

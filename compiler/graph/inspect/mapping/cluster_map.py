@@ -6,18 +6,30 @@ that of the chief. The map lists the ops of the chief's graph. Its counts and su
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from attrs import evolve
+from attrs import evolve, frozen
 
+from compiler.graph.inspect.devices.of_worker import Moves
 from compiler.graph.inspect.step.transfers import list_transfers
 from compiler.mapping.records import MapClone, MapDevice, MapOp, MapTransfer, MapWorker, PlacementMap
-from compiler.topology import Device, Host
+from compiler.plan import WorkerPlan
+from compiler.topology import Host
 
 if TYPE_CHECKING:
     from compiler.graph.compiled import CompiledGraph
-    from compiler.plan import Worker, WorkerPlan
+    from compiler.plan import Worker
+
+
+@frozen
+class HeldBytes:
+    """The bytes of variables that a device holds, of three kinds."""
+
+    variables: int = 0
+    slots: int = 0
+    others: int = 0
 
 
 def widen(
@@ -25,6 +37,7 @@ def widen(
     compiled: CompiledGraph,
     plan: WorkerPlan,
     transfers: tuple[MapTransfer, ...],
+    shared: Mapping[str, HeldBytes],
 ) -> PlacementMap:
     """Return the map of all tasks.
 
@@ -33,12 +46,13 @@ def widen(
         compiled: The graph of the chief.
         plan: The plan of the chief.
         transfers: What a step of all tasks sends.
+        shared: What devices of the chief hold for all workers, by name.
     """
     worker = plan.worker
     hosts = [tower[0].device.host for tower in worker.everyone]
     return evolve(
         own,
-        devices=_devices(own, compiled, plan, hosts),
+        devices=_devices(own, compiled, plan, hosts, shared),
         clones=tuple(
             MapClone(tower.number, tower.scope, tuple(each.ref for each in tower.devices), tower.batch)
             for tower in plan.all_towers
@@ -54,33 +68,64 @@ def _worker(worker: Worker, index: int) -> MapWorker:
 
 
 def _devices(
-    own: PlacementMap, compiled: CompiledGraph, plan: WorkerPlan, hosts: list[Host]
+    own: PlacementMap,
+    compiled: CompiledGraph,
+    plan: WorkerPlan,
+    hosts: Sequence[Host],
+    shared: Mapping[str, HeldBytes],
 ) -> tuple[MapDevice, ...]:
-    """Return the devices: other workers' have the figures of the chief's, servers' those of all workers."""
-    rows = {each.ref: each for each in own.devices}
-    twins, shared = plan.twins, _ops_of_other_worker(own.ops, compiled)
+    """Return the devices: other workers' have what the chief's have for the chief alone.
+
+    What workers share is where it is, with the ops that each of them has there. The tensors of a step are not
+    told apart, so other workers' devices have at most those of the chief's.
+    """
+    rows, twins, moves = {each.ref: each for each in own.devices}, plan.twins, Moves(compiled)
+    of_each = _ops_of_other_worker(own.ops, compiled, moves)
+    staying = Counter(op.requested for op in own.ops if moves.some_stay and moves.is_shared(op.name))
     found = []
     for device in plan.topology.devices:
         row = rows[device.ref]
+        row = evolve(row, ops=row.ops + of_each.get(device.ref, 0) * (len(hosts) - 1))
         twin = twins.get(device.ref)
         if twin is not None:
-            found.append(evolve(rows[twin], ref=row.ref, device=row.device))
-        elif device.host == plan.worker.host:
-            found.append(row)
-        else:
-            found.append(evolve(row, ops=row.ops + shared.get(device.ref, 0) * (len(hosts) - 1)))
+            row = _with_own(row, rows[twin], staying[twin], shared.get(twin, HeldBytes()))
+        found.append(row)
     return tuple(found)
 
 
-def _ops_of_other_worker(ops: Iterable[MapOp], compiled: CompiledGraph) -> Mapping[str, int]:
-    """Count the ops on each device of the graph of a worker that is not the chief."""
-    exchange = compiled.exchange
+def _with_own(row: MapDevice, twin: MapDevice, staying: int, shared: HeldBytes) -> MapDevice:
+    """Return a device of another worker with what the chief's has for the chief alone.
+
+    Args:
+        row: The device, with what workers share there.
+        twin: The device of the chief.
+        staying: How many ops it has for all workers.
+        shared: What it holds for all workers.
+    """
+    parts = {
+        "variable_bytes": twin.variable_bytes - shared.variables,
+        "slot_bytes": twin.slot_bytes - shared.slots,
+        "other_bytes": twin.other_bytes - shared.others,
+        "step_bytes": twin.step_bytes,
+    }
+    sums = {name: getattr(row, name) + each for name, each in parts.items() if each is not None}
+    memory = None if twin.step_bytes is None else sum(sums.values())
+    largest = twin.largest or row.largest
+    return evolve(row, ops=row.ops + twin.ops - staying, **sums, memory_bytes=memory, largest=largest)
+
+
+def _ops_of_other_worker(ops: Iterable[MapOp], compiled: CompiledGraph, moves: Moves) -> Mapping[str, int]:
+    """Count the ops of a worker that is not the chief on devices that are not its own, by device."""
+    assert isinstance(compiled.plan, WorkerPlan)
+    exchange, own = compiled.exchange, compiled.plan.worker.host
     chief = exchange.chief_ops if exchange is not None else frozenset[str]()
-    counts: dict[str, int] = {}
-    for op in ops:
-        if op.name not in chief:
-            counts[op.requested] = counts.get(op.requested, 0) + 1
-    return counts
+    entries = compiled.ledger.entries
+    return Counter(
+        op.requested
+        for op in ops
+        if op.name not in chief
+        and (entries[op.name].device.host != own or (moves.some_stay and moves.is_shared(op.name)))
+    )
 
 
 def of_all_workers(
@@ -99,24 +144,29 @@ def of_all_workers(
     """
     worker = plan.worker
     others = [index for index in range(worker.count) if index != worker.index]
-    known = {each.ref: each for each in plan.topology.devices}
-    if sizes is None:
-        of_one = list_transfers(compiled, of_chief=False)
-        steps = [of_one for _ in others]
-    else:
-        steps = [list_transfers(compiled, of_chief=False, sizes=sizes[index]) for index in others]
+    hosts = {index: worker.everyone[index][0].device.host for index in others}
+    homes = Moves(compiled).homes
+    alike = [index for index in others if sizes is None and hosts[index] not in homes]
     found = list(own)
-    for index, step in zip(others, steps, strict=True):
-        host = worker.everyone[index][0].device.host
-        found += [_moved(each, known, worker.host, host) for each in step]
-    order = {ref: at for at, ref in enumerate(known)}
+    for index in others:
+        if index not in alike:
+            of_worker = None if sizes is None else sizes[index]
+            found += list_transfers(compiled, of_worker=hosts[index], sizes=of_worker)
+    if alike:
+        first = hosts[alike[0]]
+        of_first = list_transfers(compiled, of_worker=first)
+        found += [_moved(each, plan, first, hosts[index]) for index in alike for each in of_first]
+    order = {each.ref: at for at, each in enumerate(plan.topology.devices)}
     return tuple(sorted(_joined(found), key=lambda each: (order[each.from_device], order[each.to_device])))
 
 
-def _moved(transfer: MapTransfer, known: Mapping[str, Device], own: Host, host: Host) -> MapTransfer:
+def _moved(transfer: MapTransfer, plan: WorkerPlan, first: Host, host: Host) -> MapTransfer:
+    """Return a transfer of another worker's step as a further one has it."""
+    known = {each.ref: each for each in plan.topology.devices}
+
     def ref(name: str) -> str:
         device = known[name]
-        return evolve(device, job=host[0], task=host[1]).ref if device.host == own else name
+        return evolve(device, job=host[0], task=host[1]).ref if device.host == first else name
 
     return evolve(transfer, from_device=ref(transfer.from_device), to_device=ref(transfer.to_device))
 

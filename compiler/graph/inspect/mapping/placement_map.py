@@ -11,7 +11,8 @@ from attrs import define, field
 
 from compiler.compatibility import replication_of
 from compiler.graph.dtypes import size_in_bytes
-from compiler.graph.inspect.mapping.cluster_map import of_all_workers, widen
+from compiler.graph.inspect.devices.of_worker import Moves
+from compiler.graph.inspect.mapping.cluster_map import HeldBytes, of_all_workers, widen
 from compiler.graph.inspect.mapping.explain import group_of
 from compiler.graph.inspect.mapping.given_batch import sizes_for
 from compiler.graph.inspect.step.transfers import list_transfers
@@ -95,9 +96,8 @@ def map_placement(
     )
     if not isinstance(plan, WorkerPlan):
         return own
-    return widen(
-        own, compiled, plan, of_all_workers(own.transfers, compiled, plan, sizes) if sent is None else sent
-    )
+    transfers = of_all_workers(own.transfers, compiled, plan, sizes) if sent is None else sent
+    return widen(own, compiled, plan, transfers, _held_for_all(compiled))
 
 
 def _mode(plan: Plan) -> MapMode:
@@ -223,6 +223,16 @@ def held_by_graph(compiled: CompiledGraph) -> Iterator[tuple[Held, str]]:
         size = size_in_bytes(shape.as_list(), op.get_attr("dtype").name) if shape.rank is not None else 0
         device = compiled.ledger.entries[op.name].device
         yield Held(op.name, device.ref, size or 0), kinds.get(op.name, "other")
+
+
+def _held_for_all(compiled: CompiledGraph) -> dict[str, HeldBytes]:
+    """Return what devices of the chief hold for all workers, by the name of the device."""
+    moves = Moves(compiled)
+    held: dict[str, Counter[str]] = {}
+    for each, kind in held_by_graph(compiled) if moves.some_stay else ():
+        if moves.is_shared(each.name):
+            held.setdefault(each.device, Counter())[kind] += each.bytes
+    return {ref: HeldBytes(each["variable"], each["slot"], each["other"]) for ref, each in held.items()}
 
 
 def _kinds(variables: Iterable[GraphVariable]) -> dict[str, str]:

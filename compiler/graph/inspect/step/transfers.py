@@ -9,10 +9,11 @@ import tensorflow as tf
 from attrs import define, field
 
 from compiler.graph.dtypes import size_in_bytes
+from compiler.graph.inspect.devices.of_worker import Moves
 from compiler.graph.inspect.step.assumed import assumed_shape
 from compiler.graph.inspect.step.ops import step_ops
 from compiler.mapping.records import MapTensor, MapTransfer
-from compiler.topology import Device
+from compiler.topology import Device, Host
 
 if TYPE_CHECKING:
     from compiler.graph.compiled import CompiledGraph
@@ -24,7 +25,7 @@ COPIED_ELEMENTS = 16  # TensorFlow copies constants of up to so many elements in
 def list_transfers(
     compiled: CompiledGraph,
     *,
-    of_chief: bool = True,
+    of_worker: Host | None = None,
     named: int | None = LARGEST,
     sizes: Mapping[str, int] | None = None,
 ) -> tuple[MapTransfer, ...]:
@@ -35,13 +36,14 @@ def list_transfers(
 
     Args:
         compiled: The graph.
-        of_chief: Whether to include what only the chief runs, if each worker has a graph of its own.
+        of_worker: The task of another worker, if each has a graph of its own and its step is meant, which is
+            without what only the chief runs. None means the step of the graph itself.
         named: How many of the largest tensors are named; None for all.
         sizes: The bytes of tensors whose sizes depend on the examples, by name, if they are known.
     """
     sent: dict[tuple[Device, Device], dict[str, int | None]] = {}
     least: dict[str, int] = {}
-    for tensor, source, target in _Step(compiled, of_chief).crossings():
+    for tensor, source, target in _Step(compiled, of_worker).crossings():
         size = (sizes or {}).get(tensor.name)
         size = _assumed_bytes(compiled, tensor) if size is None else size
         sent.setdefault((source, target), {})[tensor.name] = size
@@ -63,13 +65,15 @@ class _Step:
     """The ops of a step, and their devices."""
 
     compiled: CompiledGraph
-    of_chief: bool = True
+    of_worker: Host | None = None
+    moves: Moves | None = field(init=False)
     ops: list[Any] = field(init=False)
     users: dict[str, list[Any]] = field(factory=dict)  # small constant -> the ops that use it
     waiting: set[str] = field(factory=set)  # the ops for which others only wait
 
     def __attrs_post_init__(self) -> None:
-        self.ops = step_ops(self.compiled, of_chief=self.of_chief)
+        self.moves = None if self.of_worker is None else Moves(self.compiled)
+        self.ops = step_ops(self.compiled, of_chief=self.of_worker is None)
         for op in self.ops:
             self.waiting.update(each.name for each in op.control_inputs)
             for tensor in op.inputs:
@@ -87,12 +91,17 @@ class _Step:
                     yield tensor, there, here
 
     def _device(self, op: Any) -> Device:
-        return self.compiled.ledger.entries[op.name].device
+        return self._device_of(str(op.name))
+
+    def _device_of(self, name: str) -> Device:
+        if self.moves is None or self.of_worker is None:
+            return self.compiled.ledger.entries[name].device
+        return self.moves.device(name, self.of_worker)
 
     def _is_copied(self, name: str) -> bool:
         """Whether TensorFlow copies a small constant to the devices that use it, and sends nothing."""
         users = self.users[name]
-        constant = self.compiled.ledger.entries[name].device
+        constant = self._device_of(name)
         if len(users) == 1 or name in self.waiting or self._copy_for(constant) != constant:
             return False
         return len({self._copy_for(self._device(each)) for each in users}) > 1

@@ -19,6 +19,8 @@ from compiler.graph.inspect.step.transfers import list_transfers
 from compiler.graph.session_options import session_config
 from compiler.mapping.records import MapTransfer
 from compiler.pipeline import make_plan
+from compiler.plan import WorkerPlan
+from compiler.topology import Host
 from dsl import ir
 from dsl.diagnostics import SpecError
 from tests.folders import ROOT
@@ -305,13 +307,10 @@ def test_other_workers_send_what_the_first_sends_as_no_chief(update: str) -> Non
     found = {(each.from_device, each.to_device): _sizes(each) for each in whole.transfers}
     own = {(each.from_device, each.to_device): _sizes(each) for each in list_transfers(compiled)}
     wanted = dict(own)
-    for each in list_transfers(compiled, of_chief=False):
-        for task in (1, 2):
-            source, target = (
-                end.replace("worker[0]", f"worker[{task}]") for end in (each.from_device, each.to_device)
-            )
-            before = wanted.get((source, target), (0, 0, 0))
-            wanted[source, target] = tuple(map(add, before, _sizes(each)))
+    for task in (1, 2):
+        for each in list_transfers(compiled, of_worker=_host(compiled, task)):
+            link = each.from_device, each.to_device
+            wanted[link] = tuple(map(add, wanted.get(link, (0, 0, 0)), _sizes(each)))
     assert found == wanted
     assert len(found) > len(own)
     order = [each.ref for each in whole.devices]
@@ -324,16 +323,17 @@ def test_other_workers_send_what_their_own_graphs_send(update: str) -> None:
     """Also without what only the chief does: it alone moves the statistics of batch normalization."""
     chief, other = (known(worker, cpus=2, update=update) for worker in (0, 1))
 
-    def sent(compiled: CompiledGraph, **chosen: bool) -> dict[tuple[str, str], tuple[int, ...]]:
-        links = list_transfers(compiled, **chosen)
-        return {
-            (each.from_device.replace("worker[0]", "worker[1]"), each.to_device): _sizes(each)
-            for each in links
-        }
+    def sent(compiled: CompiledGraph, worker: int | None = None) -> dict[tuple[str, str], tuple[int, ...]]:
+        task = None if worker is None else _host(compiled, worker)
+        links = list_transfers(compiled, of_worker=task)
+        return {(each.from_device, each.to_device): _sizes(each) for each in links}
 
-    found, real = sent(chief, of_chief=False), sent(other, of_chief=False)
-    assert {(one, to.replace("worker[0]", "worker[1]")): size for (one, to), size in found.items()} == real
-    assert sent(chief) != real
+    assert sent(chief, 1) == sent(other, 1)
+    as_chief = {
+        tuple(end.replace("worker[0]", "worker[1]") for end in link): each
+        for link, each in sent(chief).items()
+    }
+    assert as_chief != sent(other, 1)
 
 
 def test_new_values_of_weights_are_sent_by_the_chief_alone() -> None:
@@ -343,10 +343,16 @@ def test_new_values_of_weights_are_sent_by_the_chief_alone() -> None:
     link = "ps[1].cpu[0]", "ps[0].cpu[0]"
     assert between(list_transfers(chief), *link) == KERNELS
     assert between(map_placement(chief).transfers, *link) == KERNELS
-    links = {(each.from_device, each.to_device) for each in list_transfers(chief, of_chief=False)}
+    links = {(each.from_device, each.to_device) for each in list_transfers(chief, of_worker=_host(chief, 1))}
     real = {(each.from_device, each.to_device) for each in list_transfers(other)}
-    assert {tuple(end.replace("worker[0]", "worker[1]") for end in each) for each in links} == real
+    assert links == real
     assert link not in real
+
+
+def _host(compiled: CompiledGraph, worker: int) -> Host:
+    """Return the task of a worker."""
+    assert isinstance(compiled.plan, WorkerPlan)
+    return compiled.plan.worker.everyone[worker][0].device.host
 
 
 def _sizes(transfer: MapTransfer) -> tuple[int, ...]:

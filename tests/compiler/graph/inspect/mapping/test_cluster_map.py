@@ -1,0 +1,113 @@
+"""The map of workers that have graphs of their own has what the graphs of all of them have."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from compiler.graph.build import compile_graph
+from compiler.graph.inspect.mapping.placement_map import held_by_graph, map_placement
+from compiler.graph.inspect.step.transfers import list_transfers
+from compiler.graph.many_clones import map_many
+from compiler.kinds.deployment.grid import NotAlikeError
+from compiler.mapping.records import PlacementMap
+from compiler.pipeline import make_plan
+from tests.support import spec_of
+
+SPEC = """
+tfdeploy = 1
+
+model "m" {{
+  x = input(float32, [6])
+  label = input(int32, [])
+  y = x -> Dense(50, name = "fc1") -> Dense(3, name = "fc2")
+  loss = [label, y] -> SparseCategoricalCrossentropy(from_logits = true)
+}}
+devices {{
+  {servers}
+  job "worker" {{ tasks = 3, gpu = 2 }}
+}}
+clones {{ batch = 4 }}
+place {{
+  clones -> {clones}
+  {place}
+}}
+update {{
+  optimizer = Momentum(0.1)
+  replication = between_graph
+}}
+data {{ train = synthetic(64, x = feature(float32, [6]), label = feature(int32, classes = 3)) }}
+"""
+SERVERS, ON_GPUS, ON_SERVERS = 'job "ps" { tasks = 1 }', "worker[*].gpu[*]", "variables -> balanced(ps[*])"
+
+LAYOUTS = {
+    "on servers": (SERVERS, ON_GPUS, ON_SERVERS),
+    "on the chief": (SERVERS, ON_GPUS, "variables -> worker[0].cpu[0]"),
+    "beside the clones of the chief": (SERVERS, "worker[*].cpu[0]", "variables -> worker[0].cpu[0]"),
+    "without servers": ("", ON_GPUS, ""),
+    "on another worker": (SERVERS, ON_GPUS, "variables -> worker[1].cpu[0]"),
+    "on all workers": (SERVERS, ON_GPUS, "variables -> balanced(worker[*].cpu[*])"),
+    "slots on the chief": (SERVERS, ON_GPUS, f"{ON_SERVERS}\n  slots -> worker[0].cpu[0]"),
+    "sums on the chief": (SERVERS, ON_GPUS, f"{ON_SERVERS}\n  updates -> worker[0].cpu[0]"),
+}
+
+
+def _spec(name: str, tasks: int = 3) -> Any:
+    servers, clones, place = LAYOUTS[name]
+    text = SPEC.format(servers=servers, clones=clones, place=place)
+    return spec_of(text.replace("tasks = 3", f"tasks = {tasks}"))
+
+
+def _held(graphs: list[Any]) -> Counter[tuple[str, str]]:
+    """Return the bytes of what some graphs hold, by device and kind; what they share is there once."""
+    found = {
+        (each.name, each.device): (kind, each.bytes) for own in graphs for each, kind in held_by_graph(own)
+    }
+    held: Counter[tuple[str, str]] = Counter()
+    for (_, device), (kind, size) in found.items():
+        held[device, kind] += size
+    return held
+
+
+def _held_by_map(placement: PlacementMap) -> Counter[tuple[str, str]]:
+    held: Counter[tuple[str, str]] = Counter()
+    for each in placement.devices:
+        held[each.ref, "variable"] += each.variable_bytes
+        held[each.ref, "slot"] += each.slot_bytes
+        held[each.ref, "other"] += each.other_bytes
+    return held
+
+
+def _sent(graphs: list[Any]) -> dict[tuple[str, str], tuple[int, int | None]]:
+    """Return the number of tensors and the bytes that a step of all sends, by link."""
+    numbers: Counter[tuple[str, str]] = Counter()
+    sizes: Counter[tuple[str, str]] = Counter()
+    for index, own in enumerate(graphs):
+        for each in list_transfers(own, of_worker=own.plan.worker.host if index else None):
+            numbers[each.from_device, each.to_device] += each.tensors
+            sizes[each.from_device, each.to_device] += each.bytes or 0
+    return {link: (number, sizes[link]) for link, number in numbers.items()}
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_map_has_what_the_graphs_of_all_workers_have(name: str) -> None:
+    """What workers share is there once, and others' tensors go there; clones are on their own devices."""
+    spec = _spec(name)
+    graphs: list[Any] = [compile_graph(make_plan(spec, worker=index), seed=0) for index in range(3)]
+    placement = map_placement(graphs[0])
+    assert +_held_by_map(placement) == +_held(graphs)
+    sent = {(each.from_device, each.to_device): (each.tensors, each.bytes) for each in placement.transfers}
+    assert sent == _sent(graphs)
+    ops = Counter(entry.device.ref for own in graphs for entry in own.ledger.entries.values())
+    for device in placement.devices:
+        # Of metrics and summaries the chief has six ops more, which its map gives to all.
+        more = 6 if device.ref in ("worker[1].cpu[0]", "worker[2].cpu[0]") else 0
+        assert device.ops == ops[device.ref] + more, device.ref
+
+
+def test_workers_that_share_what_one_of_them_has_are_not_alike() -> None:
+    """One that holds variables for all is not like the others, so that the graph of the chief is read."""
+    with pytest.raises(NotAlikeError, match="what workers share is on devices of some of them"):
+        map_many(make_plan(_spec("on the chief", tasks=5), worker=0), least=6)

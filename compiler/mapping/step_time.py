@@ -13,7 +13,8 @@ class DeviceTime:
 
     Attributes:
         ref: Its name in specs.
-        seconds: The time of a step in which it runs at least one op.
+        seconds: The time of a step in which it runs at least one op; if clones update by themselves, the mean
+            of updates.
         busy: The same as a part of the step, from 0 to 1.
     """
 
@@ -29,9 +30,10 @@ class LinkTime:
     Attributes:
         from_device: The device that sends.
         to_device: The device that receives.
-        seconds: The time of a step in which the link carries a tensor.
+        seconds: The time of a step in which the link carries a tensor; if clones update by themselves, the
+            mean of updates.
         busy: The same as a part of the step, from 0 to 1.
-        bytes: The bytes that a step sends over it.
+        bytes: The bytes that a step sends over it; if clones update by themselves, the mean of updates.
     """
 
     from_device: str = field(metadata={NAME: "from"})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from math import ceil
 
 from attrs import field, frozen
 
@@ -147,7 +148,7 @@ def _devices(work: StepWork, found: Simulated, span: float) -> Iterator[DeviceTi
         times[work.ops[bar.op].device.ref].append((bar.start, bar.end))
     for ref, intervals in times.items():
         seconds = covered(intervals)
-        yield DeviceTime(ref, seconds, seconds / span if span else 0.0)
+        yield DeviceTime(ref, seconds / found.updates, seconds / span if span else 0.0)
 
 
 def _links(found: Simulated, span: float) -> Iterator[LinkTime]:
@@ -156,7 +157,8 @@ def _links(found: Simulated, span: float) -> Iterator[LinkTime]:
         together.setdefault((hop.source.ref, hop.target.ref), []).append(hop)
     for (source, target), hops in together.items():
         seconds = covered((each.start, each.end) for each in hops)
-        yield LinkTime(source, target, seconds, seconds / span, sum(each.bytes for each in hops))
+        size = ceil(sum(each.bytes for each in hops) / found.updates)
+        yield LinkTime(source, target, seconds / found.updates, seconds / span, size)
 
 
 def covered(intervals: Iterable[tuple[float, float]]) -> float:

@@ -25,8 +25,7 @@ def step_time(placement: AnyMap, view: View) -> list[str]:
     time = placement.time
     if time is None:
         return []
-    what = "an update of a clone" if placement.mode.update == "async" else "a step"
-    lines = [f"{what} takes {duration(time.seconds)}, {origin(time)}"]
+    lines = [time_line(placement.mode.update, time)]
     for title, parts in (("critical path by scope", time.by_scope), ("by rule", time.by_rule)):
         if parts:
             lines += _parts(title, parts, time.seconds, view)
@@ -45,6 +44,17 @@ def step_time(placement: AnyMap, view: View) -> list[str]:
         head, *rest = table(rows)
         lines += [view.ink(head, "bold"), *rest]
     return lines
+
+
+def time_line(update: str, time: MapTime | KindTime) -> str:
+    """Return how long a step takes, and what that was forecast from, in words.
+
+    Args:
+        update: The mode of updates.
+        time: The forecast.
+    """
+    each = "there is an update every" if update == "async" else "a step takes"
+    return f"{each} {duration(time.seconds)}, {origin(time)}"
 
 
 def origin(time: MapTime | KindTime) -> str:

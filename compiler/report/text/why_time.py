@@ -20,7 +20,7 @@ def why_time(found: Sequence[Explanation], forecast: StepForecast) -> str:
     ran = [each for each in parts if each.what == "op"]
     of_step = f"of a step of {duration(forecast.seconds)}{' (an estimate)' if forecast.estimate else ''}"
     if not forecast.path:
-        return f"clones update by themselves: an update takes {duration(forecast.seconds)}\n"
+        return f"clones update by themselves: there is an update every {duration(forecast.seconds)}\n"
     if not ran:
         return f"not on the critical path {of_step}\n"
     seconds = sum(each.seconds for each in parts)

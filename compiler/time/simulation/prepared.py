@@ -107,6 +107,22 @@ class PreparedStep:
     giving: Sequence[Demand] = field(repr=False)
     asking: Sequence[Demand] = field(repr=False)
 
+    def demand_of(self, task: int) -> Demand:
+        """Return what a task asks of its thread.
+
+        Args:
+            task: The number of an op; from the number of ops on, that of a send; and below 0 that of a
+                receiver that asks for a tensor, -1 for the first send.
+        """
+        if task < 0:
+            return self.asking[-1 - task]
+        count = len(self.demands)
+        return self.demands[task] if task < count else self.giving[task - count]
+
+    def home_of(self, device: Device) -> int:
+        """Return the number of the machine that a device is in."""
+        return self.homes[self.hosts[device.host]]
+
 
 def prepare(work: StepWork, costs: Costs) -> PreparedStep:
     """Return a step made ready to be simulated on machines with these costs.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 
 from attrs import field, frozen
@@ -64,13 +65,14 @@ class Simulated:
         bars: The ops, in the order in which they ended.
         hops: The tensors that crossed links.
         seconds: The time from the first op to the end of the last, without what a step costs around them.
-        updates: How many updates this is the time of; more than one if clones update by themselves.
+        updates: How many updates this is the time of, which is not 1 if clones update by themselves. One that
+            is partly in this time counts by that part.
     """
 
     bars: tuple[Bar, ...] = field(repr=False)
     hops: tuple[Hop, ...] = field(repr=False)
     seconds: float
-    updates: int = 1
+    updates: float = 1.0
 
 
 def within(
@@ -79,27 +81,59 @@ def within(
     """Return what happened between two times, counted from the first of them; causes are left out.
 
     Args:
-        bars: The ops, with times in seconds.
-        hops: The tensors that were sent, with times in seconds.
+        bars: The ops, with times in seconds. Of one that is partly in between, that part is kept.
+        hops: The tensors that were sent, with times in seconds; likewise, with that part of the bytes.
         first: The first time, which becomes 0.
         last: The last time.
     """
     kept = tuple(
-        Bar(each.op, each.thread, each.ready - first, each.start - first, each.end - first, None)
+        Bar(
+            each.op,
+            each.thread,
+            max(first, each.ready) - first,
+            max(first, each.start) - first,
+            min(last, each.end) - first,
+            None,
+        )
         for each in bars
-        if each.start >= first and each.end <= last
+        if each.start < last and each.end > first
     )
     hopped = tuple(
-        Hop(
-            each.source,
-            each.target,
-            each.tensor,
-            each.bytes,
-            each.start - first,
-            each.end - first,
-            -1,
-        )
+        _part(each, max(first, each.start), min(last, each.end), first)
         for each in hops
-        if each.start >= first and each.end <= last
+        if each.start < last and each.end > first
     )
     return kept, hopped
+
+
+def _part(hop: Hop, start: float, end: float, first: float) -> Hop:
+    """Return the part of a hop between two times, counted from another one."""
+    size = round(hop.bytes * (end - start) / (hop.end - hop.start))
+    return Hop(hop.source, hop.target, hop.tensor, size, start - first, end - first, -1)
+
+
+def rounds_between(ends: Sequence[float], first: float, last: float) -> float:
+    """Return how many rounds of a clone are between two times, each counted by its part in between.
+
+    Whole rounds would not do: of clones that end theirs at nearly the same times, some would have one more
+    than others, only because the time that is looked at begins and ends with those of one of them.
+
+    Args:
+        ends: When its rounds ended, in seconds, from the first to the last; at least one.
+        first: The first time, not before the first of these.
+        last: The last time.
+    """
+    return _ended_by(ends, last) - _ended_by(ends, first)
+
+
+def _ended_by(ends: Sequence[float], time: float) -> float:
+    """Return how many rounds have ended at a time, with the part of the one that goes on then.
+
+    One that has not ended yet is taken to be as long as the one before.
+    """
+    whole = bisect_right(ends, time)
+    if whole < len(ends):
+        length = ends[whole] - ends[whole - 1]
+    else:
+        length = ends[-1] - ends[-2] if len(ends) > 1 else 0.0
+    return whole + min(1.0, (time - ends[whole - 1]) / length if length > 0 else 0.0)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 
 from attrs import define, field
+
+from compiler.time.simulation.others import Seen
 
 
 @define(eq=False)
@@ -89,19 +91,24 @@ class Run:
         waiting: For each op of the graph, the number of inputs that are not there yet.
         left: How many of the ops have not ended.
         number: The number of the run among those that go on at the same time.
-        rounds: How often the run is still to be made, the current round included.
         done: The times in seconds at which its rounds ended.
         polled: For each op that polls, the time in seconds at which it began to.
         asked: The numbers of the sends whose receivers have asked for the tensor in this round.
         early: The tensors that were sent before they were asked for, by the numbers of their sends.
+        times: How many clones make the run, each for itself, so that its ops take as many times as long.
+        seen: What is seen of the run, if its clone stands for others; of the run of such others, what was
+            seen of the clone that stands for them.
+        shut: If it is of such others, how many ops each gate still waits for.
     """
 
     ops: Sequence[int]
-    waiting: list[int]
+    waiting: list[int] | defaultdict[int, int]
     left: int
     number: int
-    rounds: int
     done: list[float] = field(factory=list)
     polled: dict[int, float] = field(factory=dict)
     asked: set[int] = field(factory=set)
     early: dict[int, Task] = field(factory=dict)
+    times: int = 1
+    seen: Seen | None = None
+    shut: list[int] | None = None

@@ -118,7 +118,9 @@ def told(forecast: StepForecast) -> str:
     def at(seconds: float) -> str:
         return f"{seconds * 1e3:8.3f}"
 
-    lines = [f"{at(forecast.seconds)} a step; {at(simulated.seconds)} simulated, {simulated.updates} updates"]
+    lines = [
+        f"{at(forecast.seconds)} a step; {at(simulated.seconds)} simulated, {simulated.updates:g} updates"
+    ]
     lines += ["", "   start      end    ready"]
     lines += [
         f"{at(bar.start)} {at(bar.end)} {at(bar.ready)}  {ops[bar.op].name} on {ops[bar.op].device.ref}, "

@@ -32,6 +32,7 @@ def timeline_data(forecast: StepForecast, source: str, trace: RunTrace | None = 
         trace: The trace of a run, one step of which is laid beneath the forecast.
 
     Returns:
+        `alone` is whether clones update by themselves, so that `seconds` is the time from update to update.
         `around` is what the step costs before its first op and after its last one, which no row shows.
         `rows`, each with its `label`, how `busy` it is (from 0 to 1), the number of its `lanes`, and its
         `bars`: `[name, lane, start, length, 1 if it is on the critical path, bytes]`, in the order of their
@@ -52,6 +53,7 @@ def timeline_data(forecast: StepForecast, source: str, trace: RunTrace | None = 
     whole = round(forecast.simulated.seconds * 1e6, 3)
     return {
         "seconds": forecast.seconds,
+        "alone": bool(forecast.work.loops),
         "around": round(forecast.around * 1e6, 3),
         "until": max(whole, length),
         "estimate": forecast.estimate,

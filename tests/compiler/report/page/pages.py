@@ -86,9 +86,11 @@ def timed_step() -> StepForecast:
     return evolve(timed, work=evolve(work, ops=plain), path=path_parts)
 
 
-def timed_page(path: Path, trace: RunTrace | None = None, around: float = 0.0) -> Path:
+def timed_page(
+    path: Path, trace: RunTrace | None = None, around: float = 0.0, found: StepForecast | None = None
+) -> Path:
     """Write the page of a map of two clones with that forecast, and so many seconds around the ops."""
-    found = timed_step()
+    found = timed_step() if found is None else found
     found = evolve(found, seconds=found.seconds + around)
     placement = evolve(make_map(2), time=found.for_map("a.profile.json"))
     return write(path, placement, Details(time=found, trace=trace))

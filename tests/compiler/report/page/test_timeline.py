@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from compiler.time.forecast import forecast_step
 from compiler.time.measured_trace import RunTrace, read_trace
 from tests.compiler.report.page.pages import (
     CELL_TEXTS,
@@ -12,6 +13,7 @@ from tests.compiler.report.page.pages import (
     NEEDS_BROWSER,
     timed_page,
 )
+from tests.compiler.time.steps import GPU, Machine, op, step
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -77,6 +79,14 @@ def test_it_says_what_the_rows_do_not_show(tab: Tab, tmp_path: Path) -> None:
     said = "The rows do not show 2.00 ms of it, before its first op and after its last one."
     assert tab.evaluate(about).startswith(f"A step takes 30.0 ms, forecast by a.profile.json. {said} Keys ")
     assert tab.evaluate("document.getElementById('timeline-span').innerText") == "0 µs to 28.0 ms"
+    loops = forecast_step(step([op("a=10"), op("b=10", GPU)], [], loops=((0,), (1,))), Machine(cores=4))
+    tab.open(timed_page(tmp_path / "loops.html", found=loops))
+    assert tab.evaluate(about).startswith(
+        "There is an update every 5.00 ms, forecast by a.profile.json. Keys "
+    )
+    assert tab.evaluate("document.getElementById('timeline-span').innerText") == "0 µs to 40.0 ms"
+    title = "document.getElementById('timeline-title').innerText"
+    assert tab.evaluate(title) == "Timeline of several updates"
 
 
 def test_the_timeline_by_keys_and_in_the_address(tab: Tab, tmp_path: Path) -> None:

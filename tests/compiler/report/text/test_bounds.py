@@ -118,9 +118,9 @@ def test_how_much_of_a_step_was_measured(measured: float, told: str) -> None:
 
 
 def test_the_time_of_clones_that_update_by_themselves() -> None:
-    """It is that of an update of one of them."""
+    """It is that from one update, of any of them, to the next."""
     mode = evolve(make_map(1).mode, update="async")
-    assert step_time(timed(mode=mode), View())[0].startswith("an update of a clone takes 100 ms")
+    assert step_time(timed(mode=mode), View())[0].startswith("there is an update every 100 ms")
 
 
 def test_memory_of_gpus_and_of_machines() -> None:

@@ -10,6 +10,7 @@ from attrs import evolve
 from compiler.time.forecast import forecast_step
 from compiler.time.polling import GROWTH, SHORTEST
 from compiler.time.simulation.simulate import ROUNDS, simulate
+from compiler.time.simulation.simulated import rounds_between
 from compiler.time.work import Echo
 from compiler.topology import Device
 from tests.compiler.time.steps import CPU, GPU, OTHER_CPU, SECOND_GPU, Machine, op, step
@@ -132,6 +133,25 @@ def test_starting_a_round_uses_cores(cores: float, expected: float) -> None:
     assert found.updates == 2 * (ROUNDS - 1)  # the first of each clone is the start of what is looked at
 
 
+@pytest.mark.parametrize("slower", [1.0, 1.001, 3.0, 10.0])
+def test_updates_of_clones_are_counted_by_their_parts(slower: float) -> None:
+    """Two clones on GPUs of their own make as many updates as each alone, though one is slower."""
+    work = step([op("a=1", GPU), op(f"b={slower}", SECOND_GPU)], [], loops=((0,), (1,)))
+    found = simulate(work, Machine(cores=4))
+    assert found.updates / found.seconds / 1e3 == pytest.approx(1 + 1 / slower)
+    assert found.seconds * 1e3 >= (ROUNDS - 1) * slower  # the slowest has made all of its rounds
+    times = [sum(bar.end - bar.start for bar in found.bars if bar.op == at) for at in range(2)]
+    assert times == [pytest.approx(found.seconds)] * 2  # both GPUs are always busy
+
+
+def test_rounds_count_by_their_parts() -> None:
+    """The one that goes on at the end is as long as it will be, or, if that is not known, as the last."""
+    assert rounds_between([1.0, 3.0, 4.0], 2.0, 3.5) == pytest.approx(0.5 + 0.5)
+    assert rounds_between([1.0, 3.0], 3.0, 4.0) == pytest.approx(0.5)
+    assert rounds_between([1.0, 3.0], 3.0, 9.0) == pytest.approx(1.0)
+    assert rounds_between([1.0], 1.0, 9.0) == 0.0
+
+
 def test_an_idle_thread_comes_late() -> None:
     """Of two long ops the thread keeps the one that it was told of last; the other waits for a thread."""
     fork = step(
@@ -210,7 +230,10 @@ def test_clones_that_update_alone_queue_for_a_server() -> None:
     ops = [op("a=10"), op("b=8", GPU), op("c=10"), op("d=8", GPU)]
     work = step(ops, [("a", "b"), ("c", "d")], loops=((0, 1), (2, 3)))
     forecast = forecast_step(work, Machine(cores=4))
-    assert forecast.seconds * 1e3 == pytest.approx(9, abs=1.01)
+    assert forecast.seconds * 1e3 == pytest.approx(9)
+    gpu = next(each for each in forecast.devices if each.ref == GPU.ref)
+    assert gpu.seconds * 1e3 == pytest.approx(8)  # of each update, of which one follows the other
+    assert gpu.busy == pytest.approx(8 / 9)
     alone = forecast_step(step(ops[:2], [("a", "b")], loops=((0, 1),)), Machine(cores=4))
     assert alone.seconds * 1e3 == pytest.approx(18)
     assert ROUNDS > 2

@@ -48,7 +48,7 @@ def test_it_ends_when_the_ops_of_a_gpu_no_longer_fit(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(
         module._Simulation,
         "_launched",
-        lambda self, *args: ends.append(self.now) or launched(self, *args),
+        lambda self, *args: ends.append(self.clock.now) or launched(self, *args),
     )
     machine = evolve(MACHINE, start=0.0)
     assert simulate_until(prepare(work, machine), 0.059) is None

@@ -57,6 +57,7 @@ import { byId } from "./dom.js";
 /**
  * @typedef {object} Step
  * @property {number} seconds
+ * @property {boolean} alone whether clones update by themselves, so that the seconds are those from update to update
  * @property {number} around what it costs before its first op and after its last one, which no row shows
  * @property {number} until
  * @property {boolean} estimate

@@ -51,7 +51,9 @@ function drawHead() {
   if (!step) return;
   const how = step.estimate ? `an estimate for the hardware ${step.source}` : `forecast by ${step.source}`;
   const around = step.around ? `The rows do not show ${formatTime(step.around)} of it, before its first op and after its last one. ` : "";
-  byId("timeline-about").textContent = `A step takes ${formatTime(step.seconds * 1e6)}, ${how}. ${around}`
+  byId("timeline-title").textContent = step.alone ? "Timeline of several updates" : "Timeline of a step";
+  const each = step.alone ? "There is an update every" : "A step takes";
+  byId("timeline-about").textContent = `${each} ${formatTime(step.seconds * 1e6)}, ${how}. ${around}`
     + "Keys in a row: arrows go from bar to bar and from row to row, + and - zoom, "
     + "0 shows all, Shift with an arrow moves. With the mouse: drag, or turn the wheel with Ctrl.";
   byId("timeline-keys").replaceChildren(makeKey("step", "on the critical path"), makeKey("variables", "other ops"),

@@ -35,6 +35,8 @@ def variable_rules(topology: Topology, sizes: Sequence[int] = ()) -> tuple[str, 
             targets.append(f"{name}[0]")
     if topology.parameter_servers:
         targets.append("cpu[0]")  # that of the chief, which sends itself nothing
+        if len(topology.select("cpu")) > 1:
+            targets.append("balanced(cpu[*])")  # each worker sends itself nothing of its part
     targets.append("replicated")
     return tuple(f"variables -> {each}" for each in targets)
 

@@ -158,10 +158,11 @@ def test_why_the_number_of_clones_stays(changes: Any, why: str | None) -> None:
             [("cpu", "ps"), ("cpu", "ps"), ("cpu", "worker")],
             ["balanced(ps[*])", "sharded(ps[*])", "round_robin(ps[*])", "ps[0]", "cpu[0]"],
         ),
+        ([("cpu", "ps"), ("cpu", "worker"), ("cpu", "worker")], ["ps[0]", "cpu[0]", "balanced(cpu[*])"]),
     ],
 )
 def test_rules_for_variables(devices: list[tuple[str, str]], targets: list[str]) -> None:
-    """One device needs no spreading; parameter servers come first if there are some, then the chief's CPU."""
+    """One device needs no spreading; parameter servers come first if there are some, then workers' CPUs."""
     made = [
         Device(kind, 0 if job else at, job or None, at if job else 0)
         for at, (kind, job) in enumerate(devices)

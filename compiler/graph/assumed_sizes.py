@@ -15,6 +15,7 @@ from attrs import evolve
 
 from compiler.graph.build import compile_graph
 from compiler.graph.inspect.memory.forecast import StepMemory, forecast_step_memory
+from compiler.graph.memory_of_some import memory_from_some, simulated_plan
 
 if TYPE_CHECKING:
     from typing import TypeVar
@@ -59,7 +60,11 @@ def with_sizes(plan: AnyPlan) -> AnyPlan:
 def forecast_memory(compiled: CompiledGraph) -> dict[str, StepMemory]:
     """Return the peak of a step on each device, as `forecast_step_memory` does, with assumed sizes.
 
+    If there are too many clones to simulate the step of all, it is forecast from that of some.
+
     Args:
         compiled: The graph.
     """
-    return forecast_step_memory(with_assumed_sizes(compiled))
+    sized = with_assumed_sizes(compiled)
+    some = simulated_plan(sized)
+    return forecast_step_memory(sized) if some is None else memory_from_some(sized, some)

@@ -10,39 +10,61 @@ two and among three workers.
 
 from __future__ import annotations
 
+from functools import partial
+
 from attrs import evolve, field, frozen
 
 from compiler.collector import collector_paused
 from compiler.graph.assumed_sizes import forecast_memory, with_assumed_sizes
 from compiler.graph.build import compile_graph
 from compiler.graph.compiled import CompiledGraph
+from compiler.graph.inspect.devices.of_worker import Moves
 from compiler.graph.inspect.mapping.explain_many import KnownReasons
 from compiler.graph.inspect.mapping.placement_map import held_by_graph, map_placement
+from compiler.graph.inspect.step.ops import step_graph
 from compiler.graph.inspect.step.transfers import list_transfers
 from compiler.graph.inspect.time.grow_parts import Among, grow_parts
 from compiler.graph.inspect.time.timed_step import step_parts, timed_step
 from compiler.graph.inspect.time.worker_steps import steps_of_all
+from compiler.graph.size.limit import too_large_to_run
 from compiler.graph.tower.traces import Traces
-from compiler.kinds.deployment.grid import Grid, NotAlikeError, Spot
-from compiler.kinds.deployment.layout import FEW, MANY, MORE, grid_of, sums_by_task, why_not, with_grid
+from compiler.kinds.deployment.grid import Grid, NotAlikeError
+from compiler.kinds.deployment.layout import (
+    FEW,
+    MANY,
+    MORE,
+    grid_of,
+    has_own_data,
+    sums_by_task,
+    why_not,
+    with_grid,
+)
 from compiler.kinds.expanding.expand import devices_of, expand
 from compiler.kinds.growing.grow import kinds_of
+from compiler.kinds.growing.grow_graph import FewGraphs, grow_graph
 from compiler.kinds.growing.grow_step import FewSteps, grow_step, has_same_work
-from compiler.kinds.growing.memory import Peak, with_memory
+from compiler.kinds.growing.memory import Peak, Peaks, with_memory
 from compiler.kinds.growing.times import with_time
 from compiler.kinds.growing.workers import Workers, held_for_each
 from compiler.kinds.names.counting import counted_names
-from compiler.kinds.names.patterns import Counted, Patterns
+from compiler.kinds.names.patterns import Patterns, Pipes
 from compiler.kinds.records.kind_map import KindMap
+from compiler.kinds.records.step_kinds import StepKinds
 from compiler.mapping.records import PlacementMap
 from compiler.pipeline import make_plan
 from compiler.plan import Plan, WorkerPlan
-from compiler.threads import cores
+from compiler.threads import cores, on_one_machine
 from compiler.time.costs import choose_costs
 from compiler.time.forecast import StepForecast, forecast_step
 from compiler.time.profile import FoundProfile
 from compiler.time.work import StepWork
 from dsl.diagnostics import Diagnostic, SpecError
+
+_SEED = 0
+"""The seed of the graphs with few clones, by which their traced towers are found again."""
+
+MOST_ALONE = 64
+"""How many clones, or workers, that update by themselves are simulated one by one, at most."""
 
 _UNLIKE = {
     False: "the graph of nine has what does not follow from that of four",
@@ -61,16 +83,24 @@ class ManyClones:
         reasons: What explains why ops are where they are.
         time: The forecast of the time of a step, if something is known to make it from. Of many tasks it has
             the first and the last one, which stands for the others.
+        step: The ops of a step and the tensors between them, if they are asked for.
     """
 
     placement: KindMap = field(repr=False)
     warnings: tuple[Diagnostic, ...]
     reasons: KnownReasons = field(repr=False)
     time: StepForecast | None = field(default=None, repr=False)
+    step: StepKinds | None = field(default=None, repr=False)
 
 
 def map_many(
-    plan: Plan, *, base: str = ".", least: int = MANY, machine: FoundProfile | None = None, fold: bool = True
+    plan: Plan,
+    *,
+    base: str = ".",
+    least: int = MANY,
+    machine: FoundProfile | None = None,
+    fold: bool = True,
+    graph: bool = False,
 ) -> ManyClones:
     """Return the map of the clones of a plan.
 
@@ -81,6 +111,7 @@ def map_many(
         machine: The profile of the machine; without one, the time of a step is forecast if the spec names its
             hardware (`devices.kind`).
         fold: Whether one task may stand for others in the forecast of time.
+        graph: Whether the ops of a step and the tensors between them are wanted, too.
 
     Raises:
         NotAlikeError: Their own graph has to be built for it; the message says why, after "because".
@@ -90,40 +121,44 @@ def map_many(
         raise NotAlikeError(reason)
     try:
         with collector_paused():
-            return _map_many(plan, grid_of(plan), base, machine, fold=fold)
+            return _map_many(plan, grid_of(plan), base, machine, fold=fold, graph=graph)
     except SpecError as fault:  # what is wrong with the spec is said of its own graph
         raise NotAlikeError("a graph with fewer of them cannot be built") from fault
 
 
-def _map_many(plan: Plan, grid: Grid, base: str, machine: FoundProfile | None, *, fold: bool) -> ManyClones:
+def _map_many(
+    plan: Plan, grid: Grid, base: str, machine: FoundProfile | None, *, fold: bool, graph: bool
+) -> ManyClones:
     traces = Traces(base)
     apart = isinstance(plan, WorkerPlan)
+    if _timed(plan, machine):
+        _require_few_alone(plan, grid)
     whole = apart or sums_by_task(plan)
     few, more = (grid.cut(count, grid.groups if whole else count) for count in (FEW, MORE))
     compiled = first = _compiled(plan, few, traces)
     small = map_placement(compiled, sent=list_transfers(compiled, named=None))
     compiled = _compiled(plan, more, traces)
     larger = map_placement(compiled)
-    one_pipe = not apart and not any(op.name.startswith("input/1/") for op in small.ops)
-    counted: tuple[dict[str, Counted], dict[str, Counted]] = ({}, {})
-    if not apart:
-        counted = counted_names(_unplaced(small, few), _unplaced(larger, more), (few.clones, more.clones))
+    pipes = _pipes(plan, small)
     sums = whole and not apart
-    patterns = Patterns(few, counted[0], one_pipe, apart, sums_of_tasks=sums)
+    patterns = Patterns(few, {}, pipes, apart, sums_of_tasks=sums)
+    of_more = Patterns(more, {}, pipes, apart, sums_of_tasks=sums)
+    if not apart:
+        _count(patterns, small, of_more, larger)
     workers = _workers(first, compiled, patterns) if apart else None
-    tasks = Patterns(few, counted[0], one_pipe, apart, by_group=False, sums_of_tasks=sums) if whole else None
+    tasks = patterns.by_task() if whole else None
     if expand(kinds_of(small, patterns, more, compiled.plan, tasks, workers)) != larger:
         raise NotAlikeError(_UNLIKE[whole])
     found = kinds_of(small, patterns, grid, plan, tasks, workers)
     named = [(each.ref, each.device) for each in devices_of(found)]
     if named != [(each.ref, plan.tensorflow_device(each)) for each in plan.topology.devices]:
         raise NotAlikeError("their devices are not all like those of a few")
-    peaks = {ref: Peak(each.bytes, each.alive) for ref, each in forecast_memory(compiled).items()}
-    larger_names = Patterns(more, counted[1], one_pipe, apart, by_group=not whole, sums_of_tasks=sums)
-    found = with_memory(found, peaks, larger_names)
+    found = with_memory(
+        found, _peaks(compiled, of_more, whole=whole), partial(_peaks, first, patterns, whole=whole)
+    )
     own = compiled.warnings[len(compiled.plan.warnings) :]
     time = None
-    if machine is not None or plan.spec.devices.kind is not None:
+    if _timed(plan, machine):
         work: StepWork
         if apart:
             assert tasks is not None
@@ -132,13 +167,62 @@ def _map_many(plan: Plan, grid: Grid, base: str, machine: FoundProfile | None, *
             known = FewSteps(_step(first), tasks or patterns, _step(compiled), more)
             if not has_same_work(grow_step(known, more, compiled.plan), known.more):
                 raise NotAlikeError("the step of nine has what does not follow from that of four")
-            work = grow_step(known, grid, plan, fold=fold and _is_large(known.few, grid))
+            work = grow_step(known, grid, plan, fold=fold and _is_large(plan, grid))
         time = _time(work, plan, machine)
         if time is not None:
             source = machine.path if machine is not None else plan.spec.devices.kind or ""
             found = with_time(found, time.for_map(source))
     reasons = KnownReasons(first, patterns, tasks)
-    return ManyClones(found, (*plan.warnings, *own), reasons, time)
+    traced = traces.of(evolve(plan, model=compiled.plan.model), _SEED)
+    large = too_large_to_run(plan, traced.templates)
+    step = None
+    if graph:
+        steps = step_graph(first), step_graph(compiled)
+        step = grow_graph(FewGraphs(small, steps[0], tasks or patterns, larger, steps[1], more), grid)
+    return ManyClones(found, (*plan.warnings, *own, *large), reasons, time, step)
+
+
+def _timed(plan: Plan, machine: FoundProfile | None) -> bool:
+    """Whether something is known to forecast the time of a step from."""
+    return machine is not None or plan.spec.devices.kind is not None
+
+
+def _require_few_alone(plan: Plan, grid: Grid) -> None:
+    """Check that not very many clones update by themselves of which none can stand for others."""
+    loops = grid.hosts if isinstance(plan, WorkerPlan) else grid.clones
+    if plan.spec.update.mode == "async" and not _is_large(plan, grid) and loops > MOST_ALONE:
+        raise NotAlikeError("the time of updates is forecast that each makes by itself")
+
+
+def _require_servers(compiled: CompiledGraph, grid: Grid) -> None:
+    """Check that what workers share is not on devices of one of them, which is then not like the others."""
+    if any(job == grid.job for job, _ in Moves(compiled).homes):
+        raise NotAlikeError("what workers share is on devices of some of them")
+
+
+def _is_large(plan: Plan, grid: Grid) -> bool:
+    """Whether one of the tasks with clones may stand for others in the forecast of time.
+
+    Clones that are not in step would take the cores of a machine from each other that they share, all at the
+    same moment, if one stood for others. That matters if they compute on these cores.
+    """
+    if plan.emulate or grid.job is None or grid.hosts <= MORE:
+        return False
+    in_step = plan.spec.update.mode != "async"
+    return in_step or grid.kind == "gpu" or not on_one_machine(plan.spec.devices.jobs)
+
+
+def _pipes(plan: Plan, few: PlacementMap) -> Pipes:
+    """Return what has a pipe of examples of its own.
+
+    Args:
+        plan: The plan of all clones.
+        few: The map of a few of them.
+    """
+    if has_own_data(plan):
+        return "clone"
+    several = isinstance(plan, WorkerPlan) or any(op.name.startswith("input/1/") for op in few.ops)
+    return "task" if several else "one"
 
 
 def _workers(few: CompiledGraph, more: CompiledGraph, patterns: Patterns) -> Workers:
@@ -146,6 +230,7 @@ def _workers(few: CompiledGraph, more: CompiledGraph, patterns: Patterns) -> Wor
     assert few.exchange is not None
     assert more.exchange is not None
     assert isinstance(few.plan, WorkerPlan)
+    _require_servers(few, patterns.grid)
     held, of_more = (
         [each for each, kind in held_by_graph(compiled) if kind == "other"] for compiled in (few, more)
     )
@@ -157,13 +242,21 @@ def _workers(few: CompiledGraph, more: CompiledGraph, patterns: Patterns) -> Wor
     )
 
 
+def _peaks(compiled: CompiledGraph, patterns: Patterns, *, whole: bool) -> Peaks:
+    """Return the peaks of a step of a few clones.
+
+    Args:
+        compiled: Their graph.
+        patterns: The names in it.
+        whole: Whether these are all clones of a few tasks.
+    """
+    found = forecast_memory(compiled).items()
+    alive = {ref: Peak(each.bytes, each.alive) for ref, each in found}
+    return Peaks(alive, patterns.by_task() if whole else patterns)
+
+
 def _step(compiled: CompiledGraph) -> StepWork:
     return timed_step(with_assumed_sizes(compiled))
-
-
-def _is_large(few: StepWork, grid: Grid) -> bool:
-    """Whether one of the tasks with clones may stand for others."""
-    return not few.one_process and grid.hosts > MORE
 
 
 def _work_of_workers(
@@ -187,8 +280,7 @@ def _work_of_workers(
     """
     assert isinstance(plan, WorkerPlan)
     parts = grow_parts(_among(*few), _among(*more), patterns, grid, plan)
-    fold = fold and not plan.emulate and grid.hosts > MORE
-    return steps_of_all(plan, parts, fold=fold)
+    return steps_of_all(plan, parts, fold=fold and _is_large(plan, grid))
 
 
 def _among(compiled: CompiledGraph, grid: Grid) -> Among:
@@ -205,10 +297,24 @@ def _time(work: StepWork, plan: Plan, machine: FoundProfile | None) -> StepForec
 
 def _compiled(plan: Plan, grid: Grid, traces: Traces) -> CompiledGraph:
     smaller = make_plan(with_grid(plan, grid), emulate=plan.emulate)
-    return compile_graph(evolve(smaller, model=plan.model), base=traces.base, seed=0, traces=traces)
+    return compile_graph(evolve(smaller, model=plan.model), base=traces.base, seed=_SEED, traces=traces)
 
 
-def _unplaced(placement: PlacementMap, grid: Grid) -> list[str]:
+def _count(patterns: Patterns, few: PlacementMap, of_more: Patterns, more: PlacementMap) -> None:
+    """Find the names with numbers that only their counting shows.
+
+    Args:
+        patterns: The names in the map of a few clones.
+        few: That map.
+        of_more: The names in the map of more clones.
+        more: That map.
+    """
+    clones = patterns.grid.clones, of_more.grid.clones
+    counted = counted_names(_unplaced(few, patterns), _unplaced(more, of_more), clones)
+    patterns.count(counted[0])
+    of_more.count(counted[1])
+
+
+def _unplaced(placement: PlacementMap, patterns: Patterns) -> list[str]:
     """Return the names of ops that say of no clone that they are of it."""
-    patterns = Patterns(grid)
-    return [op.name for op in placement.ops if op.clone is None and patterns.of(op.name).spot == Spot()]
+    return [op.name for op in placement.ops if op.clone is None and patterns.is_of_all(op.name)]

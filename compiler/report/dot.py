@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from attrs import define, field, frozen
 
 from compiler.figures import plural, size_of_known
-from compiler.mapping.records import MapOp, PlacementMap
-from compiler.mapping.step_graph import Edge, StepGraph
+from compiler.kinds.expanding.expand import devices_of
+from compiler.kinds.records.kind_map import AnyMap, KindMap
+from compiler.kinds.records.step_kinds import StepKinds
+from compiler.mapping.records import PlacementMap
+from compiler.mapping.step_graph import StepGraph
 from compiler.report import scopes
 from compiler.report.columns import Group, first_that_fits
 from compiler.report.cut import Part, cut, finder
+from compiler.report.sites import Site, StepSites, sites_of, sites_of_kinds
 
 MOST_NODES = 60
 
@@ -62,12 +66,25 @@ def dot(placement: PlacementMap, step: StepGraph) -> str:
         placement: The map, of the first version.
         step: The ops of a step and the tensors between them.
     """
-    ops = {op.name: op for op in placement.ops if op.name in step.ops}
-    named = scopes.fold(placement, FOLD_FROM)
-    root = scopes.tree_of(ops.values(), named)
-    groups = _clusters(placement, root)
-    where = {device: at for at, group in enumerate(groups) for device in group.devices}
-    clustered = scopes.build(ops.values(), named, lambda op: str(where[op.requested]))
+    return _text(placement, sites_of(placement, step, FOLD_FROM))
+
+
+def dot_of_kinds(placement: KindMap, step: StepKinds) -> str:
+    """Return the text of a DOT file of clones that are alike, which is that of their graph.
+
+    Args:
+        placement: The map, by kinds.
+        step: The ops of a step and the tensors between them.
+    """
+    return _text(placement, sites_of_kinds(placement, step, FOLD_FROM))
+
+
+def _text(placement: AnyMap, step: StepSites) -> str:
+    sites = step.ops
+    root = scopes.build(sites, _inside, lambda site: site[1], sites.__getitem__)
+    groups = _clusters([each.ref for each in devices_of(placement)], root)
+    where = {device: str(at) for at, group in enumerate(groups) for device in group.devices}
+    clustered = scopes.build(sites, _inside, lambda site: where[site[1]], sites.__getitem__)
     parts = cut(clustered, MOST_NODES, lambda scope: scope.total * MOST_NODES > root.total)
     nodes = {
         (id(part), cluster): Node(f"n{at}_{cluster}", _label(part, cluster, groups), int(cluster))
@@ -75,26 +92,31 @@ def dot(placement: PlacementMap, step: StepGraph) -> str:
         for cluster in sorted(part.counts, key=int)
     }
     find = finder(parts)
-
-    def node_of(op: MapOp) -> Node:
-        return nodes[id(find(named(op))), str(where[op.requested])]
-
+    order = {key: at for at, key in enumerate(nodes)}
+    node_of = {site: order[id(find(_inside(site))), where[site[1]]] for site in sites}
     lines = [
-        *_head(placement, len(ops), groups),
+        *_head(placement, root.total, groups),
         *_subgraphs(groups, nodes.values()),
-        *_edges(step.edges, ops, node_of),
+        *_edges(step, node_of, list(nodes.values())),
     ]
     return "".join(f"{line}\n" for line in [*lines, "}"])
 
 
-def _clusters(placement: PlacementMap, root: scopes.Scope) -> tuple[Group, ...]:
+def _inside(site: Site) -> str:
+    """Return the name of something directly in the scope of a site."""
+    return f"{site[0]}/"
+
+
+def _clusters(devices: Sequence[str], root: scopes.Scope) -> tuple[Group, ...]:
     """Return the devices in clusters, so few that each can have several nodes."""
-    devices = [each.ref for each in placement.devices if root.counts[each.ref]]
-    counted = [scope for _, scope in root.walk(root.depth)]
+    counted: dict[str, list[tuple[int, int]]] = {each: [] for each in devices if root.counts[each]}
+    for at, (_, scope) in enumerate(root.walk(root.depth)):
+        for device, number in scope.counts.items():
+            counted[device].append((at, number))
     return first_that_fits(
-        devices,
-        lambda device: tuple(scope.counts[device] for scope in counted),
-        lambda groups: len(groups) <= (FOLD_FROM if len(groups) == len(devices) else MOST_CLUSTERS),
+        list(counted),
+        lambda device: tuple(counted[device]),
+        lambda groups: len(groups) <= (FOLD_FROM if len(groups) == len(counted) else MOST_CLUSTERS),
     )
 
 
@@ -108,7 +130,7 @@ def _label(part: Part, cluster: str, groups: Sequence[Group]) -> str:
     )
 
 
-def _head(placement: PlacementMap, ops: int, groups: Sequence[Group]) -> Iterator[str]:
+def _head(placement: AnyMap, ops: int, groups: Sequence[Group]) -> Iterator[str]:
     title = f"{placement.spec.path}: the {plural(ops, 'op')} of a step"
     if any(len(group.devices) > 1 for group in groups):
         title += "\nedges count what all devices of a cluster send"
@@ -130,21 +152,22 @@ def _subgraphs(groups: Sequence[Group], nodes: Iterable[Node]) -> Iterator[str]:
         yield "  }"
 
 
-def _edges(
-    edges: Sequence[Edge], ops: Mapping[str, MapOp], node_of: Callable[[MapOp], Node]
-) -> Iterator[str]:
-    flows: dict[tuple[str, str], Flow] = {}
-    for edge in edges:
-        source, target = ops[edge.source], ops[edge.target]
-        pair = (node_of(source).name, node_of(target).name)
-        sent = source.requested != target.requested and not edge.handle
-        if sent or pair[0] != pair[1]:
-            flow = flows.setdefault(pair, Flow())
-            if sent:
-                flow.tensors[edge.tensor] = edge.bytes
-    for (tail, head), flow in flows.items():
+def _edges(step: StepSites, node_of: Mapping[Site, int], nodes: Sequence[Node]) -> Iterator[str]:
+    """Yield the edges in the order of their nodes.
+
+    Args:
+        step: The sites of a step.
+        node_of: The number of the node of each site.
+        nodes: The nodes.
+    """
+    flows: dict[tuple[int, int], Flow] = {}
+    for source, target, tensors in step.edges:
+        pair = (node_of[source], node_of[target])
+        if tensors or pair[0] != pair[1]:
+            flows.setdefault(pair, Flow()).tensors.update(tensors)
+    for (tail, head), flow in sorted(flows.items(), key=lambda each: each[0]):
         style = f' [label={_quoted(flow.label)}, color="#b03030", penwidth=1.5]' if flow.tensors else ""
-        yield f"  {tail} -> {head}{style};"
+        yield f"  {nodes[tail].name} -> {nodes[head].name}{style};"
 
 
 def _quoted(text: str) -> str:

@@ -162,20 +162,30 @@ def fold(placement: PlacementMap, from_count: int = FOLD_FROM) -> Callable[[MapO
     for op in placement.ops:
         if op.clone is not None and op.clone in inside and op.name.startswith(f"{scopes[op.clone]}/"):
             inside[op.clone].append(inner_name(op, scopes))
+    named = renaming(scopes, {index: frozenset(names) for index, names in inside.items()})
+    return lambda op: named(op.name)
+
+
+def renaming(scopes: Mapping[int, str], inside: Mapping[int, frozenset[str]]) -> Callable[[str], str]:
+    """Return a function that puts the names of equal clones under one scope: `clone_1..7/conv1/Conv2D`.
+
+    Args:
+        scopes: The scope of each clone by its number.
+        inside: The names inside it, likewise.
+    """
     alike: dict[frozenset[str], list[int]] = {}
     for index, names in inside.items():
-        alike.setdefault(frozenset(names), []).append(index)
+        alike.setdefault(names, []).append(index)
     labels = {
         index: scopes[index] if len(group) == 1 else f"clone_{refs.span(group)}"
         for group in alike.values()
         for index in group
     }
-
     owners = {scope: index for index, scope in scopes.items()}
 
-    def name(op: MapOp) -> str:
-        outer, _, inner = op.name.partition("/")
+    def name(op: str) -> str:
+        outer, _, inner = op.partition("/")
         clone = owners.get(outer)  # what feeds a clone has its scope, and is of no clone
-        return op.name if clone is None else f"{labels[clone]}/{inner}"
+        return op if clone is None else f"{labels[clone]}/{inner}"
 
     return name

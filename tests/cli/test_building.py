@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from compiler.graph import many_clones
-from tfdeploy.cli.building import TAKES_LONG, said_of_graph
+from tfdeploy.cli.building import TAKES_LONG, said_of_graph, said_of_memory
 from tfdeploy.cli.group import load
 
 SPEC = """
@@ -119,4 +119,17 @@ def test_why_the_graph_of_many_clones_is_built_is_said_while_that_takes_long() -
     assert said_of_graph(plan(1 + TAKES_LONG), None) == plain
     assert said_of_graph(plan(1024), "it runs") == (
         "building the graph of all 1,024 clones of m, because it runs"
+    )
+
+
+def test_it_is_said_of_how_many_clones_a_step_is_simulated() -> None:
+    """If that of all is simulated, nothing more is said."""
+
+    def plan(clones: int) -> Any:
+        return SimpleNamespace(spec=SimpleNamespace(model=SimpleNamespace(name="m")), towers=[None] * clones)
+
+    said = "forecasting the memory that a step of m takes"
+    assert said_of_memory(plan(1024), None) == said
+    assert said_of_memory(plan(1024), plan(32)) == (
+        f"{said}, from that of 32 of its 1,024 clones, because a simulation of all takes too much memory"
     )

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from compiler.graph.compiled import CompiledGraph
     from compiler.graph.inspect.memory.forecast import StepMemory
     from compiler.kinds.records.kind_map import AnyMap
+    from compiler.kinds.records.step_kinds import StepKinds
     from compiler.mapping.records import PlacementMap
     from compiler.mapping.step_time import MapTime
     from compiler.plan import Plan
@@ -69,16 +70,23 @@ class ShownMap:
         placement: The map.
         compiled: The graph, or None if there was no need to build it.
         time: The forecast of the time of a step, if there is one.
+        step: The ops of a step and the tensors between them, if they are asked for and there is no graph.
     """
 
     plan: Plan = field(repr=False)
     placement: AnyMap = field(repr=False)
     compiled: CompiledGraph | None = field(default=None, repr=False)
     time: StepForecast | None = field(default=None, repr=False)
+    step: StepKinds | None = field(default=None, repr=False)
 
 
 def build_map(
-    spec: ir.Spec, common: Common, *, emulate: bool = False, profile: str | None = None
+    spec: ir.Spec,
+    common: Common,
+    *,
+    emulate: bool = False,
+    profile: str | None = None,
+    graph: bool = False,
 ) -> ShownMap:
     """Return the placement map of a spec with all forecasts, and show the warnings about it.
 
@@ -89,20 +97,26 @@ def build_map(
         common: The common options.
         emulate: Whether every declared device is a logical CPU of this process.
         profile: The file of a profile, as for `build`.
+        graph: Whether the ops of a step and the tensors between them are wanted, too.
 
     Raises:
         SpecError: If the graph cannot be built.
         RunError: If the file is no profile.
     """
-    found = find_many(spec, common, emulate=emulate, profile=profile)
+    found = find_many(spec, common, emulate=emulate, profile=profile, graph=graph)
     if isinstance(found, str):
         built = build(spec, common, emulate=emulate, forecast=True, profile=profile, because=found)
         return ShownMap(built.compiled.plan, built.placement(), built.compiled, built.time)
-    return ShownMap(found.plan, found.placement, time=found.time)
+    return ShownMap(found.plan, found.placement, time=found.time, step=found.step)
 
 
 def find_many(
-    spec: ir.Spec, common: Common, *, emulate: bool = False, profile: str | None = None
+    spec: ir.Spec,
+    common: Common,
+    *,
+    emulate: bool = False,
+    profile: str | None = None,
+    graph: bool = False,
 ) -> MapByKinds | str:
     """Return the map of many clones that are alike and show the warnings, or why their graph has to be built.
 
@@ -111,6 +125,7 @@ def find_many(
         common: The common options.
         emulate: Whether every declared device is a logical CPU of this process.
         profile: The file of a profile, as for `build`.
+        graph: Whether the ops of a step and the tensors between them are wanted, too.
 
     Raises:
         SpecError: If the spec does not fit its devices.
@@ -123,6 +138,7 @@ def find_many(
         emulate=emulate,
         verbose=common.verbose,
         profile=profile,
+        graph=graph,
         start=lambda: start(common),
         telling=busy,
     )
@@ -149,6 +165,20 @@ def said_of_graph(plan: Plan, because: str | None) -> str:
         return f"building the graph of {name}"
     what = "the chief's graph for" if isinstance(plan, WorkerPlan) else "the graph of"
     return f"building {what} all {clones:,} clones of {name}, because {because}"
+
+
+def said_of_memory(plan: Plan, some: Plan | None) -> str:
+    """Return what is said while the memory of a step is forecast.
+
+    Args:
+        plan: The plan of the graph.
+        some: The plan of the clones from whose step it is forecast, or None if that is all of them.
+    """
+    said = f"forecasting the memory that a step of {plan.spec.model.name} takes"
+    if some is None:
+        return said
+    of = f"{len(some.towers):,} of its {len(plan.towers):,} clones"
+    return f"{said}, from that of {of}, because a simulation of all takes too much memory"
 
 
 def build(
@@ -189,13 +219,18 @@ def build(
         compiled = graph_of(adapted(plan, verbose=common.verbose), verbose=common.verbose)
         from compiler.conditions.capacity import has_limits, warnings_of
         from compiler.graph.assumed_sizes import forecast_memory, with_assumed_sizes
+        from compiler.graph.memory_of_some import simulated_plan
 
-        memory = forecast_memory(compiled) if has_limits(spec) else {}
-        strange = warnings_of(compiled, memory)
+        some = simulated_plan(compiled)
+        memory = forecast_memory(compiled) if has_limits(spec) and some is None else {}
+    if has_limits(spec) and some is not None:
+        with busy(said_of_memory(plan, some)):
+            memory = forecast_memory(compiled)
+    strange = warnings_of(compiled, memory)
     if strange:
         show(strange, common)
     if forecast and not memory:
-        with busy(f"forecasting the memory that a step of {name} takes"):
+        with busy(said_of_memory(plan, some)):
             memory = forecast_memory(compiled)
     if not (forecast or timed) or (machine is None and spec.devices.kind is None):
         return BuiltGraph(compiled, memory)  # nothing says what ops cost

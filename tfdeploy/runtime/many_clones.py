@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from compiler.graph.inspect.mapping.explain_many import KnownReasons
     from compiler.kinds.records.kind_map import KindMap
+    from compiler.kinds.records.step_kinds import StepKinds
     from compiler.plan import Plan
     from compiler.time.forecast import StepForecast
     from dsl import ir
@@ -37,6 +38,7 @@ class MapByKinds:
         warnings: The warnings about the spec.
         reasons: What explains why ops are where they are.
         time: The forecast of the time of a step, if there is one.
+        step: The ops of a step and the tensors between them, if they are asked for.
     """
 
     plan: Plan = field(repr=False)
@@ -44,6 +46,7 @@ class MapByKinds:
     warnings: tuple[Diagnostic, ...]
     reasons: KnownReasons = field(repr=False)
     time: StepForecast | None = field(default=None, repr=False)
+    step: StepKinds | None = field(default=None, repr=False)
 
 
 def _say_nothing(doing: str) -> AbstractContextManager[None]:
@@ -58,6 +61,7 @@ def map_by_kinds(
     emulate: bool = False,
     verbose: bool = False,
     profile: str | None = None,
+    graph: bool = False,
     start: Callable[[], None] = lambda: None,
     telling: Telling = _say_nothing,
 ) -> MapByKinds | str:
@@ -70,6 +74,7 @@ def map_by_kinds(
         emulate: Whether every declared device is a logical CPU of this process.
         verbose: Whether TensorFlow's own messages are shown.
         profile: The file of a profile; by default the one beside the spec, if there is one.
+        graph: Whether the ops of a step and the tensors between them are wanted, too.
         start: Called before anything of TensorFlow is needed.
         telling: Returns what is open while something takes long; it is given what that is.
 
@@ -82,16 +87,14 @@ def map_by_kinds(
     reason = why_not(plan)
     if reason is not None:
         return reason
-    if spec.update.mode == "async" and (machine is not None or spec.devices.kind is not None):
-        return "the time of updates is forecast that each makes by itself"
     start()
     with telling(f"placing {len(plan.all_towers)} clones of {spec.model.name} that are alike"):
         plan = adapted(plan, verbose=verbose)
         try:
-            found = many_of(plan, machine=machine, verbose=verbose)
+            found = many_of(plan, machine=machine, graph=graph, verbose=verbose)
         except NotAlikeError as fault:
             return str(fault)
         from compiler.conditions.capacity import has_limits, too_full  # loads TensorFlow
 
         full = too_full(spec, found.placement) if has_limits(spec) else ()
-    return MapByKinds(plan, found.placement, (*found.warnings, *full), found.reasons, found.time)
+    return MapByKinds(plan, found.placement, (*found.warnings, *full), found.reasons, found.time, found.step)

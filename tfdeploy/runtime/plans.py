@@ -141,12 +141,15 @@ def graph_of(plan: Plan, *, seed: int | None = None, verbose: bool = False) -> C
     return compile_graph(plan, base=str(folder_of(plan.spec)), seed=seed)
 
 
-def many_of(plan: Plan, *, machine: FoundProfile | None = None, verbose: bool = False) -> ManyClones:
+def many_of(
+    plan: Plan, *, machine: FoundProfile | None = None, graph: bool = False, verbose: bool = False
+) -> ManyClones:
     """Start TensorFlow and return the map of a plan with many clones that are alike, without its graph.
 
     Args:
         plan: The plan.
         machine: The profile of the machine, if there is one.
+        graph: Whether the ops of a step and the tensors between them are wanted, too.
         verbose: Whether TensorFlow's own messages are shown.
 
     Raises:
@@ -155,7 +158,7 @@ def many_of(plan: Plan, *, machine: FoundProfile | None = None, verbose: bool = 
     _start_for(plan, verbose=verbose)
     from compiler.graph.many_clones import map_many
 
-    return map_many(plan, base=str(folder_of(plan.spec)), machine=machine)
+    return map_many(plan, base=str(folder_of(plan.spec)), machine=machine, graph=graph)
 
 
 def _start_for(plan: Plan, *, verbose: bool) -> None:

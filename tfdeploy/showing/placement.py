@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from compiler.figures import duration, size
+from compiler.figures import size
 from compiler.kinds.expanding.expand import time_of, variables_like
 from compiler.report.text.device_table import device_head, device_row
-from compiler.report.text.step_time import origin
+from compiler.report.text.step_time import time_line
 from compiler.report.text.terminal import headline
 from compiler.report.totals import device_totals
 from dsl.shown import Summary, Table
@@ -35,7 +35,7 @@ def summary(placement: AnyMap) -> Summary:
     facts = tuple(("", line) for line in others)
     time = time_of(placement)
     if time is not None:
-        facts = (*facts, ("", f"a step takes {duration(time.seconds)}, {origin(time)}"))
+        facts = (*facts, ("", time_line(placement.mode.update, time)))
     return Summary(f"placement of {first}", facts, (devices, variables))
 
 

@@ -40,11 +40,12 @@ def why_not(plan: Plan, least: int = MANY) -> str | None:
     return "they are few" if grid.cut(MORE, of_graph) == grid else None
 
 
-def grid_of(plan: Plan) -> Grid:
+def grid_of(plan: Plan, *, rounds: bool = False) -> Grid:
     """Return the grid of the clones of a plan.
 
     Args:
         plan: The plan of a graph with all clones.
+        rounds: Whether gradients may be summed in rounds or levels that depend on the number of clones.
 
     Raises:
         NotAlikeError: They are laid out otherwise, or are not alike; the message says why, after "because".
@@ -54,32 +55,32 @@ def grid_of(plan: Plan) -> Grid:
     own = [each for each in plan.topology.devices if (each.job, each.kind) == (first.job, first.kind)]
     hosts = len({each.host for each in plan.topology.devices if each.job == first.job})
     members = len(towers[0].devices)
-    if len({(each.batch, len(each.devices)) for each in towers}) > 1:
-        raise NotAlikeError("they have different batches or numbers of devices")
+    if len({each.batch for each in towers}) > 1:
+        raise NotAlikeError("they have batches of different sizes")
     devices = [device for tower in towers for device in tower.devices]
     if first.job == PARAMETER_SERVER or len(towers) % hosts or devices != own:
         raise NotAlikeError("they do not have all devices of one kind, one each")
     grid = Grid(first.job, first.kind, hosts, len(towers) // hosts, members)
+    named = plan.spec.update.aggregate.name
+    if not rounds and named not in AGGREGATIONS and not _adds_in_tasks(plan, grid):
+        raise NotAlikeError(f"the rounds of `{named}` depend on the number of clones")
     _require_same_for_all(plan, grid)
     return grid
 
 
 def _require_same_for_all(plan: Plan, grid: Grid) -> None:
-    """Check that no rule names a device of single clones, and that all gradients are summed alike."""
+    """Check that no rule names a device of single clones, and that each clone has the same to do."""
     spec = plan.spec
-    if spec.update.mode == "local":
-        raise NotAlikeError("in mode `local` their copies are averaged in rounds")
-    if spec.update.aggregate.name not in AGGREGATIONS and not _adds_in_tasks(plan, grid):
-        raise NotAlikeError(f"the rounds of `{spec.update.aggregate.name}` depend on the number of clones")
-    if spec.update.backup:
-        raise NotAlikeError("workers that `backup` allows to be missing have weights of their own")
-    if spec.data is not None and spec.data.per_clone != "split":
-        raise NotAlikeError("each has a part of the data of its own")
     for rule in spec.place.rules:
         if isinstance(rule.target, ir.OverClones):
             raise NotAlikeError("each has other parts of the slots")
         if not all(_names_none_or_all(each, grid) for each in _patterns(rule.target)):
             raise NotAlikeError("a rule names devices of some of them")
+
+
+def has_own_data(plan: Plan) -> bool:
+    """Whether each clone reads a part of the data of its own, and so has a pipe of its own."""
+    return plan.spec.data is not None and plan.spec.data.per_clone == "shard"
 
 
 def sums_by_task(plan: Plan) -> bool:
@@ -90,11 +91,13 @@ def sums_by_task(plan: Plan) -> bool:
 def _adds_in_tasks(plan: Plan, grid: Grid) -> bool:
     """Whether gradients are summed within each task of several, and these sums where the variables are.
 
-    Copies of variables get the sums from one of the clones, another one for each variable.
+    Copies of variables get the sums from one of the clones, another one for each variable. In mode `local`
+    there are copies in any case.
     """
     call = plan.spec.update.aggregate
     sizes = (*call.args, *call.kwargs.values())
-    copied = any(isinstance(rule.target, ir.Replicated) for rule in plan.spec.place.rules)
+    copied = plan.spec.update.mode == "local"
+    copied |= any(isinstance(rule.target, ir.Replicated) for rule in plan.spec.place.rules)
     return sums_by_task(plan) and not sizes and not copied and grid.hosts > 1
 
 
@@ -128,7 +131,8 @@ def with_grid(plan: Plan, grid: Grid) -> ir.Spec:
         devices = evolve(devices, gpu=number) if grid.kind == "gpu" else evolve(devices, cpu=number)
     count = None if spec.clones.count is None else grid.clones
     clones = evolve(spec.clones, count=count, batch=plan.towers[0].batch, global_batch=None)
-    return evolve(spec, devices=devices, clones=clones)
+    update = evolve(spec.update, backup=min(spec.update.backup, 1))  # a graph is the same for all above zero
+    return evolve(spec, devices=devices, clones=clones, update=update)
 
 
 def _job(job: ir.Job, grid: Grid) -> ir.Job:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import TypeAlias, TypeVar
 
+from attrs import define
+
 from compiler.kinds.deployment.grid import Grid, Spot
 
 T = TypeVar("T")
@@ -18,7 +20,8 @@ def repeated(
     """Yield each thing with the task and the clone for which it is there.
 
     Things without a place are there once. In between, the compiler goes over the tasks, perhaps several
-    times, and on each over its clones. A new round begins when it goes back to an earlier task.
+    times, and on each over its clones. A new round begins when it goes back to an earlier task, or when it
+    goes over the clones of a later task more often than over those of the first.
 
     Args:
         things: The things of a deployment with few clones, with their places, in its order.
@@ -55,13 +58,53 @@ def which(number: int | None, count: int) -> Sequence[int]:
 
 def _rounds(things: Iterable[Placed[T]]) -> Iterator[list[Placed[T]]]:
     found: list[Placed[T]] = []
-    last: int | None = None
+    last = _Last()
     for spot, thing in things:
-        task = None if spot == Spot() else spot.host or 0
-        if found and ((task is None) != (last is None) or (task or 0) < (last or 0)):
+        if last.begins_anew(spot) and found:
             yield found
             found = []
         found.append((spot, thing))
-        last = task
     if found:
         yield found
+
+
+@define
+class _Last:
+    """What was last in a round.
+
+    Attributes:
+        task: The task, or None for what is of none.
+        clone: The clone on the task, or None if there was none.
+        passes: How often the clones of the task were gone over.
+        most: How often those of the task before were; None for the first task of a round, and 1 for all but
+            the first of the graph.
+    """
+
+    task: int | None = None
+    clone: int | None = None
+    passes: int = 1
+    most: int | None = None
+
+    def begins_anew(self, spot: Spot) -> bool:
+        """Whether a thing at a place begins a round, or is in none; notes it as the last.
+
+        If the clones of a later task are gone over more often than those of the first, the first has nothing
+        of that kind, and a round of the others begins.
+        """
+        task = None if spot == Spot() else spot.host or 0
+        if (task is None) != (self.task is None) or (task or 0) < (self.task or 0):
+            self._begin(task, spot.group)
+            return True
+        if task != self.task:
+            self.most, self.task, self.clone, self.passes = self.passes, task, None, 1
+        if spot.group is not None:
+            if self.clone is not None and spot.group < self.clone:
+                if self.most is not None and self.passes >= self.most:
+                    self._begin(task, spot.group)
+                    return True
+                self.passes += 1
+            self.clone = spot.group
+        return False
+
+    def _begin(self, task: int | None, clone: int | None) -> None:
+        self.task, self.clone, self.passes, self.most = task, clone, 1, 1 if task else None

@@ -214,27 +214,32 @@ class _Growing:
 
     def _devices(self, found: KindMap) -> Iterator[DeviceKind]:
         kinds = Kinds(found)
-        numbers: Counter[str] = Counter()
-        ops = Counter((each.like.requested, each.of) for each in found.op_kinds)
-        for (text, of), number in ops.items():
-            devices = kinds.devices(text, of)
-            share, rest = divmod(number * found.kinds[of].count, len(devices))
-            if rest:
-                raise NotAlikeError(f"{text} has ops of only some clones")
-            for ref in devices:
-                numbers[ref] += share
+        numbers = _on_devices(kinds, ((each.like.requested, each.of, 1) for each in found.op_kinds))
+        copies = _on_devices(kinds, _copies_of(found.variable_kinds))
+        slots = _on_devices(kinds, _slots_of(found.variable_kinds))
+        few = _copies_and_slots(self.few.variables)
         others = self._of_other_workers(found)
         for device in self.few.devices:
             pattern = self._sending.of(device.ref)
             spot = pattern.spot
             ref, of = self._template(pattern, spot), self._of(spot)
             twins = of if self.workers is None else self._of(first_worker(spot))
-            alike = {numbers[each] + others[each] for each in kinds.devices(ref, twins)}
+            alike = {
+                (numbers[each] + others[each], copies[each], slots[each])
+                for each in kinds.devices(ref, twins)
+            }
             if len(alike) > 1:
                 raise NotAlikeError(f"{ref} has more ops of some clones than of others")
-            name = tensorflow_name(ref, emulate=self.plan.emulate)
-            held = device.other_bytes + self._held_for_others(device.ref, spot)
-            like = evolve(device, ref=ref, device=name, ops=alike.pop(), other_bytes=held)
+            ((ops, of_copies, of_slots),) = alike
+            like = evolve(
+                device,
+                ref=ref,
+                device=tensorflow_name(ref, emulate=self.plan.emulate),
+                ops=ops,
+                variable_bytes=device.variable_bytes + of_copies - few[0][device.ref],
+                slot_bytes=device.slot_bytes + of_slots - few[1][device.ref],
+                other_bytes=device.other_bytes + self._held_for_others(device.ref, spot),
+            )
             yield DeviceKind(of, like)
 
     def _held_for_others(self, ref: str, spot: Spot) -> int:
@@ -298,6 +303,49 @@ class _Growing:
             named(largest_of(orbits, self.grid), self.grid),
         )
         return TransferKind(self._of(spot), like)
+
+
+def _on_devices(kinds: Kinds, things: Iterable[tuple[str, int, int]]) -> Counter[str]:
+    """Add up what is on each device.
+
+    Args:
+        kinds: The kinds of the map.
+        things: The device of things of a kind as a template, the number of the kind, and what each adds.
+    """
+    sums: Counter[tuple[str, int]] = Counter()
+    for text, of, each in things:
+        sums[text, of] += each
+    found: Counter[str] = Counter()
+    for (text, of), added in sums.items():
+        devices = kinds.devices(text, of)
+        share, rest = divmod(added * kinds.placement.kinds[of].count, len(devices))
+        if rest:
+            raise NotAlikeError(f"{text} has ops of only some clones")
+        for ref in devices:
+            found[ref] += share
+    return found
+
+
+def _copies_of(variables: Iterable[VariableKind]) -> Iterator[tuple[str, int, int]]:
+    """Yield the device of the copies of each kind, as a template, the number of the kind, and their bytes."""
+    return ((copy.device, copy.of, each.like.bytes) for each in variables for copy in each.copies)
+
+
+def _slots_of(variables: Iterable[VariableKind]) -> Iterator[tuple[str, int, int]]:
+    """Yield the device of the slots of each kind, as a template, the number of the kind, and their bytes."""
+    return ((slot.like.device, slot.of, slot.like.bytes) for each in variables for slot in each.slots)
+
+
+def _copies_and_slots(variables: Iterable[MapVariable]) -> tuple[Counter[str], Counter[str]]:
+    """Return the bytes of copies of variables, and those of slots, by the names of their devices."""
+    copies: Counter[str] = Counter()
+    slots: Counter[str] = Counter()
+    for variable in variables:
+        for ref in variable.copies:
+            copies[ref] += variable.bytes
+        for slot in variable.slots:
+            slots[slot.device] += slot.bytes
+    return copies, slots
 
 
 def _is_between(own: TransferKind, other: TransferKind) -> bool:

@@ -3,6 +3,9 @@
 Each op of the few stands for the same op of all clones that are alike. If tasks are processes of their own,
 the last of them can stand for all but the first: it gets what servers send when all others have got it, and
 what it sends counts as often as there are tasks for which it stands.
+
+If clones update by themselves, each repeats its own ops. Then those of the first task and of the last are
+there, and the simulation lets the servers do for the other tasks what they do for the last one.
 """
 
 from __future__ import annotations
@@ -30,7 +33,11 @@ last. They are so short that it makes little difference which thread runs them."
 _PARTS = 16
 """How many such ops there are at most, so that the threads of a server share them."""
 
+_JOINING = ("ConcatV2",)
+"""The types of ops that join vectors: what they make grows if some of these do, though not in proportion."""
+
 _NUMBER = re.compile(r"\d+")
+_VECTOR = re.compile(r"\w+\[(\d+)\]")
 
 
 @frozen
@@ -68,11 +75,14 @@ def grow_step(known: FewSteps, grid: Grid, plan: Plan, *, fold: bool = False) ->
 def has_same_work(one: StepWork, other: StepWork) -> bool:
     """Whether two steps have the same ops, in the same order, and whether these wait for the same.
 
+    If clones update by themselves, each also has to repeat the same ops.
+
     Args:
         one: A step.
         other: The step with which it is compared.
     """
-    return one.ops == other.ops and Counter(one.arrows) == Counter(other.arrows)
+    same = one.ops == other.ops and one.loops == other.loops
+    return same and Counter(one.arrows) == Counter(other.arrows)
 
 
 @frozen
@@ -109,6 +119,7 @@ class _Growing:
     ops: list[TimedOp] = field(factory=list)
     at: dict[tuple[int, int, int], int] = field(factory=dict)  # by op of the few, task and clone
     echoes: dict[tuple[int, str, Device], Echo] = field(factory=dict)
+    joined: dict[tuple[int, int], int] = field(factory=dict)  # entries of joined vectors: few, more, and many
 
     def __attrs_post_init__(self) -> None:
         self.numbers = Numbers(self.grid)
@@ -127,14 +138,12 @@ class _Growing:
         if op.clone is not None and patterns.by_group:
             spot = within(patterns.grid.spot(op.clone), spot, op.name)
         of_task = spot.host is not None or self.grid.hosts == 1
-        if op.name.startswith("input/") and not patterns.one_pipe:
+        if op.name.startswith("input/") and patterns.pipes == "task":
             of_task = True  # the pipe of the first task has no number in its name
         return _Kind(op, name, device, spot, spot.host == 1 and device.spot.host == 1, of_task)
 
     def work(self) -> StepWork:
         few = self.known.few
-        if few.loops:
-            raise NotAlikeError("each of them updates by itself")
         sizes = self._grow()
         for kind, host, group in self._places():
             self.at[kind, host, group] = len(self.ops)
@@ -151,6 +160,7 @@ class _Growing:
             arrows=tuple(arrows),
             devices=self.plan.topology.devices,
             task_threads=threads_on_one_machine(self.plan.spec.devices) if few.task_threads else {},
+            loops=tuple(self._loops()),
         )
         return self._folded(work) if self.fold else work
 
@@ -163,6 +173,18 @@ class _Growing:
             alike={(self.grid.job, self.grid.hosts - 1): self.grid.hosts - 1},
             echoes=tuple(self.echoes.values()),
         )
+
+    def _loops(self) -> Iterator[tuple[int, ...]]:
+        """Yield the ops that each clone repeats, if clones update by themselves."""
+        few, patterns = self.known.few, self.known.patterns
+        if not few.loops:
+            return
+        hosts = range(self.grid.hosts)
+        for host in (0, self.grid.hosts - 1) if self.fold else hosts:
+            for group in range(self.grid.groups):
+                place = min(group, 1) if patterns.by_group else group
+                of_few = few.loops[patterns.grid.number(min(host, 1), place)]
+                yield tuple(sorted({self._number(each, host, group) for each in of_few}))
 
     # --- what grows with the number of clones -------------------------------------------------------------
 
@@ -190,12 +212,48 @@ class _Growing:
             if size:
                 pattern = self.known.patterns.of_tensor(arrow.tensor)
                 tensor = pattern.at(larger, ends, ends.host or 0, ends.group or 0)
-                size = self._as_many(size, sent[twins[arrow.target], tensor], self.kinds[arrow.source])
+                source = self.kinds[arrow.source]
+                size = self._sent(
+                    size, sent[twins[arrow.target], tensor], source, more.ops[twins[arrow.source]]
+                )
             sizes.append(size)
         for at, kind in enumerate(self.kinds):
             op = self._like(kind, more.ops[twins[at]], inputs[0][at], inputs[1][at])
             self.kinds[at] = evolve(kind, op=op)
         return sizes
+
+    def _sent(self, few: int, more: int, kind: _Kind, twin: TimedOp) -> int:
+        """Return the bytes of what an op makes of many clones.
+
+        Args:
+            few: The bytes among the few.
+            more: Those among somewhat more.
+            kind: The op.
+            twin: The same op among somewhat more.
+        """
+        before, after = kind.op.signature, twin.signature
+        if before.type in _JOINING and few != more and len(before.inputs) == len(after.inputs):
+            one, other = (_entries(each.inputs) for each in (before, after))
+            if one and other and few * other == more * one:
+                self._note_joined(one, other, kind, twin)
+        return self._as_many(few, more, kind)
+
+    def _note_joined(self, few: int, more: int, kind: _Kind, twin: TimedOp) -> None:
+        """Note how many entries an op has that joins vectors of which some grow.
+
+        Args:
+            few: The entries among the few.
+            more: Those among somewhat more.
+            kind: The op.
+            twin: The same op among somewhat more.
+        """
+        pairs = zip(kind.op.signature.inputs, twin.signature.inputs, strict=True)
+        ratios = {self._ratio(*each, kind) for each in pairs if each[0] != each[1]}
+        if len(ratios) == 1:
+            ((one, other, many),) = ratios
+            added, rest = divmod((more - few) * (many - one), other - one)
+            if not rest:
+                self.joined[few, more] = few + added
 
     def _like(self, kind: _Kind, twin: TimedOp, few_more: int, many_more: int) -> TimedOp:
         """Return an op with its costs among many clones.
@@ -265,8 +323,13 @@ class _Growing:
         counts = [tuple(each.clones for each in grids)]
         if kind.of_task:
             counts.append(tuple(each.groups for each in grids))
+        if self.known.patterns.of_worker:
+            counts.append(tuple(each.hosts for each in grids))
         for one, other, many in counts:
             if few * other == more * one and one != other and few % one == 0:
+                return one, other, many
+        for (one, other), many in self.joined.items():
+            if few * other == more * one and few % one == 0:
                 return one, other, many
         raise NotAlikeError(f"a size of {kind.op.name} does not grow in proportion to their number")
 
@@ -284,7 +347,7 @@ class _Growing:
     def _tasks(self, kind: _Kind) -> Sequence[int]:
         """Return the tasks that have an op of all tasks but the first, if one stands for others."""
         last = self.grid.hosts - 1
-        if kind.beside:
+        if kind.beside or self.known.few.loops:
             return (last,)
         if kind.op.signature.type in _AS_ONE:
             return (*range(1, last, self._together), last)
@@ -299,7 +362,7 @@ class _Growing:
         """Return the task whose op stands for that of another one."""
         if not self.fold or kind.spot.host != 1:
             return host
-        if kind.beside:
+        if kind.beside or self.known.few.loops:
             return self.grid.hosts - 1
         if kind.op.signature.type in _AS_ONE and host < self.grid.hosts - 1:
             return host - (host - 1) % self._together
@@ -353,7 +416,7 @@ class _Growing:
                 tensor = "" if pattern is None else pattern.at(self.numbers, ends, made, group)
                 own = self._number(arrow.source, made, group)
                 found = Arrow(own, self._number(arrow.target, host, group), tensor, size)
-                if self.fold and target.beside and not source.beside:
+                if self.fold and target.beside and not source.beside and not self.known.few.loops:
                     self._echo(arrow, found, group)
                 yield found
 
@@ -370,6 +433,12 @@ class _Growing:
         for number, count in counts.items():
             key = (number, found.tensor, device)
             self.echoes[key] = Echo(number, device, found.tensor, found.bytes, count)
+
+
+def _entries(inputs: Sequence[str]) -> int:
+    """Return how many entries vectors have that are joined before the axis; 0 if some are no vectors."""
+    found = [_VECTOR.fullmatch(each) for each in inputs[:-1]]
+    return sum(int(each[1]) for each in found if each is not None) if all(found) else 0
 
 
 def _times(ends: Spot, own: Spot, grid: Grid) -> int:

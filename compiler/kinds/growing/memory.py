@@ -7,7 +7,8 @@ counted by what they are of.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cache
 from heapq import nsmallest
 
 from attrs import evolve, frozen
@@ -15,8 +16,8 @@ from attrs import evolve, frozen
 from compiler.kinds.deployment.grid import Grid, Spot
 from compiler.kinds.growing.workers import at_first, first_worker
 from compiler.kinds.names.patterns import Patterns
-from compiler.kinds.names.templates import Numbers, escaped
-from compiler.kinds.names.tensors import LARGEST, largest_at, largest_of, named, orbits_of
+from compiler.kinds.names.templates import Numbers, Template, escaped
+from compiler.kinds.names.tensors import LARGEST, Orbit, compared, largest_at, largest_of, named, orbits_of
 from compiler.kinds.records.kind_map import DeviceKind, KindMap
 from compiler.kinds.records.sets import Kinds, spot_of_kind
 from compiler.mapping.records import MapDevice, MapTensor
@@ -35,15 +36,39 @@ class Peak:
     alive: tuple[MapTensor, ...]
 
 
-def with_memory(many: KindMap, peaks: Mapping[str, Peak], patterns: Patterns) -> KindMap:
+@frozen
+class Peaks:
+    """The peaks of a step of a few clones.
+
+    Attributes:
+        of: The peaks, by the names of the devices.
+        patterns: The names in the graph.
+    """
+
+    of: Mapping[str, Peak]
+    patterns: Patterns
+
+    def at(self, device: Template, place: Spot) -> tuple[Peak, list[Orbit]]:
+        """Return the peak of a device, and the tensors that are alive then.
+
+        Args:
+            device: The name of devices of a kind.
+            place: The place of the device.
+        """
+        ref = device.at(Numbers(self.patterns.grid), place.host or 0, place.group or 0)
+        peak = self.of[ref]
+        return peak, orbits_of(peak.alive, self.patterns.of(ref).spot, self.patterns)
+
+
+def with_memory(many: KindMap, more: Peaks, of_fewer: Callable[[], Peaks]) -> KindMap:
     """Return the map of many clones with a forecast of the memory of a step.
 
     Args:
         many: The map.
-        peaks: The peaks of a step of a few clones, by the names of their devices.
-        patterns: The names in the graph of these.
+        more: The peaks of a step of a few clones, from which they follow for many.
+        of_fewer: Returns those of fewer clones, which are needed if some of the few do not have a tensor.
     """
-    kinds, few = Kinds(many), Numbers(patterns.grid)
+    kinds, fewer = Kinds(many), cache(of_fewer)
     grid = kinds.numbers.grid
     of_workers = many.listed is not None
     arriving = _arriving(many, kinds) if many.mode.update == "sync" and not of_workers else {}
@@ -51,8 +76,7 @@ def with_memory(many: KindMap, peaks: Mapping[str, Peak], patterns: Patterns) ->
     for kind in many.device_kinds:
         spot = spot_of_kind(many.kinds[kind.of])
         here = first_worker(spot) if of_workers else spot
-        like = kinds.template(kind.like.ref).at(few, here.host or 0, here.group or 0)
-        peak = _grown(peaks[like], patterns.of(like).spot, patterns, grid)
+        peak = _grown(kinds.template(kind.like.ref), here, more, fewer, grid)
         if here != spot:
             peak = Peak(peak.bytes, tuple(evolve(each, name=at_first(each.name)) for each in peak.alive))
         waiting = arriving.get(kind.like.ref) if spot == Spot() else None
@@ -67,18 +91,23 @@ def _device(device: MapDevice, peak: Peak) -> MapDevice:
     return evolve(device, step_bytes=peak.bytes, memory_bytes=held + peak.bytes, largest=peak.alive)
 
 
-def _grown(peak: Peak, here: Spot, patterns: Patterns, grid: Grid) -> Peak:
+def _grown(device: Template, place: Spot, more: Peaks, fewer: Callable[[], Peaks], grid: Grid) -> Peak:
     """Return the peak of the devices that are like one of a few clones, with their largest tensors.
 
     Args:
-        peak: The peak of that device.
-        here: Its place.
-        patterns: The names of the few clones.
+        device: The name of the devices.
+        place: The place of the one that is there with a few clones.
+        more: The peaks of a step of a few clones.
+        fewer: Returns those of fewer clones.
         grid: The grid of all clones.
     """
-    orbits = orbits_of(peak.alive, here, patterns)
-    more = sum(each.bytes * (each.count(grid) - each.count(patterns.grid)) for each in orbits)
-    return Peak(peak.bytes + more, named(largest_of(orbits, grid), grid))
+    peak, orbits = more.at(device, place)
+    few = more.patterns.grid
+    if any(each.missing for each in orbits):
+        others = fewer()
+        orbits = compared(orbits, others.at(device, place)[1], (others.patterns.grid, few))
+    added = sum(each.bytes * (each.count(grid) - each.count(few)) for each in orbits)
+    return Peak(peak.bytes + added, named(largest_of(orbits, grid), grid))
 
 
 # --- what arrives from all clones -------------------------------------------------------------------------

@@ -8,36 +8,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from typing import Literal, TypeAlias
 
 from attrs import define, evolve, field, frozen
 
 from compiler.kinds.deployment.grid import Grid, NotAlikeError, Spot
 from compiler.kinds.names.templates import CLONE, INDEX, LESS, PLACE, SUFFIX, TASK, Numbers, Template
+from compiler.kinds.names.tokens import HINT, TOKENS, TOKENS_OF_SUMS, TOKENS_OF_WORKER
 from compiler.topology import LOCAL_JOB
 
-_TOKEN = re.compile(
-    r"/job_(?P<of_job>\w+?)/replica_0/task_(?P<of_task>\d+)/device_(?P<of_kind>CPU|GPU)_(?P<of_index>\d+)"
-    r"|(?:clone|replica)_(?P<clone>\d+)(?!\w)"
-    r"|(?:(?P<job>\w+)\[(?P<task>\d+)\]\.)?(?P<kind>cpu|gpu)\[(?P<index>\d+)\]"
-    r"|/at_(?:(?P<at_job>\w+?)_(?P<at_task>\d+)_)?(?P<at_kind>cpu|gpu)_(?P<at_index>\d+)(?!\w)"
-    r"|(?:^|(?<=Recv_))input(?:/(?P<host>\d+))?(?:/clone_(?P<fed>\d+))?(?=/)"
-    r"|(?<=split/)\w+:(?P<piece>\d+)$"
-)
-
-_SUM = r"^(?:Recv_)?aggregate/.+/group_(?P<sum>\d+)(?=$|[/:])"
-_TOKEN_OF_SUMS = re.compile(f"{_SUM}|{_TOKEN.pattern}")
-"""If the clones of each task are summed there, there are also these sums, numbered like the tasks."""
-
-_BOX = r"^(?:Recv_)?mail/.+?/worker_(?P<box>\d+)(?=/)"
-_TOKEN_OF_WORKER = re.compile(f"{_BOX}|{_TOKEN.pattern}")
-"""In a graph that a worker has of its own there are also the boxes in which it finds gradients."""
-
+Pipes: TypeAlias = Literal["one", "task", "clone"]
+"""What has a pipe of examples of its own: all clones together have one, or those of a task, or each."""
 
 _TOWER = re.compile(r"clone_(?P<clone>\d+)(?=/)")
 """The scope of a tower, with which most names begin."""
-
-_HINT = re.compile(r"clone_|replica_|cpu|gpu|CPU|GPU|input/|split/|group_|worker_")
-"""Texts of which there is at least one in each token: they are found faster than tokens."""
 
 
 @frozen
@@ -200,7 +184,7 @@ class Patterns:
     Attributes:
         grid: The grid of that map.
         counted: The names with numbers of clones that only their counting shows.
-        one_pipe: Whether one pipe feeds all clones; otherwise there is one on each task.
+        pipes: Whether one pipe of examples feeds all clones, or one on each task, or each clone has its own.
         of_worker: Whether the graph is that of the first worker alone, whose clones are numbered from 0.
         by_group: Whether there are places for the numbers of the clones on a task; otherwise these numbers
             stay as they are, and only tasks have places.
@@ -209,7 +193,7 @@ class Patterns:
 
     grid: Grid
     counted: Mapping[str, Counted] = field(factory=dict)
-    one_pipe: bool = False
+    pipes: Pipes = "task"
     of_worker: bool = False
     by_group: bool = True
     sums_of_tasks: bool = False
@@ -225,6 +209,28 @@ class Patterns:
         if found is None:
             found = self._known[text] = self._parse(text)
         return found
+
+    def by_task(self) -> Patterns:
+        """Return the patterns of the same names with places for the numbers of tasks alone."""
+        return Patterns(
+            self.grid,
+            self.counted,
+            self.pipes,
+            self.of_worker,
+            by_group=False,
+            sums_of_tasks=self.sums_of_tasks,
+        )
+
+    def count(self, counted: Mapping[str, Counted]) -> None:
+        """Take names as those with numbers of clones that only their counting shows."""
+        self.counted = counted
+        for name in counted:
+            self._known.pop(name, None)
+
+    def is_of_all(self, text: str) -> bool:
+        """Whether a name has no number of a task or a clone; the errors are those of `of`."""
+        hinted = _TOWER.match(text) is not None or HINT.search(text) is not None
+        return not hinted or self.of(text).spot == Spot()
 
     def of_tensor(self, text: str) -> Pattern:
         """Return the pattern of the name of a tensor; the errors are those of `of`."""
@@ -268,9 +274,10 @@ class Patterns:
             place = self.grid.spot(number) if not self.of_worker else Spot(0, number)
             yield _slot(begins, "clone", place, PLACE if self.of_worker else CLONE)
             start = begins.end()
-        if _HINT.search(text, start) is not None:
-            token = _TOKEN_OF_WORKER if self.of_worker else _TOKEN_OF_SUMS if self.sums_of_tasks else _TOKEN
-            yield from (slot for match in token.finditer(text, start) for slot in self._slots(match))
+        if HINT.search(text, start) is not None:
+            tokens = TOKENS_OF_SUMS if self.sums_of_tasks else TOKENS
+            tokens = TOKENS_OF_WORKER if self.of_worker else tokens
+            yield from (slot for match in tokens.within(text, start) for slot in self._slots(match))
 
     def _slots(self, match: re.Match[str]) -> Iterator[_Slot]:
         found = match.groupdict()
@@ -279,23 +286,33 @@ class Patterns:
             yield _slot(match, task, Spot(int(found[task])), TASK)
         elif found["clone"] and self.of_worker:
             yield _slot(match, "clone", Spot(0, int(found["clone"])), PLACE)
-        elif found["clone"]:
-            yield _slot(match, "clone", self.grid.spot(int(found["clone"])), CLONE)
+        elif found["clone"] or found["copy"]:
+            name = "clone" if found["clone"] else "copy"
+            yield _slot(match, name, self.grid.spot(int(found[name])), CLONE)
         elif match[0].startswith("input"):
-            host = int(found["host"] or 0)
-            if found["host"]:
-                yield _slot(match, "host", Spot(host), TASK)
-            if found["fed"]:
-                yield self._fed(match, "fed", host)
+            yield from self._pipe(match)
         elif found["piece"]:
             yield self._fed(match, "piece", None)
         else:
-            yield from self._device(match, next(each for each in ("of_", "", "at_") if found[f"{each}kind"]))
+            yield from self._device(
+                match, next(each for each in ("of_", "", "at_") if found.get(f"{each}kind"))
+            )
+
+    def _pipe(self, match: re.Match[str]) -> Iterator[_Slot]:
+        """Yield the number of a pipe, if it is not the first, and that of a clone which it feeds."""
+        number = int(match["pipe"] or 0)
+        if match["pipe"] and self.pipes != "clone":
+            yield _slot(match, "pipe", Spot(number), TASK)
+        elif match["pipe"]:
+            place = Spot(0, number) if self.of_worker else self.grid.spot(number)
+            yield _slot(match, "pipe", place, PLACE if self.of_worker else CLONE)
+        if match["fed"] and self.pipes != "clone":
+            yield self._fed(match, "fed", number)
 
     def _fed(self, match: re.Match[str], name: str, host: int | None) -> _Slot:
         """Return the number of a clone among those that one pipe feeds."""
         number = int(match[name])
-        if self.one_pipe:
+        if self.pipes == "one":
             return _slot(match, name, self.grid.spot(number), CLONE)
         return _slot(match, name, Spot(host, number), PLACE)
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from heapq import nsmallest
 from itertools import pairwise, product
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from compiler.kinds.deployment.grid import Grid, Spot
 from compiler.kinds.deployment.repeat import which
@@ -28,6 +28,7 @@ class Orbit:
         spot: Their place, with 1 for all tasks or clones but the first.
         beside: Whether they are of the task of that to which they belong, and also of its clone.
         missing: The number of those that are not there.
+        fixed: How many there are, if that does not grow with the number of clones.
     """
 
     pattern: Pattern
@@ -35,9 +36,12 @@ class Orbit:
     spot: Spot
     beside: tuple[bool, bool]
     missing: int
+    fixed: int | None = None
 
     def count(self, grid: Grid) -> int:
         """Return how many there are, for each thing to which they belong."""
+        if self.fixed is not None:
+            return self.fixed
         hosts = 1 if self.beside[0] else len(which(self.spot.host, grid.hosts))
         return hosts * (1 if self.beside[1] else len(which(self.spot.group, grid.groups))) - self.missing
 
@@ -46,7 +50,7 @@ class Orbit:
         hosts = (None,) if self.beside[0] else which(self.spot.host, grid.hosts)
         groups = (None,) if self.beside[1] else which(self.spot.group, grid.groups)
         everything = list(product(hosts, groups))
-        for host, group in everything[: len(everything) - self.missing]:
+        for host, group in everything[: self.count(grid)]:
             yield self.pattern.partly(grid, host, group)
 
 
@@ -73,6 +77,31 @@ def orbits_of(tensors: Iterable[MapTensor], here: Spot, patterns: Patterns) -> l
         whole = Orbit(members[0], size, spot, beside, 0)
         found.append(Orbit(members[0], size, spot, beside, whole.count(patterns.grid) - len(members)))
     return sorted(found, key=lambda each: -each.bytes)
+
+
+def compared(orbits: Iterable[Orbit], fewer: Iterable[Orbit], grids: tuple[Grid, Grid]) -> list[Orbit]:
+    """Return tensors of some clones, with what fewer clones say of those of which some are not there.
+
+    If only one of three workers has a tensor at a moment, and one of two, then one of many has it.
+
+    Args:
+        orbits: The tensors.
+        fewer: Those of fewer clones.
+        grids: The grid of the fewer clones, and that of the others.
+    """
+    known = {_alike(each): each.count(grids[0]) for each in fewer}
+    found = []
+    for each in orbits:
+        there = each.count(grids[1])
+        found.append(evolve(each, fixed=there) if each.missing and known.get(_alike(each)) == there else each)
+    return found
+
+
+def _alike(orbit: Orbit) -> Hashable:
+    """Return what the tensors of fewer clones have in common with the same tensors of more."""
+    name, counted = orbit.pattern.parts, orbit.pattern.counted
+    family = None if counted is None else (counted.before, counted.after)
+    return name, family, orbit.bytes, orbit.spot, orbit.beside
 
 
 def largest_of(orbits: list[Orbit], grid: Grid) -> tuple[Orbit, ...]:

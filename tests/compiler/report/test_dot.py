@@ -154,6 +154,13 @@ def test_clusters_nodes_and_edges() -> None:
     }
 
 
+def test_edges_are_in_the_order_of_their_nodes() -> None:
+    """In which order the tensors of a step are found makes no difference."""
+    placement = make_map(4)
+    step = step_of(placement)
+    assert dot(placement, evolve(step, edges=step.edges[::-1])) == dot(placement, step)
+
+
 def test_clones_alike_are_one() -> None:
     """Many clones and their devices are drawn as one; the edges count what all of them send."""
     placement = make_map(8)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from compiler.graph.compiled import CompiledGraph
     from compiler.kinds.records.kind_map import AnyMap
+    from compiler.kinds.records.step_kinds import StepKinds
     from compiler.mapping.records import PlacementMap
     from compiler.plan import Plan
     from compiler.report.view import View
@@ -39,6 +40,7 @@ class LoadedPlacement:
         plan: The plan, or None if the map is from a file.
         compiled: The graph; None for a map from a file, or of many clones that are alike.
         time: The forecast of the time of a step, or None.
+        step: The ops of a step of many clones that are alike and the tensors between them, if they are drawn.
     """
 
     placement: AnyMap = field(repr=False)
@@ -46,6 +48,7 @@ class LoadedPlacement:
     plan: Plan | None = field(default=None, repr=False)
     compiled: CompiledGraph | None = field(default=None, repr=False)
     time: StepForecast | None = field(default=None, repr=False)
+    step: StepKinds | None = field(default=None, repr=False)
 
 
 @click.command()
@@ -198,7 +201,7 @@ def _subject(
 ) -> LoadedPlacement:
     """Return what is to be shown; raises RunError for `outputs` that are read, before anything is built.
 
-    The graph of the spec is built if `graph` asks for it, or if a step of it is to run.
+    With `graph` there is also what `--dot` draws. The graph of the spec is built if a step of it is to run.
     """
     from compiler.report.page.data import spec_lines
 
@@ -221,15 +224,14 @@ def _subject(
         require_apart(outputs, InputFiles.of(spec))
     from tfdeploy.cli.building import build, build_map
 
-    if not (run_one_step or graph):
-        shown = build_map(spec, common, emulate=emulate, profile=profile)
+    if not run_one_step:
+        shown = build_map(spec, common, emulate=emulate, profile=profile, graph=graph)
         texts = spec_lines.texts_of(spec)
-        return LoadedPlacement(shown.placement, texts, shown.plan, shown.compiled, shown.time)
-    because = "a step of it runs" if run_one_step else "`--dot` draws it"
+        return LoadedPlacement(shown.placement, texts, shown.plan, shown.compiled, shown.time, shown.step)
     built = build(  # what it expects is asked after the map
-        spec, common, emulate=emulate, forecast=True, profile=profile, because=because
+        spec, common, emulate=emulate, forecast=True, profile=profile, because="a step of it runs"
     )
-    assigned = _one_step(built.compiled, common) if run_one_step else {}
+    assigned = _one_step(built.compiled, common)
     placement, plan = built.placement(assigned), built.compiled.plan
     return LoadedPlacement(placement, spec_lines.texts_of(spec), plan, built.compiled, built.time)
 
@@ -289,11 +291,16 @@ def _files_of_map(placement: AnyMap) -> InputFiles:
 
 
 def _graph(loaded: LoadedPlacement) -> str:
-    assert loaded.compiled is not None  # or it has been refused
-    from compiler.graph.inspect.step.ops import step_graph
-    from compiler.report.dot import dot
+    from compiler.kinds.records.kind_map import KindMap
+    from compiler.report.dot import dot, dot_of_kinds
 
-    return dot(_expanded(loaded.placement), step_graph(loaded.compiled))
+    if isinstance(loaded.placement, KindMap):
+        assert loaded.step is not None  # or it has been refused
+        return dot_of_kinds(loaded.placement, loaded.step)
+    assert loaded.compiled is not None
+    from compiler.graph.inspect.step.ops import step_graph
+
+    return dot(loaded.placement, step_graph(loaded.compiled))
 
 
 def _timeline(loaded: LoadedPlacement) -> str:

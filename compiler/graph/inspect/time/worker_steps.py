@@ -108,20 +108,30 @@ def steps_of_all(plan: WorkerPlan, parts: StepParts, *, fold: bool = False) -> S
     Args:
         plan: The plan of the chief.
         parts: The parts of its step.
-        fold: Whether the last worker stands for all but the first. They must step together.
+        fold: Whether the last worker stands for all but the first.
     """
     if parts.applied is None:
-        return _steps_alone(plan, parts.chief)
+        return _steps_alone(plan, parts.chief, fold=fold)
     return (_folded if fold else _together)(plan, parts.chief, parts.applied)
 
 
-def _steps_alone(plan: WorkerPlan, chief: GraphPart) -> StepWork:
+def _steps_alone(plan: WorkerPlan, chief: GraphPart, *, fold: bool) -> StepWork:
     """Return the work of workers that update the variables by themselves: each repeats its own ops."""
-    joined, loops = _Joined(), []
-    for worker in range(plan.worker.count):
+    joined, loops, last = _Joined(), [], plan.worker.count - 1
+    for worker in (0, last) if fold else range(last + 1):
         numbers = joined.add(of_worker(plan, chief, worker))
         loops.append(tuple(numbers))
-    return evolve(work_of(plan, joined.part), loops=tuple(loops))
+    work = evolve(work_of(plan, joined.part), loops=tuple(loops))
+    return _without(work, plan) if fold else work
+
+
+def _without(work: StepWork, plan: WorkerPlan) -> StepWork:
+    """Return the work of workers without the devices of those that the last one stands for."""
+    last = plan.worker.count - 1
+    hosts = [_first_device(plan, worker).host for worker in range(last + 1)]
+    left_out = set(hosts[1:last])
+    devices = tuple(each for each in work.devices if each.host not in left_out)
+    return evolve(work, devices=devices, alike={hosts[last]: last})
 
 
 def _together(plan: WorkerPlan, chief: GraphPart, applied: GraphPart) -> StepWork:
@@ -188,11 +198,8 @@ def _folded(plan: WorkerPlan, chief: GraphPart, applied: GraphPart) -> StepWork:
             echoes.append(Echo(others[arrow.source], device, arrow.tensor, arrow.bytes, count))
     done = _apply(plan, joined, applied, [ended, ended_last], {last: ended_last})
     echoes += [Echo(each, devices[last], "", 0, last - 1) for each in done]
-    work, left_out = work_of(plan, joined.part), {each.host for each in devices[1:last]}
     return evolve(
-        work,
-        devices=tuple(each for each in work.devices if each.host not in left_out),
-        alike={devices[last].host: last},
+        _without(work_of(plan, joined.part), plan),
         echoes=tuple({(each.source, each.tensor, each.target): each for each in echoes}.values()),
     )
 

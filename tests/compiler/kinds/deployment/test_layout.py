@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from compiler.kinds.deployment.grid import Grid, NotAlikeError
-from compiler.kinds.deployment.layout import grid_of, why_not, with_grid
+from compiler.kinds.deployment.layout import grid_of, has_own_data, why_not, with_grid
 from compiler.pipeline import make_plan
 from compiler.plan import Plan
 from compiler.topology import declare
@@ -51,6 +51,12 @@ def test_grids(devices: str, place: str, grid: Grid) -> None:
     assert grid_of(plan(devices, place)) == grid
 
 
+def test_copies_that_are_averaged_are_alike() -> None:
+    """Each clone trains its own, and all take part in each averaging."""
+    averaged = plan("gpu = 6", "", update="mode = local\n average_every = 2")
+    assert grid_of(averaged) == Grid(None, "gpu", 1, 6)
+
+
 ALL = "they do not have all devices of one kind, one each"
 SOME = "a rule names devices of some of them"
 
@@ -58,7 +64,7 @@ SOME = "a rule names devices of some of them"
 @pytest.mark.parametrize(
     ("devices", "place", "more", "reason"),
     [
-        ("gpu = 6", "", {"clones": "batch = [2, 2, 2, 2, 2, 3]"}, "they have different batches or numbers"),
+        ("gpu = 6", "", {"clones": "batch = [2, 2, 2, 2, 2, 3]"}, "they have batches of different sizes"),
         ("gpu = 6", "", {"clones": "count = 5"}, ALL),
         ("gpu = 3", "", {"clones": "count = 6"}, ALL),
         ("gpu = 6", "clones -> [gpu[1], gpu[0], gpu[2..5]]", {}, ALL),
@@ -76,7 +82,12 @@ SOME = "a rule names devices of some of them"
             {},
             "each has other parts of the slots",
         ),
-        ("gpu = 6", "", {"update": "mode = local\n average_every = 2"}, "in mode `local`"),
+        (
+            WORKERS,
+            "",
+            {"update": "mode = local\n average_every = 2\n aggregate = hierarchical"},
+            "the rounds of `hierarchical`",
+        ),
         (
             "gpu = 6",
             "",
@@ -92,13 +103,6 @@ SOME = "a rule names devices of some of them"
             {"update": "aggregate = hierarchical"},
             "the rounds of `hierarchical`",
         ),
-        (WORKERS, "", {"update": "replication = between_graph\n backup = 1"}, "workers that `backup` allows"),
-        (
-            "gpu = 6",
-            "",
-            {"data": f"data {{\n per_clone = shard\n train = {DATA}\n}}\n"},
-            "a part of the data",
-        ),
     ],
 )
 def test_clones_that_are_not_alike(devices: str, place: str, more: dict[str, str], reason: str) -> None:
@@ -113,6 +117,24 @@ def test_data_that_all_clones_split_is_alike() -> None:
     found = plan("gpu = 6", data=f"data {{\n train = {DATA}\n}}\n")
     assert grid_of(found) == Grid(None, "gpu", 1, 6)
     assert grid_of(plan("gpu = 6", update="aggregate = collective")) == Grid(None, "gpu", 1, 6)
+
+
+def test_clones_with_data_of_their_own_are_alike() -> None:
+    """Each has a pipe of its own for its part."""
+    for per_clone, own in (("split", False), ("shard", True)):
+        found = plan("gpu = 6", data=f"data {{\n per_clone = {per_clone}\n train = {DATA}\n}}\n")
+        assert grid_of(found) == Grid(None, "gpu", 1, 6)
+        assert has_own_data(found) is own
+    assert not has_own_data(plan("gpu = 6"))
+
+
+def test_workers_of_which_some_may_be_missing_are_alike() -> None:
+    """Two workers can do without one, not without as many as four can; without `backup` they need both."""
+    for backup, of_two in ((0, 0), (1, 1), (3, 1)):
+        whole = plan(WORKERS, update=f"replication = between_graph\n backup = {backup}")
+        smaller = with_grid(whole, grid_of(whole).cut(2, 2))
+        assert smaller.update.backup == of_two
+        assert grid_of(make_plan(smaller)) == Grid("worker", "gpu", 2, 2)
 
 
 def test_sums_within_tasks_are_alike() -> None:

@@ -28,6 +28,17 @@ def test_tasks_are_outside_and_clones_inside() -> None:
     ]
 
 
+def test_what_the_first_task_has_not_is_in_a_round_of_its_own() -> None:
+    """The clones of a later task are gone over as often as those of the first, before the next task is."""
+    twice = [(Spot(task, clone), name) for task in (0, 1) for name in "ab" for clone in (0, 1)]
+    more = [(Spot(1, clone), "c") for clone in (0, 1)]
+    later = [f"c {task} {clone}" for task in (1, 2) for clone in range(3)]
+    whole = [f"{name} {task} {clone}" for task in range(3) for name in "ab" for clone in range(3)]
+    assert _repeated(twice) == whole
+    assert _repeated([*twice, *more]) == [*whole, *later]
+    assert _repeated([*twice, *more, *more]) == [*whole, *later, *later]
+
+
 def test_chosen_things_are_in_the_order_of_all() -> None:
     """What stands between two things separates their rounds, also if it is left out."""
     things = [

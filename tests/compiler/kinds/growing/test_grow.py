@@ -9,7 +9,9 @@ from compiler.kinds.deployment.grid import NotAlikeError, Spot
 from compiler.kinds.expanding.expand import expand
 from compiler.kinds.growing.grow import joined, kinds_of, tensorflow_name, within
 from compiler.kinds.names.patterns import Patterns
+from compiler.mapping.records import PlacementMap
 from tests.compiler.kinds.growing.deployments import (
+    SERVER,
     few_workers,
     grid_of,
     map_of,
@@ -77,6 +79,27 @@ def test_workers_with_graphs_of_their_own_are_grown_from_two(tasks: int) -> None
     listed, workers = few_workers(3)
     grown = kinds_of(listed, names, grid_of(*sizes), plan_of(*sizes), of_tasks, workers)
     assert expand(grown) == map_of_worker(*sizes)
+
+
+def test_copies_of_all_clones_on_a_server_are_held_there() -> None:
+    """What the server holds of variables and slots grows with the clones, and with nothing else."""
+
+    def on_server(tasks: int, clones: int) -> PlacementMap:
+        found = map_of(tasks, clones)
+        shared, copied = found.variables
+        number = tasks * clones
+        slots = tuple(evolve(each, device=SERVER) for each in copied.slots)
+        moved = evolve(copied, device=SERVER, copies=(SERVER,) * number, slots=slots)
+        devices = tuple(
+            evolve(each, variable_bytes=64 + 16 * number, slot_bytes=64 + 16 * number)
+            if each.ref == SERVER
+            else evolve(each, variable_bytes=0, slot_bytes=0)
+            for each in found.devices
+        )
+        return evolve(found, variables=(shared, moved), devices=devices)
+
+    grown = kinds_of(on_server(2, 2), Patterns(grid_of(2, 2)), grid_of(4, 3), plan_of(4, 3))
+    assert expand(grown) == on_server(4, 3)
 
 
 def test_emulated_devices_are_numbered_in_their_order() -> None:

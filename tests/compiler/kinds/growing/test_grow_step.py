@@ -148,7 +148,32 @@ def test_a_step_that_grows_otherwise_is_not_grown(words: str) -> None:
         grow_step(known(more=UNLIKE[words]()), grid_of(5, 4), plan_of(5, 4))
 
 
-def test_clones_that_update_by_themselves_have_no_step_in_common() -> None:
-    """Each has a loop of its own."""
-    with pytest.raises(NotAlikeError, match="each of them updates by itself"):
-        grow_step(known(evolve(step_of(2, 2), loops=((0,),))), grid_of(5, 4), plan_of(5, 4))
+def loops_of(tasks: int, clones: int) -> StepWork:
+    """Return the step of clones of which each repeats its read, its product and the mean."""
+    work = step_of(tasks, clones)
+    names = [each.name for each in work.ops]
+    own = [names.index(f"clone_{number}/w/read") for number in range(tasks * clones)]
+    return evolve(work, loops=tuple((at, at + 1, len(names) - 1) for at in own))
+
+
+@pytest.mark.parametrize("grid", [grid_of(2, 2), grid_of(3, 3), grid_of(5, 4), grid_of(2, 6)])
+def test_clones_that_update_by_themselves_repeat_their_own_ops(grid: Grid) -> None:
+    """Each of the many has those ops that the clone has which stands for it, and what all share."""
+    few, more = loops_of(2, 2), loops_of(3, 3)
+    found = grow_step(known(few, more), grid, plan_of(grid.hosts, grid.groups))
+    assert has_same_work(found, loops_of(grid.hosts, grid.groups))
+    assert not has_same_work(found, evolve(found, loops=found.loops[::-1]))
+
+
+def test_of_clones_that_update_by_themselves_two_tasks_are_there() -> None:
+    """With all that their clones repeat; the last task stands for the others."""
+    grid, plan = grid_of(20, 2), plan_of(20, 2)
+    folded = grow_step(known(loops_of(2, 2), loops_of(3, 3)), grid, plan, fold=True)
+    assert folded.alike == {("worker", 19): 19}
+    assert folded.echoes == ()
+    assert {each.host for each in folded.devices} == {("ps", 0), ("ps", 1), ("worker", 0), ("worker", 19)}
+    assert [[folded.ops[at].name for at in loop] for loop in folded.loops] == [
+        [f"clone_{number}/w/read", f"clone_{number}/fc/MatMul", "loss/all/Mean"] for number in (0, 1, 38, 39)
+    ]
+    assert {each.clone for each in folded.ops} == {None, 0, 1, 38, 39}
+    assert {each.times for each in folded.ops} == {1}

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import pytest
 from attrs import evolve
 
 from compiler.kinds.deployment.grid import Grid
 from compiler.kinds.expanding.expand import expand
-from compiler.kinds.growing.memory import Peak, with_memory
+from compiler.kinds.growing.memory import Peak, Peaks, with_memory
 from compiler.kinds.names.patterns import Patterns
 from compiler.kinds.records.kind_map import DeviceKind, KindMap, TransferKind
 from compiler.mapping.records import MapTensor, MapTransfer
@@ -45,11 +45,21 @@ def peaks(name: str = "clone_{}/y:0", *, of_worker: bool = False) -> dict[str, P
     return {SERVER: Peak(100, on_server), **found}
 
 
-def forecast(placement: KindMap, known: Mapping[str, Peak], patterns: Patterns) -> dict[str, list[object]]:
+def not_needed() -> Peaks:
+    """Stand for the peaks of fewer clones where all of the few have the same."""
+    raise AssertionError("the peaks of fewer clones are asked for")
+
+
+def forecast(
+    placement: KindMap,
+    known: Mapping[str, Peak],
+    patterns: Patterns,
+    fewer: Callable[[], Peaks] = not_needed,
+) -> dict[str, list[object]]:
     """Return the bytes of a step, those of all that is held, and the largest tensors, by device."""
     return {
         each.ref: [each.step_bytes, each.memory_bytes, *(tensor.name for tensor in each.largest)]
-        for each in expand(with_memory(placement, known, patterns)).devices
+        for each in expand(with_memory(placement, Peaks(known, patterns), fewer)).devices
     }
 
 
@@ -100,3 +110,26 @@ def test_workers_with_graphs_of_their_own_need_what_the_first_does() -> None:
     for task in range(3):
         for at in (0, 1):
             assert found[f"worker[{task}].gpu[{at}]"] == [50 + at, 50 + at, name.format(at)]
+
+
+@pytest.mark.parametrize(
+    ("of_two", "most"), [([0, 1], 4 * 8 + 2 * 20), ([0], 4 * 8 + 4 * 20), ([], 4 * 8 + 4 * 20)]
+)
+def test_what_one_worker_after_the_other_has_does_not_grow(of_two: list[int], most: int) -> None:
+    """Two of three workers have a tensor: one beside the first, as of two, or all but one of these."""
+
+    def known(hosts: int, products: list[int]) -> Peaks:
+        zeros = [MapTensor(f"mail/g/worker_{at}/zeros:0", 8) for at in range(hosts)]
+        made = [MapTensor(f"mail/g/worker_{at}/mul:0", 20) for at in products]
+        alive = (*zeros, *made)
+        peak = Peak(sum(each.bytes for each in alive), alive)
+        nothing = {f"worker[0].gpu[{at}]": Peak(0, ()) for at in (0, 1)}
+        names = Patterns(Grid("worker", "gpu", hosts, 2), of_worker=True, by_group=False)
+        return Peaks({SERVER: peak, **nothing}, names)
+
+    many = evolve(make_kinds(5, 2), listed="worker:0")
+    more = known(3, [0, 1])
+    found = forecast(many, more.of, more.patterns, lambda: known(2, of_two))[SERVER]
+    products = [f"mail/g/worker_{at}/mul:0" for at in range(5)]
+    assert found[0] == 8 + most
+    assert [each for each in found[2:] if each in products] == products[: (most - 32) // 20]

@@ -21,6 +21,14 @@ FEW, MANY = Grid("worker", "gpu", 2, 2), Grid("worker", "gpu", 64, 8)
         ("input/1/next", Spot(1), "input/2/next"),
         ("input/1/clone_1/asked", Spot(1, 1), "input/2/clone_7/asked"),
         ("input/split/x:1", Spot(0, 1), "input/split/x:7"),
+        ("average/fc/kernel/copy_3/assign", Spot(1, 1), "average/fc/kernel/copy_23/assign"),
+        (
+            "Recv_average/fc/kernel/copy_1/share_0_on_0:0",
+            Spot(0, 1),
+            "Recv_average/fc/kernel/copy_7/share_0_on_0:0",
+        ),
+        ("total_loss/copy_2/mul_1", Spot(1, 0), "total_loss/copy_16/mul_1"),
+        ("a/copy_1/MatMul", Spot(), "a/copy_1/MatMul"),
         ("worker[1].gpu[1]", Spot(1, 1), "worker[2].gpu[7]"),
         ("worker[1].cpu[0]", Spot(1), "worker[2].cpu[0]"),
         ("ps[1].cpu[0]", Spot(), "ps[1].cpu[0]"),
@@ -93,10 +101,19 @@ def test_numbers_that_count_clones_are_found() -> None:
         ("mail/fc/kernel/worker_1/box", Spot(1), "mail/fc/kernel/worker_2/box"),
         ("Recv_mail/fc/worker_1/box", Spot(1), "Recv_mail/fc/worker_2/box"),
         ("fc/worker_1", Spot(), "fc/worker_1"),
+        ("cluster/present/unstack:1", Spot(1), "cluster/present/unstack:2"),
+        ("cluster/present/unstack_1:1", Spot(1), "cluster/present/unstack_1:2"),
+        ("cluster/present/unstack_1", Spot(), "cluster/present/unstack_1"),
+        ("Recv_cluster/present/unstack_1_on_0:0", Spot(1), "Recv_cluster/present/unstack_2_on_0:0"),
+        ("Recv_cluster/present/unstack_1_1_on_0:0", Spot(1), "Recv_cluster/present/unstack_1_2_on_0:0"),
+        ("fc/unstack:1", Spot(), "fc/unstack:1"),
     ],
 )
 def test_names_in_the_graph_of_one_worker(name: str, spot: Spot, grown: str) -> None:
-    """Its clones are numbered from 0, and it finds gradients in a box for each worker."""
+    """Its clones are numbered from 0, and it finds gradients in a box for each worker.
+
+    If workers may be missing, it has a number for each that says whether it is there.
+    """
     pattern = Patterns(FEW, of_worker=True).of(name)
     assert pattern.spot == spot
     assert pattern.at(Numbers(MANY), spot, 2 if spot.host else 0, 7 if spot.group else 0) == grown
@@ -105,11 +122,30 @@ def test_names_in_the_graph_of_one_worker(name: str, spot: Spot, grown: str) -> 
 def test_one_pipe_feeds_the_clones_of_all_tasks() -> None:
     """Its outputs are numbered by clone, and those of the pipe of a task by the clone on it."""
     numbers = Numbers(MANY)
-    one = Patterns(FEW, one_pipe=True).of("input/split/x:3")
+    one = Patterns(FEW, pipes="one").of("input/split/x:3")
     assert one.spot == Spot(1, 1)
     assert one.at(numbers, one.spot, 2, 7) == "input/split/x:23"
     fed = Patterns(FEW).of("input/1/clone_1/asked")
     assert fed.at(numbers, fed.spot, 2, 7) == "input/2/clone_7/asked"
+
+
+@pytest.mark.parametrize(
+    ("name", "of_worker", "spot", "grown"),
+    [
+        ("input/3/next:1", False, Spot(1, 1), "input/23/next:1"),
+        ("input/1/clone_0/micro_batches/x", False, Spot(0, 1), "input/7/clone_0/micro_batches/x"),
+        ("input/next:1", False, Spot(), "input/next:1"),
+        ("Recv_input/1/next_on_0:0", True, Spot(0, 1), "Recv_input/7/next_on_0:0"),
+    ],
+)
+def test_pipes_of_clones(name: str, of_worker: bool, spot: Spot, grown: str) -> None:
+    """If each clone has one, they are numbered as the clones are: all of them, or those of a worker.
+
+    In such a pipe the only clone that it feeds has the number 0.
+    """
+    pattern = Patterns(FEW, pipes="clone", of_worker=of_worker).of(name)
+    assert pattern.spot == spot
+    assert pattern.at(Numbers(MANY), spot, 2 if spot.host else 0, 7 if spot.group else 0) == grown
 
 
 def test_numbers_of_clones_can_stay_as_they_are() -> None:
@@ -125,6 +161,7 @@ def test_numbers_of_clones_can_stay_as_they_are() -> None:
         ("clone_3/fc/MatMul", Spot(1), "clone_41/fc/MatMul"),
         ("aggregate/group_7/kernel/group_1", Spot(1), "aggregate/group_7/kernel/group_5"),
         ("Recv_aggregate/fc/kernel/group_1:0", Spot(1), "Recv_aggregate/fc/kernel/group_5:0"),
+        ("Recv_aggregate/fc/group_1_0_on_/task_1:0", Spot(1), "Recv_aggregate/fc/group_5_0_on_/task_1:0"),
         ("group_1/kernel", Spot(), "group_1/kernel"),
     ],
 )

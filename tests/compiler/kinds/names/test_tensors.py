@@ -7,7 +7,7 @@ import pytest
 from compiler.kinds.deployment.grid import Grid, Spot
 from compiler.kinds.names.patterns import Patterns
 from compiler.kinds.names.templates import Numbers, parse
-from compiler.kinds.names.tensors import LARGEST, largest_at, largest_of, named, orbits_of
+from compiler.kinds.names.tensors import LARGEST, compared, largest_at, largest_of, named, orbits_of
 from compiler.mapping.records import MapTensor
 
 FEW, MANY = Grid("worker", "gpu", 3, 3), Grid("worker", "gpu", 12, 4)
@@ -32,6 +32,21 @@ def test_what_a_server_gets_from_all_clones(missing: int) -> None:
     numbers = Numbers(MANY)
     names = {each.at(numbers, 0, 0) for orbit in orbits for each in orbit.templates(MANY)}
     assert names == {f"{each}:0" for each in of_all(MANY)[: MANY.clones - missing]}
+
+
+def test_what_some_clones_have_grows_unless_fewer_have_as_much_of_it() -> None:
+    """One of two other clones on a task has it: as the only other one of fewer has, or all but the last."""
+    fewer, three = Grid(None, "gpu", 1, 2), Grid(None, "gpu", 1, 3)
+    orbits = orbits_of(tensors(["clone_0/y", "clone_1/y"]), Spot(), Patterns(three))
+    for names, count in ((["clone_0/y", "clone_1/y"], 1), (["clone_0/y"], 8), (["clone_1/z"], 8)):
+        of_fewer = orbits_of(tensors(names), Spot(), Patterns(fewer))
+        first, others = compared(orbits, of_fewer, (fewer, three))
+        assert first.count(Grid(None, "gpu", 1, 10)) == 1
+        assert others.count(Grid(None, "gpu", 1, 10)) == count
+        assert len(list(others.templates(Grid(None, "gpu", 1, 10)))) == count
+    whole = orbits_of(tensors(["clone_1/y", "clone_2/y"]), Spot(), Patterns(three))
+    (same,) = compared(whole, orbits_of(tensors(["clone_1/y"]), Spot(), Patterns(fewer)), (fewer, three))
+    assert same.count(Grid(None, "gpu", 1, 10)) == 9
 
 
 @pytest.mark.parametrize(

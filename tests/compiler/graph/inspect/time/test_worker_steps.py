@@ -101,6 +101,18 @@ def test_workers_that_update_alone_repeat_their_own_ops() -> None:
     assert {(each.source // 3, each.target // 3) for each in work.arrows} == {(0, 0), (1, 1), (2, 2)}
 
 
+def test_of_workers_that_update_alone_the_last_stands_for_others() -> None:
+    """Only the first and the last repeat their ops, on the devices that remain."""
+    text = CLUSTER.replace("count = 3", "count = 5").replace("tasks = 3", "tasks = 5")
+    plan = make_plan(spec_of(text, update__replication="between_graph", update__mode='"async"'), worker=0)
+    assert isinstance(plan, WorkerPlan)
+    work = steps_of_all(plan, StepParts(part(plan)), fold=True)
+    assert work.loops == ((0, 1, 2), (3, 4, 5))
+    assert [work.ops[at].device.task for at in (1, 4)] == [0, 4]
+    assert work.alike == {("worker", 4): 4}
+    assert {each.host for each in work.devices} == {("ps", 0), ("worker", 0), ("worker", 4)}
+
+
 def test_a_folded_step_has_every_worker_beside_the_variables() -> None:
     """Of all but the first and the last, there is what they do on the server, and nothing else."""
     text = CLUSTER.replace("count = 3", "count = 5").replace("tasks = 3", "tasks = 5")

@@ -11,7 +11,7 @@ from compiler.mapping.step_time import DeviceTime, LinkTime, MapPathPart, MapTim
 from compiler.time.costs import Costs
 from compiler.time.simulation.simulate import simulate
 from compiler.time.simulation.simulated import Bar, Hop, Simulated
-from compiler.time.work import StepWork
+from compiler.time.work import NO_RULE, StepWork
 
 
 @frozen
@@ -184,7 +184,7 @@ def _path(work: StepWork, found: Simulated, costs: Costs) -> Iterator[PathPart]:
     """Yield the parts of the critical path in the order of time, so that they add up to the step."""
     if found.bars:
         yield from reversed(list(_back(work, found)))
-    yield PathPart("start", "", "", "(start and end of a step)", "(none)", found.seconds, costs.step_start)
+    yield PathPart("start", "", "", "(start and end of a step)", NO_RULE, found.seconds, costs.step_start)
 
 
 def _back(work: StepWork, found: Simulated) -> Iterator[PathPart]:

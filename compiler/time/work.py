@@ -11,6 +11,9 @@ from attrs import evolve, field, frozen
 
 from compiler.topology import Device, Host
 
+NO_RULE = "(none)"
+"""What stands in place of a rule for what is no op, such as waiting for others."""
+
 
 @frozen(cache_hash=True)
 class Signature:
@@ -40,7 +43,7 @@ class TimedOp:
         times: How often a step runs it; more than once in the loop over micro-batches.
         clone: The number of its clone, or None.
         scope: The layer, or the part of the step, that it belongs to.
-        rule: What placed it, as text.
+        rule: What placed it, as text, or `NO_RULE`.
         enters: The mutex that it waits for and takes, or nothing.
         leaves: The mutex that it gives back, or nothing.
         polls: Whether it is the waiting of a process for others, which reads their state now and then. It
@@ -55,7 +58,7 @@ class TimedOp:
     times: int = 1
     clone: int | None = None
     scope: str = ""
-    rule: str = ""
+    rule: str = NO_RULE
     enters: str = ""
     leaves: str = ""
     polls: bool = False

@@ -146,7 +146,7 @@ def test_the_chief_applies_what_enough_workers_have_left(backup: str, needed: se
     assert [(each.name, each.device.ref) for each in polling] == [
         (WAITING, f"worker[{worker}].cpu[0]") for worker in range(3)
     ]
-    assert {each.scope for each in polling} == {"(waiting for others)"}
+    assert {(each.scope, each.rule) for each in polling} == {("(waiting for others)", "(none)")}
     assert not work.loops
 
 

@@ -27,8 +27,12 @@ from tfdeploy.runtime.calibrate.network import (
 PROGRAM = """
 from dsl.files.typed_json import to_json
 from tfdeploy.runtime.calibrate import network
-network.WARM, network.STEPS, network.ROUNDS = 2, 3, 2
-print(to_json(network.measure_network(1 << 22)))
+network.WARM, network.STEPS = 2, 18
+with network.link_measured(1 << 22, turns=3) as link:
+    assert link.number == 6
+    for _ in range(3):
+        link.take_turn()
+    print(to_json(link.costs()))
 """
 
 

@@ -16,9 +16,9 @@ starts a process for each number.
    one tower shows how many cores are used by threads that look for work.
 
 The memory of a machine is slower for seconds at a time while its neighbours use it. Steps are therefore made
-in many short turns, half of them before and half after the link is measured: what follows right after each
-other says less about the machine than what is apart. The processes take turns too. The times of ops are those
-of the half of the turns in which steps without a trace were fastest.
+in many short turns, and those of two tasks too: what follows right after each other says less about the
+machine than what is apart. The processes also take turns. The times of ops are those of the half of the turns
+in which steps without a trace were fastest.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from compiler.time.profile import MeasuredMachine, OpCost
 from compiler.time.work import crossings
 from tfdeploy.runtime.adapted import adapted
 from tfdeploy.runtime.calibrate.fitting import fitted
-from tfdeploy.runtime.calibrate.network import large_of, measure_network
+from tfdeploy.runtime.calibrate.network import large_of, link_measured
 from tfdeploy.runtime.calibrate.requests import Measured, MeasureRequest
 from tfdeploy.runtime.calibrate.rounds import Round, cores_used, typical
 from tfdeploy.runtime.calibrate.rows import ON_ROWS, RowRatio, ratios_by_rows, with_other_rows
@@ -88,29 +88,28 @@ def measure(spec: ir.Spec, request: MeasureRequest, wait: Wait = at_once) -> Mea
     from compiler.graph.inspect.time.timed_step import graph_step
     from tfdeploy.runtime.session.faults import located
 
-    work = graph_step(compiled)
-    network = None
-    with (
-        located("a step on made-up examples", compiled),
-        _Measurement(request, compiled, work).ready() as measurement,
-    ):
-        before = request.turns // 2
-        measurement.make_turns(before, wait)
+    work, link = graph_step(compiled), None
+    with ExitStack() as stack:
+        stack.enter_context(located("a step on made-up examples", compiled))
+        measurement = stack.enter_context(_Measurement(request, compiled, work).ready())
         if spec.devices.jobs and request.beside:
-            sizes = crossings(work).items()
-            network = measure_network(
-                large_of(size for (op, _, target), size in sizes if work.ops[op].device.host != target.host)
-            )
-        measurement.make_turns(request.turns - before, wait)
+            link = stack.enter_context(link_measured(_largest_sent(work), request.turns))
+        for _ in range(request.turns):
+            wait()
+            measurement.take_turn()
+            if link is not None:
+                link.take_turn()
     found = measurement.result()
-    if network is None:
+    if link is None:
         return found
-    return evolve(
-        found,
-        cluster_start=network.start,
-        cluster_processors=network.processors,
-        links=(network.link,),
-    )
+    costs = link.costs()
+    return evolve(found, cluster_start=costs.start, cluster_processors=costs.processors, links=(costs.link,))
+
+
+def _largest_sent(work: StepWork) -> int:
+    """Return the bytes of a large tensor between the tasks of a step."""
+    sent = crossings(work).items()
+    return large_of(size for (op, _, target), size in sent if work.ops[op].device.host != target.host)
 
 
 @frozen
@@ -176,23 +175,16 @@ class _Measurement:
                 self._warm(self._several.step)
             yield self
 
-    def make_turns(self, number: int, wait: Wait) -> None:
-        """Make some of the turns.
-
-        Args:
-            number: How many.
-            wait: Is called before each of them.
-        """
+    def take_turn(self) -> None:
+        """Make the steps of a turn."""
         assert self._one is not None
-        for _ in range(number):
-            wait()
-            self.alone.append(self._turn(self._one))
-            if self._several is None:
-                continue
-            if self.request.inner_threads > 1:
-                self.tower.append(self._plain(self._several.step))
-            else:
-                self.beside.append(self._turn(self._several, others=self._cores() - 1))
+        self.alone.append(self._turn(self._one))
+        if self._several is None:
+            return
+        if self.request.inner_threads > 1:
+            self.tower.append(self._plain(self._several.step))
+        else:
+            self.beside.append(self._turn(self._several, others=self._cores() - 1))
 
     def _cores(self) -> int:
         from compiler.threads import cores

@@ -15,11 +15,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from math import ceil
 from statistics import median
 from typing import IO, Any
 
-from attrs import frozen
+from attrs import define, field, frozen
 
 from compiler.time.profile import LinkCost
 from dsl.diagnostics import RunError
@@ -43,9 +44,8 @@ ROWS = 192
 """The rows and columns of the products that the tasks compute while they send: a tenth of a millisecond."""
 
 WARM = 10
-STEPS = 15
-ROUNDS = 6
-"""How often so many steps are made of each kind: the kinds take turns."""
+STEPS, LEAST_STEPS = 96, 5
+"""How many steps are made of each kind in all turns together, and at least in each of them."""
 
 
 @frozen
@@ -63,18 +63,13 @@ class NetworkCosts:
     link: LinkCost
 
 
-def measure_network(large: int) -> NetworkCosts:
-    """Return what a step of two tasks on this machine costs, and a tensor that one sends to the other.
-
-    The latency is the time of a small tensor beyond that of a step without one. The time of a message is that
-    of several small ones beyond one, and the speed is that of a few large ones, without the time of as many
-    messages. The processor time of both processes says how many cores they use meanwhile.
-
-    What a tensor takes from the ops of a task is measured while the tasks compute: the receiver asks for
-    several tensors, the sender hands over each of its products, or both at once.
+@contextmanager
+def link_measured(large: int, turns: int) -> Iterator[LinkMeasurement]:
+    """Start the servers of two tasks; yield what measures the link between them, in turns.
 
     Args:
         large: The bytes of a large tensor.
+        turns: The number of turns.
 
     Raises:
         RunError: If the other process does not start or ends too early, or if one cannot reach the other.
@@ -86,14 +81,83 @@ def measure_network(large: int) -> NetworkCosts:
     with graph.as_default():
         steps = _steps(tf, large)
         start = tf.compat.v1.global_variables_initializer()
-    try:
+    with _told():
         server = _start(tf, addresses, "receiver")
-        with _other(addresses) as used, tf.compat.v1.Session(server.target, graph=graph) as session:
+    with ExitStack() as stack:
+        with _told():
+            used = stack.enter_context(_other(addresses))
+            session = stack.enter_context(tf.compat.v1.Session(server.target, graph=graph))
             session.run(start)
-            found = _times({name: session.make_callable(ends) for name, ends in steps.items()}, used)
+            made = {name: session.make_callable(ends) for name, ends in steps.items()}
+            for step in made.values():
+                for _ in range(WARM):
+                    step()
+        yield LinkMeasurement(large, max(LEAST_STEPS, ceil(STEPS / turns)), made, used)
+
+
+@define
+class LinkMeasurement:
+    """What measures the costs of a step of two tasks, and of a tensor that one sends to the other.
+
+    The latency is the time of a small tensor beyond that of a step without one. The time of a message is that
+    of several small ones beyond one, and the speed is that of a few large ones, without the time of as many
+    messages. The processor time of both processes says how many cores they use meanwhile.
+
+    What a tensor takes from the ops of a task is measured while the tasks compute: the receiver asks for
+    several tensors, the sender hands over each of its products, or both at once.
+
+    Attributes:
+        large: The bytes of a large tensor.
+        number: How many steps of each kind a turn has.
+        steps: What makes a step of each kind, by name.
+        used: Returns the processor time of both processes so far, in seconds.
+    """
+
+    large: int
+    number: int
+    steps: Mapping[str, Callable[[], Any]] = field(repr=False)
+    used: Callable[[], float] = field(repr=False)
+    _found: dict[str, list[StepTime]] = field(factory=dict, repr=False)
+
+    def take_turn(self) -> None:
+        """Make some steps of each kind.
+
+        Raises:
+            RunError: If the other process has ended, or cannot be reached.
+        """
+        with _told():
+            for name, step in self.steps.items():
+                self._found.setdefault(name, []).append(self._turn(step))
+
+    def costs(self) -> NetworkCosts:
+        """Return the costs by the lower quartile of the turns so far, in which others do least."""
+        times = {
+            name: StepTime(
+                quartile(each.seconds for each in turns), quartile(each.processor for each in turns)
+            )
+            for name, turns in self._found.items()
+        }
+        return costs_of(times, self.large)
+
+    def _turn(self, step: Callable[[], Any]) -> StepTime:
+        """Return the median time of some steps, and the mean of that of the processors."""
+        seconds, before = [], self.used()
+        for _ in range(self.number):
+            began = time.perf_counter()
+            step()
+            seconds.append(time.perf_counter() - began)
+        return StepTime(median(seconds), (self.used() - before) / self.number)
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """Say that the link cannot be measured, and why, if TensorFlow or the system fails within."""
+    import tensorflow as tf
+
+    try:
+        yield
     except (tf.errors.OpError, BindingError, OSError) as fault:
         raise RunError(link_not_measured(reason_of(fault))) from fault
-    return costs_of(found, large)
 
 
 @frozen
@@ -264,36 +328,6 @@ def _start(tf: Any, addresses: Mapping[str, list[str]], job: str) -> Any:
 def _free_port() -> int:
     with socket.create_server((HERE, 0)) as found:
         return int(found.getsockname()[1])
-
-
-def _times(steps: Mapping[str, Callable[[], Any]], used: Callable[[], float]) -> dict[str, StepTime]:
-    """Return the time of each kind of step: the lower quartile of the rounds, in which others do least.
-
-    Args:
-        steps: What makes a step of each kind.
-        used: Returns the processor time of all processes so far.
-    """
-    found: dict[str, list[StepTime]] = {name: [] for name in steps}
-    for step in steps.values():
-        for _ in range(WARM):
-            step()
-    for _ in range(ROUNDS):
-        for name, step in steps.items():
-            found[name].append(_stretch(step, used))
-    return {
-        name: StepTime(quartile(each.seconds for each in rounds), quartile(each.processor for each in rounds))
-        for name, rounds in found.items()
-    }
-
-
-def _stretch(step: Callable[[], Any], used: Callable[[], float]) -> StepTime:
-    """Return the median time of some steps, and the mean of that of the processors."""
-    seconds, before = [], used()
-    for _ in range(STEPS):
-        began = time.perf_counter()
-        step()
-        seconds.append(time.perf_counter() - began)
-    return StepTime(median(seconds), (used() - before) / STEPS)
 
 
 if __name__ == "__main__":

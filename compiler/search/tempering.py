@@ -23,9 +23,11 @@ import numpy as np
 from attrs import frozen
 from numpy.typing import NDArray
 
-from compiler.search.problem import Floats, Integers, Problem
+from compiler.search.problem import Flags, Floats, Integers, Problem
 
-_UNITS = 1 << 24  # units of load in the scale; loads up to 2 ** 29 times the scale are exact
+_UNITS = (
+    1 << 24
+)  # loads are whole multiples of the scale by this; up to 2 ** 29 times the scale they are exact
 _FORBIDDEN = (
     1e6  # the load, in scales, of a group on a device that cannot have it, and of memory that is missing
 )
@@ -79,7 +81,7 @@ def temper(
     devices, replicas = state.loads.shape
     temperatures = np.geomspace(ladder.cold, ladder.hot, replicas)
     at = np.arange(replicas)  # the replica that has each temperature
-    best, best_load = state.devices.copy(), state.peaks()
+    best, best_load = state.devices, state.peaks()
     for _ in range(sweeps):
         if hurry():
             break
@@ -90,7 +92,7 @@ def temper(
             state.offer(group, heat)
         peaks = state.peaks()
         better = peaks < best_load
-        best[:, better] = state.devices[:, better]
+        best[:, better] = state.has[:, :, better].argmax(axis=1)
         best_load[better] = peaks[better]
         _exchange(at, temperatures, state.energies(), random)
     return best, best_load
@@ -129,25 +131,27 @@ class _Group:
 class _Replicas:
     """The state of all replicas.
 
+    Arrays have a row for each device and a column for each replica. They are small, so that a step takes as
+    long as its operations on arrays are many, and those that look up entries take the longest. What a group
+    has is therefore told by flags for all devices, and not by the numbers of its devices.
+
     Attributes:
         groups: The groups.
-        devices: The device of each group in each replica.
-        held: For each net, device and replica, how many of the net's groups the device has.
-        loads: The load of each device in each replica, in units.
-        taken: The same for memory, in bytes; None if memory cannot run out.
+        has: For each group, flags: whether it is on a device in a replica.
+        held: For each net, how many of its groups are on a device.
+        loads: The load of each device, in units of the scale.
+        taken: Its memory that is taken, in bytes; None if memory cannot run out.
         capacity: The memory of each device, as a column.
-        unit: The inverse of the scale in units.
-        each: The numbers of the replicas.
+        numbers: The numbers of the devices, as a column.
     """
 
     groups: tuple[_Group, ...]
-    devices: Integers
+    has: Flags
     held: NDArray[np.int16]
     loads: Floats
     taken: Floats | None
     capacity: Floats
-    unit: float
-    each: Integers
+    numbers: Integers
 
     @classmethod
     def of(cls, problem: Problem, starts: Integers, scale: float) -> _Replicas:
@@ -157,7 +161,7 @@ class _Replicas:
         units = _UNITS / scale
 
         def whole(values: Floats) -> Floats:
-            return np.rint(values * units)
+            return np.rint(values * units) / _UNITS
 
         costs = whole(problem.costs)
         nets_of: list[list[int]] = [[] for _ in range(problem.size)]
@@ -169,9 +173,9 @@ class _Replicas:
         pins = np.array([len(net) for net in problem.nets], dtype=np.int16)
         own = np.repeat(whole(problem.seconds)[:, None], count, axis=1)
         own[:, host] = whole(problem.host_seconds)
-        own[~problem.supported, :host] += _FORBIDDEN * _UNITS
+        own[~problem.supported, :host] += _FORBIDDEN
         if not problem.host:
-            own[:, host] += _FORBIDDEN * _UNITS
+            own[:, host] += _FORBIDDEN
         cut = (held > 0) & (held < pins[:, None, None])
         loads = np.tensordot(costs, cut.astype(np.float64), axes=1)
         loads[host] = 0.0
@@ -192,9 +196,14 @@ class _Replicas:
         capacity = np.full((count, 1), float(problem.capacity))
         capacity[host] = np.inf
         scarce = float(problem.bytes.sum()) > problem.capacity
-        return cls(
-            groups, starts.copy(), held, loads, taken if scarce else None, capacity, 1.0 / _UNITS, each
-        )
+        numbers = np.arange(count)[:, None]
+        has = starts[:, None, :] == numbers
+        return cls(groups, has, held, loads, taken if scarce else None, capacity, numbers)
+
+    @property
+    def devices(self) -> Integers:
+        """The device of each group in each replica."""
+        return np.asarray(self.has.argmax(axis=1))
 
     def offer(self, group: int, heat: Floats) -> None:
         """Let each replica choose a device for a group.
@@ -203,44 +212,41 @@ class _Replicas:
             group: The group.
             heat: A random number for each device and replica; the larger, the likelier the device is taken.
         """
-        about, each, loads = self.groups[group], self.each, self.loads
-        now = self.devices[group]
-        held = self.held[about.nets]
-        held[:, now, each] -= 1
+        about, has, loads = self.groups[group], self.has[group], self.loads
+        held = self.held[about.nets] - has
         paid = (held == 0).view(np.int8) - (held == about.others).view(np.int8)
         added = (about.costs @ paid.reshape(len(about.nets), loads.size)).reshape(loads.shape)
         added[-1] = 0.0
         added += about.loads
-        loads[now, each] -= added[now, each]
-        energy = _energy((loads + added) * self.unit) - _energy(loads * self.unit)
+        loads -= added * has
+        without, there = _energy(np.array((loads, loads + added)))
+        energy = there - without
         energy -= heat
         if self.taken is not None:
-            self.taken[now, each] -= about.bytes
+            np.subtract(self.taken, about.bytes * has, out=self.taken)
             missing = self.taken + (about.bytes - self.capacity)
             energy += (missing > 0) * (_FORBIDDEN * _FORBIDDEN)
-        chosen = energy.argmin(axis=0)
-        loads[chosen, each] += added[chosen, each]
+        np.equal(self.numbers, energy.argmin(axis=0), out=has)
+        loads += added * has
         if self.taken is not None:
-            self.taken[chosen, each] += about.bytes
-        held[:, chosen, each] += 1
-        self.held[about.nets] = held
-        self.devices[group] = chosen
+            np.add(self.taken, about.bytes * has, out=self.taken)
+        self.held[about.nets] = held + has
 
     def energies(self) -> Floats:
         """Return the energy of each replica."""
-        energies: Floats = _energy(self.loads * self.unit).sum(axis=0)
+        energies: Floats = _energy(self.loads).sum(axis=0)
         return energies
 
     def peaks(self) -> Floats:
         """Return the max-load of each replica, in units of the scale."""
-        peaks: Floats = self.loads.max(axis=0) * self.unit
+        peaks: Floats = self.loads.max(axis=0)
         if self.taken is not None:
             peaks = peaks + np.maximum(self.taken / self.capacity - 1.0, 0.0).sum(axis=0) * _FORBIDDEN
         return peaks
 
 
 def _energy(load: Floats) -> Floats:
-    """Return the twelfth power."""
+    """Return the twelfth power of each load."""
     square = load * load
     fourth = square * square
     return fourth * fourth * fourth

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import tensorflow as tf
 from attrs import define, field, frozen
@@ -64,8 +65,14 @@ class Usage:
 
 
 def usage_of(template: Template) -> Usage:
-    """Return how the nodes of a template use its weights."""
-    return _Reader(template).read()
+    """Return how the nodes of a template use its weights; they are read once for each template."""
+    known = _known.get(template)
+    if known is None:
+        known = _known[template] = _Reader(template).read()
+    return known
+
+
+_known: WeakKeyDictionary[Template, Usage] = WeakKeyDictionary()
 
 
 @define

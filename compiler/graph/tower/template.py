@@ -132,9 +132,9 @@ class MomentExchange:
     shape: tuple[int | None, ...]
 
 
-@frozen
+@frozen(eq=False)
 class Template:
-    """A tower, traced once.
+    """A tower, traced once. Each is equal to itself alone, so that what follows from it can be kept.
 
     Names are those inside a tower. Tensors are named as in a GraphDef (`node`, or `node:1` for a second
     output). Ports are placeholders.

@@ -6,12 +6,16 @@ The ops that only compute those statistics are removed from it.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from weakref import WeakKeyDictionary
 
 import tensorflow as tf
 from attrs import evolve
 
 from compiler.graph.tower.template import Template
 from compiler.plan import Plan
+
+_known: WeakKeyDictionary[Template, Template] = WeakKeyDictionary()
+"""The copies, by their templates: the size of a graph is found from them before they are written into it."""
 
 
 def only_first_keeps_statistics(plan: Plan) -> bool:
@@ -40,6 +44,13 @@ def without_statistics(template: Template) -> Template:
     """Return a copy of a template that computes no new statistics, without the nodes that only they need."""
     if not template.state_updates:
         return template
+    known = _known.get(template)
+    if known is None:
+        known = _known[template] = _copied(template)
+    return known
+
+
+def _copied(template: Template) -> Template:
     needed = _reachable(template)
     graph_def = tf.compat.v1.GraphDef()
     graph_def.versions.CopyFrom(template.graph_def.versions)

@@ -11,6 +11,7 @@ import grammar
 from compiler.graph.adapters import tensorflow_private
 from compiler.graph.build import compile_graph
 from compiler.graph.inspect.mapping.placement_map import map_placement
+from compiler.graph.stamp import lookups
 from compiler.graph.storage.saving import add_saving
 from compiler.graph.tower.template import Template
 from compiler.graph.tower.traces import Traces
@@ -129,6 +130,27 @@ def test_nodes_are_imported_six_times_whatever_the_number_of_clones(monkeypatch:
         counted.clear()
         compile_graph(make_plan(classifier(clones=clones)))
         assert counted["imports"] <= 6
+
+
+def test_each_template_is_gone_through_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That of clone 0, that without statistics and that of the evaluation, also for the size of the graph."""
+    read: list[Template] = []
+    original = lookups._Reader.read
+
+    def note(reader: Any) -> Any:
+        read.append(reader.template)
+        return original(reader)
+
+    monkeypatch.setattr(lookups._Reader, "read", note)
+    layers = '-> BatchNormalization(name = "norm")'
+    spec, traces = classifier(clones=3, layers=layers), Traces(".")
+    first = compile_graph(make_plan(spec), seed=1, traces=traces)
+    assert len({id(each) for each in read}) == len(read) == 3
+    again = compile_graph(make_plan(spec), seed=1, traces=traces)
+    assert len(read) == 3
+    assert [op.name for op in again.graph.get_operations()] == [
+        op.name for op in first.graph.get_operations()
+    ]
 
 
 class _Counting:

@@ -126,10 +126,12 @@ def test_nodes_are_imported_six_times_whatever_the_number_of_clones(monkeypatch:
         return original(*arguments)
 
     monkeypatch.setattr(tensorflow_private, "TF_GraphImportGraphDefWithResults", count)
-    for clones in (1, 4):
+    found = []
+    for clones in (2, 5):
         counted.clear()
         compile_graph(make_plan(classifier(clones=clones)))
-        assert counted["imports"] <= 6
+        found.append(counted["imports"])
+    assert found[0] == found[1] <= 6
 
 
 def test_each_template_is_gone_through_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -301,7 +301,7 @@ def _page_of_comparison(found: Comparison) -> str:
 
 def _placement_of(graph: CompiledGraph, time: MapTime | None) -> PlacementMap:
     """Return the map of a graph with a forecast of a step's memory, and with that of its time, if given."""
-    from compiler.graph.assumed_sizes import forecast_memory
+    from compiler.graph.forecasts.assumed_sizes import forecast_memory
     from compiler.graph.inspect.mapping.placement_map import map_placement
 
     return map_placement(graph, None, forecast_memory(graph), time)

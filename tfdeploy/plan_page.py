@@ -44,7 +44,7 @@ def plan_page(
     if compiled is None:
         work = time.work if time is not None else None
         return html_page(placement, lines, Details(model=model, work=work, time=time, trace=trace))
-    from compiler.graph.assumed_sizes import with_assumed_sizes
+    from compiler.graph.forecasts.assumed_sizes import with_assumed_sizes
     from compiler.graph.inspect.time.timed_step import timed_step
 
     work = time.work if time is not None else None

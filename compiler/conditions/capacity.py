@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from compiler.conditions.expect import largest_variables, memory_parts, needs_memory
 from compiler.figures import size
-from compiler.graph.assumed_sizes import forecast_memory
+from compiler.graph.forecasts.assumed_sizes import forecast_memory
 from compiler.graph.inspect.mapping.placement_map import map_placement
 from compiler.graph.inspect.memory.forecast import StepMemory
 from compiler.report import refs

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from compiler.conditions.expect import needs_time
-from compiler.graph.assumed_sizes import with_assumed_sizes
+from compiler.graph.forecasts.assumed_sizes import with_assumed_sizes
 from compiler.graph.inspect.time.timed_step import forecast_time
 from compiler.mapping.step_time import MapTime
 from compiler.time.profile import find_profile

@@ -218,8 +218,8 @@ def build(
     with busy(said_of_graph(plan, because)):
         compiled = graph_of(adapted(plan, verbose=common.verbose), verbose=common.verbose)
         from compiler.conditions.capacity import has_limits, warnings_of
-        from compiler.graph.assumed_sizes import forecast_memory, with_assumed_sizes
-        from compiler.graph.memory_of_some import simulated_plan
+        from compiler.graph.forecasts.assumed_sizes import forecast_memory, with_assumed_sizes
+        from compiler.graph.forecasts.memory_of_some import simulated_plan
 
         some = simulated_plan(compiled)
         memory = forecast_memory(compiled) if has_limits(spec) and some is None else {}

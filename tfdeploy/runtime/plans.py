@@ -15,7 +15,7 @@ from tfdeploy.runtime.start_tensorflow import start_tensorflow
 
 if TYPE_CHECKING:
     from compiler.graph.compiled import CompiledGraph
-    from compiler.graph.many_clones import ManyClones
+    from compiler.graph.forecasts.many_clones import ManyClones
     from compiler.plan import Plan
     from compiler.time.profile import FoundProfile
     from tfdeploy.runtime.membership.addresses import Membership
@@ -156,7 +156,7 @@ def many_of(
         NotAlikeError: The map has to be made from the graph of the plan; the message says why.
     """
     _start_for(plan, verbose=verbose)
-    from compiler.graph.many_clones import map_many
+    from compiler.graph.forecasts.many_clones import map_many
 
     return map_many(plan, base=str(folder_of(plan.spec)), machine=machine, graph=graph)
 

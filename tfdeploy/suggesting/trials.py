@@ -269,7 +269,7 @@ class Trials:
         with busy(f"building placement {self.built + 1} of {spec.model.name}"):
             plan = adapted(plan, verbose=self.verbose)
             if any(each.free for each in plan.model.inputs):
-                from compiler.graph.assumed_sizes import with_sizes
+                from compiler.graph.forecasts.assumed_sizes import with_sizes
 
                 plan = with_sizes(plan)
             return graph_of(plan, verbose=self.verbose)

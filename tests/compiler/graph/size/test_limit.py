@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from compiler.graph.build import compile_graph
-from compiler.graph.many_clones import map_many
+from compiler.graph.forecasts.many_clones import map_many
 from compiler.graph.size import limit
 from compiler.graph.tower.traces import Traces
 from compiler.pipeline import make_plan

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from compiler.graph.build import compile_graph
+from compiler.graph.forecasts.many_clones import map_many
 from compiler.graph.inspect.mapping.placement_map import held_by_graph, map_placement
 from compiler.graph.inspect.step.transfers import list_transfers
-from compiler.graph.many_clones import map_many
 from compiler.kinds.deployment.grid import NotAlikeError
 from compiler.mapping.records import PlacementMap
 from compiler.pipeline import make_plan

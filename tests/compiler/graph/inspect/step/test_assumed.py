@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from compiler.graph.assumed_sizes import forecast_memory
 from compiler.graph.build import compile_graph
+from compiler.graph.forecasts.assumed_sizes import forecast_memory
 from compiler.graph.inspect.mapping.placement_map import map_placement
 from compiler.mapping.records import MapAssumption, PlacementMap
 from compiler.pipeline import make_plan

@@ -14,8 +14,8 @@ import tensorflow as tf
 from attrs import evolve
 
 from compiler.graph.build import compile_graph
+from compiler.graph.forecasts.memory_of_some import memory_from_some, simulated_plan
 from compiler.graph.inspect.memory.forecast import StepMemory, forecast_step_memory
-from compiler.graph.memory_of_some import memory_from_some, simulated_plan
 
 if TYPE_CHECKING:
     from typing import TypeVar

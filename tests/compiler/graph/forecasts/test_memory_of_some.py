@@ -7,12 +7,12 @@ from collections.abc import Mapping
 import pytest
 from attrs import evolve
 
-import compiler.graph.memory_of_some as of_some
-from compiler.graph.assumed_sizes import forecast_memory
+import compiler.graph.forecasts.memory_of_some as of_some
 from compiler.graph.build import compile_graph
 from compiler.graph.compiled import CompiledGraph
+from compiler.graph.forecasts.assumed_sizes import forecast_memory
+from compiler.graph.forecasts.memory_of_some import memory_from_some, plan_of_some, simulated_plan
 from compiler.graph.inspect.memory.forecast import StepMemory, forecast_step_memory
-from compiler.graph.memory_of_some import memory_from_some, plan_of_some, simulated_plan
 from compiler.pipeline import make_plan
 from compiler.plan import Plan
 from dsl import ir

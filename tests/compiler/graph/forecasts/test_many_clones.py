@@ -11,15 +11,15 @@ import pytest
 from attrs import evolve
 
 from compiler.conditions.expect import check_expectations
-from compiler.graph.assumed_sizes import forecast_memory
 from compiler.graph.build import compile_graph
 from compiler.graph.compiled import CompiledGraph
+from compiler.graph.forecasts.assumed_sizes import forecast_memory
+from compiler.graph.forecasts.many_clones import ManyClones, map_many
 from compiler.graph.inspect.mapping.explain import explain_placement
 from compiler.graph.inspect.mapping.explain_many import explain_many
 from compiler.graph.inspect.mapping.placement_map import map_placement
 from compiler.graph.inspect.step.ops import step_graph
 from compiler.graph.inspect.time.timed_step import forecast_time, timed_step
-from compiler.graph.many_clones import ManyClones, map_many
 from compiler.kinds.deployment.grid import NotAlikeError
 from compiler.kinds.deployment.layout import why_not
 from compiler.kinds.expanding.counted import counted_ops

@@ -15,9 +15,9 @@ from functools import partial
 from attrs import evolve, field, frozen
 
 from compiler.collector import collector_paused
-from compiler.graph.assumed_sizes import forecast_memory, with_assumed_sizes
 from compiler.graph.build import compile_graph
 from compiler.graph.compiled import CompiledGraph
+from compiler.graph.forecasts.assumed_sizes import forecast_memory, with_assumed_sizes
 from compiler.graph.inspect.devices.of_worker import Moves
 from compiler.graph.inspect.mapping.explain_many import KnownReasons
 from compiler.graph.inspect.mapping.placement_map import held_by_graph, map_placement

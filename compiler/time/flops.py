@@ -2,8 +2,9 @@
 
 A multiplication and an addition count as two operations. For a matrix product of [m, k] and [k, n] that is
 2 m k n; a convolution is such a product with k = height * width * channels of the kernel, and its two
-gradients cost as much as itself. All other ops count one operation for each element that they write or, if
-they reduce, read. That is exact for elementwise arithmetic and too little for functions such as `Exp`.
+gradients cost as much as itself. A sum of n tensors has n - 1 operations for each element. All other ops
+count one operation for each element that they write or, if they reduce, read. That is exact for elementwise
+arithmetic and too little for functions such as `Exp`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ Shape = tuple[int, ...]
 
 _PRODUCTS = {"MatMul", "_FusedMatMul"}
 _BATCHED = {"BatchMatMul", "BatchMatMulV2", "BatchMatMulV3"}
+_SUMS = {"AddN"}
 _CONVOLUTIONS = {"Conv2D", "Conv3D", "DepthwiseConv2dNative"}
 _TO_KERNEL = {
     "Conv2DBackpropFilter",
@@ -76,6 +78,8 @@ def flops(
         depthwise = kind.startswith("Depthwise")
         taps = prod(kernel[:-2]) if depthwise else prod(kernel[:-1])
         return 2 * prod(image) * taps
+    if kind in _SUMS and made is not None:
+        return (len(inputs) - 1) * prod(made)
     known = [prod(each) for each in (*inputs, *outputs) if each is not None]
     return max(known, default=0)
 

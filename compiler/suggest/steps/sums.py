@@ -178,7 +178,9 @@ class Reduction:
         """
         if len(values) == 1:
             return values[0]
-        return writer.make("AddN", f"aggregate/{self.name}/{name}", device, values, values[0].shape)
+        shape = values[0].shape
+        work = (len(values) - 1) * prod(shape)
+        return writer.make("AddN", f"aggregate/{self.name}/{name}", device, values, shape, work=work)
 
     def copy(self, writer: Writer, device: Device, value: Value, name: str = "copy") -> Value:
         """Write a copy of a value on another device.

@@ -244,12 +244,14 @@ def test_which_costs_are_used() -> None:
         ("Sum", [(4, 8), (1,)], [(4,)], False, 32),
         ("Relu", [None], [None], False, 0),
         ("Identity", [(4, 8)], [(4, 8)], False, 0),
+        ("AddN", [(4, 8)] * 5, [(4, 8)], False, 4 * 32),
+        ("AddN", [None, None], [None], False, 0),
     ],
 )
 def test_operations_of_an_op(
     kind: str, inputs: list[Any], outputs: list[Any], transposed: bool, expected: int
 ) -> None:
-    """Products and convolutions by their formulas, others by their elements."""
+    """Products, convolutions and sums of several tensors by their formulas, others by their elements."""
     assert flops(kind, inputs, outputs, transposed=transposed) == expected
 
 

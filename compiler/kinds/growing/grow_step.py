@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from math import gcd
 
 from attrs import define, evolve, field, frozen
 
@@ -318,7 +319,11 @@ class _Growing:
         return few * after // before
 
     def _numbers(self, few: int, more: int, kind: _Kind) -> tuple[int, int, int]:
-        """Return the numbers of the few, of more and of many things to which sizes are in proportion."""
+        """Return the numbers of the few, of more and of many things to which sizes are in proportion.
+
+        They are divided by what divides all three, so that equal proportions are equal numbers: with as many
+        tasks as the few have, all clones grow as those of a task do.
+        """
         grids = (self.known.patterns.grid, self.known.grid, self.grid)
         counts = [tuple(each.clones for each in grids)]
         if kind.of_task:
@@ -327,7 +332,8 @@ class _Growing:
             counts.append(tuple(each.hosts for each in grids))
         for one, other, many in counts:
             if few * other == more * one and one != other and few % one == 0:
-                return one, other, many
+                common = gcd(one, other, many)
+                return one // common, other // common, many // common
         for (one, other), many in self.joined.items():
             if few * other == more * one and few % one == 0:
                 return one, other, many

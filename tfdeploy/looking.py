@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from compiler.graph.compiled import CompiledGraph
     from compiler.graph.inspect.memory.forecast import StepMemory
+    from compiler.kinds.records.extras import Extras
     from compiler.kinds.records.kind_map import AnyMap, KindMap
     from compiler.mapping.explanation import Explanation
     from compiler.mapping.records import PlacementMap
@@ -99,6 +100,7 @@ def to_html(subject: Placed | Comparison) -> str:
     Raises:
         SpecError: If the graph cannot be built.
     """
+    from compiler.kinds.records.extras import Extras
     from compiler.kinds.records.kind_map import KindMap
     from compiler.mapping.records import PlacementMap
     from compiler.report.comparison.compare import Comparison
@@ -109,10 +111,10 @@ def to_html(subject: Placed | Comparison) -> str:
     if isinstance(subject, Comparison):
         return _page_of_comparison(subject)
     if isinstance(subject, Spec):
-        many = _many_of(subject)
+        many = _many_of(subject, extras=Extras(costs=True))
         if many is not None:
             texts = spec_lines.texts_of(subject)
-            return plan_page(many.placement, texts, many.plan, time=many.time)
+            return plan_page(many.placement, texts, many.plan, time=many.time, work=many.work)
     if isinstance(subject, PlacementMap | KindMap):
         return plan_page(subject, spec_lines.texts_on_disk(subject))
     graph = _graph_of(subject)
@@ -257,18 +259,20 @@ def _any_map_of(subject: Placed) -> AnyMap:
     return placement_of(subject) if many is None else many.placement
 
 
-def _many_of(spec: Spec, profile: str | None = None) -> MapByKinds | None:
+def _many_of(spec: Spec, profile: str | None = None, extras: Extras | None = None) -> MapByKinds | None:
     """Return the map of many clones that are alike, or None if the graph of all has to be built.
 
     Args:
         spec: The spec.
         profile: The file of a profile; by default the one beside the spec, if there is one.
+        extras: What is wanted beside the map.
     """
     from compiler.conditions.expect import check_expectations
+    from compiler.kinds.records.extras import NO_EXTRAS
     from dsl.diagnostics import SpecError
     from tfdeploy.runtime.many_clones import map_by_kinds
 
-    found = map_by_kinds(spec, profile=profile)
+    found = map_by_kinds(spec, profile=profile, extras=extras or NO_EXTRAS)
     if isinstance(found, str):
         return None
     for each in found.warnings:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from compiler.plan import Plan
     from compiler.time.forecast import StepForecast
     from compiler.time.measured_trace import RunTrace
+    from compiler.time.work import StepWork
 
 
 def plan_page(
@@ -21,6 +22,8 @@ def plan_page(
     compiled: CompiledGraph | None = None,
     time: StepForecast | None = None,
     trace: RunTrace | None = None,
+    *,
+    work: StepWork | None = None,
 ) -> str:
     """Return the page of a placement map.
 
@@ -28,9 +31,10 @@ def plan_page(
         placement: The map.
         texts: The texts of the spec by their files.
         plan: The plan that the map was made from; without it, the page has no model.
-        compiled: The graph that the map was made from; without it, the page has no costs of ops.
+        compiled: The graph that the map was made from, if it was. It gives the costs of ops.
         time: The forecast of the step.
         trace: The trace of a run, which is shown beneath the timeline of the forecast.
+        work: The costs of ops, if there is no graph. Without any of these and a forecast, the page has none.
     """
     from compiler.report.page.data.model_data import places_of
     from compiler.report.page.data.spec_lines import lines_of
@@ -41,14 +45,11 @@ def plan_page(
         return html_page(placement, lines_of(placement, texts))
     model = plan.model
     lines = lines_of(placement, texts, places_of(model))
-    if compiled is None:
-        work = time.work if time is not None else None
-        return html_page(placement, lines, Details(model=model, work=work, time=time, trace=trace))
-    from compiler.graph.forecasts.assumed_sizes import with_assumed_sizes
-    from compiler.graph.inspect.time.timed_step import timed_step
+    work = time.work if time is not None else work
+    if work is None and compiled is not None:
+        from compiler.graph.forecasts.assumed_sizes import with_assumed_sizes
+        from compiler.graph.inspect.time.timed_step import timed_step
 
-    work = time.work if time is not None else None
-    if work is None:
         work = timed_step(with_assumed_sizes(compiled))
     details = Details(model=model, work=work, time=time, trace=trace)
     return html_page(placement, lines, details)

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from compiler.graph import many_clones
+import tfdeploy
+from compiler.graph.forecasts import many_clones
 from tfdeploy.cli.building import TAKES_LONG, said_of_graph, said_of_memory
 from tfdeploy.cli.group import load
 
@@ -83,6 +84,22 @@ def test_the_time_of_many_clones_is_forecast_without_their_graph(
     data = json.loads(text.partition(begin)[2].partition("</script>")[0])
     assert any(flops and time for _, flops, _, time in data["costs"])
     assert "gpu[29]" in [row["label"] for row in data["step"]["rows"]]
+
+
+def test_the_page_of_many_clones_has_costs_and_model_without_a_forecast(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also the page that Python writes. Clones multiply [2, 4] and [4, 1], and 30 gradients are summed."""
+    monkeypatch.setattr("compiler.graph.build.compile_graph", None)
+    path, page = tmp_path / "small.tfdeploy", tmp_path / "small.html"
+    path.write_text(SPEC[: SPEC.index("expect")].replace(", gpu_memory = 100B", ""))
+    CliRunner().invoke(load("plan"), [str(path), "--html", str(page)], standalone_mode=False)
+    assert page.read_text() == tfdeploy.to_html(tfdeploy.load(path))
+    begin = '<script type="application/json" id="data">'
+    data = json.loads(page.read_text().partition(begin)[2].partition("</script>")[0])
+    assert data["measures"] == ["ops", "held", "flops", "bytes"]
+    assert {2 * 2 * 4 * 1, 29 * 4} <= {flops for _, flops, _, _ in data["costs"]}
+    assert [each[0] for each in data["model"]["boxes"]] == ["x", "y", "z", "loss/mean_squared_error"]
 
 
 @pytest.mark.full

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from attrs import field, frozen
 
+from compiler.kinds.records.extras import NO_EXTRAS
 from tfdeploy.cli.faults import show
 from tfdeploy.progress import busy
 
@@ -14,12 +15,14 @@ if TYPE_CHECKING:
 
     from compiler.graph.compiled import CompiledGraph
     from compiler.graph.inspect.memory.forecast import StepMemory
+    from compiler.kinds.records.extras import Extras
     from compiler.kinds.records.kind_map import AnyMap
     from compiler.kinds.records.step_kinds import StepKinds
     from compiler.mapping.records import PlacementMap
     from compiler.mapping.step_time import MapTime
     from compiler.plan import Plan
     from compiler.time.forecast import StepForecast
+    from compiler.time.work import StepWork
     from dsl import ir
     from tfdeploy.cli.common import Common
     from tfdeploy.runtime.many_clones import MapByKinds
@@ -71,6 +74,7 @@ class ShownMap:
         compiled: The graph, or None if there was no need to build it.
         time: The forecast of the time of a step, if there is one.
         step: The ops of a step and the tensors between them, if they are asked for and there is no graph.
+        work: The ops of a step and what each costs, if they are asked for and there is no graph.
     """
 
     plan: Plan = field(repr=False)
@@ -78,6 +82,7 @@ class ShownMap:
     compiled: CompiledGraph | None = field(default=None, repr=False)
     time: StepForecast | None = field(default=None, repr=False)
     step: StepKinds | None = field(default=None, repr=False)
+    work: StepWork | None = field(default=None, repr=False)
 
 
 def build_map(
@@ -86,7 +91,7 @@ def build_map(
     *,
     emulate: bool = False,
     profile: str | None = None,
-    graph: bool = False,
+    extras: Extras = NO_EXTRAS,
 ) -> ShownMap:
     """Return the placement map of a spec with all forecasts, and show the warnings about it.
 
@@ -97,17 +102,17 @@ def build_map(
         common: The common options.
         emulate: Whether every declared device is a logical CPU of this process.
         profile: The file of a profile, as for `build`.
-        graph: Whether the ops of a step and the tensors between them are wanted, too.
+        extras: What is wanted beside the map of many clones.
 
     Raises:
         SpecError: If the graph cannot be built.
         RunError: If the file is no profile.
     """
-    found = find_many(spec, common, emulate=emulate, profile=profile, graph=graph)
+    found = find_many(spec, common, emulate=emulate, profile=profile, extras=extras)
     if isinstance(found, str):
         built = build(spec, common, emulate=emulate, forecast=True, profile=profile, because=found)
         return ShownMap(built.compiled.plan, built.placement(), built.compiled, built.time)
-    return ShownMap(found.plan, found.placement, time=found.time, step=found.step)
+    return ShownMap(found.plan, found.placement, time=found.time, step=found.step, work=found.work)
 
 
 def find_many(
@@ -116,7 +121,7 @@ def find_many(
     *,
     emulate: bool = False,
     profile: str | None = None,
-    graph: bool = False,
+    extras: Extras = NO_EXTRAS,
 ) -> MapByKinds | str:
     """Return the map of many clones that are alike and show the warnings, or why their graph has to be built.
 
@@ -125,7 +130,7 @@ def find_many(
         common: The common options.
         emulate: Whether every declared device is a logical CPU of this process.
         profile: The file of a profile, as for `build`.
-        graph: Whether the ops of a step and the tensors between them are wanted, too.
+        extras: What is wanted beside the map of many clones.
 
     Raises:
         SpecError: If the spec does not fit its devices.
@@ -138,7 +143,7 @@ def find_many(
         emulate=emulate,
         verbose=common.verbose,
         profile=profile,
-        graph=graph,
+        extras=extras,
         start=lambda: start(common),
         telling=busy,
     )

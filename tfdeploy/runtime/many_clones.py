@@ -9,6 +9,7 @@ from attrs import field, frozen
 
 from compiler.kinds.deployment.grid import NotAlikeError
 from compiler.kinds.deployment.layout import why_not
+from compiler.kinds.records.extras import NO_EXTRAS
 from compiler.time.profile import find_profile
 from tfdeploy.runtime.adapted import adapted
 from tfdeploy.runtime.plans import many_of, plan_of
@@ -18,10 +19,12 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from compiler.graph.inspect.mapping.explain_many import KnownReasons
+    from compiler.kinds.records.extras import Extras
     from compiler.kinds.records.kind_map import KindMap
     from compiler.kinds.records.step_kinds import StepKinds
     from compiler.plan import Plan
     from compiler.time.forecast import StepForecast
+    from compiler.time.work import StepWork
     from dsl import ir
     from dsl.diagnostics import Diagnostic
 
@@ -39,6 +42,7 @@ class MapByKinds:
         reasons: What explains why ops are where they are.
         time: The forecast of the time of a step, if there is one.
         step: The ops of a step and the tensors between them, if they are asked for.
+        work: The ops of a step and what each costs, if the time is forecast from it or it is asked for.
     """
 
     plan: Plan = field(repr=False)
@@ -47,6 +51,7 @@ class MapByKinds:
     reasons: KnownReasons = field(repr=False)
     time: StepForecast | None = field(default=None, repr=False)
     step: StepKinds | None = field(default=None, repr=False)
+    work: StepWork | None = field(default=None, repr=False)
 
 
 def _say_nothing(doing: str) -> AbstractContextManager[None]:
@@ -61,7 +66,7 @@ def map_by_kinds(
     emulate: bool = False,
     verbose: bool = False,
     profile: str | None = None,
-    graph: bool = False,
+    extras: Extras = NO_EXTRAS,
     start: Callable[[], None] = lambda: None,
     telling: Telling = _say_nothing,
 ) -> MapByKinds | str:
@@ -74,7 +79,7 @@ def map_by_kinds(
         emulate: Whether every declared device is a logical CPU of this process.
         verbose: Whether TensorFlow's own messages are shown.
         profile: The file of a profile; by default the one beside the spec, if there is one.
-        graph: Whether the ops of a step and the tensors between them are wanted, too.
+        extras: What is wanted beside the map.
         start: Called before anything of TensorFlow is needed.
         telling: Returns what is open while something takes long; it is given what that is.
 
@@ -91,10 +96,11 @@ def map_by_kinds(
     with telling(f"placing {len(plan.all_towers)} clones of {spec.model.name} that are alike"):
         plan = adapted(plan, verbose=verbose)
         try:
-            found = many_of(plan, machine=machine, graph=graph, verbose=verbose)
+            found = many_of(plan, machine=machine, extras=extras, verbose=verbose)
         except NotAlikeError as fault:
             return str(fault)
         from compiler.conditions.capacity import has_limits, too_full  # loads TensorFlow
 
         full = too_full(spec, found.placement) if has_limits(spec) else ()
-    return MapByKinds(plan, found.placement, (*found.warnings, *full), found.reasons, found.time, found.step)
+    warnings = (*found.warnings, *full)
+    return MapByKinds(plan, found.placement, warnings, found.reasons, found.time, found.step, found.work)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from compiler.kinds.records.extras import NO_EXTRAS, Extras
 from compiler.pipeline import make_plan
 from compiler.report.refs import label
 from dsl import ir
@@ -142,14 +143,18 @@ def graph_of(plan: Plan, *, seed: int | None = None, verbose: bool = False) -> C
 
 
 def many_of(
-    plan: Plan, *, machine: FoundProfile | None = None, graph: bool = False, verbose: bool = False
+    plan: Plan,
+    *,
+    machine: FoundProfile | None = None,
+    extras: Extras = NO_EXTRAS,
+    verbose: bool = False,
 ) -> ManyClones:
     """Start TensorFlow and return the map of a plan with many clones that are alike, without its graph.
 
     Args:
         plan: The plan.
         machine: The profile of the machine, if there is one.
-        graph: Whether the ops of a step and the tensors between them are wanted, too.
+        extras: What is wanted beside the map.
         verbose: Whether TensorFlow's own messages are shown.
 
     Raises:
@@ -158,7 +163,7 @@ def many_of(
     _start_for(plan, verbose=verbose)
     from compiler.graph.forecasts.many_clones import map_many
 
-    return map_many(plan, base=str(folder_of(plan.spec)), machine=machine, graph=graph)
+    return map_many(plan, base=str(folder_of(plan.spec)), machine=machine, extras=extras)
 
 
 def _start_for(plan: Plan, *, verbose: bool) -> None:

@@ -17,15 +17,19 @@ from attrs import evolve, field, frozen
 from compiler.collector import collector_paused
 from compiler.graph.build import compile_graph
 from compiler.graph.compiled import CompiledGraph
-from compiler.graph.forecasts.assumed_sizes import forecast_memory, with_assumed_sizes
+from compiler.graph.forecasts.assumed_sizes import forecast_memory
+from compiler.graph.forecasts.work_of_many import (
+    forecast_of,
+    is_timed,
+    require_few_alone,
+    stands,
+    work_of_many,
+)
 from compiler.graph.inspect.devices.of_worker import Moves
 from compiler.graph.inspect.mapping.explain_many import KnownReasons
 from compiler.graph.inspect.mapping.placement_map import held_by_graph, map_placement
 from compiler.graph.inspect.step.ops import step_graph
 from compiler.graph.inspect.step.transfers import list_transfers
-from compiler.graph.inspect.time.grow_parts import Among, grow_parts
-from compiler.graph.inspect.time.timed_step import step_parts, timed_step
-from compiler.graph.inspect.time.worker_steps import steps_of_all
 from compiler.graph.size.limit import too_large_to_run
 from compiler.graph.tower.traces import Traces
 from compiler.kinds.deployment.grid import Grid, NotAlikeError
@@ -42,29 +46,24 @@ from compiler.kinds.deployment.layout import (
 from compiler.kinds.expanding.expand import devices_of, expand
 from compiler.kinds.growing.grow import kinds_of
 from compiler.kinds.growing.grow_graph import FewGraphs, grow_graph
-from compiler.kinds.growing.grow_step import FewSteps, grow_step, has_same_work
 from compiler.kinds.growing.memory import Peak, Peaks, with_memory
 from compiler.kinds.growing.times import with_time
 from compiler.kinds.growing.workers import Workers, held_for_each
 from compiler.kinds.names.counting import counted_names
 from compiler.kinds.names.patterns import Patterns, Pipes
+from compiler.kinds.records.extras import NO_EXTRAS, Extras
 from compiler.kinds.records.kind_map import KindMap
 from compiler.kinds.records.step_kinds import StepKinds
 from compiler.mapping.records import PlacementMap
 from compiler.pipeline import make_plan
 from compiler.plan import Plan, WorkerPlan
-from compiler.threads import cores, on_one_machine
-from compiler.time.costs import choose_costs
-from compiler.time.forecast import StepForecast, forecast_step
+from compiler.time.forecast import StepForecast
 from compiler.time.profile import FoundProfile
 from compiler.time.work import StepWork
 from dsl.diagnostics import Diagnostic, SpecError
 
 _SEED = 0
 """The seed of the graphs with few clones, by which their traced towers are found again."""
-
-MOST_ALONE = 64
-"""How many clones, or workers, that update by themselves are simulated one by one, at most."""
 
 _UNLIKE = {
     False: "the graph of nine has what does not follow from that of four",
@@ -84,6 +83,8 @@ class ManyClones:
         time: The forecast of the time of a step, if something is known to make it from. Of many tasks it has
             the first and the last one, which stands for the others.
         step: The ops of a step and the tensors between them, if they are asked for.
+        work: The ops of a step and what each costs, if the time is forecast from it, or if it is asked for.
+            Of many tasks it has the first and the last one.
     """
 
     placement: KindMap = field(repr=False)
@@ -91,6 +92,7 @@ class ManyClones:
     reasons: KnownReasons = field(repr=False)
     time: StepForecast | None = field(default=None, repr=False)
     step: StepKinds | None = field(default=None, repr=False)
+    work: StepWork | None = field(default=None, repr=False)
 
 
 def map_many(
@@ -100,7 +102,7 @@ def map_many(
     least: int = MANY,
     machine: FoundProfile | None = None,
     fold: bool = True,
-    graph: bool = False,
+    extras: Extras = NO_EXTRAS,
 ) -> ManyClones:
     """Return the map of the clones of a plan.
 
@@ -110,8 +112,8 @@ def map_many(
         least: The number of clones from which this is worth it.
         machine: The profile of the machine; without one, the time of a step is forecast if the spec names its
             hardware (`devices.kind`).
-        fold: Whether one task may stand for others in the forecast of time.
-        graph: Whether the ops of a step and the tensors between them are wanted, too.
+        fold: Whether one task may stand for others in the work of a step and the forecast of its time.
+        extras: What is wanted beside the map.
 
     Raises:
         NotAlikeError: Their own graph has to be built for it; the message says why, after "because".
@@ -121,18 +123,19 @@ def map_many(
         raise NotAlikeError(reason)
     try:
         with collector_paused():
-            return _map_many(plan, grid_of(plan), base, machine, fold=fold, graph=graph)
+            return _map_many(plan, grid_of(plan), base, machine, extras, fold=fold)
     except SpecError as fault:  # what is wrong with the spec is said of its own graph
         raise NotAlikeError("a graph with fewer of them cannot be built") from fault
 
 
 def _map_many(
-    plan: Plan, grid: Grid, base: str, machine: FoundProfile | None, *, fold: bool, graph: bool
+    plan: Plan, grid: Grid, base: str, machine: FoundProfile | None, extras: Extras, *, fold: bool
 ) -> ManyClones:
     traces = Traces(base)
     apart = isinstance(plan, WorkerPlan)
-    if _timed(plan, machine):
-        _require_few_alone(plan, grid)
+    timed = is_timed(plan, machine)
+    if timed:
+        require_few_alone(plan, grid)
     whole = apart or sums_by_task(plan)
     few, more = (grid.cut(count, grid.groups if whole else count) for count in (FEW, MORE))
     compiled = first = _compiled(plan, few, traces)
@@ -157,59 +160,29 @@ def _map_many(
         found, _peaks(compiled, of_more, whole=whole), partial(_peaks, first, patterns, whole=whole)
     )
     own = compiled.warnings[len(compiled.plan.warnings) :]
-    time = None
-    if _timed(plan, machine):
-        work: StepWork
-        if apart:
-            assert tasks is not None
-            work = _work_of_workers((first, few), (compiled, more), tasks, grid, plan, fold=fold)
-        else:
-            known = FewSteps(_step(first), tasks or patterns, _step(compiled), more)
-            if not has_same_work(grow_step(known, more, compiled.plan), known.more):
-                raise NotAlikeError("the step of nine has what does not follow from that of four")
-            work = grow_step(known, grid, plan, fold=fold and _is_large(plan, grid))
-        time = _time(work, plan, machine)
-        if time is not None:
-            source = machine.path if machine is not None else plan.spec.devices.kind or ""
-            found = with_time(found, time.for_map(source))
+    work = time = None
+    if timed or extras.costs:
+        fold = fold and stands(plan, grid, timed=timed)
+        work = work_of_many(plan, grid, ((first, few), (compiled, more)), tasks or patterns, fold=fold)
+    if timed and work is not None:
+        time = forecast_of(work, plan, machine)
+    if time is not None:
+        source = machine.path if machine is not None else plan.spec.devices.kind or ""
+        found = with_time(found, time.for_map(source))
     reasons = KnownReasons(first, patterns, tasks)
     traced = traces.of(evolve(plan, model=compiled.plan.model), _SEED)
     large = too_large_to_run(plan, traced.templates)
     step = None
-    if graph:
+    if extras.graph:
         steps = step_graph(first), step_graph(compiled)
         step = grow_graph(FewGraphs(small, steps[0], tasks or patterns, larger, steps[1], more), grid)
-    return ManyClones(found, (*plan.warnings, *own, *large), reasons, time, step)
-
-
-def _timed(plan: Plan, machine: FoundProfile | None) -> bool:
-    """Whether something is known to forecast the time of a step from."""
-    return machine is not None or plan.spec.devices.kind is not None
-
-
-def _require_few_alone(plan: Plan, grid: Grid) -> None:
-    """Check that not very many clones update by themselves of which none can stand for others."""
-    loops = grid.hosts if isinstance(plan, WorkerPlan) else grid.clones
-    if plan.spec.update.mode == "async" and not _is_large(plan, grid) and loops > MOST_ALONE:
-        raise NotAlikeError("the time of updates is forecast that each makes by itself")
+    return ManyClones(found, (*plan.warnings, *own, *large), reasons, time, step, work)
 
 
 def _require_servers(compiled: CompiledGraph, grid: Grid) -> None:
     """Check that what workers share is not on devices of one of them, which is then not like the others."""
     if any(job == grid.job for job, _ in Moves(compiled).homes):
         raise NotAlikeError("what workers share is on devices of some of them")
-
-
-def _is_large(plan: Plan, grid: Grid) -> bool:
-    """Whether one of the tasks with clones may stand for others in the forecast of time.
-
-    Clones that are not in step would take the cores of a machine from each other that they share, all at the
-    same moment, if one stood for others. That matters if they compute on these cores.
-    """
-    if plan.emulate or grid.job is None or grid.hosts <= MORE:
-        return False
-    in_step = plan.spec.update.mode != "async"
-    return in_step or grid.kind == "gpu" or not on_one_machine(plan.spec.devices.jobs)
 
 
 def _pipes(plan: Plan, few: PlacementMap) -> Pipes:
@@ -253,46 +226,6 @@ def _peaks(compiled: CompiledGraph, patterns: Patterns, *, whole: bool) -> Peaks
     found = forecast_memory(compiled).items()
     alive = {ref: Peak(each.bytes, each.alive) for ref, each in found}
     return Peaks(alive, patterns.by_task() if whole else patterns)
-
-
-def _step(compiled: CompiledGraph) -> StepWork:
-    return timed_step(with_assumed_sizes(compiled))
-
-
-def _work_of_workers(
-    few: tuple[CompiledGraph, Grid],
-    more: tuple[CompiledGraph, Grid],
-    patterns: Patterns,
-    grid: Grid,
-    plan: Plan,
-    *,
-    fold: bool,
-) -> StepWork:
-    """Return the work of a step of many workers, each of which has a graph of its own.
-
-    Args:
-        few: The graph of the first of a few workers, and their grid.
-        more: That of the first of more workers.
-        patterns: The names in the graph among a few, with places for the numbers of tasks alone.
-        grid: The grid of all workers.
-        plan: The plan of all.
-        fold: Whether one worker may stand for others.
-    """
-    assert isinstance(plan, WorkerPlan)
-    parts = grow_parts(_among(*few), _among(*more), patterns, grid, plan)
-    return steps_of_all(plan, parts, fold=fold and _is_large(plan, grid))
-
-
-def _among(compiled: CompiledGraph, grid: Grid) -> Among:
-    assert isinstance(compiled.plan, WorkerPlan)
-    return Among(compiled.plan, grid, step_parts(with_assumed_sizes(compiled)))
-
-
-def _time(work: StepWork, plan: Plan, machine: FoundProfile | None) -> StepForecast | None:
-    """Return the forecast of the time of a step, or None if the costs of its ops are not known."""
-    profile = machine.profile if machine is not None else None
-    costs = choose_costs(work, plan.spec.devices, profile, cores())
-    return None if costs is None else forecast_step(work, costs)
 
 
 def _compiled(plan: Plan, grid: Grid, traces: Traces) -> CompiledGraph:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 from attrs import field, frozen
 
+from compiler.kinds.records.extras import Extras
 from dsl.diagnostics import RunError, SpecError
 from tfdeploy.cli.common import Common
 from tfdeploy.cli.maps import map_file, read_map
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from compiler.report.view import View
     from compiler.time.forecast import StepForecast
     from compiler.time.measured_trace import Beneath, RunTrace
+    from compiler.time.work import StepWork
     from tfdeploy.runtime.records.outputs import InputFiles
 
 
@@ -41,6 +43,7 @@ class LoadedPlacement:
         compiled: The graph; None for a map from a file, or of many clones that are alike.
         time: The forecast of the time of a step, or None.
         step: The ops of a step of many clones that are alike and the tensors between them, if they are drawn.
+        work: What each op of a step of many clones that are alike costs, if the page shows it.
     """
 
     placement: AnyMap = field(repr=False)
@@ -49,6 +52,7 @@ class LoadedPlacement:
     compiled: CompiledGraph | None = field(default=None, repr=False)
     time: StepForecast | None = field(default=None, repr=False)
     step: StepKinds | None = field(default=None, repr=False)
+    work: StepWork | None = field(default=None, repr=False)
 
 
 @click.command()
@@ -156,7 +160,7 @@ def command(
         emulate=emulate,
         run_one_step=run_one_step,
         profile=profile,
-        graph=dot is not None,
+        extras=Extras(graph=dot is not None, costs=html is not None),
     )
     if html is not None:
         write_page(html, _page(loaded, ran), open_page=open_page)
@@ -197,11 +201,12 @@ def _subject(
     emulate: bool,
     run_one_step: bool,
     profile: str | None,
-    graph: bool,
+    extras: Extras,
 ) -> LoadedPlacement:
     """Return what is to be shown; raises RunError for `outputs` that are read, before anything is built.
 
-    With `graph` there is also what `--dot` draws. The graph of the spec is built if a step of it is to run.
+    The graph of the spec is built if a step of it is to run. Else `extras` says what is wanted beside the map
+    of many clones that are alike.
     """
     from compiler.report.page.data import spec_lines
 
@@ -225,9 +230,11 @@ def _subject(
     from tfdeploy.cli.building import build, build_map
 
     if not run_one_step:
-        shown = build_map(spec, common, emulate=emulate, profile=profile, graph=graph)
+        shown = build_map(spec, common, emulate=emulate, profile=profile, extras=extras)
         texts = spec_lines.texts_of(spec)
-        return LoadedPlacement(shown.placement, texts, shown.plan, shown.compiled, shown.time, shown.step)
+        return LoadedPlacement(
+            shown.placement, texts, shown.plan, shown.compiled, shown.time, shown.step, shown.work
+        )
     built = build(  # what it expects is asked after the map
         spec, common, emulate=emulate, forecast=True, profile=profile, because="a step of it runs"
     )
@@ -276,7 +283,9 @@ def _page(loaded: LoadedPlacement, ran: RunTrace | None) -> str:
     from tfdeploy.plan_page import plan_page
 
     time = loaded.time if ran is None else _forecast(loaded)
-    return plan_page(loaded.placement, loaded.texts, loaded.plan, loaded.compiled, time, ran)
+    return plan_page(
+        loaded.placement, loaded.texts, loaded.plan, loaded.compiled, time, ran, work=loaded.work
+    )
 
 
 def _files_of_map(placement: AnyMap) -> InputFiles:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from attrs import define, field
@@ -11,13 +11,14 @@ from compiler.kinds.expanding.counted import Counted, counted_ops
 from compiler.kinds.expanding.expand import rule_at
 from compiler.kinds.records.kind_map import KindMap
 from compiler.kinds.records.sets import Kinds
+from compiler.mapping.records import RuleRef
 from compiler.report.counted_scopes import KindNames
-from compiler.report.page.data.costs import FREE, Cost
+from compiler.report.page.data.costs import FREE, Cost, OfKind
 from compiler.report.page.data.tree import FAMILY, NONE, Branch, Tables
 
 
 def kinds_data(
-    placement: KindMap, tables: Tables, costs: Mapping[str, Cost]
+    placement: KindMap, tables: Tables, costs: Mapping[OfKind, Cost]
 ) -> tuple[list[Any], list[dict[str, Any]]]:
     """Return the tree, and the families of clones that are alike; both are as `tree_data` returns them.
 
@@ -26,7 +27,7 @@ def kinds_data(
     Args:
         placement: The map.
         tables: The tables, which the tree is written into.
-        costs: What ops cost, by the templates of their names.
+        costs: What the ops of each kind cost.
     """
     return _Writer(placement, tables, costs).data()
 
@@ -35,7 +36,7 @@ def kinds_data(
 class _Writer:
     placement: KindMap
     tables: Tables
-    costs: Mapping[str, Cost]
+    costs: Mapping[OfKind, Cost]
     kinds: Kinds = field(init=False)
     names: KindNames = field(init=False)
 
@@ -62,7 +63,9 @@ class _Writer:
             elif number not in met:
                 met.add(number)
                 branch.root.append({"family": number})
-        families = [self._family(number, group, inside[group[0]]) for number, group in enumerate(groups)]
+        families = [
+            self._family(number, group, [inside[of] for of in group]) for number, group in enumerate(groups)
+        ]
         return branch.root, families
 
     def _count(self, of: int) -> int:
@@ -73,25 +76,43 @@ class _Writer:
         return scope is not None and op.op.name.startswith(scope)
 
     def _look(self, op: Counted) -> tuple[object, ...]:
-        each = op.op
-        return (each.name, each.type, each.role, each.rule, each.requested, self.costs.get(each.name, FREE))
+        each, (*fixed, _) = op.op, self._cost(op)  # the time of an op depends on what runs beside it
+        return (each.name, each.type, each.role, each.rule, each.requested, *fixed)
+
+    def _cost(self, op: Counted) -> Cost:
+        return self.costs.get((op.op.name, op.of or 0), FREE)
+
+    def _mean(self, alike: Sequence[Counted]) -> Cost:
+        """Return the cost of the same op of clones that are alike. Its time is their mean."""
+        held, flops, size, _ = self._cost(alike[0])
+        time = sum(self._cost(each)[3] * each.count for each in alike)
+        return held, flops, size, round(time / sum(each.count for each in alike), 3)
 
     def _put_single(self, branch: Branch, op: Counted) -> None:
         assert op.of is not None
         pairs = [self._pair(op.op.requested, *member) for member in self.kinds.members(op.of)]
         clone = op.op.clone if op.op.clone is not None and op.count == 1 else NONE
         spot = self.tables.spots.of((NONE, NONE, *pairs))
-        self._put(branch, self.names.of(op), op, self.tables.kinds.of((op.op.type, op.op.role, clone, spot)))
+        kind = self.tables.kinds.of((op.op.type, op.op.role, clone, spot))
+        # A clone by itself may have the names of others, and be no family with them because of its costs.
+        own = f"{self.names.label([op.of])}/{self.names.inner(op)}" if self._is_of_clone(op) else None
+        branch.put(own or self.names.of(op), kind, self._rule(op), self._cost(op))
 
-    def _put(self, branch: Branch, path: str, op: Counted, kind: int) -> None:
-        rule = rule_at(op.op.rule, self.kinds, *next(self.kinds.members(op.of or 0)))
-        branch.put(path, kind, rule, self.costs.get(op.op.name, FREE))
+    def _rule(self, op: Counted) -> RuleRef:
+        return rule_at(op.op.rule, self.kinds, *next(self.kinds.members(op.of or 0)))
 
     def _pair(self, device: str, host: int, group: int) -> tuple[int, int]:
         return self.tables.pair((self.kinds.template(device).at(self.kinds.numbers, host, group), None))
 
-    def _family(self, number: int, group: list[int], ops: list[Counted]) -> dict[str, Any]:
-        grid = self.kinds.numbers.grid
+    def _family(self, number: int, group: list[int], inside: list[list[Counted]]) -> dict[str, Any]:
+        """Return a family of clones.
+
+        Args:
+            number: Its number.
+            group: The kinds of its clones.
+            inside: The ops of each kind, in the same order.
+        """
+        ops, grid = inside[0], self.kinds.numbers.grid
         members = sorted(member for of in group for member in self.kinds.members(of))
         devices = list(dict.fromkeys(op.op.requested for op in ops))
         spots = {
@@ -102,9 +123,10 @@ class _Writer:
         }
         label = self.names.label(group)
         branch = Branch(self.tables)
-        for op in ops:
+        for alike in zip(*inside, strict=True):
+            op = alike[0]
             kind = self.tables.kinds.of((op.op.type, op.op.role, FAMILY, spots[op.op.requested]))
-            self._put(branch, self.names.inner(op), op, kind)
+            branch.put(self.names.inner(op), kind, self._rule(op), self._mean(alike))
         return {
             "clones": [grid.number(*member) for member in members],
             "label": label,

@@ -18,7 +18,7 @@ from compiler.kinds.expanding.expand import (
 )
 from compiler.kinds.records.kind_map import AnyMap
 from compiler.mapping.records import MapTensor, MapVariable, PlacementMap
-from compiler.report.page.data.costs import measures, op_costs
+from compiler.report.page.data.costs import kind_costs, measures, op_costs
 from compiler.report.page.data.kind_families import kinds_data
 from compiler.report.page.data.model_data import model_data
 from compiler.report.page.data.numbers import Numbers
@@ -38,11 +38,10 @@ def page_data(placement: AnyMap, lines: Lines, details: Details) -> dict[str, An
         details: What is known beyond the map.
     """
     tables = Tables(Numbers({each.ref: at for at, each in enumerate(devices_of(placement))}))
-    costs = op_costs(placement, details)
     tree, families = (
-        tree_data(placement, tables, costs)
+        tree_data(placement, tables, op_costs(placement, details))
         if isinstance(placement, PlacementMap)
-        else kinds_data(placement, tables, costs)
+        else kinds_data(placement, tables, kind_costs(placement, details))
     )
     tensors = Numbers()
     model = None if details.model is None else model_data(details.model, tables.files)

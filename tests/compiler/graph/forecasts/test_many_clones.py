@@ -25,6 +25,7 @@ from compiler.kinds.deployment.layout import why_not
 from compiler.kinds.expanding.counted import counted_ops
 from compiler.kinds.expanding.expand import busiest_links, busy_of, expand, op_at, time_of
 from compiler.kinds.growing.grow_step import has_same_work
+from compiler.kinds.records.extras import Extras
 from compiler.kinds.records.kind_map import AnyMap, KindMap
 from compiler.kinds.records.reading import read_map
 from compiler.kinds.records.sets import Kinds
@@ -35,6 +36,7 @@ from compiler.plan import Plan
 from compiler.report.choose import choose_counted, choose_ops
 from compiler.report.counted_scopes import CountedScopes, names_of
 from compiler.report.dot import dot, dot_of_kinds
+from compiler.report.page.data.costs import FREE, kind_costs, measures, op_costs
 from compiler.report.page.data.placement_data import page_data
 from compiler.report.page.details import Details
 from compiler.report.scopes import Scope, build
@@ -178,26 +180,20 @@ ALIKE = {
 }
 
 
-UNTIMED = ("servers, several micro-batches", "servers, micro-batches of four clones on a task")
-"""Those whose time is forecast only with the graph of all."""
-
-
 @pytest.mark.family(every=24)
 @pytest.mark.parametrize("name", ALIKE)
 def test_map_of_eight_clones_is_that_of_their_graph(name: str, tmp_path: Path) -> None:
     """Everything is equal, in the same order; so is what a file says of it, and what views show."""
     devices, place, update = ALIKE[name]
-    kind = "" if name in UNTIMED else "kind = v100\n  "
     model = "regularize = L2(0.01)" if "averaged" in name else ""
     data = "per_clone = shard, " if "own data" in name else ""
-    plan = _plan(kind + devices, place, update, model=model, data=data)
-    found = map_many(plan, least=8, fold=False, graph=True)
+    plan = _plan(f"kind = v100\n  {devices}", place, update, model=model, data=data)
+    found = map_many(plan, least=8, fold=False, extras=Extras(graph=True))
     many = expand(found.placement)
     compiled = compile_graph(plan, seed=0)
     time = forecast_time(compiled, None)
-    whole = map_placement(
-        compiled, memory=forecast_memory(compiled), time=None if time is None else time.for_map("v100")
-    )
+    assert time is not None
+    whole = map_placement(compiled, memory=forecast_memory(compiled), time=time.for_map("v100"))
     assert len(whole.clones) == 8
     assert _without_steps(many) == _without_steps(whole)
     _compare_times(found, whole, compiled)
@@ -219,10 +215,37 @@ def test_map_of_eight_clones_is_that_of_their_graph(name: str, tmp_path: Path) -
     _compare_scopes(found.placement, whole)
     listed = Counter(each.requested for each in whole.ops)
     wanted = {each.ref: listed[each.ref] for each in whole.devices}
-    assert _on_page(found.placement) == _on_page(whole) == wanted
+    pages = _on_page(found.placement, Details(time=found.time)), _on_page(whole, Details(time=time))
+    assert pages[0] == pages[1]
+    assert {ref: figures[0] for ref, figures in pages[0].items()} == wanted
     for glob in ("fc1/*", "*/fc2/MatMul", "clone_3/*", "input/*"):
         chosen = choose_counted(found.placement, glob)
         assert sum(each.count for each in chosen) == len(choose_ops(whole, glob)), glob
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=pytest.mark.full if at % 8 else ()) for at, name in enumerate(ALIKE)],
+)
+def test_costs_on_the_page_are_those_of_the_graph_of_all_clones(name: str) -> None:
+    """Each op costs the same, though one task stands for others, and though no time is forecast."""
+    devices, place, update = ALIKE[name]
+    data = "per_clone = shard, " if "own data" in name else ""
+    plan = _plan(devices, place, update, data=data)
+    assert map_many(plan, least=8).work is None
+    found = map_many(plan, least=8, extras=Extras(costs=True))
+    compiled = compile_graph(plan, seed=0)
+    assert found.time is None
+    of_all = Details(work=timed_step(compiled))
+    of_kinds = Details(work=found.work)
+    assert measures(of_kinds) == measures(of_all) == ["ops", "held", "flops", "bytes"]
+    kinds, whole = Kinds(found.placement), map_placement(compiled)
+    many, wanted = kind_costs(found.placement, of_kinds), op_costs(whole, of_all)
+    costs = {}
+    for kind in found.placement.op_kinds:
+        for member in kinds.members(kind.of):
+            costs[op_at(kind, kinds, *member).name] = many.get((kind.like.name, kind.of), FREE)
+    assert costs == {each.name: wanted.get(each.name, FREE) for each in whole.ops}
 
 
 def _not_met(plan: Plan, placement: AnyMap) -> list[str]:
@@ -240,10 +263,8 @@ def _not_met(plan: Plan, placement: AnyMap) -> list[str]:
 
 def _compare_times(found: ManyClones, whole: PlacementMap, compiled: CompiledGraph) -> None:
     """Hold the work of a step against that of the graph, op for op, and the forecast that follows from it."""
-    if whole.time is None:
-        assert found.time is None
-        return
     many, time = found.placement.time, whole.time
+    assert time is not None
     assert found.time is not None
     assert many is not None
     assert has_same_work(found.time.work, timed_step(compiled))
@@ -290,20 +311,21 @@ def _compare_scopes(kinds: KindMap, whole: PlacementMap) -> None:
             assert tree.number(found, device.ref) == each.counts[device.ref]
 
 
-def _on_page(placement: AnyMap) -> dict[str, int]:
-    """Return the number of ops of each device, by the trees and families of the page."""
-    data = page_data(placement, {}, Details())
-    found: Counter[int] = Counter({at: 0 for at, _ in enumerate(data["devices"])})
+def _on_page(placement: AnyMap, details: Details) -> dict[str, tuple[int, ...]]:
+    """Return what is on each device by the trees and families of the page: ops, bytes, FLOPs, bytes moved."""
+    data = page_data(placement, {}, details)
+    found = {at: (0, 0, 0, 0) for at, _ in enumerate(data["devices"])}
 
     def count(node: list[Any]) -> None:
         is_op = isinstance(node[1], int)
         for device, _ in data["spots"][data["kinds"][node[1]][3]] if is_op else ():
-            found[device] += 1
+            cost = data["costs"][node[3]]
+            found[device] = tuple(map(sum, zip(found[device], (1, *cost[:3]), strict=True)))
         for inner in node[4 if is_op else 1 :]:
             count(inner if isinstance(inner, list) else data["families"][inner["family"]]["tree"])
 
     count(data["tree"])
-    return {data["places"][at]: number for at, number in found.items()}
+    return {data["places"][at]: figures for at, figures in found.items()}
 
 
 def _scopes(root: Scope) -> list[Scope]:

@@ -31,6 +31,12 @@ class Changes:
             {**self.rules, **other.rules}, {**self.values, **other.values}, {**self.notes, **other.notes}
         )
 
+    def text(self) -> str:
+        """Return the rules and values as text."""
+        rules = [rule for of_role in self.rules.values() for rule in of_role]
+        values = [f"{block}.{name} = {value}" for (block, name), value in self.values.items()]
+        return ", ".join([*rules, *values])
+
     def without_role(self, role: str) -> Changes:
         """Return these changes without the rules of a role."""
         return evolve(self, rules={each: rules for each, rules in self.rules.items() if each != role})

@@ -6,7 +6,9 @@ from enum import StrEnum
 
 from attrs import field, frozen
 
-from compiler.mapping.records import MapDevice, MapVariable, PlacementMap
+from compiler.kinds.expanding.expand import devices_of, transfers_of, variables_of
+from compiler.kinds.records.kind_map import AnyMap
+from compiler.mapping.records import MapDevice, MapVariable
 from compiler.report.text.fullness import pools
 from compiler.time.costs import Costs
 from compiler.time.forecast import StepForecast
@@ -48,21 +50,22 @@ class Figures:
     bottleneck: str = field(default="", eq=False)
 
     @classmethod
-    def of(cls, placement: PlacementMap, time: StepForecast | None) -> Figures:
+    def of(cls, placement: AnyMap, time: StepForecast | None) -> Figures:
         """Return the figures of a placement.
 
         Args:
             placement: The placement map, with a forecast of memory.
             time: The forecast of the time of a step, or None.
         """
-        fullest = max(placement.devices, key=lambda each: each.memory_bytes or 0)
-        heaviest = max(placement.devices, key=held)
+        devices = devices_of(placement)
+        fullest = max(devices, key=lambda each: each.memory_bytes or 0)
+        heaviest = max(devices, key=held)
         return cls(
             sum(max(0, pool.excess) for pool in pools(placement)),
             None if time is None else time.seconds,
             (fullest.ref, fullest.memory_bytes or 0),
             (heaviest.ref, held(heaviest)),
-            sum(each.bytes for each in placement.transfers),
+            sum(each.bytes for each in transfers_of(placement)),
             "" if time is None else _busiest(time),
         )
 
@@ -86,7 +89,7 @@ def held(device: MapDevice) -> int:
     return device.variable_bytes + device.slot_bytes
 
 
-def bound(goal: Goal, placement: PlacementMap, work: StepWork | None, costs: Costs | None) -> float:
+def bound(goal: Goal, placement: AnyMap, work: StepWork | None, costs: Costs | None) -> float:
     """Return a value of the goal that no placement of the same ops and variables is below.
 
     For bytes this is an equal share of all variables and slots on each device. For time it is the larger of
@@ -96,12 +99,12 @@ def bound(goal: Goal, placement: PlacementMap, work: StepWork | None, costs: Cos
     Args:
         goal: The goal.
         placement: Any placement.
-        work: The step, if the goal is its time.
+        work: The step, if the goal is its time. A task in it may stand for others, too.
         costs: What its ops cost.
     """
     if goal is not Goal.STEP_TIME:
-        whole = sum(_whole_bytes(each) for each in placement.variables)
-        return whole / len(placement.devices)
+        whole = sum(_whole_bytes(each) for each in variables_of(placement))
+        return whole / len(devices_of(placement))
     assert work is not None
     assert costs is not None
     devices = {each.kind: each for each in work.devices}
@@ -111,12 +114,16 @@ def bound(goal: Goal, placement: PlacementMap, work: StepWork | None, costs: Cos
             costs.of(op if op.device.kind == kind else op.on(device)) for kind, device in devices.items()
         ]
         least.append(min(min(each.alone, each.wide) for each in found))
-        shares.append(min(min(each.alone, each.wide * costs.cores) for each in found))
-    machines = 1 if work.one_process else len({each.host for each in work.devices})
-    workers = machines * costs.cores + sum(each.kind == "gpu" for each in work.devices)
-    share = sum(shares) / workers
+        number = op.times * work.alike.get(op.device.host, 1)
+        shares.append(number * min(min(each.alone, each.wide * costs.cores) for each in found))
+    hosts = {each.host for each in work.devices}
+    machines = 1 if work.one_process else sum(work.alike.get(each, 1) for each in hosts)
+    gpus = sum(work.alike.get(each.host, 1) for each in work.devices if each.kind == "gpu")
+    share = sum(shares) / (machines * costs.cores + gpus)
     if work.loops:
-        return share / len(work.loops)
+        return share / sum(
+            max(work.alike.get(work.ops[at].device.host, 1) for at in loop) for loop in work.loops
+        )
     return max(share, _longest(work, least))
 
 

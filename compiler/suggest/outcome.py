@@ -7,7 +7,7 @@ from math import inf
 
 from attrs import define, field
 
-from compiler.mapping.records import PlacementMap
+from compiler.kinds.records.kind_map import AnyMap
 from compiler.report.text.fullness import pools
 from compiler.suggest.figures import Figures, Goal, NoForecastError, least_time
 from compiler.time.costs import Costs
@@ -33,18 +33,18 @@ class Outcome:
 
     work: StepWork | None = field(repr=False)
     costs: Costs | None = field(repr=False)
-    make_map: Callable[[], PlacementMap] = field(repr=False)
+    make_map: Callable[[], AnyMap] = field(repr=False)
     _step: PreparedStep | None = field(default=None, repr=False)
     _simulated: Simulated | None = field(default=None, repr=False)
     _time: StepForecast | None = field(default=None, repr=False)
-    _placement: PlacementMap | None = field(default=None, repr=False)
+    _placement: AnyMap | None = field(default=None, repr=False)
     _sizes: Figures | None = field(default=None, repr=False)
     _figures: Figures | None = field(default=None, repr=False)
     _least: float | None = None
     _beyond: float = -inf  # the step is known to take longer than this
 
     @property
-    def placement(self) -> PlacementMap:
+    def placement(self) -> AnyMap:
         """Its map."""
         if self._placement is None:
             self._placement = self.make_map()

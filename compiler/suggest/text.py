@@ -23,7 +23,7 @@ class Suggestion:
         before: What the spec comes to as it is.
         after: What the best placement comes to; the same record as `before` if none is better.
         bound: What no placement is below.
-        tried: How many placements were built.
+        tried: How many placements were built; none if they have many clones that are alike.
         compared: How many placements were compared without being built.
         estimate: What the times are from, if they are not measured.
         largest: What takes the most memory on each device or machine that is too small, as lines.
@@ -54,6 +54,9 @@ def suggestion_text(found: Suggestion) -> str:
     """Return a suggestion as text."""
     more = f", {found.compared} more compared" if found.compared else ""
     lines = [f"{found.path}: for {found.goal}, {plural(found.tried, 'placement')} built{more}"]
+    if not found.tried:
+        placements = plural(found.compared, "placement")
+        lines = [f"{found.path}: for {found.goal}, {placements} compared without the graph of all clones"]
     if found.estimate:
         lines.append(found.estimate)
     lines.append("")

@@ -17,6 +17,7 @@ from tfdeploy.runtime.start_tensorflow import start_tensorflow
 if TYPE_CHECKING:
     from compiler.graph.compiled import CompiledGraph
     from compiler.graph.forecasts.many_clones import ManyClones
+    from compiler.graph.tower.traces import Traces
     from compiler.plan import Plan
     from compiler.time.profile import FoundProfile
     from tfdeploy.runtime.membership.addresses import Membership
@@ -147,6 +148,7 @@ def many_of(
     *,
     machine: FoundProfile | None = None,
     extras: Extras = NO_EXTRAS,
+    traces: Traces | None = None,
     verbose: bool = False,
 ) -> ManyClones:
     """Start TensorFlow and return the map of a plan with many clones that are alike, without its graph.
@@ -155,6 +157,7 @@ def many_of(
         plan: The plan.
         machine: The profile of the machine, if there is one.
         extras: What is wanted beside the map.
+        traces: Traced towers that may be used again; those that they lack are added to them.
         verbose: Whether TensorFlow's own messages are shown.
 
     Raises:
@@ -163,7 +166,7 @@ def many_of(
     _start_for(plan, verbose=verbose)
     from compiler.graph.forecasts.many_clones import map_many
 
-    return map_many(plan, base=str(folder_of(plan.spec)), machine=machine, extras=extras)
+    return map_many(plan, base=str(folder_of(plan.spec)), machine=machine, extras=extras, traces=traces)
 
 
 def _start_for(plan: Plan, *, verbose: bool) -> None:

@@ -214,8 +214,14 @@ class Suggester:
             estimate=estimate,
             largest=tuple(largest),
             values=best.changes.values,
-            notes=(*best.changes.notes.values(), *self._not_varied(first.plan)),
+            notes=(*best.changes.notes.values(), *self._not_varied(first.plan), *self._left_out()),
         )
+
+    def _left_out(self) -> Iterator[str]:
+        """Yield what was not compared because it would need the graph of very many clones."""
+        if self.trials.left_out:
+            listed = ", ".join(f"`{each}`" for each in self.trials.left_out)
+            yield f"not compared, because clones are then not alike and need a graph of all: {listed}"
 
     def _not_varied(self, plan: Plan) -> Iterator[str]:
         """Yield what was to be varied, and could not be."""

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from attrs import define, evolve, field, frozen
 
 import grammar
+from compiler.kinds.deployment.grid import NotAlikeError
+from compiler.mapping.records import PlacementMap
 from compiler.placement.rules import rule_text
 from compiler.suggest.changes import Changes
 from compiler.suggest.figures import Figures, Goal
@@ -21,11 +23,12 @@ from dsl.diagnostics import SpecError
 from grammar.placing import with_rules
 from grammar.setting import with_value
 from tfdeploy.progress import busy
+from tfdeploy.suggesting.many import are_many, try_many
 from tfdeploy.suggesting.reading import following_ops, origin_of, require_buildable
 
 if TYPE_CHECKING:
     from compiler.graph.compiled import CompiledGraph
-    from compiler.mapping.records import PlacementMap
+    from compiler.graph.tower.traces import Traces
     from compiler.plan import Plan
     from compiler.suggest.steps.origin import Origin
     from compiler.time.costs import Costs
@@ -72,7 +75,8 @@ class Trials:
     """Placements of one spec that were tried.
 
     The graph of the spec is built, and the steps of other placements are written from its step. Only
-    placements whose step cannot be written, as of updates that are not synchronous, are built.
+    placements whose step cannot be written, as of updates that are not synchronous, are built. Of many clones
+    that are alike, no placement is built with all of them.
 
     Attributes:
         spec: The spec as it is.
@@ -86,8 +90,11 @@ class Trials:
         compared: How many placements have been compared without that.
         origin: The step of the spec, or None if steps cannot be written from it.
         costs: What ops cost, or None if that is not known.
-        compiled: The graph of the spec as it is, once it is built.
+        compiled: The graph of the spec as it is, once it is built; if it has many clones that are alike, that
+            of a few of them.
         first: The placement of the spec as it is, once it is built.
+        left_out: What is changed by the placements that are not compared, because their clones are not alike
+            and too many for a graph of all.
     """
 
     spec: ir.Spec = field(repr=False)
@@ -103,6 +110,9 @@ class Trials:
     costs: Costs | None = field(default=None, repr=False)
     compiled: CompiledGraph | None = field(default=None, repr=False)
     first: Tried | None = field(default=None, repr=False)
+    left_out: list[str] = field(factory=list, repr=False)
+    _many: bool = False
+    _traces: Traces | None = field(default=None, repr=False)
     _seen: dict[str, Tried | None] = field(factory=dict, repr=False)
     _plain: Written | None = field(default=None, repr=False)  # the last step that others can be moved from
 
@@ -112,6 +122,10 @@ class Trials:
         Raises:
             SpecError: It cannot be built.
         """
+        self.first = self._begin_with_many()
+        if self.first is not None:
+            self._seen[self.tree.source.text] = self.first
+            return self.first
         built = first = self._build(Changes(), keep=True)
         written = None if self.origin is None else self._write(self.origin, built.plan)
         if written is not None and built.outcome.work is not None:
@@ -120,6 +134,34 @@ class Trials:
             first = evolve(built, outcome=outcome)
         self.first = self._seen[self.tree.source.text] = first
         return first
+
+    def _begin_with_many(self) -> Tried | None:
+        """Return the spec as it is, if it has many clones that are alike; else None."""
+        text = self.tree.source.text
+        plan = self.plan(self.read(text))
+        if not are_many(plan):
+            return None
+        self._start()
+        from compiler.graph.tower.traces import Traces
+        from tfdeploy.runtime.plans import folder_of
+
+        self._traces = Traces(str(folder_of(plan.spec)))
+        try:
+            with busy(f"placing {len(plan.all_towers)} clones of {plan.spec.model.name} that are alike"):
+                found = self._tried_with_many(text, Changes(), plan)
+        except NotAlikeError:
+            return None
+        self._many = True
+        return found
+
+    def _tried_with_many(self, text: str, changes: Changes, plan: Plan) -> Tried:
+        """Return a placement of many clones; the errors are those of `try_many`."""
+        found = try_many(plan, self.assumed(plan.topology), self.profile, self._traces, verbose=self.verbose)
+        if self.compiled is None:
+            self.compiled, self.costs = found.few, found.costs
+        self.compared += 1
+        outcome = Outcome(found.work, found.costs, lambda: found.placement)
+        return Tried(text, changes, plan.spec, found.plan, outcome)
 
     def compare(self, changes: Changes) -> Tried | None:
         """Return a placement, or None if a check refuses it.
@@ -156,6 +198,12 @@ class Trials:
         plan = self.plan(spec)
         if plan.global_batch != self.first.plan.global_batch:
             return None  # `--set` has decided otherwise
+        if self._many:
+            try:
+                return self._tried_with_many(text, changes, plan)
+            except NotAlikeError:
+                self.left_out.append(changes.text())
+                return None
         moved = self._moved(changes, plan) if self.origin is None else self._rewritten(plan)
         if moved is None:
             return self._build(changes)
@@ -179,7 +227,7 @@ class Trials:
         assert placed == set(origin.weights), "every variable has a place"
         clones = {each.clone for each in written.work.ops if each.clone is not None}
         assert clones == {each.index for each in plan.towers}, "every clone has its ops"
-        return written.work, lambda: written_map(first.outcome.placement, origin, written)
+        return written.work, lambda: written_map(_of_graph(first), origin, written)
 
     def _write(self, origin: Origin, plan: Plan) -> Written | None:
         """Return the step of a plan, moved from another one if that is possible; None if neither is."""
@@ -207,18 +255,18 @@ class Trials:
         if homes is None or first.outcome.work is None:
             return None
         work = first.outcome.work.moved(following_ops(compiled, homes))
-        return work, lambda: moved_map(first.outcome.placement, work, infos, homes)
+        return work, lambda: moved_map(_of_graph(first), work, infos, homes)
 
     def _build(self, changes: Changes, *, keep: bool = False) -> Tried:
         """Build the spec with changes, and with `keep` write the steps of other placements from it."""
         text = self.text(changes)
         spec = self.read(text)
         compiled = self._compile(spec)
+        from compiler.graph.forecasts.assumed_sizes import forecast_memory
         from compiler.graph.inspect.mapping.placement_map import map_placement
-        from compiler.graph.inspect.memory.forecast import forecast_step_memory
 
         with busy(f"forecasting placement {self.built + 1} of {self.spec.model.name}"):
-            placement = map_placement(compiled, memory=forecast_step_memory(compiled))
+            placement = map_placement(compiled, memory=forecast_memory(compiled))
             work, costs = self._work(compiled)
         self.built += 1
         self._require_everything(compiled, placement)
@@ -262,10 +310,7 @@ class Trials:
         from tfdeploy.runtime.plans import graph_of
 
         plan = self.plan(spec)
-        from tfdeploy.runtime.start_tensorflow import start_tensorflow
-
-        with busy("starting TensorFlow", plain=False):
-            start_tensorflow(verbose=self.verbose)
+        self._start()
         with busy(f"building placement {self.built + 1} of {spec.model.name}"):
             plan = adapted(plan, verbose=self.verbose)
             if any(each.free for each in plan.model.inputs):
@@ -273,6 +318,12 @@ class Trials:
 
                 plan = with_sizes(plan)
             return graph_of(plan, verbose=self.verbose)
+
+    def _start(self) -> None:
+        from tfdeploy.runtime.start_tensorflow import start_tensorflow
+
+        with busy("starting TensorFlow", plain=False):
+            start_tensorflow(verbose=self.verbose)
 
     def _work(self, compiled: CompiledGraph) -> tuple[StepWork | None, Costs | None]:
         """Return the work of a step, and what it costs, if there can be a forecast of its time."""
@@ -300,6 +351,12 @@ class Trials:
         }
         placed = {each.name if each.shard is None else each.shard.of for each in placement.variables}
         assert placed == {each.placement.info.weight for each in compiled.variables.values()}
+
+
+def _of_graph(tried: Tried) -> PlacementMap:
+    """Return the map of a placement whose graph was built."""
+    assert isinstance(tried.outcome.placement, PlacementMap)
+    return tried.outcome.placement
 
 
 def _is_same(work: StepWork, other: StepWork) -> bool:

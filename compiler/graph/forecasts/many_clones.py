@@ -103,6 +103,7 @@ def map_many(
     machine: FoundProfile | None = None,
     fold: bool = True,
     extras: Extras = NO_EXTRAS,
+    traces: Traces | None = None,
 ) -> ManyClones:
     """Return the map of the clones of a plan.
 
@@ -114,6 +115,7 @@ def map_many(
             hardware (`devices.kind`).
         fold: Whether one task may stand for others in the work of a step and the forecast of its time.
         extras: What is wanted beside the map.
+        traces: Traced towers that may be used again; those that they lack are added to them.
 
     Raises:
         NotAlikeError: Their own graph has to be built for it; the message says why, after "because".
@@ -123,18 +125,18 @@ def map_many(
         raise NotAlikeError(reason)
     try:
         with collector_paused():
-            return _map_many(plan, grid_of(plan), base, machine, extras, fold=fold)
+            return _map_many(plan, grid_of(plan), traces or Traces(base), machine, extras, fold=fold)
     except SpecError as fault:  # what is wrong with the spec is said of its own graph
         raise NotAlikeError("a graph with fewer of them cannot be built") from fault
 
 
 def _map_many(
-    plan: Plan, grid: Grid, base: str, machine: FoundProfile | None, extras: Extras, *, fold: bool
+    plan: Plan, grid: Grid, traces: Traces, machine: FoundProfile | None, extras: Extras, *, fold: bool
 ) -> ManyClones:
-    traces = Traces(base)
     apart = isinstance(plan, WorkerPlan)
-    timed = is_timed(plan, machine)
-    if timed:
+    timed = extras.time and is_timed(plan, machine)
+    simulated = timed or not extras.time
+    if simulated:
         require_few_alone(plan, grid)
     whole = apart or sums_by_task(plan)
     few, more = (grid.cut(count, grid.groups if whole else count) for count in (FEW, MORE))
@@ -162,7 +164,7 @@ def _map_many(
     own = compiled.warnings[len(compiled.plan.warnings) :]
     work = time = None
     if timed or extras.costs:
-        fold = fold and stands(plan, grid, timed=timed)
+        fold = fold and stands(plan, grid, timed=simulated)
         work = work_of_many(plan, grid, ((first, few), (compiled, more)), tasks or patterns, fold=fold)
     if timed and work is not None:
         time = forecast_of(work, plan, machine)

@@ -66,8 +66,9 @@ def command(
 ) -> int:
     """Search for placement rules of SPEC that are better, and print them.
 
-    The graph of the spec is built once, and other placements are forecast from its step; nothing runs. What
-    is printed is never worse than the rules of the spec. Exits with 1 if nothing that was tried fits the
+    The graph of the spec is built once, and other placements are forecast from its step; nothing runs. Of
+    many clones that are alike, graphs of a few are built for each placement. What is printed is never worse
+    than the rules of the spec. Exits with 1 if nothing that was tried fits the
     memory of the devices.
     """
     reading = read(spec, common)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import cache
 
 from attrs import frozen
 
@@ -37,6 +38,7 @@ class Ref:
         return (self.job, self.kind)
 
 
+@cache  # there are few devices, whose names are read again and again
 def parse(ref: str) -> Ref:
     """Return the parts of a device's name; a name of another form is a kind by itself."""
     match = _REF.fullmatch(ref)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 
 from attrs import frozen
 
@@ -65,7 +66,7 @@ class Way:
     before: tuple[str, ...]
     after: tuple[str, ...]
 
-    @property
+    @cached_property
     def family(self) -> tuple[tuple[tuple[str, str], ...], tuple[tuple[str, str], ...]]:
         """The kinds of devices before and after; ways of one family share a line."""
         before, after = (

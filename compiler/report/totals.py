@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from attrs import evolve, frozen
+from attrs import frozen
 
 from compiler.kinds.expanding.expand import busy_of, devices_of
 from compiler.kinds.records.kind_map import AnyMap
@@ -59,21 +60,30 @@ def _sum(left: int | None, right: int | None) -> int | None:
 def device_totals(placement: AnyMap) -> dict[str, Totals]:
     """Return the figures of every device of the map, by its name in specs."""
     busy = busy_of(placement)
-    totals = {
-        each.ref: Totals(
-            each.ops, each.variable_bytes, each.slot_bytes, each.memory_bytes, busy=busy.get(each.ref)
-        )
+    received: dict[str, list[int]] = defaultdict(lambda: [0, 0])
+    sent: dict[str, list[int]] = defaultdict(lambda: [0, 0])
+    for link, number in _ends(placement):
+        for found, devices in ((sent, link.sources), (received, link.targets)):
+            share = number // len(devices)
+            for ref in devices:
+                found[ref][0] += share * link.bytes
+                found[ref][1] += share * link.unknown
+    held = {
+        each.ref: (each.ops, each.variable_bytes, each.slot_bytes, each.memory_bytes)
         for each in devices_of(placement)
     }
-    for link, number in _ends(placement):
-        sources, targets = link.sources, link.targets
-        for ref in sources:
-            share = number // len(sources)
-            _add(totals, ref, Totals(bytes_out=share * link.bytes, out_unknown=share * link.unknown))
-        for ref in targets:
-            share = number // len(targets)
-            _add(totals, ref, Totals(bytes_in=share * link.bytes, in_unknown=share * link.unknown))
-    return totals
+    nothing = (0, 0, 0, None)
+    return {
+        ref: Totals(
+            *held.get(ref, nothing),
+            bytes_in=received[ref][0],
+            in_unknown=received[ref][1],
+            bytes_out=sent[ref][0],
+            out_unknown=sent[ref][1],
+            busy=busy.get(ref),
+        )
+        for ref in {**held, **sent, **received}
+    }
 
 
 @frozen
@@ -97,12 +107,6 @@ def _ends(placement: AnyMap) -> Iterator[tuple[_Links, int]]:
         link = kind.like
         ends = [kinds.devices(text, kind.of) for text in (link.from_device, link.to_device)]
         yield _Links(ends[0], ends[1], link.bytes, link.bytes_unknown), placement.kinds[kind.of].count
-
-
-def _add(totals: dict[str, Totals], ref: str, more: Totals) -> None:
-    """Add to the figures of one device, which stays as busy as it is."""
-    before = totals.get(ref, Totals())
-    totals[ref] = evolve(before + more, busy=before.busy)
 
 
 def of_group(group: Group, totals: dict[str, Totals]) -> Totals:

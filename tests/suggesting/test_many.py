@@ -14,7 +14,7 @@ from compiler.suggest.figures import Goal, bound
 from compiler.suggest.text import suggestion_text
 from tfdeploy.suggesting import trials as trials_module
 from tfdeploy.suggesting.many import MOST_BUILT, are_many, try_many
-from tfdeploy.suggesting.suggester import Suggester, suggest
+from tfdeploy.suggesting.suggester import Suggester, _too_full, suggest
 from tfdeploy.suggesting.trials import Trials
 
 if TYPE_CHECKING:
@@ -109,7 +109,8 @@ def test_bytes_of_many_clones_are_those_of_their_map(path: Path, built: list[int
 
 
 def test_a_share_of_many_clones_is_that_of_all(path: Path) -> None:
-    """It is the same whether one task stands for the others or each has its ops."""
+    """It is the same whether one task stands for the others or each has its ops; so is what GPUs lack."""
+    path.write_text(SPEC.replace("kind = v100", "kind = v100, gpu_memory = 1KB"))
     plan = make_plan(grammar.load(path))
     found = try_many(plan, None, None, None, verbose=False)
     whole = many_clones.map_many(plan, fold=False).work
@@ -117,6 +118,9 @@ def test_a_share_of_many_clones_is_that_of_all(path: Path) -> None:
     assert len(whole.ops) > 3 * len(found.work.ops)
     bounds = [bound(Goal.STEP_TIME, found.placement, work, found.costs) for work in (found.work, whole)]
     assert bounds[0] == pytest.approx(bounds[1], rel=1e-6)
+    first, *others = _too_full(found.placement)
+    assert first.startswith("worker[0..10].gpu[0..5]: each of 66 needs ")
+    assert [each.partition(": ")[0] for each in others] == ["worker[0].gpu[0]", "worker[0].gpu[0]"]
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,8 @@ import grammar
 from compiler.collector import collector_paused
 from compiler.figures import size
 from compiler.placement.rules import rule_text
-from compiler.report.text.fullness import pools
+from compiler.report import refs
+from compiler.report.text.fullness import Pool, pools
 from compiler.suggest import variations
 from compiler.suggest.candidates import variable_rules
 from compiler.suggest.changes import Changes
@@ -26,6 +27,7 @@ from tfdeploy.progress import busy
 from tfdeploy.suggesting.trials import Trials, Tried
 
 if TYPE_CHECKING:
+    from compiler.kinds.records.kind_map import AnyMap
     from compiler.plan import Plan
     from dsl import ir
 
@@ -184,24 +186,11 @@ class Suggester:
         return tuple(self._sizes().values())
 
     def _suggestion(self, first: Tried, best: Tried) -> Suggestion:
-        from compiler.conditions.expect import largest_variables, memory_parts
-
-        trials, placement = self.trials, best.outcome.placement
+        trials = self.trials
         assumed = trials.assumed(first.plan.topology)
         estimate = ""
         if assumed is not None and first.figures.seconds is not None:
             estimate = f"times are estimates for the hardware `{assumed}`: there is no profile and no `kind`"
-        largest = [
-            f"{device.ref}: {line}"
-            for pool in pools(placement)
-            if pool.excess > 0
-            for device in pool.devices
-            for line in (
-                f"{size(pool.needed)} are needed, {size(pool.excess)} more than there are",
-                *memory_parts(device),
-                *largest_variables(device.ref, placement),
-            )
-        ]
         return Suggestion(
             path=trials.tree.source.name,
             goal=trials.goal,
@@ -212,7 +201,7 @@ class Suggester:
             tried=trials.built,
             compared=trials.compared,
             estimate=estimate,
-            largest=tuple(largest),
+            largest=tuple(_too_full(best.outcome.placement)),
             values=best.changes.values,
             notes=(*best.changes.notes.values(), *self._not_varied(first.plan), *self._left_out()),
         )
@@ -233,6 +222,26 @@ class Suggester:
         sums = [each for each in ("aggregate", "pack") if each in self.vary]
         if sums and len(plan.towers) == 1:
             yield "there is one clone, whose gradients need no sum"
+
+
+def _too_full(placement: AnyMap) -> Iterator[str]:
+    """Yield what takes the memory of devices that are too small: of the first of those that need the same."""
+    from compiler.conditions.expect import largest_variables, memory_parts
+
+    alike: dict[tuple[object, ...], list[Pool]] = {}
+    for pool in pools(placement):
+        if pool.excess > 0:
+            kinds = tuple(refs.parse(each.ref).job_kind for each in pool.devices)
+            alike.setdefault((kinds, pool.needed, pool.limit), []).append(pool)
+    for same in alike.values():
+        first = same[0]
+        for at, device in enumerate(first.devices):
+            label = refs.label([pool.devices[at].ref for pool in same])
+            each = f"each of {len(same)} needs {size(first.needed)}" if len(same) > 1 else ""
+            needed = each or f"{size(first.needed)} are needed"
+            yield f"{label}: {needed}, {size(first.excess)} more than there are"
+            for line in (*memory_parts(device), *largest_variables(device.ref, placement)):
+                yield f"{device.ref}: {line}"
 
 
 def only_changes(before: ir.Spec, after: ir.Spec, changes: Changes) -> bool:

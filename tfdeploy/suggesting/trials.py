@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -156,11 +157,13 @@ class Trials:
 
     def _tried_with_many(self, text: str, changes: Changes, plan: Plan) -> Tried:
         """Return a placement of many clones; the errors are those of `try_many`."""
+        gc.collect()  # the graphs of the placement before, whose parts refer to each other
         found = try_many(plan, self.assumed(plan.topology), self.profile, self._traces, verbose=self.verbose)
         if self.compiled is None:
             self.compiled, self.costs = found.few, found.costs
         self.compared += 1
-        outcome = Outcome(found.work, found.costs, lambda: found.placement)
+        placement = found.placement
+        outcome = Outcome(found.work, found.costs, lambda: placement)
         return Tried(text, changes, plan.spec, found.plan, outcome)
 
     def compare(self, changes: Changes) -> Tried | None:

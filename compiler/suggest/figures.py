@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 
 from attrs import field, frozen
@@ -109,22 +110,38 @@ def bound(goal: Goal, placement: AnyMap, work: StepWork | None, costs: Costs | N
     assert costs is not None
     devices = {each.kind: each for each in work.devices}
     least, shares = [], []
-    for op in work.ops:
+    loops = [max(work.alike.get(work.ops[at].device.host, 1) for at in loop) for loop in work.loops]
+    for op, number in zip(work.ops, _numbers(work, loops), strict=True):
         found = [
             costs.of(op if op.device.kind == kind else op.on(device)) for kind, device in devices.items()
         ]
         least.append(min(min(each.alone, each.wide) for each in found))
-        number = op.times * work.alike.get(op.device.host, 1)
         shares.append(number * min(min(each.alone, each.wide * costs.cores) for each in found))
     hosts = {each.host for each in work.devices}
     machines = 1 if work.one_process else sum(work.alike.get(each, 1) for each in hosts)
     gpus = sum(work.alike.get(each.host, 1) for each in work.devices if each.kind == "gpu")
     share = sum(shares) / (machines * costs.cores + gpus)
     if work.loops:
-        return share / sum(
-            max(work.alike.get(work.ops[at].device.host, 1) for at in loop) for loop in work.loops
-        )
+        return share / sum(loops)
     return max(share, _longest(work, least))
+
+
+def _numbers(work: StepWork, loops: Sequence[int]) -> list[int]:
+    """Return how many ops each op of a step stands for.
+
+    Args:
+        work: The step.
+        loops: For how many clones each one stands that repeats its own ops. What these do on servers is not
+            there for the others. An op that clones of several tasks repeat is one for all.
+    """
+    found = [op.times * work.alike.get(op.device.host, 1) for op in work.ops]
+    least: dict[int, int] = {}
+    for loop, clones in zip(work.loops, loops, strict=True):
+        for at in loop:
+            least[at] = min(clones, least.get(at, clones))
+    for at, clones in least.items():
+        found[at] = work.ops[at].times * clones
+    return found
 
 
 def least_time(step: PreparedStep) -> float:

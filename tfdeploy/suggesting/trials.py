@@ -24,7 +24,7 @@ from dsl.diagnostics import SpecError
 from grammar.placing import with_rules
 from grammar.setting import with_value
 from tfdeploy.progress import busy
-from tfdeploy.suggesting.many import are_many, try_many
+from tfdeploy.suggesting.many import MOST_BUILT, are_many, try_many
 from tfdeploy.suggesting.reading import following_ops, origin_of, require_buildable
 
 if TYPE_CHECKING:
@@ -201,6 +201,8 @@ class Trials:
         plan = self.plan(spec)
         if plan.global_batch != self.first.plan.global_batch:
             return None  # `--set` has decided otherwise
+        if self._many and len(plan.all_towers) <= MOST_BUILT:
+            return self._build(changes)
         if self._many:
             try:
                 return self._tried_with_many(text, changes, plan)

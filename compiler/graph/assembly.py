@@ -95,13 +95,12 @@ class Assembly:
         what is joined from the parts of clones.
         """
         rule = self.rules.weights.get(variable.name) if self.rules is not None else None
+        if rule is None or not rule.by_rows:
+            return evolve(source, by_rows=False)
         updated = any(each.handle is source.handle for each in variable.copies)
-        places = [
-            (variable.slot_place(at).device, variable.device_of(at)) for at in range(len(variable.copies))
-        ]
-        sent = bool(variable.slots) and any(slots != own for slots, own in places)
+        sent = bool(variable.slots) and variable.slots_elsewhere
         whole = sent or bool(variable.parts) or variable.info.regularizer is not None
-        return evolve(source, by_rows=rule is not None and rule.by_rows and updated and not whole)
+        return evolve(source, by_rows=updated and not whole)
 
     def alone(self, clone: int) -> Assembly:
         """Return the parts that concern one clone: its tower, and the variables that it uses.

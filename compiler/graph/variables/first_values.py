@@ -16,7 +16,7 @@ from attrs import field, frozen
 from compiler.graph.tower.template import WeightInfo
 
 _PLAIN = (keras.initializers.Zeros, keras.initializers.Ones)
-"""Initializers whose values are the same for all weights of a shape."""
+"""Initializers whose values are the same for all weights of a shape, and for all their elements."""
 
 _MOST_BYTES = 1 << 20
 """Nodes that take more bytes, because they hold many numbers, are not kept."""
@@ -45,6 +45,11 @@ def called(info: WeightInfo) -> tf.Tensor:
         info: What is known of the weight, whose initializer makes the whole.
     """
     return tf.cast(info.initializer(info.shape, dtype=info.dtype), info.dtype)
+
+
+def is_plain(initializer: Any) -> bool:
+    """Whether an initializer gives all elements the same number, whatever the shape."""
+    return type(unwrap(initializer)) in _PLAIN
 
 
 def first_nodes(info: WeightInfo) -> FirstNodes | None:

@@ -13,7 +13,7 @@ from compiler.graph.dtypes import size_in_bytes
 from compiler.graph.ledger import Ledger
 from compiler.graph.stamp.sources import CutSource, WeightSource
 from compiler.graph.tower.template import Role, WeightInfo
-from compiler.graph.variables.first_values import called, first_nodes
+from compiler.graph.variables.first_values import FirstNodes, called, first_nodes, is_plain
 from compiler.graph.variables.initial import FirstValue
 from compiler.graph.variables.nodes import Initial, VariableWriter
 from compiler.placement.rules import Rulebook, following
@@ -109,6 +109,14 @@ class GraphVariable:
         """Return the place of the slots of a copy: with it, unless a rule for slots decides otherwise."""
         slots = self.placement.slots
         return self.beside(copy) if slots.reason.kind == "follows" else slots
+
+    @property
+    def slots_elsewhere(self) -> bool:
+        """Whether the slots of a copy are on another device than the copy."""
+        slots = self.placement.slots
+        if slots.reason.kind == "follows":
+            return False
+        return any(self.device_of(at) != slots.device for at in range(len(self.copies)))
 
     @property
     def kept(self) -> Any:
@@ -285,7 +293,7 @@ def create_variables(
         variable = made[info.name] = GraphVariable(info, placement)
         variable.parts = tuple(_parts(variable))
         initial = _Initial(info)
-        nodes = first_nodes(info) if info.shard is None and not variable.parts else None
+        nodes = None if variable.parts else _first_nodes(info)
         whole = initial if nodes is None else nodes
         for copy in range(len(placement.copies) or 1):
             first: Initial = info.name if copy else whole
@@ -337,6 +345,14 @@ def cut_weights(weights: Mapping[str, WeightInfo], rulebook: Rulebook) -> dict[s
         if not shards:
             found[info.name] = info
     return found
+
+
+def _first_nodes(info: WeightInfo) -> FirstNodes | None:
+    """Return the nodes that make the first value; None if it has to be made in the graph of the variable."""
+    if info.shard is None:
+        return first_nodes(info)
+    whole = info.initializer.info.initializer  # of a piece, this is a `FirstValue`
+    return first_nodes(evolve(info, initializer=whole)) if is_plain(whole) else None
 
 
 def _initial_value(info: WeightInfo) -> tf.Tensor:

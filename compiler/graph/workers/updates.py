@@ -21,7 +21,7 @@ from compiler.graph.gradients.weighting import LossSum, inverse_weights
 from compiler.graph.update.ends import join_ends
 from compiler.graph.update.step import Updates, applied_values, build_update
 from compiler.graph.update.variable.apply import apply_gradients, step_scalars
-from compiler.graph.update.variable.statistics import assign_statistics, new_statistic
+from compiler.graph.update.variable.statistics import assign_statistics, new_statistics
 from compiler.graph.variables.variables import GraphVariable
 from compiler.graph.workers.all_boxes import clear_all, put_all, total_all
 from compiler.graph.workers.coordination import Coordination
@@ -227,16 +227,13 @@ class _Sync:
         If statistics are those of clone 0, only the chief puts something there.
         """
         found: dict[str, tuple[Box, tf.Tensor]] = {}
-        for variable in self.assembly.variables.values():
-            new = new_statistic(self.assembly, variable)
-            if new is None:
-                continue
+        for variable, new in new_statistics(self.assembly):
             if self._is_mean(new.dtype):
                 with self.assembly.ledger.place(variable.beside(), "aggregate"):
-                    new = new * tf.constant(self.plan.own_batch / self.plan.global_batch, new.dtype)
-            elif not self.worker.is_chief:
-                continue
-            found[variable.name] = (self._box(variable), new)
+                    part = new * tf.constant(self.plan.own_batch / self.plan.global_batch, new.dtype)
+                found[variable.name] = (self._box(variable), part)
+            elif self.worker.is_chief:
+                found[variable.name] = (self._box(variable), new)
         return found
 
     def _is_mean(self, dtype: tf.DType) -> bool:

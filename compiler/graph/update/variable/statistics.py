@@ -16,40 +16,59 @@ from compiler.graph.update.variable.reads import reads_of
 from compiler.graph.variables.variables import GraphVariable
 
 
-def new_statistic(assembly: Assembly, variable: GraphVariable) -> tf.Tensor | None:
-    """Return the value of a variable after the step, or None if it is not a statistic.
+def new_statistics(assembly: Assembly) -> list[tuple[GraphVariable, tf.Tensor]]:
+    """Return the variables that are statistics, or pieces of one, each with its value after the step.
 
     In a mean, clones are weighted by their examples. A statistic that is not a floating-point number has no
     mean, so its value is that of clone 0. Synchronized statistics are equal in all clones.
 
     Args:
         assembly: The graph under construction, with its towers stamped.
-        variable: The variable.
     """
-    towers = [each for each in assembly.towers if variable.weight in each.template.state_updates]
-    if not towers:
-        return None
-    values = [_own_value(assembly, each, variable) for each in towers]
-    if assembly.plan.update.batch_norm != "mean" or len(towers) == 1 or not values[0].dtype.is_floating:
-        return values[0]
+    found = []
+    for weight in dict.fromkeys(each.weight for each in assembly.variables.values()):
+        towers = [each for each in assembly.towers if weight in each.template.state_updates]
+        if not towers:
+            continue
+        if assembly.plan.update.batch_norm != "mean" or not _own_value(towers[0], weight).dtype.is_floating:
+            towers = towers[:1]
+        pieces = assembly.pieces_of(weight)
+        values = [_cut(assembly, each, pieces) for each in towers]
+        for variable, *own in zip(pieces, *values, strict=True):
+            found.append((variable, _mean(assembly, towers, variable, own)))
+    return found
+
+
+def _own_value(tower: StampedTower, weight: str) -> tf.Tensor:
+    return tower.tensor(tower.template.state_updates[weight])
+
+
+def _cut(assembly: Assembly, tower: StampedTower, pieces: Sequence[GraphVariable]) -> Sequence[tf.Tensor]:
+    """Return the value that a tower has for a statistic, or those for its pieces, cut where it was made."""
+    weight, shard = pieces[0].weight, pieces[0].info.shard
+    value = _own_value(tower, weight)
+    if shard is None:
+        return [value]
+    sizes = [each.info.shape[shard.axis] for each in pieces]
+    place = assembly.ledger.place(assembly.ledger.entries[value.op.name].placed, "aggregate")
+    with place, tf.name_scope(f"aggregate/{weight}/clone_{tower.tower.index}/"):
+        return list(tf.split(value, sizes, shard.axis, name="cut"))
+
+
+def _mean(
+    assembly: Assembly, towers: Sequence[StampedTower], variable: GraphVariable, own: Sequence[tf.Tensor]
+) -> tf.Tensor:
+    """Return the mean of the values that towers have for a variable."""
+    if len(own) == 1:
+        return own[0]
     examples = sum(each.tower.batch for each in towers)
     place = assembly.ledger.place(variable.beside(), "aggregate")
     with place, tf.name_scope(f"aggregate/{variable.name}/"):
         parts = [
             value * tf.constant(each.tower.batch / examples, value.dtype)
-            for each, value in zip(towers, values, strict=True)
+            for each, value in zip(towers, own, strict=True)
         ]
         return tf.add_n(parts, name="mean")
-
-
-def _own_value(assembly: Assembly, tower: StampedTower, variable: GraphVariable) -> tf.Tensor:
-    """Return the value that a tower has for a statistic, or for a piece of one, cut where it was made."""
-    value, shard = tower.tensor(tower.template.state_updates[variable.weight]), variable.info.shard
-    if shard is None:
-        return value
-    placed = assembly.ledger.entries[value.op.name].placed
-    with assembly.ledger.place(placed, "aggregate"), tf.name_scope(f"aggregate/{variable.name}/"):
-        return value[shard.index]
 
 
 def update_statistics(assembly: Assembly, gate: Gate | None = None) -> list[tf.Operation]:
@@ -59,8 +78,7 @@ def update_statistics(assembly: Assembly, gate: Gate | None = None) -> list[tf.O
         assembly: The graph under construction, with its towers stamped.
         gate: Runs the ops in good steps only, or None if every step is good.
     """
-    found = [(each, new_statistic(assembly, each)) for each in assembly.variables.values()]
-    return assign_statistics(assembly, [(each, new) for each, new in found if new is not None], gate)
+    return assign_statistics(assembly, new_statistics(assembly), gate)
 
 
 def assign_statistics(

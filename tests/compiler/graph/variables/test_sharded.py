@@ -372,3 +372,18 @@ def test_what_cannot_be_cut_is_refused(code: str, said: str, arguments: dict[str
     assert first.code == code
     assert said in first.message
     assert first.span is not None
+
+
+def test_each_clone_cuts_its_statistics_once_where_it_made_them() -> None:
+    """One op of a clone makes all pieces, before any is sent; each piece has the mean of the clones' own."""
+    compiled = compile_graph(make_plan(words()), seed=1)
+    for weight in ("norm/moving_mean", "norm/moving_variance"):
+        cuts = [
+            op
+            for op in compiled.graph.get_operations()
+            if op.name.startswith(f"aggregate/{weight}/") and op.type in {"Split", "SplitV", "StridedSlice"}
+        ]
+        assert [op.name for op in cuts] == [f"aggregate/{weight}/clone_{at}/cut" for at in range(2)]
+        for at, op in enumerate(cuts):
+            assert compiled.ledger.entries[op.name].device.ref == f"cpu[{at}]"
+            assert [each.shape[0] for each in op.outputs] == [8, 8, 7, 7]

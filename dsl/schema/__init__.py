@@ -6,7 +6,7 @@ a source or a transform, add a row to `data_functions.py`; to add an aggregation
 
 from dsl.schema.arguments import Argument, Function
 from dsl.schema.blocks import BLOCKS, ROOT, ROOT_ATTRIBUTES, Attribute, Block
-from dsl.schema.functions import FUNCTIONS, function, function_names
+from dsl.schema.functions import FUNCTIONS, arguments_of, function, function_names
 from dsl.schema.placement import COMPARISONS, MEASURES, SELECTORS, TARGETS, measure, selector, target
 from dsl.schema.types import Type
 
@@ -28,6 +28,7 @@ __all__ = [
     "Block",
     "Function",
     "Type",
+    "arguments_of",
     "function",
     "function_names",
     "measure",

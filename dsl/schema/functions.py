@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from dsl.ir import Call
 from dsl.schema.arguments import Function, keyword, needs, takes
 from dsl.schema.data_functions import FEATURES, LENGTHS, SOURCES, TRANSFORMS
 from dsl.schema.types import ANY, boolean, either, integer, listing, number, string
@@ -150,3 +153,16 @@ def function(table: str, name: str) -> Function | None:
 def function_names(table: str) -> tuple[str, ...]:
     """Return the names of all functions in a table."""
     return tuple(each.name for each in FUNCTIONS[table])
+
+
+def arguments_of(table: str, call: Call) -> dict[str, Any]:
+    """Return the arguments of a call that was checked, such as `shuffle(shards = 4)`, by their names.
+
+    Args:
+        table: The table that has the function.
+        call: The call.
+    """
+    signature = function(table, call.name)
+    assert signature is not None
+    names = [each.name for each in signature.arguments]
+    return {**dict(zip(names, call.args, strict=False)), **call.kwargs}

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
 
 import tensorflow as tf
 from attrs import evolve
@@ -22,7 +21,7 @@ from compiler.graph.aggregate.shuffle import shuffle
 from compiler.graph.aggregate.together import SumWriter
 from compiler.graph.aggregate.tree import tree
 from dsl import ir
-from dsl.schema import function
+from dsl.schema import arguments_of
 
 AGGREGATIONS: dict[str, Callable[..., list[Gradient]]] = {
     "add_n": add_n,
@@ -37,20 +36,12 @@ AGGREGATIONS: dict[str, Callable[..., list[Gradient]]] = {
 _OF_SUMS_AND_COPIES = ("add_n", "tree", "hierarchical")
 """The algorithms that do nothing but add values and copy sums, so that their ops can be written as nodes."""
 
-__all__ = ["AGGREGATIONS", "Aggregation", "Reduction", "arguments_of", "make_aggregation", "reduce_all"]
+__all__ = ["AGGREGATIONS", "Aggregation", "Reduction", "make_aggregation", "reduce_all"]
 
 
 def make_aggregation(call: ir.Call) -> Aggregation:
     """Return the algorithm of a call of the spec, such as `shuffle(shards = 4)`."""
-    return partial(AGGREGATIONS[call.name], **arguments_of(call))
-
-
-def arguments_of(call: ir.Call) -> dict[str, Any]:
-    """Return the arguments of a call of the spec by their names."""
-    signature = function("aggregation", call.name)
-    assert signature is not None
-    names = [each.name for each in signature.arguments]
-    return {**dict(zip(names, call.args, strict=False)), **call.kwargs}
+    return partial(AGGREGATIONS[call.name], **arguments_of("aggregation", call))
 
 
 def reduce_all(reductions: Sequence[Reduction], update: ir.Update) -> list[list[Gradient]]:

@@ -39,7 +39,6 @@ from compiler.kinds.deployment.layout import (
     MORE,
     grid_of,
     has_own_data,
-    sums_by_task,
     why_not,
     with_grid,
 )
@@ -138,16 +137,14 @@ def _map_many(
     simulated = timed or not extras.time
     if simulated:
         require_few_alone(plan, grid)
-    whole = apart or sums_by_task(plan)
+    whole = apart or grid.sums > 0
     few, more = (grid.cut(count, grid.groups if whole else count) for count in (FEW, MORE))
     compiled = first = _compiled(plan, few, traces)
     small = map_placement(compiled, sent=list_transfers(compiled, named=None))
     compiled = _compiled(plan, more, traces)
     larger = map_placement(compiled)
     pipes = _pipes(plan, small)
-    sums = whole and not apart
-    patterns = Patterns(few, {}, pipes, apart, sums_of_tasks=sums)
-    of_more = Patterns(more, {}, pipes, apart, sums_of_tasks=sums)
+    patterns, of_more = (Patterns(each, {}, pipes, apart) for each in (few, more))
     if not apart:
         _count(patterns, small, of_more, larger)
     workers = _workers(first, compiled, patterns) if apart else None

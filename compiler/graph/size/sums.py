@@ -10,11 +10,11 @@ from collections.abc import Callable, Sequence
 
 from attrs import frozen
 
-from compiler.graph.aggregate import arguments_of
 from compiler.graph.aggregate.pack import fill
 from compiler.graph.size.written import Written
 from compiler.topology import Device
 from dsl import ir
+from dsl.schema import arguments_of
 
 
 @frozen
@@ -108,7 +108,7 @@ def written_for(each: Sum, call: ir.Call) -> Written:
         each: The sum.
         call: The call of the aggregation in the spec.
     """
-    return WRITTEN[call.name](each, **arguments_of(call)) if each.clones > 1 else Written()
+    return WRITTEN[call.name](each, **arguments_of("aggregation", call)) if each.clones > 1 else Written()
 
 
 def _added(each: Sum, size: int | None = None) -> Written:

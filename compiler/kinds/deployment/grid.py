@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 
 class NotAlikeError(Exception):
@@ -36,6 +36,8 @@ class Grid:
         hosts: The number of tasks.
         groups: The number of clones on each task.
         members: The number of devices of each clone.
+        sums: How many sums the clones of each task make of their gradients; 0 if clones are not summed by
+            task.
     """
 
     job: str | None
@@ -43,6 +45,7 @@ class Grid:
     hosts: int
     groups: int
     members: int = 1
+    sums: int = 0
 
     @property
     def clones(self) -> int:
@@ -58,6 +61,15 @@ class Grid:
         """
         return host * self.groups + group
 
+    def number_of_sum(self, host: int, place: int) -> int:
+        """Return the number of a sum among those of all tasks.
+
+        Args:
+            host: The number of the task.
+            place: The number of the sum on the task.
+        """
+        return host * self.sums + place
+
     def spot(self, clone: int) -> Spot:
         """Return the place of a clone."""
         return Spot(*divmod(clone, self.groups))
@@ -69,4 +81,4 @@ class Grid:
             hosts: The most tasks that the new grid has.
             groups: The most clones that it has on each task.
         """
-        return Grid(self.job, self.kind, min(self.hosts, hosts), min(self.groups, groups), self.members)
+        return evolve(self, hosts=min(self.hosts, hosts), groups=min(self.groups, groups))

@@ -8,13 +8,14 @@ from compiler.kinds.deployment.grid import Grid, NotAlikeError
 from compiler.plan import Plan, WorkerPlan
 from dsl import ir
 from dsl.ir.place import PARAMETER_SERVER
+from dsl.schema import arguments_of
 
 AGGREGATIONS = ("add_n", "collective")
 """The aggregations whose ops for one clone more are like those for another. What the others do, such as the
 rounds of a ring, follows from the number of all clones."""
 
 HIERARCHICAL = "hierarchical"
-"""The aggregation by which the clones of each task are summed first, if it is not told the size of groups."""
+"""The aggregation by which the clones of each task are summed first, all of them or in groups."""
 
 MANY = 24
 """If there are fewer clones, their own graph is built as fast as those of few clones."""
@@ -36,7 +37,7 @@ def why_not(plan: Plan, least: int = MANY) -> str | None:
         grid = grid_of(plan)
     except NotAlikeError as fault:
         return str(fault)
-    of_graph = grid.groups if isinstance(plan, WorkerPlan) or sums_by_task(plan) else MORE
+    of_graph = grid.groups if isinstance(plan, WorkerPlan) or grid.sums else MORE
     return "they are few" if grid.cut(MORE, of_graph) == grid else None
 
 
@@ -60,9 +61,10 @@ def grid_of(plan: Plan, *, rounds: bool = False) -> Grid:
     devices = [device for tower in towers for device in tower.devices]
     if first.job == PARAMETER_SERVER or len(towers) % hosts or devices != own:
         raise NotAlikeError("they do not have all devices of one kind, one each")
-    grid = Grid(first.job, first.kind, hosts, len(towers) // hosts, members)
+    groups = len(towers) // hosts
+    grid = Grid(first.job, first.kind, hosts, groups, members, _sums(plan, hosts, groups))
     named = plan.spec.update.aggregate.name
-    if not rounds and named not in AGGREGATIONS and not _adds_in_tasks(plan, grid):
+    if not rounds and named not in AGGREGATIONS and not grid.sums:
         raise NotAlikeError(f"the rounds of `{named}` depend on the number of clones")
     _require_same_for_all(plan, grid)
     return grid
@@ -83,22 +85,24 @@ def has_own_data(plan: Plan) -> bool:
     return plan.spec.data is not None and plan.spec.data.per_clone == "shard"
 
 
-def sums_by_task(plan: Plan) -> bool:
-    """Whether the clones of each task are summed there, each variable on another of their devices."""
-    return plan.spec.update.aggregate.name == HIERARCHICAL
-
-
-def _adds_in_tasks(plan: Plan, grid: Grid) -> bool:
-    """Whether gradients are summed within each task of several, and these sums where the variables are.
+def _sums(plan: Plan, hosts: int, groups: int) -> int:
+    """Return how many sums the clones of a task make, which are summed where the variables are; 0 if none.
 
     Copies of variables get the sums from one of the clones, another one for each variable. In mode `local`
     there are copies in any case.
+
+    Args:
+        plan: The plan.
+        hosts: The number of tasks that have clones.
+        groups: The number of clones on each of them.
     """
     call = plan.spec.update.aggregate
-    sizes = (*call.args, *call.kwargs.values())
     copied = plan.spec.update.mode == "local"
     copied |= any(isinstance(rule.target, ir.Replicated) for rule in plan.spec.place.rules)
-    return sums_by_task(plan) and not sizes and not copied and grid.hosts > 1
+    if call.name != HIERARCHICAL or copied or hosts == 1:
+        return 0
+    size: int = arguments_of("aggregation", call).get("size", groups)
+    return -(-groups // size)
 
 
 def _patterns(target: ir.Target) -> tuple[ir.DevicePattern, ...]:

@@ -97,7 +97,7 @@ class _Growing:
             few.spec,
             few.tensorflow,
             evolve(few.mode, clones=grid.clones),
-            MapGrid(grid.job, grid.kind, grid.hosts, grid.groups, grid.members),
+            MapGrid(grid.job, grid.kind, grid.hosts, grid.groups, grid.members, grid.sums),
             tuple(self._kind(each) for each in self.spots),
             (),
             tuple(map(self._clone, filter(self._stands_for_itself, few.clones))),

@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 from attrs import define, evolve, field, frozen
 
 from compiler.kinds.deployment.grid import Grid, NotAlikeError, Spot
-from compiler.kinds.names.templates import CLONE, INDEX, LESS, PLACE, SUFFIX, TASK, Numbers, Template
+from compiler.kinds.names.templates import CLONE, INDEX, LESS, PLACE, SUFFIX, SUM, TASK, Numbers, Template
 from compiler.kinds.names.tokens import HINT, TOKENS, TOKENS_OF_SUMS, TOKENS_OF_WORKER
 from compiler.topology import LOCAL_JOB
 
@@ -143,12 +143,12 @@ class Pattern:
 
 def _place(what: int, grid: Grid, host: int | None, group: int | None) -> str | int:
     """Return what a number in a name is for all tasks or clones that are not given."""
-    if what == TASK:
-        return TASK if host is None else str(host)
-    if what == PLACE:
-        return PLACE if group is None else str(group)
-    if what >= INDEX:
-        return what if group is None else str(group * grid.members + what - INDEX)
+    if what == TASK or what >= SUM:
+        of_task = host if what == TASK or host is None else grid.number_of_sum(host, what - SUM)
+        return what if of_task is None else str(of_task)
+    if what == PLACE or what >= INDEX:
+        of_clone = group if what == PLACE or group is None else group * grid.members + what - INDEX
+        return what if of_clone is None else str(of_clone)
     if what < 0:
         group = -1 - what
     if group is None:
@@ -188,7 +188,6 @@ class Patterns:
         of_worker: Whether the graph is that of the first worker alone, whose clones are numbered from 0.
         by_group: Whether there are places for the numbers of the clones on a task; otherwise these numbers
             stay as they are, and only tasks have places.
-        sums_of_tasks: Whether the clones of each task are summed there.
     """
 
     grid: Grid
@@ -196,7 +195,6 @@ class Patterns:
     pipes: Pipes = "task"
     of_worker: bool = False
     by_group: bool = True
-    sums_of_tasks: bool = False
     _known: dict[str, Pattern] = field(factory=dict)
 
     def of(self, text: str) -> Pattern:
@@ -212,14 +210,7 @@ class Patterns:
 
     def by_task(self) -> Patterns:
         """Return the patterns of the same names with places for the numbers of tasks alone."""
-        return Patterns(
-            self.grid,
-            self.counted,
-            self.pipes,
-            self.of_worker,
-            by_group=False,
-            sums_of_tasks=self.sums_of_tasks,
-        )
+        return Patterns(self.grid, self.counted, self.pipes, self.of_worker, by_group=False)
 
     def count(self, counted: Mapping[str, Counted]) -> None:
         """Take names as those with numbers of clones that only their counting shows."""
@@ -250,7 +241,7 @@ class Patterns:
         if not slots:
             return Pattern((text,) if text else (), Spot())
         if not self.by_group:
-            slots = [_of_task(each) for each in slots if each.what in (TASK, CLONE)]
+            slots = [_of_task(each) for each in slots if each.what in (TASK, CLONE) or each.what >= SUM]
         host = _only((each.spot.host for each in slots), text)
         group = _only((each.spot.group for each in slots), text)
         spot = Spot(0 if host is None and group is not None else host, group)
@@ -275,15 +266,17 @@ class Patterns:
             yield _slot(begins, "clone", place, PLACE if self.of_worker else CLONE)
             start = begins.end()
         if HINT.search(text, start) is not None:
-            tokens = TOKENS_OF_SUMS if self.sums_of_tasks else TOKENS
+            tokens = TOKENS_OF_SUMS if self.grid.sums else TOKENS
             tokens = TOKENS_OF_WORKER if self.of_worker else tokens
             yield from (slot for match in tokens.within(text, start) for slot in self._slots(match))
 
     def _slots(self, match: re.Match[str]) -> Iterator[_Slot]:
         found = match.groupdict()
-        task = next((each for each in ("box", "sum") if found.get(each)), None)
-        if task is not None:
-            yield _slot(match, task, Spot(int(found[task])), TASK)
+        if found.get("box"):
+            yield _slot(match, "box", Spot(int(found["box"])), TASK)
+        elif found.get("sum"):
+            host, place = divmod(int(found["sum"]), self.grid.sums)
+            yield _slot(match, "sum", Spot(host), SUM + place if self.grid.sums > 1 else TASK)
         elif found["clone"] and self.of_worker:
             yield _slot(match, "clone", Spot(0, int(found["clone"])), PLACE)
         elif found["clone"] or found["copy"]:
@@ -330,7 +323,7 @@ class Patterns:
 
 def _of_task(slot: _Slot) -> _Slot:
     """Return a number in a name as one of a task, on which the place of a clone stays as it is."""
-    what = slot.what if slot.what == TASK else -1 - (slot.spot.group or 0)
+    what = -1 - (slot.spot.group or 0) if slot.what == CLONE else slot.what
     return evolve(slot, spot=Spot(slot.spot.host), what=what)
 
 

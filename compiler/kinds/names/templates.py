@@ -16,6 +16,9 @@ from compiler.kinds.deployment.grid import Grid, NotAlikeError
 CLONE, TASK, PLACE, LESS, SUFFIX, INDEX = range(6)
 """What a place is for: see `NAMES`. From `INDEX` on there are the devices of the clone."""
 
+SUM = 1 << 20
+"""From here on a place is for the sums of the task: the number of one among the sums of all tasks."""
+
 NAMES = ("clone", "task", "place", "clone_less", "suffix", "device")
 """The number of the clone, that of its task, its number on the task, that of the clone before it, how
 TensorFlow tells names apart (nothing for clone 1, `_1` for clone 2), and the index of its first device."""
@@ -23,7 +26,7 @@ TensorFlow tells names apart (nothing for clone 1, `_1` for clone 2), and the in
 ORDINAL = "{ordinal}"
 """The position of a device in the map, which the names of emulated devices have."""
 
-_NUMBERED = re.compile(r"clone_(0|[1-9]\d{0,8})|device_([1-9]\d{0,8})")
+_NUMBERED = re.compile(r"clone_(0|[1-9]\d{0,8})|device_([1-9]\d{0,8})|sum_(0|[1-9]\d{0,8})")
 
 
 @define
@@ -66,7 +69,8 @@ class Template:
 
     Attributes:
         parts: Texts, and between them what is to be written: a number of `NAMES`, `INDEX` and more for the
-            devices of the clone, and -1 and less for clone 0 of the task and those that follow.
+            devices of the clone, -1 and less for clone 0 of the task and those that follow, and `SUM` and
+            more for its sums.
     """
 
     parts: tuple[str | int, ...]
@@ -88,8 +92,8 @@ class Template:
                 each
                 if isinstance(each, str)
                 else texts[each]
-                if each >= 0
-                else str(numbers.grid.number(host, -1 - each))
+                if 0 <= each < SUM
+                else _of_task(numbers.grid, host, each)
                 for each in parts
             ]
         )
@@ -112,17 +116,22 @@ class Template:
         )
 
 
+def _of_task(grid: Grid, host: int, what: int) -> str:
+    """Return the number of a clone or a sum of a task, by its place there."""
+    return str(grid.number(host, -1 - what) if what < 0 else grid.number_of_sum(host, what - SUM))
+
+
 def escaped(text: str) -> str:
     """Return a text without places, as a template."""
     return text.replace("{", "{{").replace("}", "}}")
 
 
-def parse(text: str, members: int) -> Template:
+def parse(text: str, grid: Grid) -> Template:
     """Return a template.
 
     Args:
         text: The template as it is written.
-        members: The number of devices of each clone.
+        grid: The grid of all clones.
 
     Raises:
         NotAlikeError: It has places that are not known, or is no format string.
@@ -137,7 +146,7 @@ def parse(text: str, members: int) -> Template:
             if name is not None:
                 if spec or conversion:
                     raise NotAlikeError(f"has the place `{{{name}}}` with a format")
-                parts.append(_what(name, members))
+                parts.append(_what(name, grid))
     except ValueError:
         raise NotAlikeError("has a brace that is not closed, or not opened") from None
     joined: list[str | int] = []
@@ -152,15 +161,19 @@ def parse(text: str, members: int) -> Template:
 def _name(what: int) -> str:
     if what < 0:
         return f"clone_{-1 - what}"
+    if what >= SUM:
+        return f"sum_{what - SUM}"
     return NAMES[what] if what <= INDEX else f"device_{what - INDEX}"
 
 
-def _what(name: str, members: int) -> int:
+def _what(name: str, grid: Grid) -> int:
     if name in NAMES:
         return NAMES.index(name)
     match = _NUMBERED.fullmatch(name)
     if match is not None and match[1] is not None:
         return -1 - int(match[1])
-    if match is not None and int(match[2]) < members:
+    if match is not None and match[2] is not None and int(match[2]) < grid.members:
         return INDEX + int(match[2])
+    if match is not None and match[3] is not None and int(match[3]) < grid.sums:
+        return SUM + int(match[3])
     raise NotAlikeError("has a place in braces that is not known")

@@ -18,7 +18,7 @@ _CLONES = (
 )
 
 _SUM = r"^(?:Recv_)?aggregate/.+/group_(?P<sum>\d+)(?=$|[/:]|_\d+_on_)"
-"""If the clones of each task are summed there, there are also these sums, numbered like the tasks."""
+"""If the clones of each task are summed there, there are also these sums, numbered by task."""
 
 _PRESENT = r"cluster/present/unstack(?:_1)?(?::(?=\d+$)|_(?=\d+_on_))"
 _BOX = rf"^(?:Recv_)?(?:mail/.+?/worker_(?=\d+/)|{_PRESENT})(?P<box>\d+)"

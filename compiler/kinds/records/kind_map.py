@@ -40,6 +40,8 @@ class MapGrid:
         tasks: The number of tasks that have clones; 1 on this machine.
         clones: The number of clones on each task.
         devices: The number of devices of each clone.
+        sums: How many sums the clones of each task make of their gradients; 0 if clones are not summed by
+            task.
     """
 
     job: str | None
@@ -47,6 +49,7 @@ class MapGrid:
     tasks: Count
     clones: Count
     devices: Count
+    sums: Count = 0
 
 
 @frozen

@@ -8,7 +8,7 @@ from pathlib import Path
 from attrs import frozen
 
 from compiler.kinds.deployment.grid import NotAlikeError
-from compiler.kinds.names.templates import ORDINAL, TASK
+from compiler.kinds.names.templates import ORDINAL, SUM, TASK
 from compiler.kinds.records.kind_map import AnyMap, KindMap, MapKind, MapRange
 from compiler.kinds.records.sets import Kinds, numbers_of
 from compiler.mapping.records import LIMIT, PlacementMap, RuleRef
@@ -129,6 +129,6 @@ def _require_text(kinds: Kinds, kind: MapKind, text: str, where: str) -> None:
     except NotAlikeError as fault:
         raise BadRecord(f"has a text in `{where}`, which {fault}") from None
     for each in parts:
-        of_task = each == TASK or (isinstance(each, int) and each < 0)
+        of_task = each == TASK or (isinstance(each, int) and not 0 <= each < SUM)
         if isinstance(each, int) and (kind.tasks if of_task else kind.clones) is None:
             raise BadRecord(f"has a text in `{where}` with a number of what its kind is not of")

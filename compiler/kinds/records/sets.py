@@ -8,13 +8,13 @@ from itertools import product
 from attrs import define, field
 
 from compiler.kinds.deployment.grid import Grid, Spot
-from compiler.kinds.names.templates import INDEX, PLACE, TASK, Numbers, Template, parse
+from compiler.kinds.names.templates import INDEX, PLACE, SUM, TASK, Numbers, Template, parse
 from compiler.kinds.records.kind_map import KindMap, MapGrid, MapKind, MapRange
 
 
 def grid_of_map(grid: MapGrid) -> Grid:
     """Return the grid of a map."""
-    return Grid(grid.job, grid.kind, grid.tasks, grid.clones, grid.devices)
+    return Grid(grid.job, grid.kind, grid.tasks, grid.clones, grid.devices, grid.sums)
 
 
 def spot_of_kind(kind: MapKind) -> Spot:
@@ -52,7 +52,7 @@ class Kinds:
         """Return a text of the map as a template."""
         found = self._templates.get(text)
         if found is None:
-            found = self._templates[text] = parse(text, self.placement.grid.devices)
+            found = self._templates[text] = parse(text, self.numbers.grid)
         return found
 
     def members(self, of: int) -> Iterator[tuple[int, int]]:
@@ -76,6 +76,7 @@ class Kinds:
     def _named(self, template: Template, kind: MapKind) -> Iterator[str]:
         places = [each for each in template.parts if isinstance(each, int)]
         hosts = numbers_of(kind.tasks) if TASK in places else (0,)
-        groups = numbers_of(kind.clones) if any(each == PLACE or each >= INDEX for each in places) else (0,)
+        of_clone = any(each == PLACE or INDEX <= each < SUM for each in places)
+        groups = numbers_of(kind.clones) if of_clone else (0,)
         for host, group in product(hosts, groups):
             yield template.at(self.numbers, host, group)

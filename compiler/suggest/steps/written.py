@@ -17,7 +17,7 @@ from compiler.suggest.steps.sums import ALGORITHMS, Reduction, Value, Writer, su
 from compiler.suggest.steps.weights import homes_of, infos_of, item_bytes, resized
 from compiler.time.work import Arrow, Signature, TimedOp
 from compiler.topology import Device
-from dsl.schema import function
+from dsl.schema import arguments_of
 
 
 class NotWrittenError(Exception):
@@ -279,10 +279,7 @@ class _StepWriter:
                 values = tuple(each[part] for each in pieces)
                 reductions.append(Reduction(placement.info.name, values, places, len(reductions)))
                 of.append(owner)
-        signature = function("aggregation", call.name)
-        assert signature is not None
-        names = [each.name for each in signature.arguments]
-        options = {**dict(zip(names, call.args, strict=False)), **call.kwargs}
+        options = arguments_of("aggregation", call)
         numbers = {name: value for name, value in options.items() if isinstance(value, int)}
         totals = sum_all(self.writer, reductions, ALGORITHMS[call.name], numbers, self.plan.update.pack)
         for owner, total in zip(of, totals, strict=True):

@@ -96,7 +96,7 @@ SOME = "a rule names devices of some of them"
         ),
         ("gpu = 6", "", {"update": "aggregate = tree"}, "the rounds of `tree`"),
         ("gpu = 6", "", {"update": "aggregate = hierarchical"}, "the rounds of `hierarchical`"),
-        (WORKERS, "", {"update": "aggregate = hierarchical(size = 2)"}, "the rounds of `hierarchical`"),
+        ("gpu = 6", "", {"update": "aggregate = hierarchical(2)"}, "the rounds of `hierarchical`"),
         (
             WORKERS,
             "variables -> replicated",
@@ -141,10 +141,21 @@ def test_sums_within_tasks_are_alike() -> None:
     """Those of each task are summed on one of its devices; of three tasks, all clones would be built."""
     update = "aggregate = hierarchical"
     found = plan(WORKERS, update=update)
-    assert grid_of(found) == Grid("worker", "gpu", 4, 2)
+    assert grid_of(found) == Grid("worker", "gpu", 4, 2, sums=1)
     assert why_not(found, least=2) is None
     three = plan(WORKERS.replace("tasks = 4", "tasks = 3"), update=update)
     assert why_not(three, least=2) == "they are few"
+
+
+@pytest.mark.parametrize(("size", "sums"), [(1, 4), (2, 2), (3, 2), (4, 1), (9, 1)])
+def test_groups_of_each_task_make_a_sum_each(size: int, sums: int) -> None:
+    """No group has clones of two tasks, so that the last of a task can be smaller."""
+    workers = WORKERS.replace("gpu = 2", "gpu = 4")
+    for arguments in (str(size), f"size = {size}"):
+        found = plan(workers, update=f"aggregate = hierarchical({arguments})")
+        assert grid_of(found) == Grid("worker", "gpu", 4, 4, sums=sums)
+        smaller = make_plan(with_grid(found, grid_of(found).cut(2, 4)))
+        assert grid_of(smaller) == Grid("worker", "gpu", 2, 4, sums=sums)
 
 
 def test_few_clones_are_built_as_they_are() -> None:

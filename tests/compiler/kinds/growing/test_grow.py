@@ -64,9 +64,9 @@ def test_the_map_of_many_is_grown_from_that_of_few(tasks: int, clones: int) -> N
 @pytest.mark.parametrize("tasks", [2, 5])
 def test_clones_that_are_summed_by_task_are_grown_by_task(tasks: int) -> None:
     """The few are all clones of two tasks, and devices have the same numbers on each."""
-    few, sizes = grid_of(2, 3), (tasks, 3)
-    names = Patterns(few, sums_of_tasks=True)
-    of_tasks = Patterns(few, by_group=False, sums_of_tasks=True)
+    few, sizes = evolve(grid_of(2, 3), sums=1), (tasks, 3)
+    names = Patterns(few)
+    of_tasks = Patterns(few, by_group=False)
     grown = kinds_of(map_of(2, 3, summed=True, named=6), names, grid_of(*sizes), plan_of(*sizes), of_tasks)
     assert expand(grown) == map_of(*sizes, summed=True)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from attrs import evolve
 
 from compiler.kinds.deployment.grid import Grid, Spot
 from compiler.kinds.names.counting import counted_names
@@ -167,11 +168,35 @@ def test_numbers_of_clones_can_stay_as_they_are() -> None:
 )
 def test_names_by_tasks_if_their_clones_are_summed_there(name: str, spot: Spot, grown: str) -> None:
     """A sum has the number of its task, and a clone keeps its place on any task."""
-    pattern = Patterns(FEW, by_group=False, sums_of_tasks=True).of(name)
+    pattern = Patterns(evolve(FEW, sums=1), by_group=False).of(name)
     assert pattern.spot == spot
     numbers = Numbers(MANY)
     assert pattern.at(numbers, spot, 5 if spot.host else 0, 0) == grown
     assert pattern.template(MANY, spot).at(numbers, 5 if spot.host else 0, 0) == grown
+
+
+@pytest.mark.parametrize(
+    ("name", "spot", "text", "grown"),
+    [
+        ("aggregate/k/group_3", Spot(1), "aggregate/k/group_{sum_1}", "aggregate/k/group_11"),
+        ("aggregate/k/group_2", Spot(1), "aggregate/k/group_{sum_0}", "aggregate/k/group_10"),
+        ("aggregate/k/group_1", Spot(0), "aggregate/k/group_{sum_1}", "aggregate/k/group_1"),
+        (
+            "Recv_aggregate/k/group_3:0",
+            Spot(1),
+            "Recv_aggregate/k/group_{sum_1}:0",
+            "Recv_aggregate/k/group_11:0",
+        ),
+    ],
+)
+def test_names_of_several_sums_of_a_task(name: str, spot: Spot, text: str, grown: str) -> None:
+    """Their numbers go on from task to task, and each keeps its place on any task."""
+    pattern, many = Patterns(evolve(FEW, sums=2), by_group=False).of(name), evolve(MANY, sums=2)
+    assert pattern.spot == spot
+    assert pattern.template(many, spot).text() == text
+    host = 5 if spot.host else 0
+    assert pattern.at(Numbers(many), spot, host, 0) == grown
+    assert pattern.partly(many, host, None).at(Numbers(many), 0, 0) == grown
 
 
 def test_names_that_are_counted_among_all_clones_are_of_no_task() -> None:

@@ -10,6 +10,7 @@ import pytest
 from attrs import evolve
 
 from compiler.kinds.expanding.expand import expand, workers_of
+from compiler.kinds.records.kind_map import KindMap
 from compiler.kinds.records.reading import read_map
 from compiler.mapping.records import MapWorker
 from dsl.files.typed_json import BadRecord
@@ -68,6 +69,27 @@ WRONG = {
     "`listed`, which is not the first task": _set("listed", to="worker:1"),
     "names a device": _set("transfers", 0, "like", "to", to="cpu[0]"),
 }
+
+
+@pytest.mark.parametrize(
+    ("op", "sums", "words"), [(-1, 2, ""), (0, 2, "what its kind is not of"), (-1, 0, "not known")]
+)
+def test_sums_of_tasks_are_numbered_where_there_are_some(
+    op: int, sums: int, words: str, tmp_path: Path
+) -> None:
+    """A thing of a task may name one of its sums; a thing that is there once may not."""
+    found = make_kinds(3, 2)
+    content = json.loads(evolve(found, grid=evolve(found.grid, sums=sums)).to_json())
+    content["ops"][op]["like"]["name"] = "fc1/group_{sum_1}"
+    file = tmp_path / "placement.json"
+    file.write_text(json.dumps(content))
+    if not words:
+        placement = read_map(file)
+        assert isinstance(placement, KindMap)
+        assert expand(placement).ops[-1].name == "fc1/group_5"
+        return
+    with pytest.raises(BadRecord, match=words):
+        read_map(file)
 
 
 @pytest.mark.parametrize("words", WRONG)

@@ -78,6 +78,8 @@ def _require_same_for_all(plan: Plan, grid: Grid) -> None:
             raise NotAlikeError("each has other parts of the slots")
         if not all(_names_none_or_all(each, grid) for each in _patterns(rule.target)):
             raise NotAlikeError("a rule names devices of some of them")
+        if _spreads(rule.target, grid):
+            raise NotAlikeError("a rule spreads variables over their devices")
 
 
 def has_own_data(plan: Plan) -> bool:
@@ -111,6 +113,15 @@ def _patterns(target: ir.Target) -> tuple[ir.DevicePattern, ...]:
     if isinstance(target, ir.Replicated | ir.GroupMember | ir.OverClones):
         return ()
     return target.devices.patterns
+
+
+def _spreads(target: ir.Target, grid: Grid) -> bool:
+    """Whether a target gives different variables to devices of different tasks or clones."""
+    if not isinstance(target, ir.Balanced | ir.RoundRobin | ir.Sharded):
+        return False
+    of_clones = [each for each in _patterns(target) if each.job in (None, grid.job)]
+    tasks = grid.hosts > 1 and any(each.tasks is None for each in of_clones)
+    return tasks or any(each.kind == grid.kind and each.indices is None for each in of_clones)
 
 
 def _names_none_or_all(pattern: ir.DevicePattern, grid: Grid) -> bool:

@@ -161,7 +161,7 @@ class _Growing:
         try:
             device = self._text(op.requested, spot)
         except NotAlikeError as fault:
-            raise NotAlikeError(f"{op.name}, on {op.requested}: {fault}") from fault
+            raise NotAlikeError(f"{op.name} is on {op.requested}, and {fault}") from fault
         like = MapOp(
             self._template(name, spot), op.type, clone, op.role, device, None, self._rule(op.rule, spot)
         )

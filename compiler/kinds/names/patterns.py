@@ -173,7 +173,7 @@ def _joined(parts: list[str | int]) -> Template:
 
 def _first(number: int | None) -> int:
     if number:
-        raise NotAlikeError("a thing is beside tasks or clones that are not its own")
+        raise NotAlikeError("not each of them has one on its own devices")
     return 0
 
 

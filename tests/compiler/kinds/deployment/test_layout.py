@@ -44,6 +44,8 @@ def plan(
         (WORKERS, "inputs -> worker[*].cpu[0]\n summaries -> worker[0].cpu[0]", Grid("worker", "gpu", 4, 2)),
         (WORKERS, 'ops("a/*") -> gpu[*]\n evaluation -> worker[0].gpu[0]', Grid("worker", "gpu", 4, 2)),
         ("cpu = 3\n gpu = 6", "variables -> cpu[2]", Grid(None, "gpu", 1, 6)),
+        ("cpu = 3\n gpu = 6", "variables -> balanced(cpu[*])", Grid(None, "gpu", 1, 6)),
+        (CPUS, "variables -> sharded(worker[0].cpu[0])", Grid("worker", "cpu", 3, 2)),
     ],
 )
 def test_grids(devices: str, place: str, grid: Grid) -> None:
@@ -59,6 +61,7 @@ def test_copies_that_are_averaged_are_alike() -> None:
 
 ALL = "they do not have all devices of one kind, one each"
 SOME = "a rule names devices of some of them"
+SPREAD = "a rule spreads variables over their devices"
 
 
 @pytest.mark.parametrize(
@@ -76,6 +79,10 @@ SOME = "a rule names devices of some of them"
         ("gpu = 6", "variables -> cpu[0]\n summaries -> gpu[5]", {}, SOME),
         (WORKERS, "variables -> worker[1].cpu[0]", {}, SOME),
         (WORKERS, "variables -> gpu[1]", {}, SOME),
+        (WORKERS, "variables -> balanced(worker[*].cpu[0])", {}, SPREAD),
+        (WORKERS, "variables -> round_robin(worker[0].gpu[*])", {}, SPREAD),
+        ("gpu = 6", 'variables("a/*") -> round_robin(gpu[*])', {}, SPREAD),
+        ("gpu = 6", "variables -> sharded(gpu[*])", {}, SPREAD),
         (
             "gpu = 6",
             "variables -> replicated\n slots -> sharded(clones)",

@@ -122,7 +122,7 @@ def test_maps_that_are_not_those_of_clones_that_are_alike() -> None:
     )
     for wrong, words in (
         (evolve(whole, variables=(shared, fewer)), "there are not as many copies as clones"),
-        (evolve(whole, ops=moved), "clone_0/MatMul, on worker.0..gpu.1.: a thing is beside"),
+        (evolve(whole, ops=moved), "clone_0/MatMul is on worker.0..gpu.1., and not each of them has one"),
     ):
         with pytest.raises(NotAlikeError, match=words):
             kinds_of(wrong, Patterns(grid_of(2, 2)), grid_of(4, 3), plan_of(4, 3))

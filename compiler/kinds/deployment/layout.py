@@ -12,7 +12,8 @@ from dsl.schema import arguments_of
 
 AGGREGATIONS = ("add_n", "collective")
 """The aggregations whose ops for one clone more are like those for another. What the others do, such as the
-rounds of a ring, follows from the number of all clones."""
+rounds of a ring, follows from the number of clones in a graph, which is that of all unless each worker has a
+graph of its own."""
 
 HIERARCHICAL = "hierarchical"
 """The aggregation by which the clones of each task are summed first, all of them or in groups."""
@@ -64,7 +65,8 @@ def grid_of(plan: Plan, *, rounds: bool = False) -> Grid:
     groups = len(towers) // hosts
     grid = Grid(first.job, first.kind, hosts, groups, members, _sums(plan, hosts, groups))
     named = plan.spec.update.aggregate.name
-    if not rounds and named not in AGGREGATIONS and not grid.sums:
+    by_rounds = named not in AGGREGATIONS and not grid.sums and not isinstance(plan, WorkerPlan)
+    if by_rounds and not rounds:
         raise NotAlikeError(f"the rounds of `{named}` depend on the number of clones")
     _require_same_for_all(plan, grid)
     return grid
@@ -91,7 +93,7 @@ def _sums(plan: Plan, hosts: int, groups: int) -> int:
     """Return how many sums the clones of a task make, which are summed where the variables are; 0 if none.
 
     Copies of variables get the sums from one of the clones, another one for each variable. In mode `local`
-    there are copies in any case.
+    there are copies in any case. A worker with a graph of its own posts the total of its clones.
 
     Args:
         plan: The plan.
@@ -101,7 +103,7 @@ def _sums(plan: Plan, hosts: int, groups: int) -> int:
     call = plan.spec.update.aggregate
     copied = plan.spec.update.mode == "local"
     copied |= any(isinstance(rule.target, ir.Replicated) for rule in plan.spec.place.rules)
-    if call.name != HIERARCHICAL or copied or hosts == 1:
+    if call.name != HIERARCHICAL or copied or hosts == 1 or isinstance(plan, WorkerPlan):
         return 0
     size: int = arguments_of("aggregation", call).get("size", groups)
     return -(-groups // size)

@@ -156,6 +156,14 @@ ALIKE = {
         'clones -> groups(worker[*].gpu[*], size = 2)\n  ops("fc2/*") -> group[1]',
         "replication = between_graph\n  accumulate = 2",
     ),
+    **{
+        f"a graph for each worker, aggregate = {each}": (
+            _cluster(4, 4),
+            ON_SERVERS,
+            f"replication = between_graph\n  aggregate = {each}",
+        )
+        for each in ("tree", "ring", "hierarchical(3)")
+    },
     "a graph for each worker": (_cluster(4, 2), ON_SERVERS, "replication = between_graph"),
     "a graph for each worker, some of which may be missing": (
         _cluster(4, 2),

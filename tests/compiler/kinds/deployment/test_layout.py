@@ -144,6 +144,13 @@ def test_workers_of_which_some_may_be_missing_are_alike() -> None:
         assert grid_of(make_plan(smaller)) == Grid("worker", "gpu", 2, 2)
 
 
+@pytest.mark.parametrize("aggregate", ["tree", "ring", "shuffle", "hierarchical", "hierarchical(3)"])
+def test_workers_with_graphs_of_their_own_sum_in_the_same_rounds(aggregate: str) -> None:
+    """Each has equally many clones, and its sums are not those of tasks in one graph."""
+    update = f"replication = between_graph\n aggregate = {aggregate}"
+    assert grid_of(plan(WORKERS, update=update)) == Grid("worker", "gpu", 4, 2)
+
+
 def test_sums_within_tasks_are_alike() -> None:
     """Those of each task are summed on one of its devices; of three tasks, all clones would be built."""
     update = "aggregate = hierarchical"

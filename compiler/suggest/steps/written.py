@@ -57,7 +57,8 @@ class _StepWriter:
         readers: The ops that read each part: by weight, part and copy.
         sums: The summed gradient of each part at each copy, by weight.
         chains: The ops that update each part and copy, by their number in the origin.
-        slices: The new values of the pieces of statistics, each with what it is cut from in the origin.
+        pieces: The new values of the pieces of statistics, by weight and by the op and the tensor from which
+            they are cut in the origin.
         beside: The ops beside each weight.
     """
 
@@ -74,7 +75,7 @@ class _StepWriter:
     readers: dict[tuple[str, int, int], list[int]] = field(factory=dict)
     sums: dict[str, list[list[Value]]] = field(factory=dict)
     chains: dict[int, list[int]] = field(factory=dict)
-    slices: dict[tuple[str, int], tuple[Arrow, Value]] = field(factory=dict)
+    pieces: dict[str, dict[tuple[int, str], list[Value]]] = field(factory=dict)
     beside: dict[str, Beside] = field(factory=dict)
     _rules_for_ops: bool = field(init=False)
     _begun: set[tuple[object, ...]] = field(factory=set)
@@ -329,28 +330,17 @@ class _StepWriter:
     def _cut_statistic(self, owner: str) -> None:
         """Write how the new value of a statistic is cut, where it is made."""
         info = self.origin.weights[owner].info
-        chain = self.origin.chains.get(owner, [])
+        chain, item = self.origin.chains.get(owner, []), item_bytes(info)
         known = {*chain, *self.origin.held_by(owner)}
+        shapes = [each.info.shape for each in self.parts[owner]]
+        cut = self.pieces.setdefault(owner, {})
         for arrow in (each for number in chain for each in self.origin.arrows[number]):
-            if arrow.source not in known and arrow.tensor and arrow.bytes == info.bytes:
-                for op, tensor, _ in self._sources(arrow, None, None):
-                    whole = Value(
-                        op, tensor, self.writer.ops[op].device, info.dtype, info.shape, item_bytes(info)
-                    )
-                    for part, placement in enumerate(self.parts[owner]):
-                        name = f"update/{placement.info.name}/cut"
-                        shape, axes = placement.info.shape, ((len(info.shape),),) * 3
-                        value = self.writer.make(
-                            "StridedSlice",
-                            name,
-                            whole.device,
-                            [whole],
-                            shape,
-                            constants=axes,
-                            work=prod(info.shape),
-                        )
-                        self.slices[owner, part] = (arrow, value)
-                return
+            made = (arrow.source, arrow.tensor)
+            if arrow.source in known or made in cut or not arrow.tensor or arrow.bytes != info.bytes:
+                continue
+            for op, tensor, _ in self._sources(arrow, None, None):
+                whole = Value(op, tensor, self.writer.ops[op].device, info.dtype, info.shape, item)
+                cut[made] = self.writer.split(f"aggregate/{owner}/clone_{len(cut)}/cut", whole, shapes)
 
     def _first_home(self, owner: str) -> Device:
         return self.origin.work.ops[self.origin.held_by(owner)[0]].device
@@ -389,8 +379,9 @@ class _StepWriter:
             part: The part and copy of a weight that its target updates, or None.
         """
         origin, source = self.origin, arrow.source
-        if part is not None and self._is_sliced(arrow, part):
-            value = self.slices[part[:2]][1]
+        pieces = self.pieces.get(part[0], {}).get((source, arrow.tensor)) if part is not None else None
+        if part is not None and pieces is not None:
+            value = pieces[part[1]]
             return [(value.op, value.tensor, value.bytes)]
         if source in origin.handles:
             owner, slot = origin.handles[source]
@@ -409,11 +400,6 @@ class _StepWriter:
             return self._of_clone(arrow, clone, made)
         found = self.at.get((source, None))
         return [] if found is None else [(found, arrow.tensor, arrow.bytes)]
-
-    def _is_sliced(self, arrow: Arrow, part: tuple[str, int, int]) -> bool:
-        """Whether an arrow has the new value of a statistic that is in pieces."""
-        found = self.slices.get(part[:2])
-        return found is not None and (found[0].source, found[0].tensor) == (arrow.source, arrow.tensor)
 
     def _of_clone(self, arrow: Arrow, clone: int | None, made: int) -> Sequence[tuple[int, str, int]]:
         """Return what stands for an op of a clone."""

@@ -84,7 +84,7 @@ def test_placements_of_many_clones_are_compared_without_their_graph(path: Path, 
         "not compared, because clones are then not alike and need a graph of all: "
         "`variables -> cpu[0]`, `variables -> balanced(cpu[*])`"
     )
-    assert (found.tried, found.compared) == (0, len(built) // 2 - 2)
+    assert (found.tried, found.compared) == (0, len(built) // 2 - 1)  # that of `cpu[0]` was built in vain
     assert found.improved
     assert found.after.value(Goal.STEP_TIME) < found.before.value(Goal.STEP_TIME)
     assert found.bound <= found.after.value(Goal.STEP_TIME)

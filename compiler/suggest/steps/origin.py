@@ -50,7 +50,7 @@ class Weight:
 
 @frozen
 class Gradient:
-    """The gradient of a weight in a clone.
+    """The gradient of a weight in a clone, or the new value of a statistic.
 
     Attributes:
         op: The index of the op that makes it.
@@ -82,6 +82,8 @@ class Origin:
         sums: The weight whose summed gradient an op makes.
         aggregates: All ops that sum gradients.
         gradients: The gradient of each weight in each clone, in the order in which they are summed.
+        statistics: The new value of each statistic in each clone, of those whose means or own values an
+            update takes.
         sparse: The weights whose gradients are rows.
     """
 
@@ -101,6 +103,7 @@ class Origin:
     sums: dict[int, str] = field(factory=dict, repr=False)
     aggregates: set[int] = field(factory=set, repr=False)
     gradients: dict[str, dict[int, Gradient]] = field(factory=dict, repr=False)
+    statistics: dict[str, dict[int, Gradient]] = field(factory=dict, repr=False)
     sparse: set[str] = field(factory=set, repr=False)
     _held: dict[str, list[int]] = field(factory=dict, repr=False)
     _gradient_bytes: dict[int, int] = field(factory=dict, repr=False)
@@ -199,9 +202,19 @@ class Origin:
                 clone = self.work.ops[arrow.source].clone
                 if clone is not None and arrow.tensor and arrow.source not in self.aggregates:
                     self._note(self._summed_by(at, packed), clone, arrow)
+        self._find_statistics()
         if len(self.plan.towers) == 1:
             for owner, chain in sorted(self.chains.items(), key=lambda each: each[1][0]):
                 self._find_single(owner, chain)
+
+    def _find_statistics(self) -> None:
+        """Note the values of statistics that go to the update as a clone has made them."""
+        for owner, chain in self.chains.items():
+            info = self.weights[owner].info
+            for arrow in (each for at in chain for each in self.arrows[at] if not info.trainable):
+                clone = self.work.ops[arrow.source].clone
+                if clone is not None and arrow.tensor and arrow.bytes == info.bytes:
+                    self._note(owner, clone, arrow)
 
     def _find_single(self, owner: str, chain: Sequence[int]) -> None:
         """Note the gradient of a single clone, which goes to the update without being summed."""
@@ -217,7 +230,10 @@ class Origin:
                     self._note(owner, 0, arrow)
 
     def _note(self, owner: str | None, clone: int, arrow: Arrow) -> None:
-        if owner is None or not self.weights[owner].info.trainable:
+        if owner is None:
+            return
+        if not self.weights[owner].info.trainable:
+            self.statistics.setdefault(owner, {}).setdefault(clone, Gradient(arrow.source, arrow.tensor))
             return
         found = self.gradients.setdefault(owner, {})
         known = found.setdefault(clone, Gradient(arrow.source, arrow.tensor))

@@ -10,6 +10,7 @@ from attrs import define, evolve, field
 from compiler.placement.rules import Rulebook
 from compiler.placement.variable_rules import place_variables
 from compiler.plan import Plan, Tower, VariableInfo, VariablePlacement
+from compiler.suggest.steps.means import mean
 from compiler.suggest.steps.origin import Origin
 from compiler.suggest.steps.result import Beside, Written
 from compiler.suggest.steps.scaled import scaled
@@ -55,10 +56,8 @@ class _StepWriter:
         handles: The ops that hold a part: by weight, part and copy.
         values: What each clone reads of each weight.
         readers: The ops that read each part: by weight, part and copy.
-        sums: The summed gradient of each part at each copy, by weight.
+        sums: The summed gradient of each part at each copy, or its new value if it is a statistic, by weight.
         chains: The ops that update each part and copy, by their number in the origin.
-        pieces: The new values of the pieces of statistics, by weight and by the op and the tensor from which
-            they are cut in the origin.
         beside: The ops beside each weight.
     """
 
@@ -75,7 +74,6 @@ class _StepWriter:
     readers: dict[tuple[str, int, int], list[int]] = field(factory=dict)
     sums: dict[str, list[list[Value]]] = field(factory=dict)
     chains: dict[int, list[int]] = field(factory=dict)
-    pieces: dict[str, dict[tuple[int, str], list[Value]]] = field(factory=dict)
     beside: dict[str, Beside] = field(factory=dict)
     _rules_for_ops: bool = field(init=False)
     _begun: set[tuple[object, ...]] = field(factory=set)
@@ -266,7 +264,7 @@ class _StepWriter:
         count, of = len(self.plan.towers), []
         reductions: list[Reduction] = []
         for owner in self._in_order():
-            made = [self._gradient(owner, clone) for clone in range(count)]
+            made = [self._made(owner, clone) for clone in range(count)]
             pieces = [[each] for each in made]
             parts = self.parts[owner]
             if len(parts) > 1:
@@ -292,12 +290,13 @@ class _StepWriter:
         found = self.origin.gradients
         return sorted(found, key=lambda each: found[each][0].op)
 
-    def _gradient(self, owner: str, clone: int) -> Value:
+    def _made(self, owner: str, clone: int) -> Value:
         info = self.origin.weights[owner].info
         source = self._like(clone)
-        made = self.origin.gradients[owner].get(source)
+        known = self.origin.gradients.get(owner) or self.origin.statistics[owner]
+        made = known.get(source)
         if made is None or (made.op, clone) not in self.at:
-            raise NotWrittenError(f"the gradient of {owner} in clone {clone}")
+            raise NotWrittenError(f"what clone {clone} has for {owner}")
         at = self.at[made.op, clone]
         item = item_bytes(info)
         return Value(at, made.tensor, self.writer.ops[at].device, info.dtype, info.shape, item)
@@ -308,8 +307,8 @@ class _StepWriter:
         """Write the ops that update a weight: for each part at each copy."""
         weight = self.origin.weights[owner]
         old = self._first_shape(owner)
-        if len(self.parts[owner]) > 1 and not weight.info.trainable:
-            self._cut_statistic(owner)
+        if not weight.info.trainable:
+            self._statistic(owner)
         chain, first_home = self.origin.chains.get(owner, ()), self._first_home(owner)
         of_shape: dict[tuple[int, ...], list[TimedOp]] = {}
         for part, placement in enumerate(self.parts[owner]):
@@ -327,20 +326,24 @@ class _StepWriter:
                     self.chains.setdefault(number, []).append(at)
                     self.copies.append((at, number, None, (owner, part, copy)))
 
-    def _cut_statistic(self, owner: str) -> None:
-        """Write how the new value of a statistic is cut, where it is made."""
+    def _statistic(self, owner: str) -> None:
+        """Write how a statistic gets its new value from those of clones."""
+        if owner not in self.origin.statistics:
+            return
         info = self.origin.weights[owner].info
-        chain, item = self.origin.chains.get(owner, []), item_bytes(info)
-        known = {*chain, *self.origin.held_by(owner)}
+        means = self.plan.update.batch_norm == "mean" and "float" in info.dtype
         shapes = [each.info.shape for each in self.parts[owner]]
-        cut = self.pieces.setdefault(owner, {})
-        for arrow in (each for number in chain for each in self.origin.arrows[number]):
-            made = (arrow.source, arrow.tensor)
-            if arrow.source in known or made in cut or not arrow.tensor or arrow.bytes != info.bytes:
-                continue
-            for op, tensor, _ in self._sources(arrow, None, None):
-                whole = Value(op, tensor, self.writer.ops[op].device, info.dtype, info.shape, item)
-                cut[made] = self.writer.split(f"aggregate/{owner}/clone_{len(cut)}/cut", whole, shapes)
+        found = []
+        for clone in range(len(self.plan.towers) if means else 1):
+            made = [self._made(owner, clone)]
+            if len(shapes) > 1:
+                made = self.writer.split(f"aggregate/{owner}/clone_{clone}/cut", made[0], shapes)
+            found.append(made)
+        for placement, *own in zip(self.parts[owner], *found, strict=True):
+            homes, before = homes_of(placement), len(self.writer.ops)
+            value = mean(self.writer, placement.info.name, own, homes[0])
+            self.beside[owner].variable += range(before, len(self.writer.ops))
+            self.sums.setdefault(owner, []).append([value] * len(homes))
 
     def _first_home(self, owner: str) -> Device:
         return self.origin.work.ops[self.origin.held_by(owner)[0]].device
@@ -379,10 +382,6 @@ class _StepWriter:
             part: The part and copy of a weight that its target updates, or None.
         """
         origin, source = self.origin, arrow.source
-        pieces = self.pieces.get(part[0], {}).get((source, arrow.tensor)) if part is not None else None
-        if part is not None and pieces is not None:
-            value = pieces[part[1]]
-            return [(value.op, value.tensor, value.bytes)]
         if source in origin.handles:
             owner, slot = origin.handles[source]
             key = part if part is not None and part[0] == owner else (owner, 0, 0)
@@ -394,7 +393,7 @@ class _StepWriter:
         made = origin.clones[source]
         if source in origin.aggregates:
             return self._summed(origin.sums.get(source), part)
-        if part is not None and made is not None and self._is_gradient(part[0], made, arrow):
+        if part is not None and made is not None and self._is_summed(part[0], made, arrow):
             return self._summed(part[0], part)
         if made is not None:
             return self._of_clone(arrow, clone, made)
@@ -448,8 +447,9 @@ class _StepWriter:
             size = placements[part[1]].info.bytes
         return [(written[part[1] * len(homes_of(placements[0])) + part[2]], arrow.tensor, size)]
 
-    def _is_gradient(self, owner: str, clone: int, arrow: Arrow) -> bool:
-        made = self.origin.gradients.get(owner, {}).get(clone)
+    def _is_summed(self, owner: str, clone: int, arrow: Arrow) -> bool:
+        known = self.origin.gradients.get(owner) or self.origin.statistics.get(owner, {})
+        made = known.get(clone)
         return made is not None and (made.op, made.tensor) == (arrow.source, arrow.tensor)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from compiler.graph.build import compile_graph
+from compiler.graph.inspect.time.timed_step import timed_step
 from compiler.suggest.steps.moved import move_step
 from compiler.suggest.steps.origin import Origin
 from compiler.suggest.steps.written import write_step
@@ -27,6 +29,16 @@ RULES = (
     "gpu[2]\n  slots -> gpu[3]",
     "gpu[2]\n  updates -> gpu[1]",
 )
+
+
+def test_means_of_statistics_move_with_them() -> None:
+    """They are made on the device of the statistic."""
+    graph = compile_graph(plan_of(batch_norm="mean"), seed=0)
+    found = origin_of(graph, timed_step(graph))
+    assert found is not None
+    plain = write_step(found, plan_of(batch_norm="mean"))
+    plan = plan_of(variables="gpu[1]", batch_norm="mean")
+    assert move_step(found, plain, plan) == write_step(found, plan)
 
 
 def test_a_moved_step_is_that_which_is_written(origin: Origin) -> None:

@@ -42,6 +42,7 @@ update {{
   optimizer = {optimizer}
   aggregate = {aggregate}
   pack = {pack}
+  batch_norm = {batch_norm}
 }}
 train {{ steps = 3 }}
 """
@@ -51,6 +52,7 @@ USUAL = {
     "optimizer": "Adam(0.1)",
     "aggregate": "add_n",
     "pack": "none",
+    "batch_norm": "first",
 }
 SHARDED = "sharded(gpu[*], min_size = 64B)"
 SMALL = "sharded(gpu[*], min_size = 16B)"
@@ -113,6 +115,41 @@ def test_a_step_is_that_of_a_graph_that_is_built(source: str, target: str) -> No
     assert len(found.arrows) == len(wanted.arrows)
     assert sum(each.bytes for each in found.arrows) == sum(each.bytes for each in wanted.arrows)
     assert seconds(found) == pytest.approx(seconds(wanted), rel=1e-3)
+
+
+@pytest.mark.family(every=3)
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [
+        ({}, {}),
+        ({}, {"variables": SMALL}),
+        ({}, {"variables": "replicated", "aggregate": "ring"}),
+        ({"variables": "replicated"}, {}),
+        ({}, {"clones": "gpu[0]"}),
+        ({"clones": "gpu[0]"}, {}),
+        ({"clones": "gpu[0..1]"}, {"variables": SMALL}),
+    ],
+)
+def test_means_of_statistics_are_those_of_a_graph_that_is_built(
+    source: dict[str, str], target: dict[str, str]
+) -> None:
+    """Whole or in pieces, with one place or with copies, from and for any number of clones."""
+    graph = compile_graph(plan_of(**source, batch_norm="mean"), seed=0)
+    origin = origin_of(graph, timed_step(graph))
+    assert origin is not None
+    plan = plan_of(**target, batch_norm="mean")
+    found, wanted = write_step(origin, plan).work, timed_step(compile_graph(plan, seed=0))
+    statistics = [
+        Counter(
+            (op.signature, op.device, op.flops, op.bytes)
+            for op in work.ops
+            if "moving_" in op.name and op.name.startswith(("aggregate/", "update/"))
+        )
+        for work in (found, wanted)
+    ]
+    assert statistics[0] == statistics[1] != Counter()
+    assert heavy_ops(found) == heavy_ops(wanted)
+    assert seconds(found) == pytest.approx(seconds(wanted), rel=0.05)
 
 
 @pytest.mark.family(every=2)

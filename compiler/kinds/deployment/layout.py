@@ -105,8 +105,8 @@ def _sums(plan: Plan, hosts: int, groups: int) -> int:
     copied |= any(isinstance(rule.target, ir.Replicated) for rule in plan.spec.place.rules)
     if call.name != HIERARCHICAL or copied or hosts == 1 or isinstance(plan, WorkerPlan):
         return 0
-    size: int = arguments_of("aggregation", call).get("size", groups)
-    return -(-groups // size)
+    size: int | None = arguments_of("aggregation", call).get("size")
+    return 1 if size is None else -(-groups // size)
 
 
 def _patterns(target: ir.Target) -> tuple[ir.DevicePattern, ...]:

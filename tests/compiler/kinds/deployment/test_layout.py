@@ -161,8 +161,8 @@ def test_sums_within_tasks_are_alike() -> None:
     assert why_not(three, least=2) == "they are few"
 
 
-@pytest.mark.parametrize(("size", "sums"), [(1, 4), (2, 2), (3, 2), (4, 1), (9, 1)])
-def test_groups_of_each_task_make_a_sum_each(size: int, sums: int) -> None:
+@pytest.mark.parametrize(("size", "sums"), [(1, 4), (2, 2), (3, 2), (4, 1), (9, 1), ("none", 1)])
+def test_groups_of_each_task_make_a_sum_each(size: object, sums: int) -> None:
     """No group has clones of two tasks, so that the last of a task can be smaller."""
     workers = WORKERS.replace("gpu = 2", "gpu = 4")
     for arguments in (str(size), f"size = {size}"):

@@ -22,7 +22,9 @@ def mean(writer: Writer, name: str, values: Sequence[Value], device: Device) -> 
     if len(values) == 1:
         return values[0]
     sums = Reduction(name, tuple(values), (device,), 0)
-    parts = [_weighted(writer, f"aggregate/{name}/mul_{at}", each, device) for at, each in enumerate(values)]
+    parts = [
+        _weighted(writer, f"aggregate/{name}/clone_{at}/mul", each, device) for at, each in enumerate(values)
+    ]
     return sums.add(writer, device, parts, "mean")
 
 

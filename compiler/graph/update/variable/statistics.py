@@ -62,13 +62,12 @@ def _mean(
     if len(own) == 1:
         return own[0]
     examples = sum(each.tower.batch for each in towers)
-    place = assembly.ledger.place(variable.beside(), "aggregate")
-    with place, tf.name_scope(f"aggregate/{variable.name}/"):
-        parts = [
-            value * tf.constant(each.tower.batch / examples, value.dtype)
-            for each, value in zip(towers, own, strict=True)
-        ]
-        return tf.add_n(parts, name="mean")
+    parts = []
+    with assembly.ledger.place(variable.beside(), "aggregate"):
+        for each, value in zip(towers, own, strict=True):
+            with tf.name_scope(f"aggregate/{variable.name}/clone_{each.tower.index}/"):
+                parts.append(value * tf.constant(each.tower.batch / examples, value.dtype))
+        return tf.add_n(parts, name=f"aggregate/{variable.name}/mean")
 
 
 def update_statistics(assembly: Assembly, gate: Gate | None = None) -> list[tf.Operation]:

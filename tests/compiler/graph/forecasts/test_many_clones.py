@@ -126,6 +126,11 @@ ALIKE = {
         f"{ON_SERVERS}\n  updates -> ps[1]",
         "aggregate = hierarchical(2)",
     ),
+    "sums within tasks, and means of statistics": (
+        _cluster(4, 2),
+        ON_SERVERS,
+        "aggregate = hierarchical()\n  batch_norm = mean",
+    ),
     "sums within tasks, in groups of different sizes": (
         _cluster(4, 5),
         "variables -> sharded(ps[*])",

@@ -279,8 +279,7 @@ class Patterns:
             yield _slot(match, "sum", Spot(host), SUM + place if self.grid.sums > 1 else TASK)
         elif found["clone"] and self.of_worker:
             yield _slot(match, "clone", Spot(0, int(found["clone"])), PLACE)
-        elif found["clone"] or found["copy"]:
-            name = "clone" if found["clone"] else "copy"
+        elif name := next((each for each in ("clone", "copy", "pack") if found.get(each)), None):
             yield _slot(match, name, self.grid.spot(int(found[name])), CLONE)
         elif match[0].startswith("input"):
             yield from self._pipe(match)

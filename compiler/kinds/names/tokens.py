@@ -20,6 +20,10 @@ _CLONES = (
 _SUM = r"^(?:Recv_)?aggregate/.+/group_(?P<sum>\d+)(?=$|[/:]|_\d+_on_)"
 """If the clones of each task are summed there, there are also these sums, numbered by task."""
 
+_PACK = r"^(?:Recv_)?aggregate/bucket_\d+/pack_(?P<pack>\d+)(?=/)"
+"""There, too, the gradients that a clone packs have its number. If all clones are summed in one place, counting
+shows that number."""
+
 _PRESENT = r"cluster/present/unstack(?:_1)?(?::(?=\d+$)|_(?=\d+_on_))"
 _BOX = rf"^(?:Recv_)?(?:mail/.+?/worker_(?=\d+/)|{_PRESENT})(?P<box>\d+)"
 """In a graph that a worker has of its own there are also the boxes in which it finds gradients. If workers
@@ -56,8 +60,8 @@ class Tokens:
 
 
 TOKENS = Tokens.of(_CLONES)
-TOKENS_OF_SUMS = Tokens.of(_SUM, _CLONES)
+TOKENS_OF_SUMS = Tokens.of(_SUM, _PACK, _CLONES)
 TOKENS_OF_WORKER = Tokens.of(_BOX, _CLONES)
 
-HINT = re.compile(r"clone_|replica_|cpu|gpu|CPU|GPU|input/|split/|group_|worker_|copy_|unstack")
+HINT = re.compile(r"clone_|replica_|cpu|gpu|CPU|GPU|input/|split/|group_|pack_|worker_|copy_|unstack")
 """Texts of which there is at least one in each token: they are found faster than tokens."""

@@ -131,6 +131,11 @@ ALIKE = {
         ON_SERVERS,
         "aggregate = hierarchical()\n  batch_norm = mean",
     ),
+    "sums within tasks, packed": (
+        _cluster(4, 2),
+        ON_SERVERS,
+        "aggregate = hierarchical()\n  pack = 64B",
+    ),
     "sums within tasks, in groups of different sizes": (
         _cluster(4, 5),
         "variables -> sharded(ps[*])",

@@ -164,6 +164,7 @@ def test_numbers_of_clones_can_stay_as_they_are() -> None:
         ("Recv_aggregate/fc/kernel/group_1:0", Spot(1), "Recv_aggregate/fc/kernel/group_5:0"),
         ("Recv_aggregate/fc/group_1_0_on_/task_1:0", Spot(1), "Recv_aggregate/fc/group_5_0_on_/task_1:0"),
         ("group_1/kernel", Spot(), "group_1/kernel"),
+        ("aggregate/bucket_1/pack_3/packed", Spot(1), "aggregate/bucket_1/pack_41/packed"),
     ],
 )
 def test_names_by_tasks_if_their_clones_are_summed_there(name: str, spot: Spot, grown: str) -> None:

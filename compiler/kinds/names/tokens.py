@@ -21,8 +21,8 @@ _SUM = r"^(?:Recv_)?aggregate/.+/group_(?P<sum>\d+)(?=$|[/:]|_\d+_on_)"
 """If the clones of each task are summed there, there are also these sums, numbered by task."""
 
 _PACK = r"^(?:Recv_)?aggregate/bucket_\d+/pack_(?P<pack>\d+)(?=/)"
-"""There, too, the gradients that a clone packs have its number. If all clones are summed in one place, counting
-shows that number."""
+"""There, too, the gradients that a clone packs have its number. If all clones are summed in one place, only
+counting shows that number."""
 
 _PRESENT = r"cluster/present/unstack(?:_1)?(?::(?=\d+$)|_(?=\d+_on_))"
 _BOX = rf"^(?:Recv_)?(?:mail/.+?/worker_(?=\d+/)|{_PRESENT})(?P<box>\d+)"

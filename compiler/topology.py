@@ -41,6 +41,12 @@ class Device:
         return name if self.job is None else f"{self.job}[{self.task}].{name}"
 
     @property
+    def scope(self) -> str:
+        """A part of names of ops that are there once for each device: `at_gpu_0`, `at_worker_1_gpu_0`."""
+        name = f"{self.kind}_{self.index}"
+        return f"at_{name}" if self.job is None else f"at_{self.job}_{self.task}_{name}"
+
+    @property
     def host(self) -> Host:
         """The process that owns the device: job and task."""
         return (self.job, self.task)

@@ -209,7 +209,7 @@ def _stamp_towers(assembly: Assembly, templates: Mapping[int, Template], seed: i
             weights={name: assembly.source_of(name, tower.index) for name in template.weights},
             inputs=feeds.pieces[tower.index],
             seed=tower_seed(assembly, tower, seed) if template.seed is not None else None,
-            scale=scale.times(share / plan.micro_batches)
+            scale=scale.times(share / plan.micro_batches, tower.index)
             if scale is not None
             else share / plan.micro_batches,
             inverse_share=plan.micro_batches / share,

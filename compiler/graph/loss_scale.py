@@ -60,9 +60,14 @@ class LossScale:
         """Return the variables of a checkpoint by name."""
         return {NAME: self.scale, f"{NAME}/good_steps": self.good_steps}
 
-    def times(self, share: float) -> tf.Tensor:
-        """Return the factor on a tower's loss: its share times the scale."""
-        with self.ledger.place(self.placed, "update"), tf.name_scope(f"{NAME}/"):
+    def times(self, share: float, clone: int) -> tf.Tensor:
+        """Return the factor on a tower's loss: its share times the scale.
+
+        Args:
+            share: The share.
+            clone: The number of the clone.
+        """
+        with self.ledger.place(self.placed, "update"), tf.name_scope(f"{NAME}/clone_{clone}/"):
             return tf.multiply(self.value, share, name="factor")
 
     def follow(self, finite: tf.Tensor) -> list[tf.Operation]:

@@ -90,7 +90,7 @@ class Gate:
     def _switch(self, placed: Placed) -> tuple[tf.Tensor, tf.Tensor]:
         """Return two tensors on a device: one that exists in good steps, and one that exists in bad ones."""
         if placed.device not in self._switches:
-            scope = tf.name_scope(f"{self.scope}/gate/")
+            scope = tf.name_scope(f"{self.scope}/gate/{placed.device.scope}/")
             with self.ledger.place(placed, "update"), scope, tf.control_dependencies(None):
                 here = tf.identity(self.applied, name="here")  # TensorFlow moves a switch to its input
                 switch = tf.raw_ops.Switch(data=here, pred=here, name="switch")

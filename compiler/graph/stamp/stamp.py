@@ -8,7 +8,6 @@ nothing else needs the weight, it is not read.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -433,7 +432,7 @@ class _Writer:
         original = self.places.of(constant)
         if original.device == placed.device:
             return self._names[constant]
-        name = f"{self._names[constant]}/at_{re.sub(r'[^a-z0-9]+', '_', placed.device.ref).strip('_')}"
+        name = f"{self._names[constant]}/{placed.device.scope}"
         if name not in self.ledger.entries:
             node = self.target.node.add()
             node.CopyFrom(self.constants[constant])

@@ -6,7 +6,6 @@ updates of small variables.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 import tensorflow as tf
@@ -32,10 +31,5 @@ def join_ends(assembly: Assembly, done: Sequence[tf.Operation]) -> list[tf.Opera
             continue
         placed = ledger.entries[ops[0].name].placed
         with ledger.place(placed, "update"), tf.control_dependencies(ops):
-            ends.append(tf.no_op(name=f"{assembly.scope}/ended/at_{_flat(placed.device.ref)}"))
+            ends.append(tf.no_op(name=f"{assembly.scope}/ended/{placed.device.scope}"))
     return ends
-
-
-def _flat(ref: str) -> str:
-    """Return the name of a device as a part of a name: the maps of many clones tell them apart by it."""
-    return re.sub(r"[^a-z0-9]+", "_", ref).strip("_")

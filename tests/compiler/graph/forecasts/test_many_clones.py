@@ -131,6 +131,12 @@ ALIKE = {
         ON_SERVERS,
         "aggregate = hierarchical()\n  batch_norm = mean",
     ),
+    "sums within tasks, half precision": (
+        _cluster(4, 2),
+        ON_SERVERS,
+        "aggregate = hierarchical()\n  precision = mixed_float16",
+    ),
+    "copies, half precision": (_cluster(4, 2), COPIED, "precision = mixed_float16"),
     "sums within tasks, packed": (
         _cluster(4, 2),
         ON_SERVERS,

@@ -285,8 +285,10 @@ class _Expansion:
 
     def _slots(self, variable: VariableKind) -> Iterator[MapSlot]:
         for kind, host, group in self._repeated(variable.slots):
-            name, device = (self._at(each, host, group) for each in (kind.like.name, kind.like.device))
-            yield evolve(kind.like, name=name, device=device)
+            like, whole = kind.like, kind.like.shard
+            name, device = (self._at(each, host, group) for each in (like.name, like.device))
+            shard = None if whole is None else evolve(whole, of=self._at(whole.of, host, group))
+            yield evolve(like, name=name, device=device, shard=shard)
 
     def time(self) -> MapTime | None:
         """Return the forecast of the time of a step, if there is one."""

@@ -186,7 +186,9 @@ class _Growing:
         for each in variable.slots:
             spot = self.patterns.of(each.name).spot
             name, device = self._text(each.name, spot), self._text(each.device, spot)
-            slots.append(SlotKind(self._of(spot), evolve(each, name=name, device=device)))
+            whole = each.shard
+            shard = None if whole is None else evolve(whole, of=self._text(whole.of, spot))
+            slots.append(SlotKind(self._of(spot), evolve(each, name=name, device=device, shard=shard)))
         copies = tuple(self._copies(variable.copies))
         return VariableKind(evolve(variable, copies=(), slots=()), copies, tuple(slots))
 

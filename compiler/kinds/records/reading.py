@@ -101,7 +101,8 @@ def _texts(placement: KindMap) -> Iterator[tuple[str, int, Iterable[str]]]:
         for number, copy in enumerate(variable.copies):
             yield f"{where}.copies[{number}]", copy.of, (copy.device,)
         for number, slot in enumerate(variable.slots):
-            yield f"{where}.slots[{number}]", slot.of, (slot.like.name, slot.like.device)
+            whole = () if slot.like.shard is None else (slot.like.shard.of,)
+            yield f"{where}.slots[{number}]", slot.of, (slot.like.name, slot.like.device, *whole)
     for at, op in enumerate(placement.op_kinds):
         yield f"ops[{at}]", op.of, (op.like.name, op.like.requested, *_of_rule(op.like.rule))
     for at, link in enumerate(placement.transfer_kinds):

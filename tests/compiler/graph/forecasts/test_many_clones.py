@@ -113,6 +113,11 @@ ALIKE = {
         ON_SERVERS,
         "mode = local\n  average_every = 4\n  batch_norm = first\n  ema = 0.9\n  pack = 1KB",
     ),
+    "copies of pieces that are averaged": (
+        _cluster(4, 2),
+        "variables -> sharded(ps[*])",
+        "mode = local\n  average_every = 4",
+    ),
     "packed gradients": ("gpu = 8", "variables -> replicated", "pack = 1KB"),
     "moments of all clones": (_cluster(4, 2), ON_SERVERS, "batch_norm = synchronized"),
     "sums within tasks": (_cluster(4, 2), ON_SERVERS, "aggregate = hierarchical()"),

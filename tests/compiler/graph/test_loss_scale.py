@@ -42,7 +42,7 @@ def scaling() -> Iterator[Scaling]:
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         scale = LossScale.create(Placed(plan.topology.devices[0], Reason("test", "default")), Ledger(plan))
         finite = tf.compat.v1.placeholder(tf.bool, ())
-        follow, factor = scale.follow(finite), scale.times(0.25)
+        follow, factor = scale.follow(finite), scale.times(0.25, 0)
         session.run(tf.compat.v1.variables_initializer([*scale.saved().values()]))
         yield Scaling(session, scale, finite, follow, factor)
 

@@ -184,6 +184,10 @@ class Origin:
                 self._held.setdefault(name, []).append(at)
         return self._held[owner]
 
+    def made_for(self, owner: str) -> Mapping[int, Gradient]:
+        """Return the gradient of a weight in each clone, or its new value there if it is a statistic."""
+        return self.gradients.get(owner) or self.statistics.get(owner, {})
+
     def made_whole(self, op: int) -> int:
         """Return the bytes of the gradient of a weight that an op makes; 0 if it makes none."""
         return self._gradient_bytes.get(op, 0)
@@ -211,7 +215,9 @@ class Origin:
         """Note the values of statistics that go to the update as a clone has made them."""
         for owner, chain in self.chains.items():
             info = self.weights[owner].info
-            for arrow in (each for at in chain for each in self.arrows[at] if not info.trainable):
+            if info.trainable:
+                continue
+            for arrow in (each for at in chain for each in self.arrows[at]):
                 clone = self.work.ops[arrow.source].clone
                 if clone is not None and arrow.tensor and arrow.bytes == info.bytes:
                     self._note(owner, clone, arrow)

@@ -292,9 +292,7 @@ class _StepWriter:
 
     def _made(self, owner: str, clone: int) -> Value:
         info = self.origin.weights[owner].info
-        source = self._like(clone)
-        known = self.origin.gradients.get(owner) or self.origin.statistics[owner]
-        made = known.get(source)
+        made = self.origin.made_for(owner).get(self._like(clone))
         if made is None or (made.op, clone) not in self.at:
             raise NotWrittenError(f"what clone {clone} has for {owner}")
         at = self.at[made.op, clone]
@@ -448,8 +446,7 @@ class _StepWriter:
         return [(written[part[1] * len(homes_of(placements[0])) + part[2]], arrow.tensor, size)]
 
     def _is_summed(self, owner: str, clone: int, arrow: Arrow) -> bool:
-        known = self.origin.gradients.get(owner) or self.origin.statistics.get(owner, {})
-        made = known.get(clone)
+        made = self.origin.made_for(owner).get(clone)
         return made is not None and (made.op, made.tensor) == (arrow.source, arrow.tensor)
 
 

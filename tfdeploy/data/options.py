@@ -25,6 +25,7 @@ class StreamOptions:
         deterministic: Whether the order of the examples must be the same in every run.
         training: Whether the examples are for training. If not, shuffles that choose nothing are left out.
         shard: The index of this stream's share and the number of shares; None if it reads everything.
+        reader: Who reads this share in words, such as `clone 2`; nothing if it is none.
         whole_files: Whether a share consists of whole files if that gives all shares equally many examples.
             Otherwise a share consists of single records.
         skip_examples: How many examples of this stream were consumed since the start of the run, over all
@@ -36,6 +37,7 @@ class StreamOptions:
     deterministic: bool = False
     training: bool = True
     shard: tuple[int, int] | None = None
+    reader: str = ""
     whole_files: bool = True
     skip_examples: int = 0
 

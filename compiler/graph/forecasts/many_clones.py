@@ -38,7 +38,6 @@ from compiler.kinds.deployment.layout import (
     MANY,
     MORE,
     grid_of,
-    has_own_data,
     why_not,
     with_grid,
 )
@@ -56,6 +55,7 @@ from compiler.kinds.records.step_kinds import StepKinds
 from compiler.mapping.records import PlacementMap
 from compiler.pipeline import make_plan
 from compiler.plan import Plan, WorkerPlan
+from compiler.readers import each_clone_reads
 from compiler.time.forecast import StepForecast
 from compiler.time.profile import FoundProfile
 from compiler.time.work import StepWork
@@ -191,7 +191,7 @@ def _pipes(plan: Plan, few: PlacementMap) -> Pipes:
         plan: The plan of all clones.
         few: The map of a few of them.
     """
-    if has_own_data(plan):
+    if each_clone_reads(plan):
         return "clone"
     several = isinstance(plan, WorkerPlan) or any(op.name.startswith("input/1/") for op in few.ops)
     return "task" if several else "one"

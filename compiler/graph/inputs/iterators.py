@@ -34,6 +34,7 @@ class InputPipe:
             Only steps that fetch them measure the time.
         name: Its name in the graph.
         shard: (index, of how many) if it reads only a part of the data.
+        reader: Who reads it in words, if it reads only a part of the data.
         examples: The number of examples that it gives in one step.
         puts: The ops to run once when the data is attached, which fill the staging areas of towers.
         clears: The ops to run before that, which empty these areas.
@@ -50,6 +51,7 @@ class InputPipe:
     waits: list[tf.Tensor] = field(factory=list, repr=False)
     name: str = "input"
     shard: tuple[int, int] | None = None
+    reader: str = ""
     examples: int = 0
     puts: list[tf.Operation] = field(factory=list, repr=False)
     clears: list[tf.Operation] = field(factory=list, repr=False)

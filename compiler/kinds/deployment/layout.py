@@ -84,11 +84,6 @@ def _require_same_for_all(plan: Plan, grid: Grid) -> None:
             raise NotAlikeError("a rule spreads variables over their devices")
 
 
-def has_own_data(plan: Plan) -> bool:
-    """Whether each clone reads a part of the data of its own, and so has a pipe of its own."""
-    return plan.spec.data is not None and plan.spec.data.per_clone == "shard"
-
-
 def _sums(plan: Plan, hosts: int, groups: int) -> int:
     """Return how many sums the clones of a task make, which are summed where the variables are; 0 if none.
 

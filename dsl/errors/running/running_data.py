@@ -13,11 +13,15 @@ from attrs import field, frozen
 
 from dsl.codes import name_of
 from dsl.diagnostics import Diagnostic, Label
-from dsl.errors.words import alternatives, options
+from dsl.errors.words import alternatives, counted, first_of, joined, options
 from dsl.source import Position, Source, Span
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+
+MOST_READERS = 4
+"""How many clones or workers without an example are named."""
 
 
 @frozen(slots=False, eq=False)
@@ -144,6 +148,29 @@ def empty(where: Where, what: str, *, advice: str | None = None) -> Diagnostic:
         advice: What to do about it; None if there is no advice.
     """
     return _fault("TFD703", where, what, "no examples", advice=advice)
+
+
+def empty_share(where: Where, file: str, found: int, readers: Sequence[str], *, clones: bool) -> Diagnostic:
+    """Report clones or workers whose share of the data has no example, so that they would wait for ever.
+
+    Args:
+        where: The split.
+        file: The file, or the first of several.
+        found: The number of examples, which is at least one.
+        readers: Who reads each share, in order. The first ones have an example, and the others have none.
+        clones: Whether these are clones, and not workers.
+    """
+    kind, without = "clones" if clones else "workers", first_of(readers[found:], MOST_READERS)
+    each = f"each of the {len(readers):,} {kind} reads a share of its own of {counted(found, 'example')}"
+    advice = f"there must be an example for each: train with more examples or with fewer {kind}"
+    return _fault(
+        "TFD703",
+        where,
+        f"there is no example for {joined(without) if len(without) <= MOST_READERS else ', '.join(without)}",
+        f"{counted(found, 'example')} for {len(readers):,} {kind}",
+        notes=(f"{each} in `{file}`",),
+        advice=f"{advice}, or with `per_clone = split`" if clones else advice,
+    )
 
 
 # --- fields -----------------------------------------------------------------------------------------------

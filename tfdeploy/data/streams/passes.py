@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 EPOCHS = 2**62
 CHUNK_BYTES = 1 << 22
 LARGEST_CHUNK = 1024
+EMPTY = "a pass has no example for"
+"""How the fault of a pass without examples begins, before the name of who reads it."""
 
 
 Step = Transform | Shard
@@ -271,6 +273,7 @@ class Passes:
         files: The files that are read; None for all.
         training: Whether the examples are for training.
         batch: The number of examples of a batch, for which `bucket` orders them; None without batches.
+        reader: Who reads the passes, in words.
     """
 
     source: Source
@@ -280,6 +283,7 @@ class Passes:
     files: FileShare | None = None
     training: bool = True
     batch: int | None = None
+    reader: str = ""
 
     def size(self) -> int | None:
         """Return the number of examples of a pass; None if it can be known only by reading all of them."""
@@ -410,8 +414,10 @@ class Passes:
 
     def _pass(self, fixed: Any, number: Any) -> Any:
         """Return the records of one pass in their order, with keys if they need them."""
-        order = [each for each in self._split()[1] if not isinstance(each, Change)]
-        dataset = self._order(fixed, order, number)
+        cached, after = self._split()
+        dataset = self._order(fixed, [each for each in after if not isinstance(each, Change)], number)
+        if self.source.unrepeatable and not cached:
+            dataset = _never_empty(dataset, f"{EMPTY} {self.reader}")
         if not self._random:
             return dataset
         passes = tf.data.Dataset.from_tensors(number).repeat()
@@ -451,6 +457,30 @@ class Passes:
         """The number of examples to decode at a time if they are not batched."""
         size = sum(each.numbers * (tf.as_dtype(each.dtype).size or 16) for each in self.fields)
         return max(1, min(LARGEST_CHUNK, CHUNK_BYTES // max(size, 1)))
+
+
+def _never_empty(dataset: Any, reason: str) -> Any:
+    """Return a dataset that fails with `reason` if it has no element, so that passes never repeat for ever.
+
+    Behind the elements, which are or consist of tensors, comes one more, which is taken away again.
+    """
+
+    def real(*parts: Any) -> Any:
+        return (parts[0] if len(parts) == 1 else parts), True
+
+    def behind(seen: Any, pair: Any) -> Any:
+        element, is_real = pair
+        with tf.control_dependencies([tf.debugging.Assert(seen | is_real, [reason])]):
+            return tf.constant(True), (element, tf.identity(is_real))
+
+    zeros = tf.nest.map_structure(
+        lambda each: tf.zeros([size or 0 for size in each.shape], each.dtype), dataset.element_spec
+    )
+    last = tf.data.Dataset.from_tensors((zeros, False))
+    both = dataset.map(without_autograph(real)).concatenate(last)
+    checked = both.scan(tf.constant(False), without_autograph(behind))
+    kept = checked.filter(without_autograph(lambda _, is_real: is_real))
+    return kept.map(without_autograph(lambda element, _: element))
 
 
 def _shuffled(dataset: Any, buffer: int, seed: Any) -> Any:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 from functools import cached_property
+from itertools import dropwhile
 from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
@@ -14,7 +16,7 @@ from dsl.errors.running import running_data as errors
 from dsl.errors.running.running_data import Where
 from tfdeploy.data import small_graphs
 from tfdeploy.data.small_graphs import without_autograph
-from tfdeploy.data.streams.passes import Examples, Passes, steps_of
+from tfdeploy.data.streams.passes import EMPTY, Examples, Passes, steps_of
 from tfdeploy.data.streams.shares import FileShare, Shard, share_of
 from tfdeploy.data.transforms.changes import Change
 from tfdeploy.data.transforms.lengths import Bucket
@@ -57,7 +59,9 @@ class Stream:
         steps = steps_of(self.transforms, options, share if isinstance(share, Shard) else None)
         files = share if isinstance(share, FileShare) else None
         seed = _seed(options, steps)
-        self._passes = Passes(source, steps, self.fields, seed, files, options.training)
+        self._passes = Passes(
+            source, steps, self.fields, seed, files, options.training, reader=options.reader
+        )
 
     @property
     def needs_python(self) -> PythonOnly | None:
@@ -97,7 +101,7 @@ class Stream:
         consumed = self.options.skip_examples
         size = self.size if consumed else None
         if size == 0:
-            raise RunError(self._nothing())
+            raise RunError(self.nothing())
         return evolve(self._passes, batch=batch).examples(consumed, size, repeat=repeat)
 
     def _wanted_only(self, tensors: dict[str, Any]) -> dict[str, Any]:
@@ -132,14 +136,55 @@ class Stream:
             advice = "let the function return something with a length, such as a list"
             raise SpecError([errors.bad_transform("bucket", reason, bucket.call.span, advice)])
         if self.size == 0:
-            raise RunError(self._nothing())
+            raise RunError(self.nothing())
         start, _ = self._used()
         try:
             found = small_graphs.first_element(lambda: self._records(start, start + 1).single(1))
         except small_graphs.FAILURES as error:
             raise RunError(self._fault(start, small_graphs.reason_of(error))) from error
-        if found is None:
-            raise RunError(self._nothing())
+        shuffled = dropwhile(lambda each: not isinstance(each, Shuffle), self.transforms)
+        chosen_later = self.size is None and any(isinstance(each, Take | Skip) for each in shuffled)
+        if found is None or (chosen_later and not self._count_up_to(1)):
+            raise RunError(self.nothing())
+
+    def require_shares(self, readers: Sequence[str], *, clones: bool) -> None:
+        """Check that there is an example for each of several readers that have a share of their own.
+
+        Args:
+            readers: Who reads each share in words, in the order of the shares.
+            clones: Whether these are clones, and not workers.
+
+        Raises:
+            RunError: If a share would be empty.
+        """
+        wanted = len(readers)
+        found = wanted if wanted == 1 else self._count_up_to(wanted)
+        if not found:
+            raise RunError(self.nothing())
+        if found < wanted:
+            file = self.source.where(0).path
+            raise RunError(errors.empty_share(self._where, file, found, readers, clones=clones))
+
+    def _count_up_to(self, most: int) -> int:
+        """Return how many examples a pass has, of which no more than `most` are counted."""
+        if self.size is not None:
+            return min(self.size, most)
+
+        def count() -> Any:
+            records = self.source.records()
+            for each in self.transforms:
+                match each:
+                    case Take():
+                        records = records.take(each.count)
+                    case Skip():
+                        records = records.skip(each.count)
+            zero = tf.constant(0, tf.int64)
+            return records.take(most).reduce(zero, without_autograph(lambda found, _: found + 1))
+
+        try:
+            return int(small_graphs.evaluate(count))
+        except small_graphs.FAILURES as error:
+            raise RunError(self._fault(0, small_graphs.reason_of(error))) from error
 
     def explain(self, error: Exception) -> RunError | None:
         """Say which file, record and field made TensorFlow fail with `error`; None if the data is sound.
@@ -148,10 +193,13 @@ class Stream:
         """
         if isinstance(error, RunError):
             return error
-        if not small_graphs.may_be_data(error):
+        if self.source.failure is not None:
+            return RunError(self.source.failure)
+        emptied = re.search(rf"{EMPTY} ([^\]\n]*)\]", str(error))
+        if emptied is not None:
+            return RunError(self._emptied(emptied[1]))
+        if self.source.unrepeatable or not small_graphs.may_be_data(error):
             return None
-        if self.source.failure is not None or self.source.unrepeatable:
-            return None if self.source.failure is None else RunError(self.source.failure)
         try:
             found = self._first_bad()
         except RunError as fault:
@@ -219,11 +267,24 @@ class Stream:
         examples = Examples(record, self.source, ragged=self.source.ragged)
         return examples.batched(1, drop_remainder=False).map(without_autograph(_filled))
 
-    def _nothing(self) -> Diagnostic:
-        where = Where(self.split.name, call=self.split.span or self.source.span)
+    @property
+    def _where(self) -> Where:
+        return Where(self.split.name, call=self.split.span or self.source.span)
+
+    def nothing(self) -> Diagnostic:
+        """Return the diagnostic about a pass without an example."""
         count = self.source.count()
-        many = "no example" if not count else f"none of the {count:,} examples is left after the transforms"
-        return errors.empty(where, many if count else "there is no example")
+        chosen = any(isinstance(each, Take | Skip) for each in self.transforms)
+        if count == 0 or not chosen:
+            return errors.empty(self._where, "there is no example")
+        of = "its" if count is None else f"the {count:,}"
+        return errors.empty(self._where, f"none of {of} examples is left after the transforms")
+
+    def _emptied(self, reader: str) -> Diagnostic:
+        """Return the diagnostic about a pass that has no example for a reader, though the first one had."""
+        whom = f" for {reader}" if reader else ""
+        reason = f"gives no example{whom} when it is called again"
+        return errors.python_function(evolve(self.source.where(0), place=""), reason)
 
 
 def _seed(options: StreamOptions, steps: Sequence[Step]) -> int:

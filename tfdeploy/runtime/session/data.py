@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from attrs import evolve
 
+from compiler.readers import each_clone_reads, names_of_shares
 from dsl.diagnostics import RunError
 from dsl.errors.running.deployment import in_process_source_on_remote_worker
 from tfdeploy.data import Field, Stream, StreamOptions, open_split
@@ -62,6 +63,19 @@ def open_stream(
     return stream
 
 
+def require_shares(plan: Plan, stream: Stream) -> None:
+    """Check that each clone or worker that reads a share of the training data has an example.
+
+    Args:
+        plan: The plan of all clones, or of one of the workers.
+        stream: The training data as a whole.
+
+    Raises:
+        RunError: If one of them has none.
+    """
+    stream.require_shares(names_of_shares(plan), clones=each_clone_reads(plan))
+
+
 def require_readable(streams: Iterable[Stream], membership: Membership | None) -> None:
     """Check that the servers of a cluster can read the streams without Python.
 
@@ -95,6 +109,8 @@ def feed_training(engine: Engine, stream: Stream, consumed: int) -> None:
     """
     for pipe in engine.compiled.train_inputs:
         parts = 1 if pipe.shard is None else pipe.shard[1]
-        options = evolve(stream.options, skip_examples=consumed // parts, shard=pipe.shard)
+        options = evolve(
+            stream.options, skip_examples=consumed // parts, shard=pipe.shard, reader=pipe.reader
+        )
         part = Stream(stream.split, stream.source, stream.transforms, stream.fields, options)
         engine.feed(pipe, part, training=True)

@@ -17,6 +17,7 @@ import tensorflow as tf
 from attrs import define, field
 
 from compiler.graph.session_options import batches_at_once
+from dsl.diagnostics import RunError
 from tfdeploy.runtime.records.history import History, HistoryRecord, SplitName
 from tfdeploy.runtime.records.result import Scores
 from tfdeploy.runtime.session.engine import named
@@ -76,6 +77,7 @@ def evaluate(engine: Engine, stream: Stream, *, stop: Callable[[], bool] = lambd
         stop: Returns whether to end early. It is called before each batch.
 
     Raises:
+        RunError: If there is no example any more.
         Stopped: If `stop` has returned true.
     """
     evaluation = engine.compiled.evaluation
@@ -84,6 +86,8 @@ def evaluate(engine: Engine, stream: Stream, *, stop: Callable[[], bool] = lambd
     sums = _Sums()
     for batch in _batches(engine, stop):
         sums.add(*batch)
+    if not sums.examples:
+        raise RunError(stream.nothing())
     data_loss = sums.data_loss
     regularization = float(engine.session.run(evaluation.regularization))
     metrics = named(

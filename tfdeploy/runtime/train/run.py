@@ -39,7 +39,13 @@ from tfdeploy.runtime.records.lock import DirectoryGuard, guard_directory, locke
 from tfdeploy.runtime.records.result import Clock, Result, SplitResult, Status
 from tfdeploy.runtime.records.store import BrokenCheckpoint
 from tfdeploy.runtime.session.checkpoints import Checkpoints, DamagedCheckpoint
-from tfdeploy.runtime.session.data import feed_training, open_stream, require_readable, splits_of
+from tfdeploy.runtime.session.data import (
+    feed_training,
+    open_stream,
+    require_readable,
+    require_shares,
+    splits_of,
+)
 from tfdeploy.runtime.session.engine import Engine
 from tfdeploy.runtime.session.faults import is_lost_task, reason_of
 from tfdeploy.runtime.show.reporting import StepRange
@@ -191,8 +197,11 @@ class _Run:
 
     def _open(self, name: SplitName, split: ir.Split) -> Stream:
         with self.activity.doing(f"reading the first example of `{name}`", split.source.span):
-            inputs = self.plan.model.inputs
-            return open_stream(self.plan, split, inputs, training=name == "train", seed=self.seed)
+            inputs, training = self.plan.model.inputs, name == "train"
+            stream = open_stream(self.plan, split, inputs, training=training, seed=self.seed)
+            if training:
+                require_shares(self.plan, stream)
+            return stream
 
     def _compile(self) -> CompiledGraph:
         begun = time.perf_counter()

@@ -10,7 +10,7 @@ from tfdeploy.runtime.cluster.workers.worker_loop import WorkerLoop
 from tfdeploy.runtime.plans import graph_of
 from tfdeploy.runtime.records.directory import RunDirectory
 from tfdeploy.runtime.records.result import Clock, Result
-from tfdeploy.runtime.session.data import open_stream, splits_of
+from tfdeploy.runtime.session.data import open_stream, require_shares, splits_of
 from tfdeploy.runtime.show.words import duration, number
 from tfdeploy.runtime.watchdog import Activity, waiting_for
 
@@ -36,6 +36,7 @@ def run_worker(plan: Plan, options: RunOptions, stop: StopSignals, activity: Act
     train = splits_of(spec)["train"]
     with activity.doing("reading the first example of `train`", train.source.span):
         stream = open_stream(plan, train, plan.model.inputs, training=True, seed=spec.train.seed)
+        require_shares(plan, stream)
     activity.causes["train"] = waiting_for(stream.source)
     with target_for(plan, options, stop, stream) as open_target:
         begun = time.perf_counter()

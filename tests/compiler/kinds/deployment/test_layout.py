@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from compiler.kinds.deployment.grid import Grid, NotAlikeError
-from compiler.kinds.deployment.layout import grid_of, has_own_data, why_not, with_grid
+from compiler.kinds.deployment.layout import grid_of, why_not, with_grid
 from compiler.pipeline import make_plan
 from compiler.plan import Plan
+from compiler.readers import each_clone_reads
 from compiler.topology import declare
 from compiler.towers import lay_out_towers
 from tests.compiler.placement.places import MODEL
@@ -131,8 +132,8 @@ def test_clones_with_data_of_their_own_are_alike() -> None:
     for per_clone, own in (("split", False), ("shard", True)):
         found = plan("gpu = 6", data=f"data {{\n per_clone = {per_clone}\n train = {DATA}\n}}\n")
         assert grid_of(found) == Grid(None, "gpu", 1, 6)
-        assert has_own_data(found) is own
-    assert not has_own_data(plan("gpu = 6"))
+        assert each_clone_reads(found) is own
+    assert not each_clone_reads(plan("gpu = 6"))
 
 
 def test_workers_of_which_some_may_be_missing_are_alike() -> None:

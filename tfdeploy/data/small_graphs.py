@@ -31,12 +31,16 @@ NOISE = ("Graph execution error", "Detected at node", "File ", "Traceback")
 
 
 def may_be_data(error: Exception) -> bool:
-    """Whether an error of a session may come from faulty data, which takes long to find out for certain."""
+    """Whether an error of a session may come from faulty data, which takes long to find out for certain.
+
+    It does not if TensorFlow names an op of the session's graph that is no iterator: the ops that read and
+    decode examples are in graphs of their own.
+    """
     if isinstance(error, UnicodeDecodeError):
         return True
     if not isinstance(error, tf.errors.OpError) or isinstance(error, NEVER_DATA):
         return False
-    return "Iterator" in error.message or "Dataset" in error.message
+    return error.node_def is None or "Iterator" in error.node_def.op or "Iterator" in error.message
 
 
 @contextmanager

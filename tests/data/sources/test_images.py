@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -193,3 +194,65 @@ def test_sizes_that_make_no_image_are_refused(reader: Any) -> None:
         with pytest.raises(SpecError) as caught:
             reader.open(reader.call("images", "pictures", **more), wanted=WANTED)
         assert [each.message for each in caught.value.diagnostics] == [message]
+
+
+def test_folders_in_the_folder_of_a_class_are_read(reader: Any) -> None:
+    """However deep and whatever their names; a link that leads back to a folder above is told."""
+    folder = reader.base / "pictures"
+    write(folder, a_2_png=png(20), b_1_png=png(50))
+    write(folder / "a", x1_1_JPE=jpeg(10), x10_1_png=png(40))
+    write(folder / "a" / "x10" / ".hidden", kind_1_png=b"")
+    write(folder / "a" / "x2" / "3.png", deep_1_png=png(30))
+    stream = opened(reader)
+    (batch,) = reader.batches(stream, 8)
+    assert batch["label"].tolist() == [0, 0, 0, 0, 1]
+    assert [round(float(each.mean())) // 10 for each in batch["image"]] == [2, 1, 3, 4, 5]
+    (folder / "a" / "x2" / "again").symlink_to(folder / "a")
+    found = reader.fault(reader.call("images", "pictures", size=(4, 6)), wanted=WANTED)
+    assert (found.code, found.message) == (
+        "TFD702",
+        f"`{folder / 'a' / 'x2' / 'again'}`: this link leads back to a folder that it is in",
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "reason", "advice"),
+    [
+        (
+            "stray.jpg",
+            "TFD702",
+            "this image is in no folder, and so has no class",
+            "move it into the folder of its class",
+        ),
+        (
+            "a/photo",
+            "TFD713",
+            "this is a JPEG file without an ending, by which images are known",
+            "add `.jpg` or `.png` to its name",
+        ),
+        ("a/to-nothing.jpg", "TFD713", "this is a link to nothing, not a file", None),
+        ("a/to-itself.jpg", "TFD713", "this is a link to nothing, not a file", None),
+    ],
+)
+def test_no_image_is_left_out_without_a_word(
+    reader: Any, name: str, code: str, reason: str, advice: str | None
+) -> None:
+    """What looks like an image, and would not be read, is told."""
+    folder = reader.base / "pictures"
+    write(folder, a_1_png=png(1))
+    path = folder / name
+    if "to-" in name:
+        path.symlink_to("nothing" if "nothing" in name else path.name)
+    else:
+        path.write_bytes(jpeg(1))
+    found = reader.fault(reader.call("images", "pictures", size=(4, 6)), wanted=WANTED)
+    assert (found.code, found.message, found.help) == (code, f"`{path}`: {reason}", advice)
+
+
+def test_names_of_files_need_not_be_text(reader: Any) -> None:
+    """Bytes that are no UTF-8, and signs that Python calls digits."""
+    folder = reader.base / "pictures"
+    write(folder, a_1_png=png(10))
+    for name in (b"\xff.png", "²٣.png".encode()):
+        Path(os.fsdecode(os.fsencode(folder / "a") + b"/" + name)).write_bytes(png(20))
+    assert max(reader.column(opened(reader), "image"))[0][0] == [20, 20, 20]

@@ -202,21 +202,38 @@ def test_lengths_beyond_the_file_are_damage(reader: Any, compression: str) -> No
 def test_files_that_are_not_packed_as_the_spec_says(reader: Any) -> None:
     """A file that is not compressed, or whose compression is broken, is said."""
     plain = record(good(1)) * 3
+    packed = {"none": plain, "gzip": gzip.compress(plain), "zlib": zlib.compress(plain)}
     cases = {
-        ("gzip", plain): ("TFD702", ": the file is not compressed by gzip"),
+        (wanted, content): (
+            "TFD702",
+            f": the file is not compressed by {wanted}"
+            if found == "none"
+            else f": the file is compressed by {found}",
+            "leave out `compression`" if found == "none" else f"write `compression = {found}`",
+        )
+        for wanted in packed
+        for found, content in packed.items()
+        if wanted != found
+    }
+    cases |= {
+        ("gzip", b"no records"): ("TFD702", ": the file is not compressed by gzip", None),
+        ("zlib", b"no records"): ("TFD702", ": the file is not compressed by zlib", None),
         ("gzip", gzip.compress(plain * 50)[:-30]): (
             "TFD710",
             ": unpacking it fails: compressed file ended before the end-of-stream marker was reached",
+            None,
         ),
-        ("zlib", plain): (
+        ("zlib", zlib.compress(plain * 50)[:-30]): (
             "TFD710",
-            ": unpacking it fails: error -3 while decompressing data: incorrect header check",
+            ": unpacking it fails: the file ends before its contents do",
+            None,
         ),
     }
-    for (compression, content), (code, message) in cases.items():
+    for (compression, content), (code, message, advice) in cases.items():
         (reader.base / "data.tfrecord").write_bytes(content)
         found = reader.fault(source(reader, compression=compression), wanted=WANTED)
-        assert (found.code, found.message) == (code, f"`{reader.base / 'data.tfrecord'}`{message}")
+        path = reader.base / "data.tfrecord"
+        assert (found.code, found.message, found.help) == (code, f"`{path}`{message}", advice)
 
 
 @pytest.mark.full

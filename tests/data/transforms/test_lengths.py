@@ -273,3 +273,34 @@ def test_the_longest_is_that_of_the_first_axis() -> None:
         Field("single", "int32", ()),
     ]
     assert _longest([], fields) == {"fixed": 3, "free": 7, "both": 8, "second": 2}
+
+
+def test_a_record_without_the_list_has_an_empty_one(reader: Reader) -> None:
+    """The first as any other, whether the feature is missing or of no kind; a name in no record is told."""
+    from tests.data.sources.test_tfrecord import example, record
+
+    kindless = tf.train.Example()
+    kindless.features.feature["tokens"].SetInParent()
+    kindless.features.feature["label"].int64_list.value.append(1)
+    lists = [[], None, [7, 8], [], [9]]
+    written = [
+        kindless.SerializeToString()
+        if each is None
+        else example(**({"tokens": each} if each else {}), label=[at])
+        for at, each in enumerate(lists)
+    ]
+    pad = reader.call("pad", "tokens")
+    for start in range(3):
+        (reader.base / "t.tfrecord").write_bytes(b"".join(record(each) for each in written[start:]))
+        stream = reader.open(records(reader), pad, wanted=WANTED)
+        stream.check()
+        expected = [(at, each or []) for at, each in enumerate(lists)][start:]
+        assert rows(reader.batches(stream, 2)) == expected
+    (reader.base / "t.tfrecord").write_bytes(record(written[0]) * 3 + record(example(token=[1], label=[2])))
+    found = reader.fault(records(reader), pad, wanted=WANTED)
+    path = reader.base / "t.tfrecord"
+    assert (found.code, found.message) == ("TFD704", f"`{path}`: there is no feature `tokens`")
+    floats = example(tokens=[1.5], label=[2])
+    (reader.base / "t.tfrecord").write_bytes(record(written[0]) * 3 + record(floats))
+    wrong = reader.fault(records(reader), pad, wanted=WANTED)
+    assert wrong.message == f"`{path}`, record 3, feature `tokens`: holds floats, not whole numbers"

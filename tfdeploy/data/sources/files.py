@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import gzip
+import os
 import re
 import zlib
 from pathlib import Path
@@ -24,15 +25,17 @@ if TYPE_CHECKING:
 GZIP_MAGIC = b"\x1f\x8b"
 
 
-def name_of(path: Path) -> str:
+def name_of(path: Path) -> bytes:
     """Return the name under which TensorFlow opens a file, whatever folder its process runs in."""
-    return str(path.absolute())
+    return os.fsencode(path.absolute())  # a name need not be text
 
 
 def natural_key(name: str) -> list[tuple[int, int, str]]:
     """Return a key that sorts `part-2` before `part-10`."""
     return [
-        (0, int(part), "") if part.isdigit() else (1, 0, part) for part in re.split(r"([0-9]+)", name) if part
+        (0, int(part), "") if part.isdecimal() and part.isascii() else (1, 0, part)
+        for part in re.split(r"([0-9]+)", name)
+        if part
     ]
 
 

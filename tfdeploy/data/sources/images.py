@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,15 +16,24 @@ from dsl.files.regular import strange_kind
 from dsl.schema.data_functions import RESIZES
 from tfdeploy.data.options import Field, Tensors
 from tfdeploy.data.sources.base import Context, Source
-from tfdeploy.data.sources.files import find_folder, name_of, natural_key, read_start, size_of
+from tfdeploy.data.sources.files import (
+    cannot_open,
+    find_folder,
+    name_of,
+    natural_key,
+    read_start,
+    size_of,
+)
 from tfdeploy.data.sources.pixels import decode_image
 from tfdeploy.data.transforms.arguments import MISSING, bind
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from dsl import ir
     from dsl.diagnostics import Diagnostic
 
-READ = {".jpg", ".jpeg", ".png"}
+READ = {".jpg", ".jpeg", ".jpe", ".jfif", ".png"}
 NOT_READ = {".gif", ".bmp", ".webp", ".tif", ".tiff", ".avif", ".heic", ".jxl", ".svg"}
 STARTS = {b"\xff\xd8\xff": "JPEG", b"\x89PNG": "PNG"}
 CHANNELS = (1, 3, 4)
@@ -55,15 +65,28 @@ class Images(Source):
     def _where(self, path: Path) -> Where:
         return Where(str(path), call=self.span)
 
+    def _entries(self, folder: Path) -> list[os.DirEntry[str]]:
+        """Return what is in a folder and not hidden, in the order of names; raises RunError."""
+        try:
+            with os.scandir(folder) as entries:
+                found = [each for each in entries if not each.name.startswith(".")]
+        except OSError as fault:
+            raise RunError(cannot_open(folder, fault, self.span)) from fault
+        return sorted(found, key=lambda each: natural_key(each.name))
+
     def _classes(self, wanted: tuple[str, ...] | None) -> tuple[str, ...]:
-        found = [
-            each.name for each in self.folder.iterdir() if each.is_dir() and not each.name.startswith(".")
-        ]
+        entries = self._entries(self.folder)
+        found = tuple(each.name for each in entries if _holds(each))
         if not found:
             reason = "the folder holds no folder, of which each class needs one"
             raise RunError(errors.empty(self._where(self.folder), reason))
+        for each in entries:
+            if not _holds(each) and Path(each.name).suffix.lower() in READ | NOT_READ:
+                reason = "this image is in no folder, and so has no class"
+                advice = "move it into the folder of its class"
+                raise RunError(errors.unreadable(self._where(self.folder / each.name), reason, advice=advice))
         if wanted is None:
-            return tuple(sorted(found, key=natural_key))
+            return found
         for name in wanted:
             if name not in found:
                 raise RunError(errors.missing(self._where(self.folder / name), folder=True))
@@ -78,25 +101,50 @@ class Images(Source):
         """Every image with the number of its class, in the order of names; raises RunError."""
         found = []
         for label, name in enumerate(self.classes):
-            paths = sorted((self.folder / name).iterdir(), key=lambda each: natural_key(each.name))
-            images = [each for each in paths if self._is_image(each)]
+            images = list(self._images_in(self.folder / name))
             if not images:
                 where = self._where(self.folder / name)
                 raise RunError(errors.empty(where, "the folder of this class holds no JPEG or PNG file"))
             found += [(each, label) for each in images]
         return tuple(found)
 
+    def _images_in(self, folder: Path, above: frozenset[tuple[int, int]] = frozenset()) -> Iterator[Path]:
+        """Yield the images in a folder and in the folders in it, in the order of names; raises RunError.
+
+        Args:
+            folder: The folder.
+            above: The folders that it is in, by the numbers that the system gives them.
+        """
+        entries, itself = self._entries(folder), folder.stat()
+        number = (itself.st_dev, itself.st_ino)
+        if number in above:
+            reason = "this link leads back to a folder that it is in"
+            raise RunError(errors.unreadable(self._where(folder), reason))
+        for each in entries:
+            path = folder / each.name
+            if _holds(each):
+                yield from self._images_in(path, above | {number})
+            elif self._is_image(path):
+                yield path
+
     def _is_image(self, path: Path) -> bool:
-        if path.name.startswith(".") or path.is_dir():
-            return False
+        """Whether the name of a file is that of an image; raises RunError for images that are not read."""
         suffix = path.suffix.lower()
         if suffix in NOT_READ:
             reason = f"{suffix} images are not read"
             raise RunError(errors.image(self._where(path), reason, advice="convert it to PNG or JPEG"))
-        kind = strange_kind(path.stat().st_mode) if suffix in READ and path.exists() else None
-        if kind is not None:
+        if suffix in READ and not path.is_file():
+            kind = strange_kind(path.stat().st_mode) if path.exists() else "a link to nothing"
             raise RunError(errors.image(self._where(path), f"this is {kind}, not a file"))
+        if not suffix and path.is_file() and self._kind(path) is not None:
+            reason = f"this is a {self._kind(path)} file without an ending, by which images are known"
+            raise RunError(errors.image(self._where(path), reason, advice="add `.jpg` or `.png` to its name"))
         return suffix in READ
+
+    def _kind(self, path: Path) -> str | None:
+        """Return what a file is by its first bytes: JPEG, PNG or something else."""
+        start = read_start(path, 4, self.span)
+        return next((name for sign, name in STARTS.items() if start.startswith(sign)), None)
 
     def count(self) -> int:
         """Return how many images there are."""
@@ -128,8 +176,17 @@ class Images(Source):
         path, _ = self.files[index]
         if size_of(path, self.span) == 0:
             return errors.image(self._where(path), "the file is empty")
-        start = read_start(path, 4, self.span)
-        kind = next((name for sign, name in STARTS.items() if start.startswith(sign)), None)
+        kind = self._kind(path)
         if kind is None:
             return errors.image(self._where(path), "this is neither a JPEG nor a PNG file, whatever its name")
+        if "too large" in reason:
+            return errors.image(self._where(path), f"the {kind} file is too large: {reason}")
         return errors.image(self._where(path), f"the {kind} file is damaged or was cut off: {reason}")
+
+
+def _holds(entry: os.DirEntry[str]) -> bool:
+    """Whether a name in a folder is that of a folder, or of a link to one."""
+    try:
+        return entry.is_dir()
+    except OSError:  # a link to itself
+        return False

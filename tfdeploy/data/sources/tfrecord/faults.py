@@ -16,7 +16,7 @@ from tfdeploy.data.options import BOUNDS, FLOATS
 from tfdeploy.data.sources.pixels import decode_image
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from tfdeploy.data.sources.features import Feature
     from tfdeploy.data.sources.tfrecord.file import RecordFile
@@ -32,15 +32,12 @@ def record_fault(file: RecordFile, number: int, features: Sequence[Feature]) -> 
         number: The number of the record, counted from 0.
         features: The features that are read from it.
     """
-    data = file.record(number)
-    if isinstance(data, Diagnostic):
-        return data
-    try:
-        example = tf.train.Example.FromString(data)
-    except Exception:  # noqa: BLE001 protobuf's DecodeError has moved between its versions
-        return errors.wrong_kind(file.where(number), "bytes of another form", "a tf.train.Example")
-    held = example.features.feature
+    held = _features_of(file, number)
+    if isinstance(held, Diagnostic):
+        return held
     for feature in features:
+        if feature.field.ragged and not _has_kind(held, feature.key):
+            continue  # an empty list
         if feature.key not in held:
             near = nearest(feature.key, held)
             return errors.missing_field(file.where(number), "feature", feature.key, sorted(held), near)
@@ -51,6 +48,35 @@ def record_fault(file: RecordFile, number: int, features: Sequence[Feature]) -> 
         if found is not None:
             return found
     return None
+
+
+def names_in(file: RecordFile, number: int) -> list[str] | None:
+    """Return the names of the features that a record has, or None if it cannot be read.
+
+    Args:
+        file: The file.
+        number: The number of the record, counted from 0.
+    """
+    held = _features_of(file, number)
+    return None if isinstance(held, Diagnostic) else [name for name in held if _has_kind(held, name)]
+
+
+def _features_of(file: RecordFile, number: int) -> Mapping[str, Any] | Diagnostic:
+    """Return the features of a record by name, or what is wrong with its bytes."""
+    data = file.record(number)
+    if isinstance(data, Diagnostic):
+        return data
+    try:
+        example = tf.train.Example.FromString(data)
+    except Exception:  # noqa: BLE001 protobuf's DecodeError has moved between its versions
+        return errors.wrong_kind(file.where(number), "bytes of another form", "a tf.train.Example")
+    held: Mapping[str, Any] = example.features.feature
+    return held
+
+
+def _has_kind(held: Mapping[str, Any], name: str) -> bool:
+    """Whether there is a feature of a name with a list, which may be empty."""
+    return name in held and held[name].WhichOneof("kind") is not None
 
 
 def _feature_fault(where: Where, held: Any, feature: Feature) -> Diagnostic | None:

@@ -22,6 +22,8 @@ HEAD = 12
 """Bytes before a record: its length in 8 bytes, and their checksum in 4. A checksum comes after it, too."""
 TAIL = 4
 PIECE = 1 << 20
+ENOUGH = 1 << 12
+"""The bytes of a packed file from which the beginning of what it holds can be unpacked."""
 CUT_OFF = "the file ends within it"
 
 
@@ -50,16 +52,17 @@ class RecordFile:
 
     def check_start(self) -> None:
         """Raise the RunError of a file that is empty or compressed in another way than the spec says."""
-        start = read_start(self.path, HEAD, self.call)
+        start = read_start(self.path, ENOUGH, self.call)
         whole = Where(str(self.path), call=self.call)
         if not start:
             raise RunError(errors.empty(whole, "the file is empty"))
-        _, no_record = _length(start)
-        packed = start.startswith(GZIP_MAGIC) and no_record is not None  # a length can begin like gzip, too
-        if packed != (self.compression == "gzip"):
-            reason = "the file is compressed by gzip" if packed else "the file is not compressed by gzip"
-            advice = "write `compression = gzip`" if packed else "leave out `compression`"
-            raise RunError(errors.unreadable(whole, reason, advice=advice))
+        found = _compression(start)
+        if found == self.compression or (found is None and self.compression == "none"):
+            return
+        known = found not in (None, "none")
+        reason = f"the file is {'' if known else 'not '}compressed by {found if known else self.compression}"
+        advice = f"write `compression = {found}`" if known else "leave out `compression`"
+        raise RunError(errors.unreadable(whole, reason, advice=None if found is None else advice))
 
     @cached_property
     def count(self) -> int:
@@ -155,6 +158,19 @@ class _Unpacked(_Bytes):
             raise EOFError("the file ends before its contents do")
         taken, self._ready = self._ready[:size], self._ready[size:]
         return taken
+
+
+def _compression(start: bytes) -> str | None:
+    """Return how a file is packed, by its beginning; None if nothing begins like it."""
+    if _length(start[:HEAD])[1] is None:
+        return "none"  # though a length can begin like gzip
+    if start.startswith(GZIP_MAGIC):
+        return "gzip"
+    try:
+        zlib.decompressobj().decompress(start, HEAD)
+    except zlib.error:
+        return None
+    return "zlib"
 
 
 def _count(file: _Bytes) -> tuple[int, str | None]:

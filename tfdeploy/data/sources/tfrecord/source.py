@@ -8,13 +8,17 @@ import tensorflow as tf
 from attrs import evolve
 
 from dsl.diagnostics import RunError
+from dsl.errors.running import running_data as errors
 from dsl.errors.running.running_data import Where
+from dsl.suggest import nearest
+from tfdeploy.data import small_graphs
 from tfdeploy.data.options import FLOATS, Field, Tensors
+from tfdeploy.data.small_graphs import without_autograph
 from tfdeploy.data.sources.base import Context, FileSource
 from tfdeploy.data.sources.features import Feature, features
 from tfdeploy.data.sources.files import find_files, name_of
 from tfdeploy.data.sources.pixels import decode_image
-from tfdeploy.data.sources.tfrecord.faults import record_fault
+from tfdeploy.data.sources.tfrecord.faults import names_in, record_fault
 from tfdeploy.data.sources.tfrecord.file import RecordFile
 from tfdeploy.data.transforms.arguments import MISSING, bind
 from tfdeploy.data.transforms.numbers import checked_cast
@@ -26,6 +30,7 @@ if TYPE_CHECKING:
     from dsl.diagnostics import Diagnostic
 
 COMPRESSIONS = ("none", "gzip", "zlib")
+CHUNK = 1024
 
 
 class TfRecord(FileSource):
@@ -74,11 +79,32 @@ class TfRecord(FileSource):
         }
 
     def check(self) -> None:
-        """Check that the first record has the features of any size, which TensorFlow would not miss."""
+        """Check that some record has a value of each feature of any size, which TensorFlow would not miss."""
         ragged = [each for each in self.features.values() if each.field.ragged]
-        fault = record_fault(self.files[0], 0, ragged) if ragged and self.files[0].count else None
-        if fault is not None:
-            raise RunError(fault)
+        held = names_in(self.files[0], 0) if ragged and self.files[0].count else None
+        if held is None:
+            return
+        for each in ragged:
+            if each.key not in held and not self._is_anywhere(each):
+                where = Where(str(self.files[0].path), call=each.span or self.span)
+                near = nearest(each.key, held)
+                raise RunError(errors.missing_field(where, "feature", each.key, sorted(held), near))
+
+    def _is_anywhere(self, feature: Feature) -> bool:
+        """Whether a record has a value of a feature of any size, as far as the records can be read."""
+
+        def values(records: Any) -> Any:
+            parsed = tf.io.parse_example(records, {feature.key: _parsed(feature)})[feature.key]
+            return {feature.key: tf.size(parsed.flat_values)}
+
+        def some() -> Any:
+            sizes = self.records().batch(CHUNK).map(without_autograph(values))
+            return sizes.filter(without_autograph(lambda each: each[feature.key] > 0))
+
+        try:
+            return small_graphs.first_element(some) is not None
+        except small_graphs.FAILURES:
+            return True  # the fault is told when the record is read
 
     def where(self, index: int) -> Where:
         """Return file and record of example `index`."""

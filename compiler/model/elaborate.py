@@ -115,7 +115,7 @@ class _Builder:
             losses=_distinct(losses),
             metrics=metrics,
             outputs=outputs,
-            names_outputs=bool(model.outputs),
+            names_outputs=bool(model.outputs) or len(outputs) > 1,
             regularize=model.regularize,
             names=tuple(self.names),
             constants=frozenset(self.constants),
@@ -127,12 +127,28 @@ class _Builder:
     def _outputs(
         self, model: ir.Model, losses: tuple[ObjectiveNode, ...], scope: _Scope
     ) -> tuple[OutputNode, ...]:
-        values = [self._value(each, scope) for each in model.returned] or [losses[0].prediction]
-        for value, written in zip(values, model.returned, strict=False):
+        """Return what the spec names as outputs, else the different predictions of the losses."""
+        written = model.returned or tuple(each.objective.prediction for each in model.loss)
+        values = [self._value(each, scope) for each in model.returned] or [each.prediction for each in losses]
+        for value, expr in zip(values, written, strict=True):
             if value in self.constants:
-                raise SpecError([tensor_errors.constant_output(written.span)])
-        given = [each.name for each in model.outputs] or [self.names[values[0]].replace("/", "_")]
-        return tuple(OutputNode(name, value) for name, value in zip(given, values, strict=True))
+                raise SpecError([tensor_errors.constant_output(expr.span)])
+        if model.outputs:
+            names = [each.name for each in model.outputs]
+            return tuple(OutputNode(name, value) for name, value in zip(names, values, strict=True))
+        heads: dict[int, ir.Expr] = {}
+        for value, expr in zip(values, written, strict=True):
+            heads.setdefault(value, expr)
+        taken = {expr.name for expr in heads.values() if isinstance(expr, ir.Ref) and len(heads) > 1}
+        return tuple(
+            OutputNode(
+                expr.name
+                if isinstance(expr, ir.Ref) and len(heads) > 1
+                else _beside(self.names[value].replace("/", "_"), taken),
+                value,
+            )
+            for value, expr in heads.items()
+        )
 
     def _objective(
         self, name: str, objective: ir.Objective, scope: _Scope, weight: float = 1.0
@@ -433,6 +449,16 @@ def _with_sized_weights(graph: ModelGraph) -> ModelGraph:
         for each in graph.calls
     )
     return evolve(graph, calls=tuple(calls))
+
+
+def _beside(name: str, taken: set[str]) -> str:
+    """Return a name, with a number added if it is taken, and take it."""
+    found, number = name, 0
+    while found in taken:
+        number += 1
+        found = f"{name}_{number}"
+    taken.add(found)
+    return found
 
 
 def _maker(call: ir.Call) -> str:

@@ -267,7 +267,7 @@ class Model(Block):
         regularize: The regularizer of all kernels, or None.
         metrics: The metrics.
         output: The tensor that the trained model returns. If it is None, and `outputs` is empty, that is the
-            prediction of the first loss.
+            prediction of the loss, or the predictions of all losses by their names.
         outputs: The tensors that the trained model returns by their names, if the spec names them.
     """
 

@@ -119,7 +119,7 @@ BLOCKS: dict[str, Block] = {
                 Attribute(
                     "output",
                     Type("any"),
-                    "what the trained model returns, or `{ name = tensor }`; default: the prediction",
+                    "what the trained model returns, or `{ name = tensor }`; default: the predictions",
                 ),
             ),
             "what one clone computes",

@@ -35,7 +35,7 @@ BLOCKS = {
 DEFAULTS = {
     "model.loss": "none; needed to train",
     "model.regularize": "`none`",
-    "model.output": "the prediction of the first loss",
+    "model.output": "the prediction of the loss; those of several losses by their names",
     "layer.output": "none; required",
     "data.train": "none; needed to train",
     "data.validation": "no such split",

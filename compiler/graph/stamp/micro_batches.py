@@ -218,7 +218,7 @@ class MicroBatchWriter:
             yield gradient.values, self._sum if gradient.indices is None else self._rows
             if gradient.indices is not None:
                 yield gradient.indices, self._rows
-        for each in template.outputs:
+        for each in dict.fromkeys(template.outputs):
             yield each, self._last
 
     def _sum(self, name: str) -> str:
@@ -248,7 +248,7 @@ class MicroBatchWriter:
         """Write the value of a tensor in the last iteration."""
         entry, dtype = self._entry_of(name), self._type(name)
         scope = "output" if name == self.template.outputs[0] else f"output/{name.replace(':', '_')}"
-        nothing = self._constant(self._name(f"{scope}/none"), 0, dtype, entry)
+        nothing = self._constant(self._name(f"{scope}/none"), "" if dtype == tf.string else 0, dtype, entry)
         carried = self._carry(scope, nothing, dtype.as_datatype_enum, entry)
         return self._next(carried, self._now(name, entry))
 

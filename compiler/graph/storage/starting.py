@@ -27,16 +27,16 @@ def starting_weights(
     Args:
         compiled: The graph.
         base: The folder of the spec.
-        say: Called with a line of text before a file is downloaded.
+        say: Called with a line of text before a file is downloaded, and about what is not used of a file.
 
     Raises:
         RunError: A file cannot be downloaded or read, or has other weights or shapes.
     """
     plan, train = compiled.plan, compiled.plan.spec.train
     found = read_pretrained(compiled, str(base), say)
-    found |= read_parts(compiled, plan.model.starts, base=str(base))
+    found |= read_parts(compiled, plan.model.starts, say, base=str(base))
     if train.weights is not None:
         path, span = base / train.weights, train.span_of("weights")
         found |= read_weights(compiled, path, span, base=str(base))
     rules = [Start(each.pattern, each.file, each.span) for each in train.part_weights]
-    return found | read_parts(compiled, rules, base=str(base))
+    return found | read_parts(compiled, rules, say, base=str(base))

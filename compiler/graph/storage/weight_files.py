@@ -11,11 +11,11 @@ import io
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, TypeAlias
 
 import numpy as np
 from attrs import frozen
@@ -34,6 +34,10 @@ if TYPE_CHECKING:
 INSIDE = "model.weights.h5"
 LAYERS = "layers"
 VARIABLES = "vars"
+OPTIMIZER = "optimizer/"
+
+Keys: TypeAlias = tuple[str, ...]
+"""The places of an array in a file of weights, of which a file may have only some."""
 
 
 def read_weights(
@@ -41,8 +45,8 @@ def read_weights(
 ) -> dict[str, np.ndarray]:
     """Return the values of the weights in a file, by their names in `CompiledGraph.weights`.
 
-    No number is read before the file is known to have exactly the weights that the output of the model
-    depends on, each with its shape.
+    No number is read before the file is known to have exactly the weights of the model, each with its shape.
+    Those that only a loss or a metric depends on are among them.
 
     Args:
         compiled: The graph.
@@ -57,37 +61,52 @@ def read_weights(
     with open_arrays(path, span) as arrays:
         found = arrays.by_key
         faults = list(faults_of(compiled, wanted, found))
-        known = set(wanted.values())
-        faults += [
-            f"the model has no place for `{key}`, {list(array.shape)}"
-            for key, array in found.items()
-            if key not in known
-        ]
+        known = {key for keys in wanted.values() for key in keys}
+        faults += [f"the model has no place for {each}" for each in beyond(found, known)]
         if faults:
-            raise RunError(errors.weights_do_not_fit(str(path), sorted(faults), span))
+            missing = any(found.keys().isdisjoint(keys) for keys in wanted.values())
+            raise RunError(errors.weights_do_not_fit(str(path), sorted(faults), span, missing=missing))
         return values_of(compiled, wanted, found)
 
 
+def beyond(found: Mapping[str, Stored], known: Collection[str]) -> list[str]:
+    """Return what a file has beyond some keys, other than the states of random layers.
+
+    Args:
+        found: The arrays of the file by their keys.
+        known: The keys.
+
+    Returns:
+        The key and the shape of each array.
+    """
+    return [
+        f"`{key}`, {list(array.shape)}"
+        for key, array in found.items()
+        if key not in known and not (array.shape == (2,) and array.kind in "ui")
+    ]
+
+
 def faults_of(
-    compiled: CompiledGraph, wanted: Mapping[str, str], found: Mapping[str, Stored]
+    compiled: CompiledGraph, wanted: Mapping[str, Keys], found: Mapping[str, Stored]
 ) -> Iterator[str]:
     """Yield what is wrong with the arrays of some weights: they are missing, or have another shape.
 
     Args:
         compiled: The graph.
-        wanted: The key of the array of each weight.
+        wanted: The keys of the array of each weight.
         found: The arrays of a file by their keys.
     """
-    for name, key in wanted.items():
+    for name, keys in wanted.items():
         here = compiled.weights[name].shape
-        if key not in found:
+        there = {found[key].shape for key in keys if key in found}
+        if not there:
             yield f"`{name}` is not in the file"
-        elif found[key].shape not in (here, (1, *here), (1, prod(here))):  # free weights are kernels there
-            yield f"`{name}` is {list(found[key].shape)} there and {list(here)} here"
+        for shape in there - {here, (1, *here), (1, prod(here))}:  # free weights are kernels there
+            yield f"`{name}` is {list(shape)} there and {list(here)} here"
 
 
 def values_of(
-    compiled: CompiledGraph, wanted: Mapping[str, str], found: Mapping[str, Stored]
+    compiled: CompiledGraph, wanted: Mapping[str, Keys], found: Mapping[str, Stored]
 ) -> dict[str, np.ndarray]:
     """Return the values of some weights in a file that has them, each with its shape in the graph.
 
@@ -99,12 +118,13 @@ def values_of(
     Returns:
         The values by the names of the weights.
     """
-    return {name: found[key].read().reshape(compiled.weights[name].shape) for name, key in wanted.items()}
+    there = {name: next(key for key in keys if key in found) for name, keys in wanted.items()}
+    return {name: found[key].read().reshape(compiled.weights[name].shape) for name, key in there.items()}
 
 
 @frozen
 class Arrays:
-    """The arrays of an open file of weights, without the states of random layers.
+    """The arrays of an open file of weights, without those of an optimizer.
 
     Attributes:
         by_key: The arrays by the names of their layers, and their numbers in them.
@@ -161,14 +181,9 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
 
 
 def _arrays(there: Contents) -> Arrays:
-    by_path = {path: array for path, array in there.arrays.items() if not _is_random_state(array)}
+    by_path = {path: each for path, each in there.arrays.items() if not path.startswith(OPTIMIZER)}
     layers = {path.removesuffix(f"/{VARIABLES}"): name for path, name in there.names.items()}
     return Arrays({_key(path, layers): array for path, array in by_path.items()}, by_path)
-
-
-def _is_random_state(array: Stored) -> bool:
-    """Whether an array is the state of a random layer: a pair of whole numbers."""
-    return array.shape == (2,) and array.kind in "ui"
 
 
 def _key(path: str, names: Mapping[str, str]) -> str:
@@ -185,36 +200,43 @@ def _key(path: str, names: Mapping[str, str]) -> str:
 
 @frozen
 class Layout:
-    """Where a file of this model has its weights.
+    """Where a file of this model has its weights. Keras writes some of them twice.
 
     Attributes:
-        keys: For each weight, the key of its array.
-        paths: For each weight, the path of its array in the file.
+        keys: For each weight, the keys of its array.
+        paths: For each weight, the paths of its array in the file.
     """
 
-    keys: dict[str, str]
-    paths: dict[str, str]
+    keys: dict[str, Keys]
+    paths: dict[str, Keys]
 
 
-def layout_of(compiled: CompiledGraph, base: str, *, whole: bool = False) -> Layout:
-    """Return where a file of this model has its weights.
+def layout_of(compiled: CompiledGraph, base: str) -> Layout:
+    """Return where a file of all layers of this model has its weights.
 
     Args:
         compiled: The graph.
         base: The folder in which `python(...)` looks for modules first.
-        whole: Whether to regard all layers, and not only those that the output depends on.
     """
-    plain = plain_model(compiled, base=base, whole=whole)
+    plain = plain_model(compiled, base=base, whole=True)
     names = list(plain.variables)
-    for number, variable in enumerate(plain.variables.values()):
+    numbers = {id(variable): number for number, variable in enumerate(plain.variables.values())}
+    for variable in plain.model.variables:  # the states of random layers come after all weights
+        number = numbers.get(id(variable), len(names))
         variable.assign(np.full(variable.shape, number, variable.dtype))
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / INSIDE
         plain.model.save_weights(path)
         with _opened(path) as file, open_store(file) as store:
             found = _arrays(contents(store))
-            by_key, by_path = (
-                {names[int(array.read().ravel()[0])]: key for key, array in arrays.items()}
-                for arrays in (found.by_key, found.by_path)
-            )
-        return Layout(by_key, by_path)
+            return Layout(_by_name(names, found.by_key), _by_name(names, found.by_path))
+
+
+def _by_name(names: Sequence[str], found: Mapping[str, Stored]) -> dict[str, Keys]:
+    """Return where the number of each weight is, from the first to the last place."""
+    places: dict[str, list[str]] = {}
+    for key, array in found.items():
+        number = int(array.read().ravel()[0])
+        if number < len(names):
+            places.setdefault(names[number], []).append(key)
+    return {name: tuple(keys) for name, keys in places.items()}

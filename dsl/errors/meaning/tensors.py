@@ -76,22 +76,22 @@ def no_class_weights(span: Span | None) -> Diagnostic:
     )
 
 
-def outputs_alike(name: str, other: str, span: Span | None, other_span: Span) -> Diagnostic:
+def outputs_alike(name: str, other: str, span: Span | None, other_span: Span | None = None) -> Diagnostic:
     """Report two outputs of a model whose columns in a table of predictions could have the same name.
 
     Args:
         name: The name of the second output.
         other: The name of the first output.
         span: The place of the second output in the spec; None if it is not known.
-        other_span: The place of the first output.
+        other_span: The place of the first output; None if the outputs are predictions of losses.
     """
     short, long = sorted((name, other), key=len)
     return error(
         "TFD577",
         f"the outputs `{other}` and `{name}` cannot be told apart in a table",
         span,
-        text="too much like another output",
-        labels=(Label(other_span, "the other output"),),
+        text="too much like another output" if other_span is not None else "",
+        labels=(Label(other_span, "the other output"),) if other_span is not None else (),
         notes=(f"the columns of `{short}` are called `{short}_0`, `{short}_1`, ..., which may be `{long}`",),
         help="give one of them another name",
     )

@@ -323,6 +323,24 @@ def starts_anew(path: str, names: Sequence[str]) -> Diagnostic:
     )
 
 
+def not_used(path: str, names: Sequence[str]) -> Diagnostic:
+    """Warn of variables in a checkpoint for which the graph has no place.
+
+    Args:
+        path: The checkpoint.
+        names: The names of the variables.
+    """
+    return warning(
+        "TFD716",
+        f"the checkpoint `{path}` has {_some(names)}, for which there is no place",
+        None,
+        notes=(
+            "these variables are not used",
+            "the model, the optimizer, `ema` or `precision` has been changed since",
+        ),
+    )
+
+
 def _changed(names: Sequence[str]) -> str:
     """Return which attribute of `update` the variables that a checkpoint lacks belong to."""
     scales = [name.startswith("loss_scale") for name in names]

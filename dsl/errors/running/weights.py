@@ -16,12 +16,15 @@ if TYPE_CHECKING:
 MOST_FAULTS = 5
 
 
-def weights_do_not_fit(path: str, faults: Sequence[str], span: Span | None) -> Diagnostic:
+def weights_do_not_fit(
+    path: str, faults: Sequence[str], span: Span | None, *, missing: bool = False
+) -> Diagnostic:
     """Report a file of weights to start from that is of another model.
 
     Args:
         path: The file.
         faults: What differs, one weight each.
+        missing: Whether there are weights of the model that are not in the file.
         span: The place of the attribute that names the file in the spec; None if it is not known.
     """
     return error(
@@ -29,6 +32,10 @@ def weights_do_not_fit(path: str, faults: Sequence[str], span: Span | None) -> D
         f"the weights in `{path}` are not those of this model",
         span,
         notes=first_of(faults, MOST_FAULTS),
+        help="to start a part of the model from it, write a rule in `train`: "
+        '`weights { "part/*" -> "file.keras" }`'
+        if missing
+        else None,
     )
 
 

@@ -322,14 +322,23 @@ model "m" {
     ]
 
 
-def test_the_output_is_the_prediction_of_the_first_loss_unless_the_model_says_more() -> None:
-    """Its name is that of its binding, or of the layer that made it."""
+def test_the_outputs_are_the_predictions_of_the_losses_unless_the_model_says_more() -> None:
+    """Several have the names of their bindings, or of what made them; one alone is no dict."""
     text = CALLS.replace("  output = joined\n", "")
     plain = elaborate(spec_of(text))
-    assert [each.value for each in plain.outputs] == [plain.losses[0].prediction]
-    assert plain.outputs[0].name == "pair_dense_1"
-    assert not plain.names_outputs
-    assert plain.returned(["one"]) == "one"
+    assert [(each.name, each.value) for each in plain.outputs] == [
+        ("b", plain.losses[0].prediction),
+        ("c", plain.losses[1].prediction),
+    ]
+    assert plain.returned(["one", "two"]) == {"b": "one", "c": "two"}
+    twice = elaborate(spec_of(text.replace("[y, c]", "[y, b]")))
+    assert [each.name for each in twice.outputs] == ["pair_dense_1"]
+    assert not twice.names_outputs
+    assert twice.returned(["one"]) == "one"
+    loss = "loss = 2 * ([y, ops.abs(b)] -> Huber()) - ([y, abs] -> Huber()) + ([y, b] -> Huber())"
+    unnamed = text.replace("\n  loss =", f"\n  abs = ops.abs(c)\n  {loss} +")
+    assert [each.name for each in elaborate(spec_of(unnamed)).outputs] == ["abs_1", "abs", "b", "c"]
     named = elaborate(spec_of(CALLS.replace("output = joined", "output {\n    left = a\n    right = b\n  }")))
     assert [each.name for each in named.outputs] == ["left", "right"]
     assert named.returned(["one", "two"]) == {"left": "one", "right": "two"}
+    assert [each.name for each in elaborate(spec_of(CALLS)).outputs] == ["concatenate"]

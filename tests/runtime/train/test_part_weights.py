@@ -134,7 +134,7 @@ def test_parts_start_from_files_and_stay_frozen(trained: tuple[Path, dict[str, A
     assert spec is not None
     assert {path.name for path in files_of(spec)} == {"whole.keras", "net.weights.h5"}
     exported = keras.saving.load_model(folder / "second" / "model.keras")
-    assert {each.path.split("/")[0] for each in exported.trainable_variables} == {"middle", "out"}
+    assert {each.path.split("/")[0] for each in exported.trainable_variables} == {"aside", "middle", "out"}
 
 
 def _renamed(layer: Any) -> Any:
@@ -166,10 +166,10 @@ def test_rules_and_whole_files(trained: tuple[Path, dict[str, Any]]) -> None:
             ("`middle/bias` is [3] there and [7] here", "`middle/kernel` is [20, 3] there and [20, 7] here"),
         ),
         (
-            {"train": 'weights { "aside/*" -> "whole.keras" }'},
+            {"train": 'weights { "new/conv/*" -> "whole.keras" }', "enc": 'name = "new"'},
             "TFD741",
-            '"aside/*" -> "whole.keras"',
-            ("`aside/bias` is not in the file", "`aside/kernel` is not in the file"),
+            '"new/conv/*" -> "whole.keras"',
+            ("`new/conv/bias` is not in the file", "`new/conv/kernel` is not in the file"),
         ),
         ({"enc": 'weights = "none.keras"'}, "TFD742", '"none.keras"', ()),
     ],

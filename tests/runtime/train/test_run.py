@@ -17,14 +17,19 @@ from tfdeploy.runtime.show.reporting import Reporter
 
 
 class Listener(Reporter):
-    """Keeps the warnings."""
+    """Keeps the warnings and notes."""
 
     def __init__(self) -> None:
         self.warnings: list[Diagnostic] = []
+        self.notes: list[str] = []
 
     def warn(self, diagnostic: Diagnostic) -> None:
         """Keep a warning."""
         self.warnings.append(diagnostic)
+
+    def note(self, text: str) -> None:
+        """Keep a note."""
+        self.notes.append(text)
 
 
 def same(first: dict[str, Any], second: dict[str, Any]) -> bool:

@@ -179,7 +179,7 @@ class Checkpoints:
 
         Args:
             checkpoint: The checkpoint.
-            warn: Called with a warning about what it lacks.
+            warn: Called with a warning about what it lacks, or has beyond the variables of the graph.
 
         Raises:
             DamagedCheckpoint: If it cannot be read. Some variables may have been restored by then.
@@ -188,7 +188,7 @@ class Checkpoints:
         saving, session = self.engine.saving, self.engine.session
         prefix = str(checkpoint.prefix)
         try:
-            missing = self._missing(checkpoint)
+            missing, unused = self._differences(checkpoint)
             names = [name for name in saving.restores if name not in missing]
             self.engine.files.read(session.run, saving, prefix, names)
         except NOT_DAMAGE:
@@ -204,9 +204,11 @@ class Checkpoints:
         session.run(self.engine.compiled.after_restore_op)
         if missing:
             warn(errors.starts_anew(prefix, missing))
+        if unused:
+            warn(errors.not_used(prefix, unused))
 
-    def _missing(self, checkpoint: Checkpoint) -> list[str]:
-        """Return the slots and averages that a checkpoint lacks.
+    def _differences(self, checkpoint: Checkpoint) -> tuple[list[str], list[str]]:
+        """Return the slots and averages that a checkpoint lacks, and the variables that it has beyond these.
 
         Raises:
             RunError: If it is of another model.
@@ -227,7 +229,8 @@ class Checkpoints:
         step = int(reader.get_tensor(STEP))
         if step != checkpoint.step:
             raise DamagedCheckpoint(f"its tensors are of step {step}")
-        return [name for name in compiled.saved if name not in shapes]
+        missing = [name for name in compiled.saved if name not in shapes]
+        return missing, sorted(name for name in shapes if name not in compiled.saved)
 
 
 def _words(dtype: str, shape: list[int]) -> str:

@@ -6,6 +6,8 @@ inputs that the prediction needs, and need not have targets.
 
 from __future__ import annotations
 
+import re
+from itertools import permutations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -14,16 +16,19 @@ import tensorflow as tf
 from attrs import evolve
 
 from dsl import ir
+from dsl.diagnostics import RunError
+from dsl.errors.meaning.tensors import outputs_alike
 from tfdeploy.runtime.records.outputs import is_own_predictions, require_free
 from tfdeploy.runtime.session.data import open_stream, splits_of
 from tfdeploy.runtime.session.faults import located
 from tfdeploy.runtime.trained.prediction_files import PredictionFile
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from compiler.graph.inputs.iterators import InputPipe
     from compiler.model.graph import InputNode
+    from dsl.source import Span
     from tfdeploy.data import Stream
     from tfdeploy.runtime.trained.trained import TrainedModel
 
@@ -60,6 +65,8 @@ def predict(
     stream = open_stream(compiled.plan, _split_over(trained.spec, examples, needed, split), needed)
     tensors = zip(names, _in_order(trained), strict=True)
     shapes = {name: tuple(each.shape.as_list()[1:]) for name, each in tensors}
+    if predictions.suffix != ".npz":
+        _require_own_columns(shapes, trained.spec.model.span)
     with (
         PredictionFile.open(predictions, shapes) as written,
         located("prediction", compiled, stream),
@@ -67,6 +74,15 @@ def predict(
         for arrays in _outputs(trained, stream):
             written.add(dict(zip(names, arrays, strict=True)))
     return written.count
+
+
+def _require_own_columns(shapes: Mapping[str, tuple[int | None, ...]], span: Span | None) -> None:
+    """Raise RunError if columns of two outputs would have the same name, such as those of `a` and `a_0`."""
+    for name, other in permutations(shapes, 2):
+        numbers = len(re.findall(r"_\d+", other.removeprefix(name)))
+        alike = re.fullmatch(rf"{re.escape(name)}(_\d+)+", other)
+        if alike and numbers + len(shapes[other]) == len(shapes[name]):
+            raise RunError(outputs_alike(other, name, span))
 
 
 def _split_over(spec: ir.Spec, examples: Path, needed: Iterable[InputNode], split: str | None) -> ir.Split:

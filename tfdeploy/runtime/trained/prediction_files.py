@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import csv
 from contextlib import contextmanager
+from io import TextIOWrapper
 from itertools import chain
 from math import prod
+from operator import mod
 from typing import IO, TYPE_CHECKING, Any, TypeAlias
 from zipfile import ZipFile
 
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
 Shape: TypeAlias = "tuple[int | None, ...]"
 
 DIGITS = 9  # enough to distinguish any two float32 numbers
+MORE_DIGITS = 17  # the same for float64
 
 
 class PredictionFile:
@@ -51,7 +55,25 @@ class PredictionFile:
 
     def add(self, outputs: Mapping[str, Any]) -> None:
         """Write the outputs of a batch, arrays by the names of the outputs."""
-        self.count += len(next(iter(outputs.values())))
+        plain = {name: _plain(each) for name, each in outputs.items()}
+        self.count += len(next(iter(plain.values())))
+        self.keep(plain)
+
+    def keep(self, outputs: Mapping[str, Any]) -> None:
+        """Write the outputs of a batch, or keep them until the end; their types are NumPy's own."""
+        raise NotImplementedError
+
+    def finish(self) -> None:
+        """Write what has been kept."""
+        raise NotImplementedError
+
+
+def _plain(array: Any) -> Any:
+    """Return an array of a type that NumPy has without others: texts for bytes, float32 for bfloat16."""
+    if array.dtype == object:
+        words = [each.decode("utf-8", "backslashreplace") for each in array.ravel()]
+        return np.array(words, dtype=np.str_).reshape(array.shape)
+    return array.astype(np.float32) if array.dtype.kind == "V" else array
 
 
 class CsvPredictions(PredictionFile):
@@ -62,13 +84,13 @@ class CsvPredictions(PredictionFile):
 
     def __init__(self, shapes: Mapping[str, Shape], file: IO[bytes]) -> None:
         super().__init__(shapes)
-        self._file = file
+        self._file = TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
+        self._writer = csv.writer(self._file, lineterminator="\n")
         self._has_header = False
         self._kept: list[Mapping[str, Any]] = []
 
-    def add(self, outputs: Mapping[str, Any]) -> None:
+    def keep(self, outputs: Mapping[str, Any]) -> None:
         """Write the rows of a batch, or keep them if further batches may have other sizes."""
-        super().add(outputs)
         if any(None in shape for shape in self.shapes.values()):
             self._kept.append(outputs)
         else:
@@ -77,15 +99,18 @@ class CsvPredictions(PredictionFile):
     def _write(self, outputs: Mapping[str, Any]) -> None:
         if not self._has_header:
             self._write_header({name: each.shape[1:] for name, each in outputs.items()})
-        tables = [each.reshape(len(each), -1) for each in outputs.values()]
+        tables = [each.reshape(len(each), prod(each.shape[1:])) for each in outputs.values()]
         styles = [_style(each.dtype) for each in tables for _ in range(each.shape[1])]
-        line = ",".join(styles) + "\n"
-        rows = zip(*(each.tolist() for each in tables), strict=True)
-        self._file.writelines((line % tuple(chain.from_iterable(parts))).encode() for parts in rows)
+        parts = zip(*(each.tolist() for each in tables), strict=True)
+        rows = (tuple(chain.from_iterable(each)) for each in parts)
+        if "%s" in styles:
+            self._writer.writerows(map(mod, styles, each) for each in rows)
+        else:  # several times faster
+            line = ",".join(styles) + "\n"
+            self._file.writelines(line % each for each in rows)
 
     def _write_header(self, shapes: Mapping[str, Sequence[int]]) -> None:
-        columns = [column for name, shape in shapes.items() for column in _columns(name, shape)]
-        self._file.write((",".join(columns) + "\n").encode())
+        self._writer.writerow(column for name, shape in shapes.items() for column in _columns(name, shape))
         self._has_header = True
 
     def finish(self) -> None:
@@ -94,10 +119,13 @@ class CsvPredictions(PredictionFile):
             self._write(batch)
         if not self._has_header and all(None not in shape for shape in self.shapes.values()):
             self._write_header(self.shapes)  # type: ignore[arg-type] # no size is None
+        self._file.detach()
 
 
 def _style(dtype: np.dtype[Any]) -> str:
-    return f"%.{DIGITS}g" if np.issubdtype(dtype, np.floating) else "%d"
+    if dtype.kind == "f":
+        return f"%.{MORE_DIGITS if dtype == np.float64 else DIGITS}g"
+    return "%d" if dtype.kind in "biu" else "%s"
 
 
 def _columns(name: str, shape: Sequence[int]) -> list[str]:
@@ -116,19 +144,18 @@ class NpzPredictions(PredictionFile):
         self._file = file
         self._batches: list[Mapping[str, Any]] = []
 
-    def add(self, outputs: Mapping[str, Any]) -> None:
+    def keep(self, outputs: Mapping[str, Any]) -> None:
         """Store a batch until the end."""
-        super().add(outputs)
         self._batches.append(outputs)
 
     def finish(self) -> None:
         """Write the arrays."""
         batches = _of_one_size(self._batches)
-        arrays: dict[str, Any] = {
-            name: np.concatenate([each[name] for each in batches]) for name in self.shapes
-        }
-        np.savez(self._file, **arrays)
-        with ZipFile(self._file, "a") as archive:
+        with ZipFile(self._file, "w") as archive:
+            for name in self.shapes:
+                with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                    whole = np.concatenate([each[name] for each in batches])
+                    np.lib.format.write_array(member, whole, allow_pickle=False)
             archive.comment = GENERATOR.encode()
 
 
@@ -140,6 +167,9 @@ def _of_one_size(batches: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _filled(array: Any, size: Any) -> Any:
-    """Return an array with zeros behind it up to a size along each axis but the first."""
-    missing = [(0, 0), *((0, int(more)) for more in size[1:] - array.shape[1:])]
-    return np.pad(array, missing) if any(more for _, more in missing) else array
+    """Return an array with zeros, or empty texts, behind it up to a size along each axis but the first."""
+    if array.shape[1:] == tuple(size[1:]):
+        return array
+    whole = np.zeros((len(array), *size[1:]), array.dtype)
+    whole[tuple(map(slice, array.shape))] = array
+    return whole

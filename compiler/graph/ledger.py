@@ -14,9 +14,9 @@ import tensorflow as tf
 from attrs import define, field, frozen
 
 from compiler.graph.adapters.tensorflow_private import set_device
-from compiler.graph.tower.template import Role
 from compiler.plan import Plan
 from compiler.reasons import Placed
+from compiler.step.record import Role
 from compiler.topology import Device
 
 

@@ -15,8 +15,8 @@ from attrs import define, field
 
 from compiler.graph.importing import import_nodes
 from compiler.graph.ledger import Entry, Ledger
-from compiler.graph.tower.template import Role
 from compiler.reasons import Placed
+from compiler.step.record import Role
 
 UNPORTABLE = ("_class", "_gradient_op_type", "_user_specified_name", "_output_shapes")
 """Attributes that name ops or registries of the graph in which a node was made."""

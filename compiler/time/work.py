@@ -14,6 +14,18 @@ from compiler.topology import Device, Host
 NO_RULE = "(none)"
 """What stands in place of a rule for what is no op, such as waiting for others."""
 
+SIZED_BY_VALUES = (
+    "BroadcastTo",
+    "Fill",
+    "ScatterNd",
+    "Slice",
+    "SparseSegmentSumGrad",
+    "StridedSlice",
+    "Tile",
+    "UnsortedSegmentSum",
+)
+"""The types of ops whose inputs have the shape of the result as a value, so that theirs do not tell it."""
+
 
 @frozen(cache_hash=True)
 class Signature:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from click.testing import Result
 
-    from compiler.graph.aggregate import Reduction
+    from compiler.step.sums import Reduction
     from tfdeploy.runtime.verify.cases import Case
 
 SPECS = Path(__file__).parent / "specs"
@@ -241,14 +241,14 @@ def test_a_wrong_sum_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     """
     from attrs import evolve
 
-    from compiler.graph import aggregate
+    from compiler.step import sums
 
     def forgetful(reduction: Reduction) -> list[Any]:
         few = max(len(reduction.values) - 1, 1)
         kept = evolve(reduction, values=reduction.values[:few], homes=reduction.homes[:few])
-        return aggregate.AGGREGATIONS["add_n"](kept)
+        return sums.AGGREGATIONS["add_n"](kept)
 
-    monkeypatch.setitem(aggregate.AGGREGATIONS, "tree", forgetful)
+    monkeypatch.setitem(sums.AGGREGATIONS, "tree", forgetful)
     choose(
         monkeypatch,
         lambda sampled: {

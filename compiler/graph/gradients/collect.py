@@ -8,19 +8,19 @@ from itertools import islice
 import tensorflow as tf
 from attrs import evolve
 
-from compiler.graph.aggregate import reduce_all
-from compiler.graph.aggregate.base import Gradient, Reduction
 from compiler.graph.assembly import Assembly
 from compiler.graph.gradients.copies import times
 from compiler.graph.gradients.pieces import cut_gradients
 from compiler.graph.gradients.regularize import Unregularized, add_regularization
-from compiler.graph.gradients.summed import SummedGradient
+from compiler.graph.gradients.summed import Gradient, SummedGradient
 from compiler.graph.gradients.weighting import SCOPE, inverse_weights
 from compiler.graph.stamp.stamp import StampedTower
+from compiler.graph.step_nodes import GraphStep
 from compiler.graph.variables.variables import GraphVariable, VariablePart
 from compiler.placement.rules import following
 from compiler.plan import WorkerPlan
 from compiler.reasons import Placed
+from compiler.step.sums import Reduction, reduce_all
 
 
 def sum_gradients(assembly: Assembly) -> list[SummedGradient]:
@@ -31,6 +31,7 @@ def sum_gradients(assembly: Assembly) -> list[SummedGradient]:
     """
     wanted = _in_order_of_backprop(assembly)
     inverses = {tower.tower.index: _inverses(assembly, tower) for tower in assembly.towers}
+    step = GraphStep(assembly.graph, assembly.ledger, "aggregate")
     summed: list[tuple[int, GraphVariable]] = []
     reductions: list[Reduction] = []
     for part, weight in wanted:
@@ -38,11 +39,12 @@ def sum_gradients(assembly: Assembly) -> list[SummedGradient]:
         pieces = cut_gradients(assembly, part, weight, homes)
         for at, variable in enumerate(assembly.updated_of(weight)):
             own = {index: each[at] for index, each in pieces.items()}
-            reductions.append(_reduction(assembly, part, variable, len(summed), inverses, homes, own))
+            reductions.append(_reduction(assembly, step, part, variable, len(summed), inverses, homes, own))
             summed.append((part, variable))
     sums = reduce_all(reductions, assembly.plan.update)
+    step.finish()
     return [
-        SummedGradient(variable, tuple(copies), part)
+        SummedGradient(variable, tuple(step.made(each) for each in copies), part)
         for (part, variable), copies in zip(summed, sums, strict=True)
     ]
 
@@ -79,6 +81,7 @@ def _inverses(assembly: Assembly, tower: StampedTower) -> list[tf.Tensor | None]
 
 def _reduction(
     assembly: Assembly,
+    step: GraphStep,
     part: int,
     variable: GraphVariable,
     number: int,
@@ -94,11 +97,11 @@ def _reduction(
         if factor is not None:
             with assembly.ledger.place(home, "aggregate"), tf.name_scope(f"aggregate/{name}/"):
                 value = times(value, factor)
-        values.append(value)
+        values.append(step.given(value))
     destinations = _destinations(assembly, variable, homes[number % len(homes)])
     owner = variable.copy if isinstance(variable, VariablePart) else None
     distinct = variable.info.shard is not None  # rows of equal index are summed before they are cut
-    return Reduction(name, values, homes, destinations, assembly.ledger, number, owner, distinct)
+    return Reduction(name, values, homes, destinations, step.writer, number, owner, distinct)
 
 
 def _home_of(assembly: Assembly, tower: StampedTower, part: int, weight: str) -> Placed:

@@ -8,12 +8,11 @@ from typing import Any
 import tensorflow as tf
 from attrs import evolve
 
-from compiler.graph.aggregate.base import Gradient
-from compiler.graph.aggregate.parts import join_rows, merge_rows
 from compiler.graph.assembly import Assembly
 from compiler.graph.gradients.copies import beside, times
-from compiler.graph.gradients.summed import SummedGradient
+from compiler.graph.gradients.summed import Gradient, SummedGradient
 from compiler.graph.gradients.weighting import SCOPE
+from compiler.graph.rows import sum_rows
 
 
 def join_parts(
@@ -42,7 +41,13 @@ def _joined(
     for copy in range(len(first.copies)):
         with beside(assembly, first, SCOPE, copy):
             weighted = [_times(each.copies[copy], inverses[each.part]) for each in parts]
-            copies.append(_add(weighted))
+            if any(not isinstance(each, tf.IndexedSlices) for each in weighted):
+                copies.append(_add(weighted))
+                continue
+        if len(weighted) > 1:
+            scope, place = f"{assembly.scope}/{SCOPE}/{first.variable.name}", first.variable.beside(copy)
+            weighted = [sum_rows(assembly.ledger, weighted, scope, place, "update")]
+        copies += weighted
     return evolve(first, copies=tuple(copies), part=0)
 
 
@@ -51,11 +56,9 @@ def _times(gradient: Gradient, factor: tf.Tensor | None) -> Gradient:
 
 
 def _add(gradients: Sequence[Gradient]) -> Gradient:
-    """Return the sum of gradients, some of which may be rows; if all are rows, the indices are distinct."""
+    """Return the sum of gradients, some of which may be rows, but not all."""
     rows = [each for each in gradients if isinstance(each, tf.IndexedSlices)]
     dense: list[Any] = [each for each in gradients if not isinstance(each, tf.IndexedSlices)]
-    if not dense:
-        return rows[0] if len(rows) == 1 else merge_rows(join_rows(rows))
     total = dense[0] if len(dense) == 1 else tf.add_n(dense)
     for each in rows:
         total = tf.tensor_scatter_nd_add(total, tf.expand_dims(each.indices, 1), each.values)

@@ -6,14 +6,16 @@ from collections.abc import Mapping, Sequence
 
 import tensorflow as tf
 
-from compiler.graph.aggregate.base import Gradient
-from compiler.graph.aggregate.parts import merge_rows
 from compiler.graph.assembly import Assembly
-from compiler.graph.gradients.row_sums import sum_rows
+from compiler.graph.gradients.row_sums import sum_rows as sum_copied
+from compiler.graph.gradients.summed import Gradient
+from compiler.graph.rows import sum_rows
 from compiler.graph.stamp.pieces import DealtRows
 from compiler.graph.stamp.stamp import StampedTower
+from compiler.graph.step_nodes import GraphStep
 from compiler.reasons import Placed
 from compiler.shards import Shard
+from compiler.step.pieces import cut_value
 
 
 def cut_gradients(
@@ -52,38 +54,43 @@ def _cut(
     dealt = tower.dealt_rows(part, weight)
     if dealt is not None and assembly.ledger.entries[dealt.distinct.op.name].device != home.device:
         dealt = None  # what the look-up knows would have to be sent
-    place = assembly.ledger.place(home, "aggregate")
-    with place, tf.name_scope(f"{scope}/clone_{tower.tower.index}/"):
-        return cut_gradient(value, shards, dealt)
+    scope = f"{scope}/clone_{tower.tower.index}"
+    if not isinstance(value, tf.IndexedSlices):
+        step = GraphStep(assembly.graph, assembly.ledger, "aggregate")
+        parts = cut_value(step.writer, scope, step.tensor(value), shards, home)
+        step.finish()
+        return [step.made(each) for each in parts]
+    if dealt is None:
+        value = sum_rows(assembly.ledger, [value], scope, home, "aggregate")
+    with assembly.ledger.place(home, "aggregate"), tf.name_scope(f"{scope}/"):
+        return cut_rows(value, shards, dealt)
 
 
-def cut_gradient(value: Gradient, shards: Sequence[Shard], dealt: DealtRows | None = None) -> list[Gradient]:
-    """Return the pieces of a gradient, made on the current device.
+def cut_rows(
+    value: tf.IndexedSlices, shards: Sequence[Shard], dealt: DealtRows | None = None
+) -> list[Gradient]:
+    """Return the pieces of rows, made on the current device.
 
     Args:
-        value: A tensor, or rows. The indices of pieces of rows are those within the piece, and distinct.
+        value: The rows. Their numbers are distinct, unless it is known how they were dealt. The numbers of
+            the pieces are those within the piece, and distinct.
         shards: The pieces of the weight.
         dealt: How the same rows were dealt to the pieces when they were looked up, if that is known. The
             pieces already have the numbers of their rows then, which are not sent again.
     """
     axis, sizes = shards[0].axis, [each.size for each in shards]
-    if not isinstance(value, tf.IndexedSlices):
-        if shards[0].flat:
-            value = tf.reshape(value, shards[0].cut_shape, name="line")
-        return list(tf.split(value, sizes, axis, name="cut"))
     if dealt is not None:
-        total = sum_rows(value.values, dealt.places, tf.size(dealt.distinct))
+        total = sum_copied(value.values, dealt.places, tf.size(dealt.distinct))
         lengths = sizes if axis else [tf.size(each) for each in dealt.asked]
         parts = tf.split(total, lengths, axis, name="cut")
         return [tf.IndexedSlices(*each) for each in zip(parts, dealt.asked, strict=True)]
-    rows = merge_rows(value)
     if axis:
-        parts = tf.split(rows.values, sizes, axis, name="cut")
-        return [tf.IndexedSlices(each, rows.indices) for each in parts]
-    dtype = rows.indices.dtype
+        parts = tf.split(value.values, sizes, axis, name="cut")
+        return [tf.IndexedSlices(each, value.indices) for each in parts]
+    dtype = value.indices.dtype
     begins = tf.constant([each.start for each in shards], dtype)
-    owner = tf.searchsorted(begins[1:], rows.indices, side="right", name="owner")
-    local = rows.indices - tf.gather(begins, owner)
-    values = tf.dynamic_partition(rows.values, owner, len(shards), name="values")
+    owner = tf.searchsorted(begins[1:], value.indices, side="right", name="owner")
+    local = value.indices - tf.gather(begins, owner)
+    values = tf.dynamic_partition(value.values, owner, len(shards), name="values")
     indices = tf.dynamic_partition(local, owner, len(shards), name="indices")
     return [tf.IndexedSlices(*each) for each in zip(values, indices, strict=True)]

@@ -8,8 +8,8 @@ from contextlib import AbstractContextManager, nullcontext
 import tensorflow as tf
 from attrs import evolve, frozen
 
-from compiler.graph.aggregate.base import Gradient
 from compiler.graph.gradients.slopes import SlopeWriter
+from compiler.graph.gradients.summed import Gradient
 from compiler.graph.ledger import Ledger
 from compiler.graph.node_writer import NodeWriter
 from compiler.graph.tower.network.network import make

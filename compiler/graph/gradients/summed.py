@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from attrs import frozen
 
-from compiler.graph.aggregate.base import Gradient
 from compiler.graph.variables.variables import GraphVariable
+
+Gradient = Any  # a tensor, or tf.IndexedSlices: rows of an embedding
 
 
 @frozen

@@ -14,10 +14,9 @@ from typing import Any
 import tensorflow as tf
 from attrs import evolve, frozen
 
-from compiler.graph.aggregate.base import Gradient
 from compiler.graph.assembly import Assembly
 from compiler.graph.gradients.copies import values_of
-from compiler.graph.gradients.summed import SummedGradient
+from compiler.graph.gradients.summed import Gradient, SummedGradient
 from compiler.graph.stamp.riders import SMALL
 from compiler.plan import WorkerPlan
 from compiler.reasons import Placed

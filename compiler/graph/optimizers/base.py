@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import tensorflow as tf
 from attrs import evolve, frozen
 
-from compiler.graph.aggregate.parts import unmerged
+from compiler.graph.rows import unmerged
 from compiler.graph.tower.template import WeightInfo
 from compiler.graph.variables.variables import SlotSpec
 

@@ -1,6 +1,6 @@
 """The ops that each aggregation writes for a sum, counted without writing them.
 
-The numbers are those of the functions in `compiler/graph/aggregate/`, or fewer. Constants that ops take, such
+The numbers are those of the functions in `compiler/step/sums/`, or fewer. Constants that ops take, such
 as shapes and axes, are ops of their own.
 """
 
@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 
 from attrs import frozen
 
-from compiler.graph.aggregate.pack import fill
 from compiler.graph.size.written import Written
+from compiler.step.sums.pack import fill
 from compiler.topology import Device
 from dsl import ir
 from dsl.schema import arguments_of

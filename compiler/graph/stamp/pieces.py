@@ -16,9 +16,9 @@ from attrs import frozen
 from compiler.graph.stamp.riders import Carriage, Rider
 from compiler.graph.stamp.rows import NodeAdder, RowTypes, constant, write_cast, write_gather
 from compiler.graph.stamp.sources import CutSource
-from compiler.graph.tower.template import Role
 from compiler.reasons import Placed
 from compiler.shards import Shard
+from compiler.step.record import Role
 from compiler.topology import Device
 
 INT32 = tf.int32.as_datatype_enum

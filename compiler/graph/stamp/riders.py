@@ -15,8 +15,8 @@ import tensorflow as tf
 from attrs import frozen
 
 from compiler.graph.stamp.rows import NodeAdder, constant
-from compiler.graph.tower.template import Role
 from compiler.reasons import Placed
+from compiler.step.record import Role
 from compiler.topology import Device
 
 SMALL = 1 << 16

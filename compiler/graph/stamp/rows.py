@@ -16,8 +16,8 @@ import tensorflow as tf
 from attrs import frozen
 
 from compiler.graph.stamp.sources import WeightSource
-from compiler.graph.tower.template import Role
 from compiler.reasons import Placed
+from compiler.step.record import Role
 
 INT32 = tf.int32.as_datatype_enum
 

@@ -24,10 +24,11 @@ from compiler.graph.stamp.places import Layout, TowerPlaces
 from compiler.graph.stamp.riders import Rider
 from compiler.graph.stamp.rows import RowTypes, write_cast, write_gather
 from compiler.graph.stamp.sources import CutSource, WeightSource
-from compiler.graph.tower.template import Role, Template
+from compiler.graph.tower.template import Template
 from compiler.placement.rules import Rulebook, following
 from compiler.plan import Tower, WorkerPlan
 from compiler.reasons import Placed
+from compiler.step.record import Role
 from compiler.topology import Device
 
 

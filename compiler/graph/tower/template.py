@@ -3,26 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal
+from typing import Any
 
 from attrs import field, frozen
 
 from compiler.shards import Shard
-
-Role = Literal[
-    "input",
-    "variable",
-    "read",
-    "forward",
-    "gradient",
-    "aggregate",
-    "update",
-    "metric",
-    "summary",
-    "evaluation",
-    "save",
-    "init",
-]
+from compiler.step.record import Role
 
 
 @frozen

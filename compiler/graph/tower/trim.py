@@ -11,7 +11,8 @@ from attrs import field, frozen
 
 from compiler.graph.tower.network.batch_norm import TracedMomentExchange
 from compiler.graph.tower.simplify import Shape, Simplifier
-from compiler.graph.tower.template import Gradient, LossPart, MomentExchange, Role, Template, TensorInfo
+from compiler.graph.tower.template import Gradient, LossPart, MomentExchange, Template, TensorInfo
+from compiler.step.record import Role
 
 _GRADIENT = re.compile(r"^gradients/(?:part_\d+/)?(?:(?P<forward>.+)_grad/)?")
 _GRADIENTS = re.compile(r"^gradients/(?:part_\d+/)?")

@@ -14,14 +14,15 @@ import tensorflow as tf
 from attrs import frozen
 
 from compiler.graph.adapters.tensorflow_private import add_control_input
-from compiler.graph.aggregate import Reduction, reduce_all
 from compiler.graph.assembly import Assembly
 from compiler.graph.ledger import Ledger
 from compiler.graph.node_writer import NodeWriter
+from compiler.graph.step_nodes import GraphStep
 from compiler.graph.update.step import Updates, build_update, count_update
 from compiler.graph.update.variable.apply import step_scalars
 from compiler.graph.variables.variables import GraphVariable
 from compiler.reasons import Placed
+from compiler.step.sums import Reduction, reduce_all
 
 
 @frozen
@@ -90,11 +91,13 @@ def _average_when_due(assembly: Assembly, done: Mapping[int, tf.Operation]) -> t
         )
     families = list(_families(assembly))
     averaged = [each for each in families if not each.first]
-    reductions = _reductions(assembly, averaged, open_, done)
+    step = GraphStep(assembly.graph, ledger, "aggregate")
+    means = reduce_all(_reductions(assembly, step, averaged, open_, done), assembly.plan.update)
+    step.finish()
     new = [
-        (each, copy, value)
-        for each, means in zip(averaged, reduce_all(reductions, assembly.plan.update), strict=True)
-        for copy, value in enumerate(means)
+        (each, copy, step.made(value))
+        for each, copies in zip(averaged, means, strict=True)
+        for copy, value in enumerate(copies)
     ]
     new += [found for each in families if each.first for found in _follow(ledger, each, open_, done)]
     assigned = _assign(assembly, new)
@@ -134,7 +137,11 @@ def _family(assembly: Assembly, variable: GraphVariable) -> _Family:
 
 
 def _reductions(
-    assembly: Assembly, families: Sequence[_Family], after: tf.Tensor, done: Mapping[int, tf.Operation]
+    assembly: Assembly,
+    step: GraphStep,
+    families: Sequence[_Family],
+    after: tf.Tensor,
+    done: Mapping[int, tf.Operation],
 ) -> list[Reduction]:
     """Return the sums that are the means of copies: of the value of each after its update, times its share.
 
@@ -150,7 +157,8 @@ def _reductions(
             for before in (after.op, done[tower.index]):
                 add_control_input(value.op.inputs[0].op, before)
         name = f"average/{family.name}"
-        found.append(Reduction(name, values, family.places, family.places, assembly.ledger, number))
+        given = [step.given(each) for each in values]
+        found.append(Reduction(name, given, family.places, family.places, step.writer, number))
     return found
 
 

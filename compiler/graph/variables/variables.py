@@ -12,7 +12,7 @@ from attrs import define, evolve, field, frozen
 from compiler.graph.dtypes import size_in_bytes
 from compiler.graph.ledger import Ledger
 from compiler.graph.stamp.sources import CutSource, WeightSource
-from compiler.graph.tower.template import Role, WeightInfo
+from compiler.graph.tower.template import WeightInfo
 from compiler.graph.variables.first_values import FirstNodes, called, first_nodes, is_plain
 from compiler.graph.variables.initial import FirstValue
 from compiler.graph.variables.nodes import Initial, VariableWriter
@@ -22,6 +22,7 @@ from compiler.placement.variable_rules import place_variables as assign_devices
 from compiler.plan import Plan, VariableInfo, VariablePlacement
 from compiler.reasons import Placed, Reason
 from compiler.shards import Shard
+from compiler.step.record import Role
 from compiler.topology import Device
 
 AVERAGE = "ExponentialMovingAverage"  # suffix of the name of a moving average

@@ -14,8 +14,8 @@ import tensorflow as tf
 from attrs import define, field
 
 from compiler.graph.node_writer import NodeWriter
-from compiler.graph.tower.template import Role
 from compiler.graph.workers.mailboxes import SCOPE, Box
+from compiler.step.record import Role
 
 _LARGE = 1000
 """The number of elements from which zeros are made while the graph runs, and are no constant in it."""

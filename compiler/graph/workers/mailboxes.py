@@ -14,8 +14,8 @@ from typing import Any
 import tensorflow as tf
 from attrs import field, frozen
 
-from compiler.graph.aggregate.parts import join_rows, merge_rows
 from compiler.graph.ledger import Ledger
+from compiler.graph.rows import sum_rows
 from compiler.reasons import Placed
 
 SCOPE = "mail"
@@ -97,9 +97,9 @@ class Box:
             weights: The weight of each, or None for ones.
         """
         parts = [self.take(worker, None if weights is None else weights[worker]) for worker in range(workers)]
+        if self.sparse:
+            return sum_rows(self.ledger, parts, f"{SCOPE}/{self.name}", self.placed, "aggregate")
         with self.ledger.place(self.placed, "aggregate"), tf.name_scope(f"{SCOPE}/{self.name}/"):
-            if self.sparse:
-                return merge_rows(join_rows(parts))
             return tf.add_n(parts, name="sum")
 
     def _weighted(self, value: tf.Tensor, weight: tf.Tensor | None) -> tf.Tensor:

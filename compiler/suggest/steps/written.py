@@ -10,15 +10,18 @@ from attrs import define, evolve, field
 from compiler.placement.rules import Rulebook
 from compiler.placement.variable_rules import place_variables
 from compiler.plan import Plan, Tower, VariableInfo, VariablePlacement
-from compiler.suggest.steps.means import mean
+from compiler.shards import Shard
+from compiler.step.means import mean
+from compiler.step.pieces import cut_value, join_pieces
+from compiler.step.record import Tensor
+from compiler.step.sums import Reduction, reduce_all
 from compiler.suggest.steps.origin import Origin
 from compiler.suggest.steps.result import Beside, Written
 from compiler.suggest.steps.scaled import scaled
-from compiler.suggest.steps.sums import ALGORITHMS, Reduction, Value, Writer, sum_all
 from compiler.suggest.steps.weights import homes_of, infos_of, item_bytes, resized
+from compiler.suggest.steps.work_writer import WorkWriter, place_on
 from compiler.time.work import Arrow, Signature, TimedOp
 from compiler.topology import Device
-from dsl.schema import arguments_of
 
 
 class NotWrittenError(Exception):
@@ -66,13 +69,13 @@ class _StepWriter:
     book: Rulebook = field(init=False)
     placements: tuple[VariablePlacement, ...] = field(init=False)
     parts: dict[str, list[VariablePlacement]] = field(factory=dict)
-    writer: Writer = field(factory=Writer)
+    writer: WorkWriter = field(factory=WorkWriter)
     at: dict[tuple[int, int | None], int] = field(factory=dict)
     copies: list[tuple[int, int, int | None, tuple[str, int, int] | None]] = field(factory=list)
     handles: dict[tuple[str, int, int], list[int]] = field(factory=dict)
-    values: dict[tuple[str, int], Value] = field(factory=dict)
+    values: dict[tuple[str, int], Tensor] = field(factory=dict)
     readers: dict[tuple[str, int, int], list[int]] = field(factory=dict)
-    sums: dict[str, list[list[Value]]] = field(factory=dict)
+    sums: dict[str, list[list[Tensor]]] = field(factory=dict)
     chains: dict[int, list[int]] = field(factory=dict)
     beside: dict[str, Beside] = field(factory=dict)
     _rules_for_ops: bool = field(init=False)
@@ -228,7 +231,6 @@ class _StepWriter:
         """Write how a clone reads a weight: as it is, or piece by piece."""
         tower, info = self.plan.towers[clone], self.origin.weights[owner].info
         name = tower.op_name(f"{owner}/read")
-        item = item_bytes(info)
         found = []
         whole = len(self.parts[owner]) == 1
         for part, placement in enumerate(self.parts[owner]):
@@ -242,62 +244,79 @@ class _StepWriter:
                 clone=clone,
                 scope=owner,
             )
-            at = self.writer.add(read)
-            self.beside[owner].variable.append(at)
-            self.writer.wait(at, self.handles[owner, part, copy][0])
-            self.readers.setdefault((owner, part, copy), []).append(at)
-            found.append(Value(at, f"{read.name}:0", read.device, info.dtype, placement.info.shape, item))
+            number = self.writer.add(read)
+            self.beside[owner].variable.append(number)
+            self.writer.wait(number, self.handles[owner, part, copy][0])
+            self.readers.setdefault((owner, part, copy), []).append(number)
+            found.append(self.writer.given(number, info.dtype, placement.info.shape))
         value = found[0]
         if len(found) > 1:
-            value = self.writer.make(
-                "ConcatV2", name, tower.device, found, info.shape, constants=((),), clone=clone
-            )
+            value = self._joined(tower, name, found, [each.info for each in self.parts[owner]])
         self.values[owner, clone] = value
+
+    def _joined(
+        self, tower: Tower, name: str, pieces: Sequence[Tensor], infos: Sequence[VariableInfo]
+    ) -> Tensor:
+        """Write how the pieces that a clone has read become the whole weight."""
+        self.writer.step.clone = tower.index
+        whole = join_pieces(self.writer.step, name, pieces, _shards(infos), place_on(tower.device))
+        self.writer.finish(tower.scope)
+        self.writer.step.clone = None
+        return whole
 
     # --- gradients ----------------------------------------------------------------------------------------
 
     def _sum(self) -> None:
         """Write the sums of all gradients."""
-        call = self.plan.update.aggregate
-        if call.name not in ALGORITHMS:
-            raise NotWrittenError(call.name)
+        update, step = self.plan.update, self.writer.step
+        if update.aggregate.name == "collective":
+            raise NotWrittenError("a forecast does not see what TensorFlow's collectives send")
         count, of = len(self.plan.towers), []
         reductions: list[Reduction] = []
         for owner in self._in_order():
             made = [self._made(owner, clone) for clone in range(count)]
-            pieces = [[each] for each in made]
-            parts = self.parts[owner]
-            if len(parts) > 1:
-                shapes = [each.info.shape for each in parts]
-                pieces = [
-                    self.writer.split(f"aggregate/{owner}/clone_{clone}/cut", each, shapes)
-                    for clone, each in enumerate(made)
+            homes = [place_on(self._home(each)) for each in made]
+            pieces = [self._cut(owner, clone, each) for clone, each in enumerate(made)]
+            for part, placement in enumerate(self.parts[owner]):
+                places = [
+                    place_on(each) for each in placement.copies or (self.book.updates(placement).device,)
                 ]
-            for part, placement in enumerate(parts):
-                places = placement.copies or (self.book.updates(placement).device,)
-                values = tuple(each[part] for each in pieces)
-                reductions.append(Reduction(placement.info.name, values, places, len(reductions)))
+                values = [each[part] for each in pieces]
+                name, number = placement.info.name, len(reductions)
+                reductions.append(Reduction(name, values, homes, places, step, number))
                 of.append(owner)
-        options = arguments_of("aggregation", call)
-        numbers = {name: value for name, value in options.items() if isinstance(value, int)}
-        totals = sum_all(self.writer, reductions, ALGORITHMS[call.name], numbers, self.plan.update.pack)
+        totals = reduce_all(reductions, update)
+        self.writer.finish()
         for owner, total in zip(of, totals, strict=True):
-            self.sums.setdefault(owner, []).append(total)
-            self.beside[owner].sums += [each.op for each in total]
+            found = [each for each in total if isinstance(each, Tensor)]
+            self.sums.setdefault(owner, []).append(found)
+            self.beside[owner].sums += map(self.writer.number, found)
+
+    def _home(self, made: Tensor) -> Device:
+        """Return the device on which a tensor is made."""
+        return self.writer.ops[self.writer.number(made)].device
+
+    def _cut(self, owner: str, clone: int, made: Tensor) -> Sequence[Tensor]:
+        """Write the pieces of what a clone has made for a weight; one that is whole has only one."""
+        parts = self.parts[owner]
+        if len(parts) == 1:
+            return [made]
+        scope = f"aggregate/{owner}/clone_{clone}"
+        shards = _shards([each.info for each in parts])
+        return cut_value(self.writer.step, scope, made, shards, place_on(self._home(made)))
 
     def _in_order(self) -> list[str]:
         """Return the weights with gradients in the order in which the first clone makes these."""
         found = self.origin.gradients
         return sorted(found, key=lambda each: found[each][0].op)
 
-    def _made(self, owner: str, clone: int) -> Value:
+    def _made(self, owner: str, clone: int) -> Tensor:
         info = self.origin.weights[owner].info
         made = self.origin.made_for(owner).get(self._like(clone))
         if made is None or (made.op, clone) not in self.at:
             raise NotWrittenError(f"what clone {clone} has for {owner}")
-        at = self.at[made.op, clone]
-        item = item_bytes(info)
-        return Value(at, made.tensor, self.writer.ops[at].device, info.dtype, info.shape, item)
+        output = int(made.tensor.partition(":")[2])
+        return self.writer.given(self.at[made.op, clone], info.dtype, info.shape, output)
 
     # --- updates ------------------------------------------------------------------------------------------
 
@@ -330,16 +349,15 @@ class _StepWriter:
             return
         info = self.origin.weights[owner].info
         means = self.plan.update.batch_norm == "mean" and "float" in info.dtype
-        shapes = [each.info.shape for each in self.parts[owner]]
-        found = []
-        for clone in range(len(self.plan.towers) if means else 1):
-            made = [self._made(owner, clone)]
-            if len(shapes) > 1:
-                made = self.writer.split(f"aggregate/{owner}/clone_{clone}/cut", made[0], shapes)
-            found.append(made)
-        for placement, *own in zip(self.parts[owner], *found, strict=True):
+        clones = range(len(self.plan.towers) if means else 1)
+        shares = {each: self.plan.share(self.plan.towers[each]) for each in clones}
+        found = {clone: self._cut(owner, clone, self._made(owner, clone)) for clone in clones}
+        for part, placement in enumerate(self.parts[owner]):
+            self.writer.finish()
             homes, before = homes_of(placement), len(self.writer.ops)
-            value = mean(self.writer, placement.info.name, own, homes[0])
+            own = {clone: each[part] for clone, each in found.items()}
+            value = mean(self.writer.step, placement.info.name, own, shares, place_on(homes[0]))
+            self.writer.finish()
             self.beside[owner].variable += range(before, len(self.writer.ops))
             self.sums.setdefault(owner, []).append([value] * len(homes))
 
@@ -423,15 +441,18 @@ class _StepWriter:
         value = self.values.get((owner, reader if reader is not None else 0))
         if value is None:
             return []
-        return [(value.op, value.tensor if arrow.tensor else "", value.bytes if arrow.tensor else 0)]
+        return [self._used(value)] if arrow.tensor else [(self.writer.number(value), "", 0)]
 
     def _summed(self, owner: str | None, part: tuple[str, int, int] | None) -> Sequence[tuple[int, str, int]]:
         if owner is None or owner not in self.sums:
             return []
         if part is not None and part[0] == owner:
-            value = self.sums[owner][part[1]][part[2]]
-            return [(value.op, value.tensor, value.bytes)]
-        return [(each[0].op, each[0].tensor, each[0].bytes) for each in self.sums[owner]]
+            return [self._used(self.sums[owner][part[1]][part[2]])]
+        return [self._used(each[0]) for each in self.sums[owner]]
+
+    def _used(self, value: Tensor) -> tuple[int, str, int]:
+        """Return the number of the op that makes a tensor, its name and its bytes."""
+        return self.writer.number(value), value.name, value.bytes or 0
 
     def _updated(self, arrow: Arrow, part: tuple[str, int, int] | None) -> Sequence[tuple[int, str, int]]:
         """Return what stands for an op of an update: that of the same part, or those of all."""
@@ -461,6 +482,11 @@ def forward_of(inner: str) -> str | None:
     if head != "gradients" or "_grad/" not in rest:
         return None
     return rest.partition("_grad/")[0]
+
+
+def _shards(infos: Sequence[VariableInfo]) -> list[Shard]:
+    """Return the pieces of a weight that is not whole."""
+    return [each.shard for each in infos if each.shard is not None]
 
 
 def _on(op: TimedOp, device: Device) -> TimedOp:

@@ -21,7 +21,7 @@ from compiler.threads import cores
 from compiler.time.costs import choose_costs
 from compiler.time.flops import PASSED_ON, flops
 from compiler.time.forecast import StepForecast, forecast_step
-from compiler.time.work import Arrow, Signature, StepWork, TimedOp, scope_of
+from compiler.time.work import SIZED_BY_VALUES, Arrow, Signature, StepWork, TimedOp, scope_of
 
 if TYPE_CHECKING:
     from compiler.graph.compiled import CompiledGraph
@@ -44,18 +44,6 @@ _TOLD = (
     "use_locking",
 )
 """The attributes of ops on which their time depends."""
-
-_SIZED_BY_VALUES = (
-    "BroadcastTo",
-    "Fill",
-    "ScatterNd",
-    "Slice",
-    "SparseSegmentSumGrad",
-    "StridedSlice",
-    "Tile",
-    "UnsortedSegmentSum",
-)
-"""The types of ops whose inputs have the shape of the result as a value, so that theirs do not tell it."""
 
 _OWN = ("forward", "gradient", "input", "metric")
 """The roles of ops that each worker with a graph of its own has on its own devices."""
@@ -324,7 +312,7 @@ def _signature(op: Any, shaped: Any, attributes: Mapping[str, str]) -> Signature
         before = op.inputs[0].op
         of = _signature(before, shaped.inputs[0].op, _attributes(before))
         told.append(f"after {of.type}({', '.join(of.inputs)}; {of.detail})")
-    if op.type in _SIZED_BY_VALUES:
+    if op.type in SIZED_BY_VALUES:
         told.append(f"to {_shape_text(shaped.outputs[0])}")
     if not op.inputs and op.outputs:
         kinds = tuple(f"{each.dtype.name}{_shape_text(each)}" for each in shaped.outputs)

@@ -7,10 +7,9 @@ from contextlib import nullcontext
 
 import tensorflow as tf
 
-from compiler.graph.aggregate.base import Gradient
 from compiler.graph.assembly import Assembly
 from compiler.graph.gradients.collect import copy_name
-from compiler.graph.gradients.summed import SummedGradient
+from compiler.graph.gradients.summed import Gradient, SummedGradient
 from compiler.graph.gradients.unscale import Gate
 from compiler.graph.optimizers.groups import StepScalars
 from compiler.graph.update.variable.averages import average_rate, move_average

@@ -14,9 +14,9 @@ from contextlib import contextmanager
 
 import tensorflow as tf
 
-from compiler.graph.aggregate.base import Gradient
 from compiler.graph.assembly import Assembly
 from compiler.graph.gradients.collect import copy_name
+from compiler.graph.gradients.summed import Gradient
 from compiler.graph.gradients.unscale import Gate
 from compiler.graph.optimizers.groups import StepScalars
 from compiler.graph.update.variable.averages import move_average

@@ -12,8 +12,12 @@ from compiler.graph.gradients.collect import copy_name
 from compiler.graph.gradients.unscale import Gate
 from compiler.graph.node_writer import NodeWriter
 from compiler.graph.stamp.stamp import StampedTower
+from compiler.graph.step_nodes import GraphStep
 from compiler.graph.update.variable.reads import reads_of
 from compiler.graph.variables.variables import GraphVariable
+from compiler.step.means import mean
+from compiler.step.pieces import cut_value
+from compiler.step.record import Tensor
 
 
 def new_statistics(assembly: Assembly) -> list[tuple[GraphVariable, tf.Tensor]]:
@@ -25,7 +29,9 @@ def new_statistics(assembly: Assembly) -> list[tuple[GraphVariable, tf.Tensor]]:
     Args:
         assembly: The graph under construction, with its towers stamped.
     """
-    found = []
+    step = GraphStep(assembly.graph, assembly.ledger, "aggregate")
+    variables: list[GraphVariable] = []
+    means: list[Tensor] = []
     for weight in dict.fromkeys(each.weight for each in assembly.variables.values()):
         towers = [each for each in assembly.towers if weight in each.template.state_updates]
         if not towers:
@@ -33,41 +39,32 @@ def new_statistics(assembly: Assembly) -> list[tuple[GraphVariable, tf.Tensor]]:
         if assembly.plan.update.batch_norm != "mean" or not _own_value(towers[0], weight).dtype.is_floating:
             towers = towers[:1]
         pieces = assembly.pieces_of(weight)
-        values = [_cut(assembly, each, pieces) for each in towers]
+        examples = sum(each.tower.batch for each in towers)
+        shares = {each.tower.index: each.tower.batch / examples for each in towers}
+        values = [_cut(step, each, pieces) for each in towers]
         for variable, *own in zip(pieces, *values, strict=True):
-            found.append((variable, _mean(assembly, towers, variable, own)))
-    return found
+            of_clones = dict(zip(shares, own, strict=True))
+            means.append(mean(step.writer, variable.name, of_clones, shares, variable.beside()))
+            variables.append(variable)
+    step.finish()
+    return [(each, step.made(value)) for each, value in zip(variables, means, strict=True)]
 
 
 def _own_value(tower: StampedTower, weight: str) -> tf.Tensor:
     return tower.tensor(tower.template.state_updates[weight])
 
 
-def _cut(assembly: Assembly, tower: StampedTower, pieces: Sequence[GraphVariable]) -> Sequence[tf.Tensor]:
+def _cut(step: GraphStep, tower: StampedTower, pieces: Sequence[GraphVariable]) -> Sequence[Tensor]:
     """Return the value that a tower has for a statistic, or those for its pieces, cut where it was made."""
-    weight, shard = pieces[0].weight, pieces[0].info.shard
-    value = _own_value(tower, weight)
-    if shard is None:
-        return [value]
-    sizes = [each.info.shape[shard.axis] for each in pieces]
-    place = assembly.ledger.place(assembly.ledger.entries[value.op.name].placed, "aggregate")
-    with place, tf.name_scope(f"aggregate/{weight}/clone_{tower.tower.index}/"):
-        return list(tf.split(value, sizes, shard.axis, name="cut"))
-
-
-def _mean(
-    assembly: Assembly, towers: Sequence[StampedTower], variable: GraphVariable, own: Sequence[tf.Tensor]
-) -> tf.Tensor:
-    """Return the mean of the values that towers have for a variable."""
-    if len(own) == 1:
-        return own[0]
-    examples = sum(each.tower.batch for each in towers)
-    parts = []
-    with assembly.ledger.place(variable.beside(), "aggregate"):
-        for each, value in zip(towers, own, strict=True):
-            with tf.name_scope(f"aggregate/{variable.name}/clone_{each.tower.index}/"):
-                parts.append(value * tf.constant(each.tower.batch / examples, value.dtype))
-        return tf.add_n(parts, name=f"aggregate/{variable.name}/mean")
+    value = _own_value(tower, pieces[0].weight)
+    shards = [each.info.shard for each in pieces if each.info.shard is not None]
+    given = step.tensor(value)
+    if not shards:
+        return [given]
+    place = step.ledger.entries[value.op.name].placed
+    return cut_value(
+        step.writer, f"aggregate/{pieces[0].weight}/clone_{tower.tower.index}", given, shards, place
+    )
 
 
 def update_statistics(assembly: Assembly, gate: Gate | None = None) -> list[tf.Operation]:

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from compiler.graph.gradients.parts import join_parts
 from compiler.graph.gradients.summed import SummedGradient
-from tests.compiler.graph.aggregate.test_aggregate import Bench
+from tests.compiler.step.sums.test_sums import Bench
 
 
 def variable(name: str, bench: Bench) -> Any:

@@ -8,9 +8,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from compiler.graph.gradients.pieces import cut_gradient
+from compiler.graph.gradients.pieces import cut_rows
+from compiler.graph.rows import sum_rows
 from compiler.graph.stamp.pieces import DealtRows
 from compiler.shards import Shard, cut
+from compiler.step.pieces import cut_value
+from compiler.step.record import Tensor
+from tests.compiler.step.sums.test_sums import Bench
 
 WHOLE = np.arange(20, dtype=np.float32).reshape(5, 4)
 ROWS, IDS = np.array([[1, 2], [10, 20], [100, 200], [1000, 2000]], np.float32), [4, 1, 4, 2]
@@ -21,6 +25,11 @@ def run(tensors: Any) -> Any:
     """Return the values of tensors of the current graph."""
     with tf.compat.v1.Session() as session:
         return session.run(tensors)
+
+
+def summed(bench: Bench, rows: Any) -> Any:
+    """Return rows of which those of equal numbers are summed."""
+    return sum_rows(bench.ledger, [rows], "merged", bench.homes[0], "aggregate")
 
 
 @pytest.mark.parametrize(
@@ -34,16 +43,20 @@ def run(tensors: Any) -> Any:
 )
 def test_a_tensor_is_split_where_the_weight_is(shards: tuple[Shard, ...], expected: list[Any]) -> None:
     """Along the axis of the pieces, or as a line of elements."""
-    with tf.Graph().as_default():
-        found = run(cut_gradient(tf.constant(WHOLE), shards))
+    bench = Bench(1)
+    with bench.graph.as_default():
+        value = bench.step.given(tf.constant(WHOLE))
+        assert isinstance(value, Tensor)
+        found = run(bench.made(cut_value(bench.step.writer, "cut", value, shards, bench.homes[0])))
     assert [each.tolist() for each in found] == [each.tolist() for each in expected]
 
 
 def test_rows_go_to_the_pieces_that_have_them() -> None:
     """Equal rows are added up first, and each has its number within the piece."""
-    with tf.Graph().as_default():
-        value = tf.IndexedSlices(tf.constant(ROWS), tf.constant(IDS))
-        first, second, third = run(cut_gradient(value, cut("w", (6, 2), 0, 3)))
+    bench = Bench(1)
+    with bench.graph.as_default():
+        value = summed(bench, tf.IndexedSlices(tf.constant(ROWS), tf.constant(IDS)))
+        first, second, third = run(cut_rows(value, cut("w", (6, 2), 0, 3)))
     assert (first.indices.tolist(), first.values.tolist()) == ([1], [[10, 20]])
     assert (second.indices.tolist(), second.values.tolist()) == ([0], [[1000, 2000]])
     assert (third.indices.tolist(), third.values.tolist()) == ([0], [[101, 202]])
@@ -52,11 +65,13 @@ def test_rows_go_to_the_pieces_that_have_them() -> None:
 @pytest.mark.parametrize("known", [False, True], ids=["found", "dealt"])
 def test_every_piece_has_a_part_of_each_row_of_a_table_cut_in_columns(*, known: bool) -> None:
     """The numbers of the rows are the same for all pieces, and those of the look-up if these are known."""
-    with tf.Graph().as_default():
+    bench = Bench(1)
+    with bench.graph.as_default():
         value = tf.IndexedSlices(tf.constant(ROWS), tf.constant(IDS))
         distinct, places = tf.unique(value.indices)
         dealt = DealtRows(distinct, places, (distinct, distinct)) if known else None
-        made = cut_gradient(value, cut("w", (6, 2), 0, 2, axis=1), dealt)
+        value = value if known else summed(bench, value)
+        made = cut_rows(value, cut("w", (6, 2), 0, 2, axis=1), dealt)
         assert all((each.indices is distinct) == known for each in made)
         left, right = run(made)
     assert left.indices.tolist() == right.indices.tolist() == [4, 1, 2]
@@ -70,6 +85,6 @@ def test_pieces_that_know_their_rows_are_not_sent_their_numbers() -> None:
         distinct, _ = tf.unique(value.indices)
         asked = (tf.constant([1]), tf.constant([0]), tf.constant([0]))
         dealt = DealtRows(distinct, tf.constant([2, 0, 2, 1]), asked)
-        made = cut_gradient(value, cut("w", (6, 2), 0, 3), dealt)
+        made = cut_rows(value, cut("w", (6, 2), 0, 3), dealt)
         assert all(each.indices is ids for each, ids in zip(made, asked, strict=True))
         assert [each.values.tolist() for each in run(made)] == [[[10, 20]], [[1000, 2000]], [[101, 202]]]

@@ -11,7 +11,6 @@ import pytest
 import tensorflow as tf
 
 import grammar
-from compiler.graph.aggregate.parts import merge_rows
 from compiler.graph.optimizers import Optimizer, make_optimizer
 from compiler.graph.tower.template import WeightInfo
 from dsl import ir
@@ -95,7 +94,11 @@ def ours(rule: Optimizer, gradients: Gradients) -> tuple[Any, dict[str, Any]]:
         sparse = isinstance(gradients[0], tuple)
         values = tf.compat.v1.placeholder(tf.float32, (None, SHAPE[1]))
         indices = tf.compat.v1.placeholder(tf.int64, (None,))
-        gradient = merge_rows(tf.IndexedSlices(values, indices)) if sparse else tf.reshape(values, SHAPE)
+        gradient: Any = tf.reshape(values, SHAPE)
+        if sparse:  # rows of equal numbers are summed, as those of clones are
+            distinct, places = tf.unique(indices)
+            sums = tf.math.unsorted_segment_sum(values, places, tf.shape(distinct)[0])
+            gradient = tf.IndexedSlices(sums, distinct)
         scalars = rule.scalars(step.read_value())
         applied = rule.apply(weight.handle, [each.handle for each in slots.values()], gradient, scalars)
         with tf.control_dependencies([applied]):

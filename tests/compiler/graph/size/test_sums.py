@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 from attrs import evolve
 
-from compiler.graph.aggregate import AGGREGATIONS, reduce_all
-from compiler.graph.aggregate.base import Reduction
 from compiler.graph.size.sums import WRITTEN, Sum, bytes_of_sums, written_for
 from compiler.graph.size.written import Written
+from compiler.step.sums import AGGREGATIONS, reduce_all
 from dsl import ir
-from tests.compiler.graph.aggregate.test_aggregate import ALGORITHMS, SPARSE, Bench, _id, dense, rows
+from tests.compiler.step.sums.test_sums import ALGORITHMS, SPARSE, Bench, _id, dense, rows
 
 SCOPE = "aggregate/"
 SHAPES = ((), (3,), (40, 2))  # one element, fewer than there are clones, and more
@@ -98,10 +97,11 @@ def test_ops_of_packed_sums_are_counted(pack: int | None, *, everywhere: bool) -
         for at, shape in enumerate(shapes):
             values = [dense(np.ones(shape, np.float32)) for _ in bench.homes]
             name = f"g{at}"
-            reductions.append(Reduction(name, values, bench.homes, places, bench.ledger, at))
+            reductions.append(bench.reduction(name, values, places, at))
             sums.append(evolve(sum_of(bench, shape, everywhere=everywhere), name=name))
         update = evolve(bench.plan.update, aggregate=ir.Call("ring"), pack=pack)
         reduce_all(reductions, update)
+        bench.made([])
     ops, size = bytes_of_sums(sums, update, lambda each: len(bench.plan.tensorflow_device(each)))
     nodes = [each for each in bench.graph.as_graph_def().node if each.name.startswith(SCOPE)]
     real = sum(each.ByteSize() for each in nodes)

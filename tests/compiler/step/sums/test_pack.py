@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from compiler.graph.aggregate import Reduction, make_aggregation
-from compiler.graph.aggregate.pack import fill_buckets, reduce_packed
-from compiler.graph.ledger import Ledger
 from compiler.pipeline import make_plan
 from compiler.reasons import Placed, Reason
+from compiler.step.record import ITEM_BYTES, Rows, Tensor, Value
+from compiler.step.sums import Reduction, make_aggregation
+from compiler.step.sums.pack import fill_buckets, reduce_packed
+from compiler.step.writer import StepWriter
 from dsl import ir
-from tests.compiler.graph.aggregate.test_aggregate import Bench
+from tests.compiler.step.sums.test_sums import Bench
 from tests.support import classifier
 
 SIZE = 100  # bytes of a bucket
@@ -28,18 +29,17 @@ def buckets(gradients: Sequence[tuple[Any, ...]]) -> list[list[int]]:
     """
     plan = make_plan(classifier(clones=2))
     places = [Placed(tower.device, Reason("test", "default")) for tower in plan.towers]
-    with tf.Graph().as_default():
-        reductions = []
-        for number, (size, *more) in enumerate(gradients):
-            kind, device = (*more, *("float32", 0)[len(more) :])
-            dtype = tf.as_dtype("float32" if kind == "rows" else kind)
-            value: Any = tf.zeros((size // dtype.size,), dtype)
-            if kind == "rows":
-                value = tf.IndexedSlices(value, tf.zeros((size // dtype.size,), tf.int32))
-            reductions.append(
-                Reduction(f"g{number}", [value, value], places, [places[device]], Ledger(plan), number)
-            )
-        return fill_buckets(reductions, SIZE)
+    reductions = []
+    for number, (size, *more) in enumerate(gradients):
+        kind, device = (*more, *("float32", 0)[len(more) :])
+        dtype = "float32" if kind == "rows" else kind
+        value: Value = Tensor(f"made_{number}", dtype, (size // ITEM_BYTES[dtype],))
+        if kind == "rows":
+            value = Rows(value, Tensor("numbers", "int32", value.shape))
+        reductions.append(
+            Reduction(f"g{number}", [value] * 2, places, [places[device]], StepWriter("aggregate"), number)
+        )
+    return fill_buckets(reductions, SIZE)
 
 
 @pytest.mark.parametrize(
@@ -72,10 +72,12 @@ def test_sums_come_back_one_by_one(algorithm: str, *, everywhere: bool) -> None:
     places = bench.homes if everywhere else bench.homes[-1:]
     with bench.graph.as_default():
         reductions = [
-            Reduction(f"g{at}", [tf.constant(each) for each in own], bench.homes, places, bench.ledger, at)
+            bench.reduction(f"g{at}", [tf.constant(each) for each in own], places, at)
             for at, own in enumerate(arrays)
         ]
-        sums = reduce_packed(reductions, make_aggregation(ir.Call(algorithm)), SIZE)
+        sums = [
+            bench.made(each) for each in reduce_packed(reductions, make_aggregation(ir.Call(algorithm)), SIZE)
+        ]
     for found, own in zip(bench.run(sums), arrays, strict=True):
         assert len(found) == len(places)
         for each in found:

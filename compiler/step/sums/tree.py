@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from compiler.graph.aggregate.base import Gradient, Reduction
+from compiler.step.record import Value
+from compiler.step.sums.base import Reduction
 
 
-def tree(reduction: Reduction) -> list[Gradient]:
+def tree(reduction: Reduction) -> list[Value]:
     """Sum each pair on the device of its first value; the last pair is summed at a single destination.
 
     Copies of the sum are sent down the same tree.
@@ -30,7 +31,7 @@ def tree(reduction: Reduction) -> list[Gradient]:
     return _spread(reduction, sums[0], levels)
 
 
-def _spread(reduction: Reduction, total: Gradient, levels: list[list[tuple[int, int]]]) -> list[Gradient]:
+def _spread(reduction: Reduction, total: Value, levels: list[list[tuple[int, int]]]) -> list[Value]:
     places = reduction.destinations
     found = {0: reduction.copy(places[0], total, reduction.homes[0], "copy")}
     for pairs in reversed(levels):

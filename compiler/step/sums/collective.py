@@ -5,16 +5,13 @@ from __future__ import annotations
 import zlib
 from collections.abc import Sequence
 
-import tensorflow as tf
-
-from compiler.graph.aggregate.base import Gradient, Reduction
 from compiler.reasons import Placed
+from compiler.step.record import Tensor, Value
+from compiler.step.sums.base import Reduction
 from compiler.topology import Device
 
-_MADE = "tfdeploy/collectives"  # name of the collection with the graph's collectives
 
-
-def collective(reduction: Reduction) -> list[Gradient]:
+def collective(reduction: Reduction) -> list[Value]:
     """Sum the values of the clones on each device, and then between the devices, as a ring.
 
     Every device takes part in every step. If only one place needs the sum, it still waits for all of them.
@@ -32,8 +29,8 @@ def collective(reduction: Reduction) -> list[Gradient]:
     ]
 
 
-def _sums_by_device(reduction: Reduction) -> dict[Device, tuple[tf.Tensor, Placed]]:
-    here: dict[Device, list[tf.Tensor]] = {}
+def _sums_by_device(reduction: Reduction) -> dict[Device, tuple[Value, Placed]]:
+    here: dict[Device, list[Value]] = {}
     for value, home in zip(reduction.values, reduction.homes, strict=True):
         here.setdefault(home.device, []).append(value)
     places = {each.device: each for each in reduction.homes}
@@ -43,41 +40,30 @@ def _sums_by_device(reduction: Reduction) -> dict[Device, tuple[tf.Tensor, Place
     }
 
 
-def _all_reduce(
-    reduction: Reduction, local: dict[Device, tuple[tf.Tensor, Placed]]
-) -> dict[Device, tf.Tensor]:
-    instance = _next_instance(reduction.name)
-    group = _group_key(tuple(local))
-    reduced = {}
+def _all_reduce(reduction: Reduction, local: dict[Device, tuple[Value, Placed]]) -> dict[Device, Tensor]:
+    attributes = {
+        "group_size": len(local),
+        "group_key": _group_key(tuple(local)),
+        "instance_key": reduction.writer.next_number("collective"),
+        "merge_op": "Add",
+        "final_op": "Id",
+        "subdiv_offsets": [0],
+        "communication_hint": "ring",
+    }
+    writer, reduced = reduction.writer, {}
     for device, (value, place) in local.items():
-        with reduction.at(place):
-            reduced[device] = tf.raw_ops.CollectiveReduce(
-                input=value,
-                group_size=len(local),
-                group_key=group,
-                instance_key=instance,
-                merge_op="Add",
-                final_op="Id",
-                subdiv_offsets=[0],
-                communication_hint="ring",
-                name="all_reduce",
-            )
+        assert isinstance(value, Tensor)  # rows are refused before
+        name = writer.unique(f"{reduction.scope}/all_reduce")
+        (reduced[device],) = writer.write("CollectiveReduce", name, (value,), place, attributes)
     return reduced
 
 
-def _at_one_place(reduction: Reduction, reduced: dict[Device, tf.Tensor]) -> tf.Tensor:
+def _at_one_place(reduction: Reduction, reduced: dict[Device, Tensor]) -> Tensor:
     """Return the sum at the one place that needs it: that of its own device, if the device took part."""
-    place = reduction.destinations[0]
+    place, name = reduction.destinations[0], reduction.writer.unique(f"{reduction.scope}/sum")
     own = reduced.get(place.device, next(iter(reduced.values())))
-    with reduction.at(place), tf.control_dependencies(list(reduced.values())):
-        return tf.identity(own, name="sum")
-
-
-def _next_instance(name: str) -> int:
-    """Return a number that no other all-reduce of the graph has."""
-    made = tf.compat.v1.get_collection_ref(_MADE)
-    made.append(name)
-    return len(made)
+    waits = [each.op for each in reduced.values() if each is not own]
+    return reduction.writer.write("Identity", name, (own,), place, waits=waits)[0]
 
 
 def _group_key(devices: Sequence[Device]) -> int:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from math import prod
 
-import tensorflow as tf
 from attrs import define, field, frozen
 
-from compiler.graph.aggregate.base import Aggregation, Gradient, Reduction
+from compiler.step.record import Rows, Tensor, Value
+from compiler.step.sums.base import Aggregation, Reduction
+from compiler.step.sums.parts import flatten, known_shape
 from compiler.topology import Device
 
 
@@ -31,9 +32,7 @@ class _Bucket:
     bytes: int = 0
 
 
-def reduce_packed(
-    reductions: Sequence[Reduction], aggregation: Aggregation, size: int
-) -> list[list[Gradient]]:
+def reduce_packed(reductions: Sequence[Reduction], aggregation: Aggregation, size: int) -> list[list[Value]]:
     """Return the sums of each of `reductions`.
 
     Consecutive dense gradients of one type, with the same places, fill buckets of up to `size` bytes, so that
@@ -45,7 +44,7 @@ def reduce_packed(
         aggregation: The algorithm.
         size: The bytes of a bucket.
     """
-    found: dict[int, list[Gradient]] = {}
+    found: dict[int, list[Value]] = {}
     for number, members in enumerate(fill_buckets(reductions, size)):
         parts = [reductions[at] for at in members]
         if len(parts) == 1:
@@ -95,43 +94,39 @@ def fill(sizes: Sequence[int | None], kinds: Sequence[Hashable], size: int) -> l
 
 def _bytes(reduction: Reduction) -> int | None:
     """Return the size of one clone's value, or None for rows, whose number may be unknown."""
-    if reduction.is_sparse:
-        return None
     value = reduction.values[0]
-    return int(prod(value.shape.as_list()) * value.dtype.size)
+    return None if isinstance(value, Rows) else value.bytes
 
 
 def _kind(reduction: Reduction) -> _Kind:
+    value = reduction.values[0]
     return _Kind(
-        reduction.values[0].dtype.name,
+        (value.values if isinstance(value, Rows) else value).dtype,
         tuple(each.device for each in reduction.homes),
         tuple(each.device for each in reduction.destinations),
         reduction.owner,
     )
 
 
-def _reduce_bucket(parts: Sequence[Reduction], aggregation: Aggregation, number: int) -> list[list[Gradient]]:
+def _reduce_bucket(parts: Sequence[Reduction], aggregation: Aggregation, number: int) -> list[list[Value]]:
     """Reduce the flattened gradients of a bucket as one; return the sums of each of them."""
     first = parts[0]
     name = f"bucket_{number}"
-    packed = [_packed(parts, rank, name) for rank in range(len(first.values))]
-    bucket = Reduction(name, packed, first.homes, first.destinations, first.ledger, number, first.owner)
-    sums = aggregation(bucket)
-    unpacked = [_unpacked(parts, at, total, bucket) for at, total in enumerate(sums)]
+    packed = [
+        flatten(parts, rank, f"aggregate/{name}/pack_{rank}", home) for rank, home in enumerate(first.homes)
+    ]
+    bucket = Reduction(name, packed, first.homes, first.destinations, first.writer, number, first.owner)
+    unpacked = [_unpacked(parts, at, total, bucket) for at, total in enumerate(aggregation(bucket))]
     return [list(each) for each in zip(*unpacked, strict=True)]
 
 
-def _packed(parts: Sequence[Reduction], rank: int, name: str) -> tf.Tensor:
-    first = parts[0]
-    with first.ledger.place(first.homes[rank], "aggregate"), tf.name_scope(f"aggregate/{name}/pack_{rank}/"):
-        return tf.concat([tf.reshape(each.values[rank], [-1]) for each in parts], 0, name="packed")
-
-
-def _unpacked(parts: Sequence[Reduction], at: int, total: tf.Tensor, bucket: Reduction) -> list[tf.Tensor]:
-    shapes = [each.values[0].shape for each in parts]
-    sizes = [prod(shape.as_list()) for shape in shapes]
-    with bucket.at(bucket.destinations[at]), tf.name_scope(f"unpack_{at}"):
-        return [
-            tf.reshape(piece, shape)
-            for piece, shape in zip(tf.split(total, sizes, name="cut"), shapes, strict=True)
-        ]
+def _unpacked(parts: Sequence[Reduction], at: int, total: Value, bucket: Reduction) -> list[Value]:
+    values = [value for value in (each.values[0] for each in parts) if isinstance(value, Tensor)]
+    shapes = [known_shape(each) for each in values]
+    writer, place, scope = bucket.writer, bucket.destinations[at], bucket.inner(f"unpack_{at}")
+    assert isinstance(total, Tensor)
+    cut = writer.split(f"{scope}/cut", total, [prod(each) for each in shapes], 0, place)
+    return [
+        writer.reshape(f"{scope}/Reshape", piece, shape, place)
+        for piece, shape in zip(cut, shapes, strict=True)
+    ]

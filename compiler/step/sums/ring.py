@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import tensorflow as tf
+from compiler.step.record import Value
+from compiler.step.sums.base import Reduction
+from compiler.step.sums.parts import cut, glue
 
-from compiler.graph.aggregate.base import Gradient, Reduction
-from compiler.graph.aggregate.parts import cut, glue
 
-
-def ring(reduction: Reduction) -> list[Gradient]:
+def ring(reduction: Reduction) -> list[Value]:
     """Cut every value into K pieces; add for K - 1 rounds, then copy for K - 1 rounds.
 
     In every round each clone receives one piece from the clone before it, 2(K - 1)/K of a value in all. If
@@ -20,7 +19,8 @@ def ring(reduction: Reduction) -> list[Gradient]:
         return [reduction.add(reduction.destinations[0], reduction.values, "rows")]
     if reduction.owner is not None:
         return [_passed_on(reduction, reduction.owner)]
-    pieces = _cut_all(reduction)
+    # by number; small values have fewer pieces than there are clones
+    pieces = [dict(enumerate(cut(reduction, rank, size))) for rank in range(size)]
     for tick in range(size - 1):
         for rank in range(size):
             piece, before = (rank - 1 - tick) % size, (rank - 1) % size
@@ -29,12 +29,11 @@ def ring(reduction: Reduction) -> list[Gradient]:
                 name = f"tick_{tick}/add_{rank}"
                 pieces[rank][piece] = reduction.add(reduction.homes[rank], addends, name)
     if reduction.one_destination is not None:
-        whole = {piece: pieces[(piece - 1) % size][piece] for piece in pieces[0]}
-        return [_glued(reduction, 0, whole)]
+        return [glue(reduction, 0, [pieces[(piece - 1) % size][piece] for piece in sorted(pieces[0])])]
     return _copied(reduction, pieces)
 
 
-def _passed_on(reduction: Reduction, owner: int) -> Gradient:
+def _passed_on(reduction: Reduction, owner: int) -> Value:
     """Return the sum that begins at the clone after the owner, and ends with the owner."""
     size = len(reduction.values)
     total = reduction.values[(owner + 1) % size]
@@ -45,7 +44,7 @@ def _passed_on(reduction: Reduction, owner: int) -> Gradient:
     return total
 
 
-def _copied(reduction: Reduction, pieces: list[dict[int, Gradient]]) -> list[Gradient]:
+def _copied(reduction: Reduction, pieces: list[dict[int, Value]]) -> list[Value]:
     size = len(pieces)
     for tick in range(size - 1):
         for rank in range(size):
@@ -57,18 +56,6 @@ def _copied(reduction: Reduction, pieces: list[dict[int, Gradient]]) -> list[Gra
                     reduction.homes[before],
                     f"tick_{size - 1 + tick}/copy_{rank}",
                 )
-    return [_glued(reduction, rank, each) for rank, each in enumerate(pieces)]
-
-
-def _cut_all(reduction: Reduction) -> list[dict[int, Gradient]]:
-    """Return the pieces of each clone by number; small values have fewer pieces than there are clones."""
-    found = []
-    for rank, (value, home) in enumerate(zip(reduction.values, reduction.homes, strict=True)):
-        with reduction.at(home), tf.name_scope(f"cut_{rank}"):
-            found.append(dict(enumerate(cut(value, len(reduction.values)))))
-    return found
-
-
-def _glued(reduction: Reduction, destination: int, pieces: dict[int, Gradient]) -> Gradient:
-    with reduction.at(reduction.destinations[destination]), tf.name_scope(f"glue_{destination}"):
-        return glue([pieces[each] for each in sorted(pieces)], reduction.values[0])
+    return [
+        glue(reduction, rank, [each[piece] for piece in sorted(each)]) for rank, each in enumerate(pieces)
+    ]

@@ -1,20 +1,16 @@
-"""The values that an aggregation sums, and the steps of which all aggregations are made."""
+"""The values that an aggregation sums, and what all aggregations are made of."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any, TypeAlias
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
-import tensorflow as tf
 from attrs import field, frozen
 
-from compiler.graph.aggregate.parts import sum_parts
-from compiler.graph.aggregate.together import SumWriter
-from compiler.graph.ledger import Ledger
 from compiler.reasons import Placed
-
-Gradient = Any  # a tensor, or tf.IndexedSlices: rows of an embedding; a tensor may be still to come
+from compiler.step.record import Rows, Value
+from compiler.step.rows import join_rows, merge_rows
+from compiler.step.writer import StepWriter
 
 
 @frozen
@@ -27,46 +23,43 @@ class Reduction:
         homes: The place where each value was made.
         destinations: The places that need the sum: that of the update of a shared variable, or that of every
             copy in the order of the clones.
-        ledger: The ledger of the graph.
+        writer: Writes the ops.
         number: Its number among the reductions of a step, in the order in which backpropagation finishes
             them. Algorithms that could work on any device use the devices in turn by it.
         owner: The number of the clone that alone needs the sum, if each clone needs that of its own part of a
             gradient; else None. The parts of all clones together are then reduced and scattered.
         distinct: Whether the rows of each value have distinct indices.
-        writer: What writes the sums and copies instead of adding them to the graph at once, or None.
     """
 
     name: str
-    values: Sequence[Gradient]
+    values: Sequence[Value]
     homes: Sequence[Placed]
     destinations: Sequence[Placed]
-    ledger: Ledger = field(repr=False)
+    writer: StepWriter = field(repr=False)
     number: int = 0
     owner: int | None = None
     distinct: bool = False
-    writer: SumWriter | None = field(default=None, repr=False)
 
     @property
     def is_sparse(self) -> bool:
         """Whether rows are summed."""
-        return isinstance(self.values[0], tf.IndexedSlices)
+        return isinstance(self.values[0], Rows)
 
     @property
     def one_destination(self) -> Placed | None:
         """The place of the sum if only one needs it, else None."""
         return self.destinations[0] if len(self.destinations) == 1 else None
 
-    @contextmanager
-    def at(self, placed: Placed) -> Iterator[None]:
-        """Create the ops made inside at `placed`, with the reduction's name scope."""
-        with self.ledger.place(placed, "aggregate"), tf.name_scope(self._scope):
-            yield
-
     @property
-    def _scope(self) -> str:
-        return f"aggregate/{self.name}/"
+    def scope(self) -> str:
+        """The scope of the ops of the sum."""
+        return f"aggregate/{self.name}"
 
-    def add(self, placed: Placed, values: Sequence[Gradient], name: str) -> Gradient:
+    def inner(self, name: str) -> str:
+        """Return a scope within that of the sum, for ops of this call alone."""
+        return self.writer.unique(f"{self.scope}/{name}")
+
+    def add(self, placed: Placed, values: Sequence[Value], name: str) -> Value:
         """Return the sum of `values`, made at `placed`; a single value without equal rows is its own sum.
 
         Args:
@@ -76,12 +69,14 @@ class Reduction:
         """
         if len(values) == 1 and (self.distinct or not self.is_sparse):
             return values[0]
-        if self.writer is not None:
-            return self.writer.add(f"{self._scope}{name}", values, placed)
-        with self.at(placed):
-            return sum_parts(values, name)
+        rows = [each for each in values if isinstance(each, Rows)]
+        if rows:
+            scope = self.inner(name)
+            return merge_rows(self.writer, scope, join_rows(self.writer, scope, rows, placed), placed)
+        dense = [each for each in values if not isinstance(each, Rows)]
+        return self.writer.add(f"{self.scope}/{name}", dense, placed)
 
-    def copy(self, placed: Placed, value: Gradient, source: Placed, name: str) -> Gradient:
+    def copy(self, placed: Placed, value: Value, source: Placed, name: str) -> Value:
         """Return `value`, which is at `source`, as a tensor at `placed`.
 
         Args:
@@ -95,13 +90,8 @@ class Reduction:
         """
         if placed.device == source.device:
             return value
-        if self.writer is not None:
-            return self.writer.copy(f"{self._scope}{name}", value, placed)
-        with self.at(placed):
-            return tf.nest.map_structure(
-                lambda each: tf.identity(each, name=name), value, expand_composites=True
-            )
+        return self.writer.copy(f"{self.scope}/{name}", value, placed)
 
 
 # Returns the sum at each destination, in their order. Rows come back with distinct indices.
-Aggregation: TypeAlias = Callable[[Reduction], list[Gradient]]
+Aggregation: TypeAlias = Callable[[Reduction], list[Value]]

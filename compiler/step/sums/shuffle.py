@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import tensorflow as tf
+from compiler.step.record import Value
+from compiler.step.sums.base import Reduction
+from compiler.step.sums.parts import cut, glue
 
-from compiler.graph.aggregate.base import Gradient, Reduction
-from compiler.graph.aggregate.parts import cut, glue
 
-
-def shuffle(reduction: Reduction, shards: int | None = None) -> list[Gradient]:
+def shuffle(reduction: Reduction, shards: int | None = None) -> list[Value]:
     """Sum `shards` ranges, by default one for each clone, on the devices of the clones in turn.
 
     If each clone needs the sum of its own part, the parts are the ranges, and each is summed by its clone.
@@ -25,16 +24,9 @@ def shuffle(reduction: Reduction, shards: int | None = None) -> list[Gradient]:
         return [reduction.add(reduction.destinations[0], reduction.values, "sum")]
     if size == 1:
         return [reduction.add(reduction.destinations[0], reduction.values, "rows")]
-    pieces = []
-    for rank, (value, home) in enumerate(zip(reduction.values, reduction.homes, strict=True)):
-        with reduction.at(home), tf.name_scope(f"cut_{rank}"):
-            pieces.append(cut(value, shards or size))
+    pieces = [cut(reduction, rank, shards or size) for rank in range(size)]
     sums = [
         reduction.add(reduction.homes[(reduction.number + at) % size], shard, f"shard_{at}")
         for at, shard in enumerate(zip(*pieces, strict=True))
     ]
-    found = []
-    for at, place in enumerate(reduction.destinations):
-        with reduction.at(place), tf.name_scope(f"glue_{at}"):
-            found.append(glue(sums, reduction.values[0]))
-    return found
+    return [glue(reduction, at, sums) for at in range(len(reduction.destinations))]

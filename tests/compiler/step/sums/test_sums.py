@@ -46,11 +46,13 @@ class Bench:
         import tensorflow as tf
 
         from compiler.graph.ledger import Ledger
+        from compiler.graph.step_nodes import GraphStep
         from compiler.reasons import Placed, Reason
 
         self.plan = plan_of(clones, devices or clones)
         self.graph = tf.Graph()
         self.ledger = Ledger(self.plan)
+        self.step = GraphStep(self.graph, self.ledger, "aggregate")
         self.homes = [Placed(tower.device, Reason("test", "default")) for tower in self.plan.towers]
 
     def reduce(
@@ -74,7 +76,7 @@ class Bench:
 
         The only destination is the owner of a part, or else the last clone.
         """
-        from compiler.graph.aggregate import Reduction, make_aggregation
+        from compiler.step.sums import make_aggregation
 
         with self.graph.as_default():
             values = []
@@ -82,8 +84,22 @@ class Bench:
                 with self.ledger.place(home, "gradient"):
                     values.append(make(array))
             places = self.homes if everywhere else [self.homes[-1 if owner is None else owner]]
-            reduction = Reduction("weight", values, self.homes, places, self.ledger, number, owner)
-            return list(make_aggregation(call)(reduction))
+            reduction = self.reduction("weight", values, places, number, owner=owner)
+            return self.made(make_aggregation(call)(reduction))
+
+    def reduction(
+        self, name: str, values: Sequence[Any], places: Sequence[Any], number: int = 0, **more: Any
+    ) -> Any:
+        """Return what is to be summed; `values` are tensors or rows of the graph, one for each clone."""
+        from compiler.step.sums import Reduction
+
+        given = [self.step.given(each) for each in values]
+        return Reduction(name, given, self.homes[: len(given)], places, self.step.writer, number, **more)
+
+    def made(self, values: Sequence[Any]) -> list[Any]:
+        """Return what was written, as tensors of the graph."""
+        self.step.finish()
+        return [self.step.made(each) for each in values]
 
     def run(self, tensors: Any) -> Any:
         """Return the values of tensors."""
@@ -114,12 +130,14 @@ def test_rows_that_were_merged_are_found_again() -> None:
     """On the device on which they were merged, and only if both halves are of one merge."""
     import tensorflow as tf
 
-    from compiler.graph.aggregate.parts import merge_rows, unmerged
+    from compiler.graph.rows import sum_rows, unmerged
 
-    pair = np.ones((3, 2), np.float32), np.array([4, 1, 4], np.int32)
-    with tf.Graph().as_default(), tf.device("/cpu:0"):
+    pair, bench = (np.ones((3, 2), np.float32), np.array([4, 1, 4], np.int32)), Bench(1)
+    with bench.graph.as_default():
         plain, other = rows(pair), rows(pair)
-        merged, apart = merge_rows(plain), merge_rows(other)
+        merged, apart = (
+            sum_rows(bench.ledger, [each], "merged", bench.homes[0], "aggregate") for each in (plain, other)
+        )
         device = merged.values.device
         found = unmerged(merged, device)
         assert found is not None
@@ -264,7 +282,7 @@ def test_neighbours_are_grouped_by_their_hosts(
     devices: str, size: int | None, groups: list[list[int]]
 ) -> None:
     """By tasks if there are several, else in pairs, unless the spec says how many devices are a group."""
-    from compiler.graph.aggregate.hierarchical import group_ranks
+    from compiler.step.sums.hierarchical import group_ranks
     from compiler.topology import Device
 
     places = [Device("gpu", int(each[1]), job=each[0]) for each in devices.split()]
@@ -275,28 +293,28 @@ def test_only_what_needs_an_op_gets_one() -> None:
     """One value is its own sum unless rows may be equal; what is already on a device is not copied there."""
     import tensorflow as tf
 
-    from compiler.graph.aggregate import Reduction
-
     bench = Bench(2)
     first, second = bench.homes
     with bench.graph.as_default():
         whole, some = tf.zeros(3), tf.IndexedSlices(tf.zeros((2, 1)), tf.zeros(2, tf.int32))
-        plain = Reduction("w", [whole], [first], [first], bench.ledger)
-        merged = Reduction("w", [some], [first], [first], bench.ledger)
-        distinct = Reduction("w", [some], [first], [first], bench.ledger, distinct=True)
-        assert plain.add(first, [whole], "sum") is whole
-        assert distinct.add(first, [some], "sum") is some
-        assert merged.add(first, [some], "sum").indices.op.type == "Unique"
+        plain, merged, distinct = (
+            bench.reduction("w", [value], [first], distinct=each)
+            for value, each in ((whole, False), (some, False), (some, True))
+        )
+        assert plain.add(first, plain.values, "sum") is plain.values[0]
+        assert distinct.add(first, distinct.values, "sum") is distinct.values[0]
+        (total,) = bench.made([merged.add(first, merged.values, "sum")])
+        assert total.indices.op.type == "Unique"
         assert (plain.is_sparse, merged.is_sparse) == (False, True)
-        assert plain.copy(first, whole, first, "copy") is whole
-        copy = plain.copy(second, some, first, "copy")
+        assert plain.copy(first, plain.values[0], first, "copy") is plain.values[0]
+        (copy,) = bench.made([plain.copy(second, merged.values[0], first, "copy")])
         assert [each.op.name for each in (copy.values, copy.indices)] == [
             "aggregate/w/copy",
             "aggregate/w/copy_1",
         ]
         assert bench.ledger.entries["aggregate/w/copy"].device == second.device
     assert plain.one_destination == first
-    assert Reduction("w", [whole], [first], [first, second], bench.ledger).one_destination is None
+    assert bench.reduction("w", [whole], [first, second]).one_destination is None
 
 
 def test_collective_puts_one_op_on_each_device() -> None:
@@ -328,7 +346,7 @@ def test_collectives_of_a_graph_are_told_apart() -> None:
 
 def test_groups_of_collectives_are_known_by_their_devices() -> None:
     """In whatever order a graph has them; other devices are another group."""
-    from compiler.graph.aggregate.collective import _group_key
+    from compiler.step.sums.collective import _group_key
 
     first, second, third = (place.device for place in Bench(3).homes)
     assert _group_key((first, second)) == _group_key((second, first))
@@ -350,48 +368,27 @@ def test_gradients_are_packed_if_the_spec_says_so(clones: int, pack: int | None,
     """Of a single clone, there is nothing to send together."""
     import tensorflow as tf
 
-    from compiler.graph.aggregate import Reduction, reduce_all
+    from compiler.step.sums import reduce_all
 
     bench = Bench(clones)
     update = evolve(bench.plan.update, pack=pack, aggregate=ir.Call("add_n"))
     with bench.graph.as_default():
         values = [tf.zeros(3) for _ in range(clones)]
-        reductions = [
-            Reduction(f"g{at}", values, bench.homes, bench.homes[-1:], bench.ledger, at) for at in range(2)
-        ]
+        reductions = [bench.reduction(f"g{at}", values, bench.homes[-1:], at) for at in range(2)]
         assert [len(each) for each in reduce_all(reductions, update)] == [1, 1]
+        bench.made([])
     assert any("bucket_0" in op.name for op in bench.graph.get_operations()) == packed
 
 
-@pytest.mark.parametrize("everywhere", [False, True], ids=["one-place", "every-clone"])
-@pytest.mark.parametrize("call", SPARSE, ids=_id)
-def test_sums_that_are_written_together_are_those_of_single_ones(call: ir.Call, *, everywhere: bool) -> None:
-    """The ops have the same names, attributes, inputs, devices and order, also between rows and in a scope.
-
-    If a name is there already, the new op has the next one.
-    """
+def test_names_that_are_there_already_get_a_number() -> None:
+    """Whatever scope of TensorFlow the sums are written in."""
     import tensorflow as tf
 
-    from compiler.graph.aggregate import Reduction, make_aggregation, reduce_all
+    from compiler.step.sums import reduce_all
 
-    made = []
-    for together in (True, False):
-        bench = Bench(5)
-        update = evolve(bench.plan.update, aggregate=call)
-        with bench.graph.as_default(), tf.name_scope("outer"):
-            tensors = [tf.ones((3,), tf.float16) for _ in bench.homes]
-            places = bench.homes if everywhere else bench.homes[-1:]
-            pair = np.ones((3, 2), np.float32), np.array([4, 1, 4], np.int32)
-            values = [tensors, [rows(pair) for _ in bench.homes], tensors]
-            reductions = [
-                Reduction(name, each, bench.homes, places, bench.ledger, at)
-                for at, (name, each) in enumerate(zip(("a", "b", "a"), values, strict=True))
-            ]
-            if together:
-                sums = reduce_all(reductions, update)
-            else:
-                sums = [make_aggregation(call)(each) for each in reductions]
-        flat = tf.nest.flatten(sums, expand_composites=True)
-        nodes = bench.graph.as_graph_def(add_shapes=True).node
-        made.append((list(nodes), bench.ledger.entries, [each.name for each in flat]))
-    assert made[0] == made[1]
+    bench = Bench(2)
+    with bench.graph.as_default(), tf.name_scope("outer"):
+        values = [tf.zeros(3) for _ in bench.homes]
+        reductions = [bench.reduction("a", values, bench.homes[:1], at) for at in range(2)]
+        found = bench.made([total for (total,) in reduce_all(reductions, bench.plan.update)])
+    assert [each.op.name for each in found] == ["aggregate/a/add_n", "aggregate/a/add_n_1"]

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from compiler.graph.aggregate.base import Gradient, Reduction
 from compiler.reasons import Placed
+from compiler.step.record import Value
+from compiler.step.sums.base import Reduction
 from compiler.topology import Device
 
 PAIR = 2
 
 
-def hierarchical(reduction: Reduction, size: int | None = None) -> list[Gradient]:
+def hierarchical(reduction: Reduction, size: int | None = None) -> list[Value]:
     """Sum in two levels. The device that does the work changes from reduction to reduction.
 
     Args:
@@ -37,13 +38,13 @@ def hierarchical(reduction: Reduction, size: int | None = None) -> list[Gradient
 
 def _spread(
     reduction: Reduction,
-    total: Gradient,
+    total: Value,
     place: Placed,
     groups: Sequence[Sequence[int]],
     mains: Sequence[int],
-) -> list[Gradient]:
+) -> list[Value]:
     """Copy the total to the main device of each group, and from there to the other devices of the group."""
-    found: dict[int, Gradient] = {}
+    found: dict[int, Value] = {}
     for main, ranks in zip(mains, groups, strict=True):
         there = reduction.destinations[main]
         found[main] = reduction.copy(there, total, place, "copy")

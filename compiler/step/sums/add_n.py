@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from compiler.graph.aggregate.base import Gradient, Reduction
+from compiler.step.record import Value
+from compiler.step.sums.base import Reduction
 
 
-def add_n(reduction: Reduction) -> list[Gradient]:
+def add_n(reduction: Reduction) -> list[Value]:
     """Sum at the first destination, and send copies to the others."""
     first = reduction.destinations[0]
     total = reduction.add(first, reduction.values, "add_n")

@@ -1,0 +1,50 @@
+"""Rows of gradients in a TensorFlow graph: summed where their numbers are equal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import tensorflow as tf
+
+from compiler.graph.ledger import Ledger
+from compiler.graph.step_nodes import GraphStep
+from compiler.reasons import Placed
+from compiler.step.record import Role, Rows
+from compiler.step.rows import join_rows, merge_rows
+
+
+def sum_rows(
+    ledger: Ledger, values: Sequence[tf.IndexedSlices], scope: str, placed: Placed, role: Role
+) -> tf.IndexedSlices:
+    """Return the rows of all values with distinct numbers: those of equal numbers are added.
+
+    Args:
+        ledger: The ledger of the graph.
+        values: The rows.
+        scope: The scope of the ops, without a slash at its end.
+        placed: Their place.
+        role: What they are for.
+    """
+    step = GraphStep(tf.compat.v1.get_default_graph(), ledger, role)
+    rows = [each for each in map(step.given, values) if isinstance(each, Rows)]
+    joined = join_rows(step.writer, scope, rows, placed)
+    merged = merge_rows(step.writer, scope, joined, placed)
+    step.finish()
+    found: tf.IndexedSlices = step.made(merged)
+    return found
+
+
+def unmerged(rows: tf.IndexedSlices, device: str) -> tf.IndexedSlices | None:
+    """Return the rows of which `sum_rows` has made `rows`, or None if they are made otherwise.
+
+    A sum that is wanted as a whole tensor can be made of them at once, in the same order. The ops by which
+    they were merged do not run then, unless something else needs them.
+
+    Args:
+        rows: Rows of a gradient.
+        device: The device on which the rows must have been merged, so that no more of them are sent.
+    """
+    total, found = rows.values.op, rows.indices.op
+    if total.type != "UnsortedSegmentSum" or found.type != "Unique" or total.inputs[1].op is not found:
+        return None
+    return tf.IndexedSlices(total.inputs[0], found.inputs[0]) if total.device == device else None

@@ -1,0 +1,139 @@
+"""Ops of a step as nodes of a TensorFlow graph, which are added to it together.
+
+The attributes of a node that say what it takes are those of its inputs, as the definition of its type in
+TensorFlow has them. All others are those of the op, or TensorFlow's defaults.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+import tensorflow as tf
+from attrs import define, field, frozen
+
+from compiler.graph.adapters.tensorflow_private import op_definition
+from compiler.graph.ledger import Ledger
+from compiler.graph.node_writer import NodeWriter
+from compiler.step.record import Op, Role, Rows, Tensor, Value
+from compiler.step.writer import StepWriter
+
+
+@define
+class GraphStep:
+    """A part of a step that is written into a graph.
+
+    Attributes:
+        graph: The graph.
+        ledger: The ledger of the graph, in which the ops are entered.
+        role: What the ops are for.
+        writer: Writes the ops.
+    """
+
+    graph: tf.Graph = field(repr=False)
+    ledger: Ledger = field(repr=False)
+    role: Role
+    writer: StepWriter = field(init=False, repr=False)
+    _given: dict[str, tf.Tensor] = field(factory=dict, repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.writer = StepWriter(self.role, self._unique)
+
+    def given(self, value: Any) -> Value:
+        """Return the record of a tensor of the graph, or of rows.
+
+        Args:
+            value: A tensor, or IndexedSlices.
+        """
+        if isinstance(value, tf.IndexedSlices):
+            return Rows(self.tensor(value.values), self.tensor(value.indices))
+        return self.tensor(value)
+
+    def made(self, value: Value) -> Any:
+        """Return the tensor of the graph that a record stands for, or the rows, after `finish`."""
+        if isinstance(value, Rows):
+            return tf.IndexedSlices(self.made(value.values), self.made(value.indices))
+        known = self._given.get(value.name)
+        return self.graph.get_tensor_by_name(value.name) if known is None else known
+
+    def finish(self) -> None:
+        """Add the ops that have been written since the last call to the graph."""
+        nodes = NodeWriter(self.graph, self.ledger, self.role)
+        for op in self.writer.take():
+            _write(nodes, op, self._given)
+        nodes.finish()
+
+    def tensor(self, tensor: tf.Tensor) -> Tensor:
+        """Return the record of a tensor of the graph."""
+        shape = None if tensor.shape.rank is None else tuple(tensor.shape.as_list())
+        found = Tensor(tensor.op.name, tensor.dtype.name, shape, tensor.value_index)
+        self._given[found.name] = tensor
+        return found
+
+    def _unique(self, name: str) -> str:
+        with self.graph.name_scope(None):
+            return str(self.graph.unique_name(name))
+
+
+def _write(nodes: NodeWriter, op: Op, given: Mapping[str, tf.Tensor]) -> None:
+    """Write an op as a node."""
+    inputs = []
+    for each in op.inputs:
+        known = given.get(each.name)
+        inputs.append(nodes.given(known) if known is not None else each.name.removesuffix(":0"))
+    node = nodes.node(op.name, op.type, [*inputs, *(f"^{each}" for each in op.waits)], op.placed, op.role)
+    if op.type == "Const":
+        dtype = tf.as_dtype(op.attributes["dtype"])
+        node.attr["dtype"].type = dtype.as_datatype_enum
+        proto = tf.make_tensor_proto(op.attributes["value"], dtype, op.attributes["shape"])
+        node.attr["value"].tensor.CopyFrom(proto)
+        return
+    told = _told(op.type, len(op.inputs))
+    for name, at in told.types.items():
+        node.attr[name].type = tf.as_dtype(op.inputs[at].dtype).as_datatype_enum
+    for name, length in told.lengths.items():
+        node.attr[name].i = length
+    for name, value in op.attributes.items():
+        _set(node.attr[name], told.kinds[name], value)
+
+
+@frozen
+class _Told:
+    """What the definition of a type of op says of its attributes.
+
+    Attributes:
+        types: The input of which an attribute gives the type.
+        lengths: The attributes that give the lengths of lists of inputs.
+        kinds: What kind of value each attribute has.
+    """
+
+    types: Mapping[str, int]
+    lengths: Mapping[str, int]
+    kinds: Mapping[str, str]
+
+
+@cache
+def _told(kind: str, inputs: int) -> _Told:
+    """Return what follows for the attributes of an op of a type with a number of inputs."""
+    definition = op_definition(kind)
+    types, lengths, at = {}, {}, 0
+    for each in definition.input_arg:
+        count = 1
+        if each.number_attr:  # there is one list of inputs at most
+            count = lengths[each.number_attr] = inputs - len(definition.input_arg) + 1
+        if each.type_attr:
+            types[each.type_attr] = at
+        at += count
+    return _Told(types, lengths, {each.name: each.type for each in definition.attr})
+
+
+def _set(attribute: Any, kind: str, value: Any) -> None:
+    if kind == "type":
+        attribute.type = tf.as_dtype(value).as_datatype_enum
+    elif kind == "int":
+        attribute.i = value
+    elif kind == "list(int)":
+        attribute.list.i.extend(value)
+    else:
+        attribute.s = value.encode()

@@ -1,0 +1,48 @@
+"""Values of a weight in pieces."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from compiler.reasons import Placed
+from compiler.shards import Shard
+from compiler.step.record import Tensor
+from compiler.step.writer import StepWriter
+
+
+def cut_value(
+    writer: StepWriter, scope: str, value: Tensor, shards: Sequence[Shard], placed: Placed
+) -> Sequence[Tensor]:
+    """Return the pieces of a value that has the shape of a weight.
+
+    Args:
+        writer: Writes the ops.
+        scope: The scope of their names.
+        value: The value.
+        shards: The pieces of the weight.
+        placed: The place of the ops.
+    """
+    first = shards[0]
+    if first.flat:
+        value = writer.reshape(f"{scope}/line", value, first.cut_shape, placed)
+    return writer.split(f"{scope}/cut", value, [each.size for each in shards], first.axis, placed)
+
+
+def join_pieces(
+    writer: StepWriter, name: str, pieces: Sequence[Tensor], shards: Sequence[Shard], placed: Placed
+) -> Tensor:
+    """Return the whole value of which there are pieces.
+
+    Args:
+        writer: Writes the ops.
+        name: The name of the whole value.
+        pieces: The pieces.
+        shards: What they are of the weight.
+        placed: The place of the ops.
+    """
+    first = shards[0]
+    if not first.flat:
+        return writer.concat(name, pieces, first.axis, placed)
+    # a variable with fewer elements than clones may be a single part
+    line = writer.concat(f"{name}/line", pieces, 0, placed) if len(pieces) > 1 else pieces[0]
+    return writer.reshape(name, line, first.whole, placed)

@@ -1,0 +1,124 @@
+"""The records of a step: tensors, rows of a table, and the ops that make them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import prod
+from typing import Any, Literal, TypeAlias
+
+from attrs import field, frozen
+
+from compiler.reasons import Placed
+
+Role = Literal[
+    "input",
+    "variable",
+    "read",
+    "forward",
+    "gradient",
+    "aggregate",
+    "update",
+    "metric",
+    "summary",
+    "evaluation",
+    "save",
+    "init",
+]
+
+Shape: TypeAlias = tuple[int | None, ...]
+
+ITEM_BYTES: Mapping[str, int] = {
+    **dict.fromkeys(("bool", "int8", "uint8"), 1),
+    **dict.fromkeys(("float16", "bfloat16", "int16", "uint16"), 2),
+    **dict.fromkeys(("float32", "int32", "uint32"), 4),
+    **dict.fromkeys(("float64", "int64", "uint64", "complex64"), 8),
+}
+"""The bytes of an element of each type that has a fixed size."""
+
+
+@frozen
+class Tensor:
+    """A tensor that an op of a step makes, or that was there before.
+
+    Attributes:
+        op: The name of the op.
+        dtype: The name of the type of its elements.
+        shape: Its shape, with None for an axis whose size depends on the examples; None if even the number of
+            axes does.
+        output: Its number among the results of the op.
+        value: Its elements, if it is a constant.
+    """
+
+    op: str
+    dtype: str
+    shape: Shape | None
+    output: int = 0
+    value: Any = field(default=None, eq=False, repr=False)
+
+    @property
+    def name(self) -> str:
+        """Its name, as sessions have it."""
+        return f"{self.op}:{self.output}"
+
+    @property
+    def elements(self) -> int | None:
+        """The number of its elements, if that is known."""
+        if self.shape is None:
+            return None
+        sizes = [each for each in self.shape if each is not None]
+        return prod(sizes) if len(sizes) == len(self.shape) else None
+
+    @property
+    def bytes(self) -> int | None:
+        """Its bytes, if they are known."""
+        count, size = self.elements, ITEM_BYTES.get(self.dtype)
+        return None if count is None or size is None else count * size
+
+    @property
+    def text(self) -> str:
+        """Its type and shape, such as `float32[3,?]`."""
+        axes = "..." if self.shape is None else ",".join("?" if n is None else str(n) for n in self.shape)
+        return f"{self.dtype}[{axes}]"
+
+
+@frozen
+class Rows:
+    """Rows of a table.
+
+    Attributes:
+        values: The rows.
+        indices: The number of each row in the table.
+    """
+
+    values: Tensor
+    indices: Tensor
+
+
+Value: TypeAlias = Tensor | Rows
+
+
+@frozen
+class Op:
+    """An op of a step.
+
+    Attributes:
+        name: Its name, which no other op has.
+        type: Its type in TensorFlow.
+        inputs: The tensors that it takes, in their order.
+        placed: Its device, and the reason.
+        role: What it is for.
+        outputs: The tensors that it makes.
+        attributes: Those of its attributes that do not follow from its inputs, and are no defaults.
+        waits: The names of the ops that it waits for besides.
+        clone: The number of the clone that it belongs to, or None.
+    """
+
+    name: str
+    type: str
+    inputs: tuple[Tensor, ...]
+    placed: Placed
+    role: Role
+    outputs: tuple[Tensor, ...]
+    attributes: Mapping[str, Any] = field(factory=dict)
+    waits: tuple[str, ...] = ()
+    clone: int | None = None

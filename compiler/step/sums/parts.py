@@ -1,0 +1,74 @@
+"""Values of clones that are cut, so that parts of one number can be summed, and joined again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from compiler.reasons import Placed
+from compiler.shards import range_lengths
+from compiler.step.record import Rows, Tensor, Value
+from compiler.step.rows import deal_rows, join_rows
+from compiler.step.sums.base import Reduction
+
+
+def cut(reduction: Reduction, rank: int, count: int) -> list[Value]:
+    """Return at most `count` pieces of the value of a clone: ranges of its elements, or rows by remainders.
+
+    The values of all clones are cut in the same way.
+
+    Args:
+        reduction: The values.
+        rank: The number of the clone.
+        count: The number of pieces that are wanted.
+    """
+    writer, value, home = reduction.writer, reduction.values[rank], reduction.homes[rank]
+    scope = reduction.inner(f"cut_{rank}")
+    if isinstance(value, Rows):
+        return [*deal_rows(writer, scope, value, count, home)]
+    assert value.elements is not None
+    sizes = range_lengths(value.elements, count)
+    flat = writer.reshape(f"{scope}/flat", value, [-1], home)
+    return [*writer.split(f"{scope}/cut", flat, sizes, 0, home)] if len(sizes) > 1 else [flat]
+
+
+def glue(reduction: Reduction, destination: int, pieces: Sequence[Value]) -> Value:
+    """Return the value of which `cut` made pieces.
+
+    Args:
+        reduction: The values that were cut.
+        destination: The number of the place that needs the whole.
+        pieces: Its pieces, in the order of `cut`.
+    """
+    writer, like = reduction.writer, reduction.values[0]
+    place, scope = reduction.destinations[destination], reduction.inner(f"glue_{destination}")
+    if isinstance(like, Rows):
+        return join_rows(writer, scope, [each for each in pieces if isinstance(each, Rows)], place)
+    parts = [each for each in pieces if isinstance(each, Tensor)]
+    flat = writer.concat(f"{scope}/joined", parts, 0, place) if len(parts) > 1 else parts[0]
+    return writer.reshape(f"{scope}/whole", flat, known_shape(like), place)
+
+
+def known_shape(value: Tensor) -> list[int]:
+    """Return the shape of a tensor whose axes all have known sizes."""
+    assert value.shape is not None
+    shape = [each for each in value.shape if each is not None]
+    assert len(shape) == len(value.shape)
+    return shape
+
+
+def flatten(reductions: Sequence[Reduction], rank: int, scope: str, placed: Placed) -> Tensor:
+    """Return the values of a clone for several sums as one line of elements.
+
+    Args:
+        reductions: The sums, of tensors.
+        rank: The number of the clone.
+        scope: The scope of the ops.
+        placed: Their place.
+    """
+    writer = reductions[0].writer
+    lines = [
+        writer.reshape(f"{scope}/Reshape", value, [-1], placed)
+        for value in (each.values[rank] for each in reductions)
+        if isinstance(value, Tensor)
+    ]
+    return writer.concat(f"{scope}/packed", lines, 0, placed)

@@ -1,0 +1,102 @@
+"""The types of ops that steps are written with, and the type and shape of what each makes.
+
+The floating point operations of an op are in `compiler/time/flops.py`, for these types and for those of
+towers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
+from typing import Any, TypeAlias
+
+from compiler.step.record import Shape, Tensor
+
+Made: TypeAlias = Sequence[tuple[str, Shape | None]]
+"""The type and shape of each result of an op."""
+
+Rule: TypeAlias = Callable[[Sequence[Tensor], Mapping[str, Any]], Made]
+
+
+def _same(inputs: Sequence[Tensor], _: Mapping[str, Any]) -> Made:
+    return [(inputs[0].dtype, inputs[0].shape)]
+
+
+def _constant(_: Sequence[Tensor], attributes: Mapping[str, Any]) -> Made:
+    return [(attributes["dtype"], attributes["shape"])]
+
+
+def _cast(inputs: Sequence[Tensor], attributes: Mapping[str, Any]) -> Made:
+    return [(attributes["DstT"], inputs[0].shape)]
+
+
+def _reshaped(inputs: Sequence[Tensor], _: Mapping[str, Any]) -> Made:
+    wanted = [None if each < 0 else each for each in inputs[1].value]
+    count = inputs[0].elements
+    if count is not None and None in wanted:
+        rest = prod(each for each in wanted if each is not None)
+        wanted = [count // rest if each is None else each for each in wanted]
+    return [(inputs[0].dtype, tuple(wanted))]
+
+
+def _joined(inputs: Sequence[Tensor], _: Mapping[str, Any]) -> Made:
+    *parts, axis = inputs
+    shapes = [each.shape for each in parts]
+    if any(each is None for each in shapes):
+        return [(parts[0].dtype, None)]
+    along = [each[axis.value] for each in shapes if each is not None]
+    whole = list(shapes[0] or ())
+    known = [each for each in along if each is not None]
+    whole[axis.value] = sum(known) if len(known) == len(along) else None
+    return [(parts[0].dtype, tuple(whole))]
+
+
+def _split(inputs: Sequence[Tensor], _: Mapping[str, Any]) -> Made:
+    whole, sizes, axis = inputs
+    assert whole.shape is not None
+    before, after = whole.shape[: axis.value], whole.shape[axis.value + 1 :]
+    return [(whole.dtype, (*before, size, *after)) for size in sizes.value]
+
+
+def _distinct(inputs: Sequence[Tensor], _: Mapping[str, Any]) -> Made:
+    return [(inputs[0].dtype, (None,)), ("int32", inputs[0].shape)]
+
+
+def _shape(inputs: Sequence[Tensor], _: Mapping[str, Any]) -> Made:
+    shape = inputs[0].shape
+    return [("int32", (None if shape is None else len(shape),))]
+
+
+def _element(inputs: Sequence[Tensor], _: Mapping[str, Any]) -> Made:
+    return [(inputs[0].dtype, ())]
+
+
+def _segments(inputs: Sequence[Tensor], _: Mapping[str, Any]) -> Made:
+    rows = inputs[0].shape
+    return [(inputs[0].dtype, None if rows is None else (None, *rows[1:]))]
+
+
+def _dealt(inputs: Sequence[Tensor], attributes: Mapping[str, Any]) -> Made:
+    rows = inputs[0].shape
+    one = (inputs[0].dtype, None if rows is None else (None, *rows[1:]))
+    return [one] * int(attributes["num_partitions"])
+
+
+TYPES: Mapping[str, Rule] = {
+    "AddN": _same,
+    "Cast": _cast,
+    "CollectiveReduce": _same,
+    "ConcatV2": _joined,
+    "Const": _constant,
+    "DynamicPartition": _dealt,
+    "FloorMod": _same,
+    "Identity": _same,
+    "Mul": _same,
+    "Reshape": _reshaped,
+    "Shape": _shape,
+    "SplitV": _split,
+    "StridedSlice": _element,
+    "Unique": _distinct,
+    "UnsortedSegmentSum": _segments,
+}
+"""What ops of each type make of their inputs and attributes. Slices are those that take one element."""

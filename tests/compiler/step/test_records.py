@@ -1,0 +1,97 @@
+"""What records say of ops is what TensorFlow says of them in its graph."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from compiler.graph.inspect.time.timed_step import work_of_op
+from compiler.shards import cut
+from compiler.step.means import mean
+from compiler.step.pieces import cut_value, join_pieces
+from compiler.step.sums import reduce_all
+from compiler.step.timed import timed_op
+from compiler.step.types import TYPES
+from compiler.step.writer import Names
+from dsl import ir
+from tests.compiler.step.sums.test_sums import Bench, dense
+
+CALLS = {
+    "ring": ir.Call("ring"),
+    "shuffle": ir.Call("shuffle"),
+    "tree": ir.Call("tree"),
+    "collective": ir.Call("collective"),
+    "packed": ir.Call("add_n"),
+}
+
+
+def written(bench: Bench, name: str) -> None:
+    """Write sums of tensors and rows, the pieces of one, and a mean."""
+    from attrs import evolve
+
+    update = evolve(bench.plan.update, aggregate=CALLS[name], pack=200 if name == "packed" else None)
+    tensors = [[dense(np.ones(shape, np.float16)) for _ in bench.homes] for shape in ((3, 2), (5,), ())]
+    table = [_rows() for _ in bench.homes] if name in {"ring", "tree"} else tensors[0]
+    reductions = [
+        bench.reduction(f"w{at}", each, bench.homes, at) for at, each in enumerate((*tensors, table))
+    ]
+    reduce_all(reductions, update)
+    writer, place = bench.step.writer, bench.homes[1]
+    value = bench.step.tensor(tensors[0][0])
+    for axis in (0, 1):
+        shards = cut("w", (3, 2), 0, 2, axis=axis)
+        pieces = cut_value(writer, f"cut_{axis}", value, shards, place)
+        join_pieces(writer, f"whole_{axis}", pieces, shards, place)
+    mean(writer, "mean", {0: value, 1: value}, {0: 0.25, 1: 0.75}, place)
+
+
+def _rows() -> tf.IndexedSlices:
+    """Return rows whose numbers are known in a step only."""
+    return tf.IndexedSlices(
+        tf.compat.v1.placeholder(tf.float32, (4, 2)), tf.compat.v1.placeholder(tf.int64, (4,))
+    )
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_records_are_what_the_graph_has(name: str) -> None:
+    """Op for op: types, inputs, results, places, what it waits for, and what it costs."""
+    bench = Bench(3)
+    with bench.graph.as_default():
+        written(bench, name)
+        ops = list(bench.step.writer.ops)
+        bench.made([])
+    assert len(ops) > 25
+    assert [each.name for each in ops] == [
+        each.name for each in bench.graph.get_operations() if each.name in {op.name for op in ops}
+    ]
+    for each in ops:
+        real: Any = bench.graph.get_operation_by_name(each.name)
+        assert real.type == each.type
+        assert [tensor.name for tensor in real.inputs] == [tensor.name for tensor in each.inputs]
+        assert [before.name for before in real.control_inputs] == list(each.waits)
+        made = [(tensor.name, tensor.dtype.name, tuple(tensor.shape.as_list())) for tensor in real.outputs]
+        assert made == [(tensor.name, tensor.dtype, tensor.shape) for tensor in each.outputs]
+        assert bench.ledger.entries[each.name].placed == each.placed
+        timed = timed_op(each)
+        assert (timed.signature, timed.flops, timed.bytes) == work_of_op(real, real)
+
+
+def test_every_type_is_written_by_some_part_of_a_step() -> None:
+    """What the table says of each has been compared with TensorFlow."""
+    found = set()
+    for name in CALLS:
+        bench = Bench(3)
+        with bench.graph.as_default():
+            written(bench, name)
+            found |= {each.type for each in bench.step.writer.ops}
+    assert found == {*TYPES}
+
+
+def test_names_are_those_that_tensorflow_gives() -> None:
+    """A name that is there already gets the next number, whatever the case of its letters."""
+    wanted = ["a", "a", "A", "a_1", "b/c", "b/c", "a"]
+    names, graph = Names(), tf.Graph()
+    assert [names(each) for each in wanted] == [graph.unique_name(each) for each in wanted]

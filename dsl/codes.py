@@ -21,7 +21,7 @@ class Code:
         code: The number, such as `TFD101`.
         name: The name in kebab case.
         title: One sentence that says what is wrong.
-        stage: The first stage that can report it, or `tool` if the fault is in tfdeploy itself.
+        stage: The first stage that can report it, or `tool` if it is no fault of a spec and its data.
     """
 
     code: str
@@ -47,6 +47,7 @@ _ROWS = (
     Code("TFD192", "not-utf8", "a file is not UTF-8 text"),
     Code("TFD193", "file-too-large", "a file is larger than a spec may be"),
     Code("TFD194", "not-a-spec", "an included file that is no spec"),
+    Code("TFD195", "name-not-utf8", "the name of a file that is not UTF-8, as TensorFlow needs it", "tool"),
     Code("TFD199", "file-system-error", "the operating system refused to read or write a file", "tool"),
     # TFD2xx: names and shape of the spec.
     Code("TFD201", "unknown-block", "a block that the language does not have"),
@@ -257,6 +258,10 @@ _ROWS = (
     Code("TFD785", "nothing-to-deploy", "a spec without jobs, which has no tasks for manifests", "plan"),
     Code("TFD786", "no-such-replica", "a job that a TFJob has no replicas for", "plan"),
     Code("TFD787", "no-manifest-name", "a name that Kubernetes does not take", "plan"),
+    # TFD796 to TFD798: what the operating system does not give to a command.
+    Code("TFD796", "output-lost", "standard output that takes no more words", "tool"),
+    Code("TFD797", "out-of-memory", "a process that may not have as much memory as it needs", "tool"),
+    Code("TFD798", "no-current-folder", "a current folder that was removed", "tool"),
     # TFD9xx: the tool's own fault.
     Code("TFD901", "internal-fault", "a fault of tfdeploy itself", "tool"),
 )

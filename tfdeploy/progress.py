@@ -8,6 +8,8 @@ import threading
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING
 
+from tfdeploy.streams import lasting
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -67,5 +69,8 @@ def _own_stderr() -> Iterator[IO[str]]:
     except (OSError, ValueError):  # it is no file of the system's: tests have such
         yield sys.stderr
         return
-    with open(descriptor, "w", encoding=sys.stderr.encoding, errors="backslashreplace") as out:  # noqa: PTH123 a descriptor has no path
-        yield out
+    try:
+        with lasting(descriptor, sys.stderr) as out:
+            yield out
+    finally:
+        os.close(descriptor)

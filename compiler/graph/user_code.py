@@ -195,7 +195,7 @@ def _module(name: str, base: Path) -> ModuleType:
         module = importlib.import_module(name)
         _remember(name, module)
         return module
-    own = f"_beside_spec_{blake2b(str(file.resolve()).encode(), digest_size=8).hexdigest()}"
+    own = f"_beside_spec_{blake2b(os.fsencode(file.resolve()), digest_size=8).hexdigest()}"
     if own in sys.modules:
         return sys.modules[own]
     spec = spec_from_file_location(own, file)

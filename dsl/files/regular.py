@@ -51,6 +51,15 @@ def read_text(path: str | os.PathLike[str]) -> str:
     return read_regular(path).decode("utf-8")
 
 
+def is_text(name: str) -> bool:
+    """Whether the name of a file is UTF-8, as TensorFlow and the texts of specs need it."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def strange_kind(mode: int) -> str | None:
     """Describe the kind of a file that is neither a regular file nor a folder.
 

@@ -150,7 +150,7 @@ def _plain(value: Any, _: Any) -> str:
         raise _Wrong("is no text")
     if not value.isascii():
         try:
-            value.encode()
+            value.encode(errors="surrogateescape")  # the name of a file may have such bytes
         except UnicodeEncodeError:
             raise _Wrong("has half of a pair of surrogates, which is no text") from None
     return value

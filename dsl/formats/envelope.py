@@ -29,7 +29,7 @@ def envelope(found: Sequence[Diagnostic], shown: Sequence[Diagnostic]) -> str:
         "warning_count": len(found) - errors,
         "diagnostics": [_diagnostic(each) for each in shown],
     }
-    return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+    return json.dumps(content, indent=2) + "\n"
 
 
 def _diagnostic(each: Diagnostic) -> dict[str, Any]:

@@ -33,7 +33,7 @@ def sarif(diagnostics: Sequence[Diagnostic]) -> str:
             }
         ],
     }
-    return json.dumps(log, indent=2, ensure_ascii=False) + "\n"
+    return json.dumps(log, indent=2) + "\n"
 
 
 def _rule(code: str, diagnostics: Sequence[Diagnostic]) -> dict[str, Any]:

@@ -32,7 +32,7 @@ class FormatError(ValueError):
 def to_json(spec: ir.Spec) -> str:
     """Return a spec as JSON, with `format_version` as its first member and a newline at the end."""
     content = {"format_version": FORMAT_VERSION, "spec": _converter().unstructure(spec)}
-    return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+    return json.dumps(content, indent=2) + "\n"
 
 
 def from_json(text: str) -> ir.Spec:

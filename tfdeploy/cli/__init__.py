@@ -21,19 +21,21 @@ from __future__ import annotations
 
 def main() -> None:
     """Run `tfdeploy` with the arguments of this process and exit."""
-    from tfdeploy.cli.faults import run
-    from tfdeploy.cli.group import tfdeploy
     from tfdeploy.own_process import own
 
-    own()
+    own()  # first of all: until then, Ctrl-C ends in a traceback
+    from tfdeploy.cli.faults import run
+    from tfdeploy.cli.group import tfdeploy
+
     run(tfdeploy, "tfdeploy")
 
 
 def compile_and_run() -> None:
     """Run `compile-and-run`, the command that is also `tfdeploy compile-and-run`, and exit."""
-    from tfdeploy.cli.faults import run
-    from tfdeploy.cli.group import load
     from tfdeploy.own_process import own
 
     own()
+    from tfdeploy.cli.faults import run
+    from tfdeploy.cli.group import load
+
     run(load("compile-and-run"), "compile-and-run")

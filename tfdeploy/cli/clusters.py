@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import click
 from attrs import evolve
 
+from tfdeploy.cli.terminal import say
+
 if TYPE_CHECKING:
     from dsl import ir
     from tfdeploy.cli.common import Common
@@ -64,8 +66,10 @@ def launch(spec: ir.Spec, path: str, common: Common, options: RunOptions) -> tup
     from tfdeploy.runtime.launch import launched_run
 
     launched_run.require_launchable(spec)
-    output = launched_run.TaskOutput(spec, launched_run.write)
-    flags = _flags(common)
+    flags, colored = _flags(common), _colored(common)
+    output = launched_run.TaskOutput(
+        spec, lambda text, stream: say(text, color=colored, err=stream == "stderr", flush=True)
+    )
     with launched_run.copied_spec(spec, flags, options) as later:
         overrides = [word for name, value in common.overrides for word in ("--set", f"{name}={value}")]
         command = evolve(later, path=path, options=(*overrides, *flags), trainer_options=(), later=later)
@@ -77,10 +81,14 @@ def launch(spec: ir.Spec, path: str, common: Common, options: RunOptions) -> tup
     return ended.code, launched_run.result_of(ended.result) if ended.result is not None else None
 
 
+def _colored(common: Common) -> bool:
+    """Whether tasks write in colour, which they cannot decide because they write to pipes."""
+    return common.color_output and common.color_errors
+
+
 def _flags(common: Common) -> list[str]:
     """Return the common options, except `--set`, as arguments of a command line."""
-    colored = common.color_output and common.color_errors
-    flags = ["--color", "always" if colored else "never"]
+    flags = ["--color", "always" if _colored(common) else "never"]
     for flag, wanted in (
         ("--allow-python", common.allow_python),
         ("--verbose", common.verbose),

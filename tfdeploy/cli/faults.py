@@ -1,25 +1,32 @@
 """The place where errors become messages and exit codes.
 
-0 fine; 1 the spec has errors; 2 wrong usage, a missing file, a run that cannot go on, or a fault of the tool;
+0 fine; 1 the spec has errors; 2 wrong usage, a missing file, a run that cannot go on, output that nobody can
+take, or a fault of the tool;
 130 interrupted. (143, terminated, is raised by the runtime as SystemExit after its checkpoint is written.)
 """
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
+import re
 import sys
 import traceback
 from io import StringIO
+from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 import click
 
 from dsl.codes import is_file_fault, name_of
 from dsl.diagnostics import Diagnostic, RunError, SpecError
+from dsl.errors.text import system
 from dsl.formats.render import render
 from tfdeploy.cli.common import Common
 from tfdeploy.cli.terminal import say
+from tfdeploy.own_process import interruptible, outlive_terminal
+from tfdeploy.streams import LostOutputError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -27,6 +34,11 @@ if TYPE_CHECKING:
 SPEC_ERROR = 1
 FAULT = 2
 INTERRUPTED = 130
+
+_ENDS = re.compile(r"""[\s"'`]+""")
+"""What stands around the name of a file in a text."""
+_STRANGE = re.compile("[\udc80-\udcff]")
+"""How Python writes bytes of a name that are not UTF-8."""
 
 
 def run(command: click.Command, name: str) -> NoReturn:
@@ -41,7 +53,8 @@ def run(command: click.Command, name: str) -> NoReturn:
 
         completion.install()
     early = Common(debug="--debug" in sys.argv)
-    code = guarded(early, lambda: command.main(prog_name=name, standalone_mode=False))
+    with interruptible():
+        code = guarded(early, lambda: command.main(prog_name=name, standalone_mode=False))
     gc.freeze()  # the memory is given back with the process, so that Python need not look for what to free
     sys.exit(code)
 
@@ -54,10 +67,18 @@ def guarded(common: Common, action: Callable[[], int | None]) -> int:
         action: Runs the command, and returns its exit code; None counts as 0.
     """
     try:
-        code = action() or 0
+        code = _reported(common, action)
         sys.stdout.flush()
-    except BrokenPipeError:
-        return _closed_pipe()
+    except LostOutputError as error:
+        return _lost_output(error.reason, common)
+    return code
+
+
+def _reported(common: Common, action: Callable[[], int | None]) -> int:
+    try:
+        return action() or 0
+    except LostOutputError:
+        raise
     except (KeyboardInterrupt, click.Abort):
         return INTERRUPTED
     except click.exceptions.Exit as stop:
@@ -67,7 +88,6 @@ def guarded(common: Common, action: Callable[[], int | None]) -> int:
         return FAULT
     except Exception as error:  # noqa: BLE001 the one place that catches everything
         return _report(error, common)
-    return code
 
 
 def _show_usage(error: click.ClickException) -> None:
@@ -95,24 +115,51 @@ def show(diagnostics: Iterable[Diagnostic], common: Common) -> None:
     sys.stderr.write(render(diagnostics, "human", color=common.color_errors))
 
 
+def goes_on(common: Common) -> None:
+    """Let a command go on if its terminal goes, or if its output cannot be written.
+
+    Args:
+        common: Says whether standard error gets colours.
+    """
+    color = common.color_errors
+    outlive_terminal(lambda reason: render([system.output_given_up(_words(reason))], "human", color=color))
+
+
+def _words(reason: OSError) -> str:
+    return (reason.strerror or "failed").lower()
+
+
 def _report(error: Exception, common: Common) -> int:
     if common.debug:
-        traceback.print_exception(error)
+        say("".join(traceback.format_exception(error)), err=True, end="")
     if isinstance(error, SpecError):
         show(error.diagnostics, common)
         return exit_code(error.diagnostics)
-    if isinstance(error, RunError):
-        show([error.diagnostic], common)
-    elif isinstance(error, OSError) and error.filename is not None:
-        show([_file_system_error(error)], common)
-    else:
-        show([_internal_fault(error)], common)
+    show([error.diagnostic if isinstance(error, RunError) else _diagnostic(error)], common)
     return FAULT
 
 
-def _file_system_error(error: OSError) -> Diagnostic:
-    reason = (error.strerror or "failed").lower()
-    return Diagnostic("TFD199", name_of("TFD199"), f"`{os.fsdecode(error.filename)}`: {reason}")
+def _diagnostic(error: Exception) -> Diagnostic:
+    """Return what is said of an exception that nothing has foreseen where it was raised."""
+    if isinstance(error, MemoryError):
+        return system.out_of_memory()
+    if isinstance(error, UnicodeEncodeError):
+        for name in filter(_STRANGE.search, _ENDS.split(error.object)):
+            return system.name_not_utf8(name)
+    if not isinstance(error, OSError) or error.errno is None:
+        return _internal_fault(error)
+    reason = _words(error)
+    if error.filename is not None:
+        return system.refused(os.fsdecode(error.filename), reason)
+    return system.refused_something(reason) if _has_current_folder() else system.no_current_folder()
+
+
+def _has_current_folder() -> bool:
+    try:
+        Path.cwd()
+    except OSError:
+        return False
+    return True
 
 
 def _internal_fault(error: Exception) -> Diagnostic:
@@ -128,8 +175,8 @@ def _internal_fault(error: Exception) -> Diagnostic:
     )
 
 
-def _closed_pipe() -> int:
-    """Discard the interpreter's last flush, because the reader of the output has closed it."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
+def _lost_output(reason: OSError, common: Common) -> int:
+    """Say that standard output is lost, unless its reader has gone, who has what it wanted."""
+    if reason.errno != errno.EPIPE:
+        show([system.lost_output(_words(reason))], common)
     return FAULT

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +12,7 @@ from dsl.errors.text import files as errors
 from dsl.files import atomic
 from grammar.format import source_of
 from tfdeploy.cli.faults import show
+from tfdeploy.cli.terminal import INPUT, read_input
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -90,8 +90,8 @@ def read(path: str, common: Common, *, stdin: bool = False) -> grammar.Reading:
     """
     name, text = path, None
     if stdin and path == STDIN:
-        name = "<stdin>"
-        text = source_of(name, sys.stdin.buffer.read()).text
+        name = INPUT
+        text = source_of(name, read_input()).text
     return grammar.read(name, common.overrides, text=text, allow_python=common.allow_python)
 
 

@@ -75,7 +75,7 @@ def write_text(path: str, text: str) -> None:
     from tfdeploy.runtime.records.outputs import write_output
 
     write_output(Path(path), text)
-    say(f"{path}: written, {len(text.encode()):,} bytes", err=True)
+    say(f"{path}: written, {len(text.encode(errors='backslashreplace')):,} bytes", err=True)
 
 
 def write_page(path: str, page: str, *, open_page: bool) -> None:

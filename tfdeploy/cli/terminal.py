@@ -9,8 +9,13 @@ import sys
 
 from dsl.formats.lines.cells import printable
 
+INPUT = "<stdin>"
+"""The name of standard input in messages."""
 
-def say(text: object, *, color: bool = False, err: bool = False, end: str = "\n") -> None:
+
+def say(
+    text: object, *, color: bool = False, err: bool = False, end: str = "\n", flush: bool = False
+) -> None:
     """Write text for people; with `color`, escape sequences for colours are kept.
 
     Args:
@@ -18,11 +23,30 @@ def say(text: object, *, color: bool = False, err: bool = False, end: str = "\n"
         color: Whether escape sequences for colours are kept.
         err: Whether to write to standard error in place of standard output.
         end: What is written behind the text.
+        flush: Whether it is written at once.
     """
     stream = sys.stderr if err else sys.stdout
     stream.write(f"{printable(str(text), color=color)}{end}")
+    if flush:
+        stream.flush()
 
 
 def write_result(text: str) -> None:
-    """Write a result unchanged, or, to a terminal, without characters that control it."""
-    sys.stdout.write(printable(text) if sys.stdout.isatty() else text)
+    """Write a result, such as a spec or JSON: in UTF-8, or, to a terminal, as text for people."""
+    if sys.stdout.isatty():
+        say(text, end="")
+        return
+    sys.stdout.flush()
+    sys.stdout.buffer.write(text.encode("utf-8", "backslashreplace"))
+
+
+def read_input() -> bytes:
+    """Return standard input.
+
+    Raises:
+        OSError: It cannot be read. The error has a name for it.
+    """
+    try:
+        return sys.stdin.buffer.read()
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, INPUT) from error

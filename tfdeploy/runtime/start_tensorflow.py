@@ -16,7 +16,7 @@ from contextlib import contextmanager, nullcontext
 from typing import IO, TYPE_CHECKING, Any
 
 from compiler.collector import collector_paused
-from tfdeploy.own_process import is_owned
+from tfdeploy.own_process import is_owned, not_interruptible
 from tfdeploy.runtime.proxies import except_loopback
 
 if TYPE_CHECKING:
@@ -41,7 +41,8 @@ def start_tensorflow(*, verbose: bool = False) -> Any:
 
         return tf
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", FATAL_ONLY)
-    with _silenced(), collector_paused(), without_scikit_learn() if is_owned() else nullcontext():
+    imports = without_scikit_learn() if is_owned() else nullcontext()
+    with not_interruptible(), _silenced(), collector_paused(), imports:
         import keras
         import tensorflow as tf
 

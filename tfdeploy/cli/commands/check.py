@@ -15,7 +15,7 @@ from tfdeploy.cli.faults import exit_code
 from tfdeploy.cli.files import STDIN, read, specs_of
 from tfdeploy.cli.fixes import apply_safe
 from tfdeploy.cli.options import common_options, offer
-from tfdeploy.cli.terminal import say
+from tfdeploy.cli.terminal import INPUT, say, write_result
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,13 +61,16 @@ def command(common: Common, specs: tuple[str, ...], style: str, *, fix: bool) ->
             here = _read(spec, common)
         found += here
         if style == "human" and not any(each.is_error for each in here):
-            say(f"{'<stdin>' if spec == STDIN else spec}: no errors")
+            say(f"{INPUT if spec == STDIN else spec}: no errors")
     return _show(found, style, common)
 
 
 def _show(found: Sequence[Diagnostic], style: str, common: Common) -> int:
-    stream = sys.stdout if style in DOCUMENTS else sys.stderr
-    stream.write(render(found, style, color=common.color_errors))
+    text = render(found, style, color=common.color_errors)
+    if style in DOCUMENTS:
+        write_result(text)
+    else:
+        sys.stderr.write(text)
     return exit_code(found)
 
 

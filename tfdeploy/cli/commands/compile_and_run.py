@@ -10,8 +10,11 @@ from attrs import evolve
 
 from tfdeploy.cli.commands.serve import listen_option, task_option
 from tfdeploy.cli.common import Common
+from tfdeploy.cli.faults import goes_on
 from tfdeploy.cli.files import read_spec
 from tfdeploy.cli.options import common_options, offer
+from tfdeploy.cli.terminal import say
+from tfdeploy.streams import require_output
 
 if TYPE_CHECKING:
     from dsl import ir
@@ -77,6 +80,7 @@ def command(
     if emulate and (task is not None or launch):
         raise click.UsageError("--emulate is for one process: it cannot be combined with --task or --launch")
     loaded = read_spec(spec, common)
+    goes_on(common)
     if modules is not None:  # a launcher has written the spec elsewhere, for a task that it starts again
         loaded = evolve(loaded, path=str(Path(modules) / Path(spec).name))
     if profile is not None and loaded.update.mode == "async":
@@ -91,7 +95,8 @@ def command(
 
     def show(result: Result | None) -> None:
         if as_json and result is not None:
-            click.echo(result.to_json())
+            say(result.to_json())
+            require_output()
 
     reporter = make_reporter(color=common.color_output, color_errors=common.color_errors)
     options = RunOptions(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 import click
@@ -12,7 +11,7 @@ from tfdeploy.cli.common import Common
 from tfdeploy.cli.maps import map_file, read_map
 from tfdeploy.cli.options import common_options, force_option, offer, pairs, profile_option
 from tfdeploy.cli.outputs import STDOUT, require_apart, require_free, write_page
-from tfdeploy.cli.terminal import say
+from tfdeploy.cli.terminal import say, write_result
 
 if TYPE_CHECKING:
     from compiler.report.page.data.diff_data import Side
@@ -91,7 +90,7 @@ def command(
     elif as_json:
         from compiler.report.comparison.diff_json import diff_json
 
-        sys.stdout.write(diff_json(found))
+        write_result(diff_json(found))
     else:
         from compiler.report.comparison.diff_text import diff_text
         from compiler.report.view import Ink

@@ -52,7 +52,7 @@ def command(
         warn=lambda warning: show([warning], common),
     )
     if as_json:
-        click.echo(found.to_json())
+        say(found.to_json())
     else:
         from tfdeploy.runtime.show.words import evaluation_lines
 

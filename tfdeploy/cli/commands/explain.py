@@ -11,6 +11,7 @@ from dsl.codes import CODES, Code
 from dsl.suggest import nearest
 from tfdeploy.cli.common import Common
 from tfdeploy.cli.options import common_options, offer
+from tfdeploy.cli.terminal import say, write_result
 
 PAGES = Path(tfdeploy.__file__).with_name("pages")
 
@@ -26,9 +27,9 @@ def command(common: Common, code: str | None) -> int:
     del common
     if code is None:
         for each in CODES.values():
-            click.echo(f"{each.code}  {each.name}: {each.title}")
+            say(f"{each.code}  {each.name}: {each.title}")
     else:
-        click.echo(page(_find(code)), nl=False)
+        write_result(page(_find(code)))
     return 0
 
 

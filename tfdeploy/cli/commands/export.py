@@ -13,7 +13,7 @@ from tfdeploy.cli.common import Common
 from tfdeploy.cli.faults import show
 from tfdeploy.cli.files import read_spec
 from tfdeploy.cli.options import common_options, offer
-from tfdeploy.cli.terminal import say
+from tfdeploy.cli.terminal import say, write_result
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -164,7 +164,7 @@ def _write_manifests(common: Common, path: str, *, out: Path, **place: Any) -> i
     flags = ("--allow-python",) if common.allow_python else ()
     found = kubernetes.manifests(kubernetes.Deployment(spec, name=name, flags=flags, **place))
     if str(out) == STANDARD_OUTPUT:
-        click.echo(kubernetes.to_yaml(found.values()), nl=False)
+        write_result(kubernetes.to_yaml(found.values()))
         return 0
     out.mkdir(parents=True)
     for each, manifest in found.items():

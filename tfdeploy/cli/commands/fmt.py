@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from difflib import unified_diff
 
 import click
@@ -11,7 +10,7 @@ from grammar.format import format_text, source_of
 from tfdeploy.cli.common import Common
 from tfdeploy.cli.files import replace_file, specs_of
 from tfdeploy.cli.options import common_options, offer
-from tfdeploy.cli.terminal import say, write_result
+from tfdeploy.cli.terminal import INPUT, read_input, say, write_result
 
 DIFFERENT = 1
 
@@ -35,7 +34,7 @@ def command(common: Common, specs: tuple[str, ...], *, check: bool, diff: bool) 
 
 def _format(spec: str, *, check: bool, diff: bool) -> bool:
     """Format one spec and say whether it was not in the style."""
-    source = source_of("<stdin>", sys.stdin.buffer.read()) if spec == "-" else source_of(spec)
+    source = source_of(INPUT, read_input()) if spec == "-" else source_of(spec)
     text = format_text(source)
     changes = text != source.text
     if diff and changes:

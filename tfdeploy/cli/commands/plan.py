@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 import click
@@ -14,7 +13,7 @@ from tfdeploy.cli.common import Common
 from tfdeploy.cli.maps import map_file, read_map
 from tfdeploy.cli.options import common_options, force_option, offer, profile_option
 from tfdeploy.cli.outputs import STDOUT, require_apart, require_distinct, require_free, write_page, write_text
-from tfdeploy.cli.terminal import say
+from tfdeploy.cli.terminal import say, write_result
 from tfdeploy.own_process import keep_everything
 
 if TYPE_CHECKING:
@@ -173,7 +172,7 @@ def command(
 
         _show_beneath(lay_beneath(_forecast(loaded), ran), as_json=as_json, color=common.color_output)
     elif as_json:
-        sys.stdout.write((_expanded(loaded.placement) if every_clone else loaded.placement).to_json())
+        write_result((_expanded(loaded.placement) if every_clone else loaded.placement).to_json())
     elif html is None and dot is None and trace is None:
         from compiler.report.view import View
 
@@ -346,7 +345,7 @@ def _show_beneath(found: Beneath, *, as_json: bool, color: bool) -> None:
     from compiler.report.view import View
 
     if as_json:
-        sys.stdout.write(beneath_json(found))
+        write_result(beneath_json(found))
         return
     for line in beneath_text(found, View(color=color)):
         say(line, color=color)

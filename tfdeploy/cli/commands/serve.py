@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -11,6 +12,7 @@ from attrs import evolve
 from tfdeploy.cli.common import Common
 from tfdeploy.cli.files import read_spec
 from tfdeploy.cli.options import common_options, offer
+from tfdeploy.cli.terminal import say
 
 if TYPE_CHECKING:
     from tfdeploy.runtime.membership.addresses import Task
@@ -53,7 +55,7 @@ def command(common: Common, spec: str, *, task: Task | None, listen_everywhere: 
     TensorFlow's servers have no authentication: each listens only at the address that it is given.
     """
     loaded = read_spec(spec, common)
-    from tfdeploy.cli.faults import show
+    from tfdeploy.cli.faults import goes_on, show
     from tfdeploy.runtime.cluster.server.serve import serve
     from tfdeploy.runtime.membership.membership import find_membership, with_run_secret
 
@@ -61,5 +63,7 @@ def command(common: Common, spec: str, *, task: Task | None, listen_everywhere: 
     if membership is None or membership.task is None:
         raise click.UsageError("--task says which task this is, as in --task ps:0")
     membership = evolve(with_run_secret(membership, os.environ), listen_everywhere=listen_everywhere)
-    serve(loaded, membership, click.echo, lambda each: show([each], common), verbose=common.verbose)
+    goes_on(common)
+    tell = partial(say, flush=True)
+    serve(loaded, membership, tell, lambda each: show([each], common), verbose=common.verbose)
     return 0

@@ -21,7 +21,7 @@ def command(common: Common, spec: str, *, as_json: bool) -> int:
     if as_json:
         from dsl.ir.json_format import to_json  # which imports cattrs
 
-        click.echo(to_json(loaded), nl=False)
+        write_result(to_json(loaded))
     else:
         write_result(unparse(loaded))
     return 0

@@ -10,6 +10,7 @@ import click
 from tfdeploy.cli.common import Common
 from tfdeploy.cli.files import read_spec
 from tfdeploy.cli.options import common_options, offer
+from tfdeploy.cli.terminal import say, write_result
 from tfdeploy.progress import busy
 
 if TYPE_CHECKING:
@@ -73,23 +74,21 @@ def command(
     from tfdeploy.runtime.verify import Options, Verification, report
 
     flags = ("--allow-python",) if common.allow_python else ()
-    options = Options(
-        steps, quick, synthetic, tolerance, launch, flags, lambda text: click.echo(text, err=True)
-    )
+    options = Options(steps, quick, synthetic, tolerance, launch, flags, lambda text: say(text, err=True))
     with busy(f"training {loaded.model.name} as one tower"):
         verification = Verification(loaded, options)
     outcomes: list[Outcome] = []
     if as_json:
         with busy(f"training {plural(len(verification.selected.cases), 'combination')}"):
             outcomes += verification.outcomes()
-        click.echo(report.to_json(verification, outcomes))
+        write_result(report.to_json(verification, outcomes) + "\n")
     else:
         for line in report.heading(verification):
-            click.echo(line)
+            say(line)
         for line in report.rows(_kept(verification, outcomes), verification.tolerance):
-            click.echo(line)
+            say(line, flush=True)
         for line in report.summary(verification, outcomes):
-            click.echo(line)
+            say(line)
     agrees = all(each.differences.largest <= verification.tolerance for each in outcomes)
     return 0 if agrees else DIFFERENT
 

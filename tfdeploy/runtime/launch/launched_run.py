@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import sys
 import tempfile
 import threading
 import time
@@ -83,18 +82,6 @@ class TaskOutput:
                 self._emit(text, stream)
         except BrokenPipeError as closed:
             self.closed = closed
-
-
-def write(text: str, stream: Stream) -> None:
-    """Write a line to one of this process's own streams.
-
-    Args:
-        text: The line without its end.
-        stream: The stream.
-    """
-    out = sys.stdout if stream == "stdout" else sys.stderr
-    out.write(f"{text}\n")
-    out.flush()
 
 
 def is_result(line: str) -> bool:

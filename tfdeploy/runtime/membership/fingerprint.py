@@ -19,4 +19,6 @@ def fingerprint(spec: ir.Spec) -> str:
     Included files and overrides count. The folders of data files and the run directory do not count, because
     they may differ between machines.
     """
-    return sha256(unparse(with_paths(spec, os.path.basename, None)).encode()).hexdigest()
+    return sha256(
+        unparse(with_paths(spec, os.path.basename, None)).encode(errors="surrogateescape")
+    ).hexdigest()

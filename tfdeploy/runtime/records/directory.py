@@ -11,6 +11,7 @@ from attrs import frozen
 from dsl.diagnostics import RunError
 from dsl.errors.running import running as errors
 from dsl.files.atomic import remove_partial
+from dsl.files.regular import is_text
 from tfdeploy.runtime.records.files import write_atomically
 from tfdeploy.runtime.records.ownership import (
     MARKER,
@@ -109,6 +110,8 @@ class RunDirectory:
             RunError: If it cannot be made, contains the spec, or contains files of others.
         """
         span = spec.train.span_of("directory")
+        if not is_text(str(self.path)):
+            raise RunError(errors.directory_unusable(str(self.path), "its name is not UTF-8", span))
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             is_own = is_marked(self.path) or was_written_by_a_run(self.path)

@@ -44,14 +44,14 @@ def write_atomically(path: Path, text: str, *, follow: bool = False) -> None:
 
     Args:
         path: The file. Its folder must exist.
-        text: The whole content, written as UTF-8.
+        text: The whole content, written as UTF-8. Bytes of names that are no UTF-8 are written as escapes.
         follow: Whether a symbolic link is kept and the file to which it leads is replaced.
 
     Raises:
         RunError: The file cannot be written.
     """
     with replacing(path, follow=follow) as beside:
-        beside.write_bytes(text.encode())
+        beside.write_bytes(text.encode(errors="backslashreplace"))
 
 
 def write_fault(path: Path, fault: OSError, last_good: int | None = None) -> Diagnostic:

@@ -114,7 +114,7 @@ def write_output(output: Path, text: str) -> None:
     try:
         is_stream = output.exists() and not stat.S_ISREG(output.stat().st_mode) and not output.is_dir()
         if is_stream:
-            output.write_text(text, encoding="utf-8", newline="")
+            output.write_text(text, encoding="utf-8", errors="backslashreplace", newline="")
             return
     except OSError as fault:
         raise RunError(write_fault(output, fault)) from fault

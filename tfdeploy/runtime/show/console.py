@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
+from rich.segment import Segment
 from rich.table import Column
 from rich.text import Text
 
@@ -20,6 +21,7 @@ from tfdeploy.runtime.show.reporting import Reporter
 from tfdeploy.runtime.show.words import duration, number, percent, scores, speed, summary_rows
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from contextlib import AbstractContextManager
 
     from rich.progress import Task
@@ -33,10 +35,24 @@ if TYPE_CHECKING:
 REFRESH = 0.1
 
 
+class TameConsole(Console):
+    """A console on which no text can control the terminal, whatever it is from."""
+
+    def render(self, renderable: Any, options: Any = None) -> Iterable[Segment]:
+        """Yield what is written.
+
+        Args:
+            renderable: What is shown.
+            options: The width and more, or None for that of the console.
+        """
+        for each in super().render(renderable, options):
+            yield each if each.control else Segment(printable(each.text), each.style)
+
+
 def console(*, color: bool) -> Console:
     """Return a rich console on standard output."""
     terminal = sys.stdout.isatty()
-    return Console(
+    return TameConsole(
         force_terminal=terminal or None,
         no_color=not color,
         highlight=False,
@@ -78,7 +94,7 @@ class LineReporter(Reporter):
 
     def note(self, text: str) -> None:
         """Write a line, which may contain the answer of a server."""
-        self._say(printable(text))
+        self._say(text)
 
     def busy(self, doing: str, *, plain: bool = True) -> AbstractContextManager[object]:
         """Write a line on standard error, if it takes longer than a moment."""

@@ -15,6 +15,7 @@ from attrs import define, field
 from compiler.report.text.device_table import device_table
 from compiler.report.text.terminal import headline
 from compiler.report.view import View
+from dsl.formats.lines.cells import printable
 from tfdeploy.runtime.records.ownership import new_events_name
 from tfdeploy.runtime.session.faults import refused
 from tfdeploy.runtime.train.summaries_of_pieces import merged
@@ -136,7 +137,7 @@ class Events:
         if not self.wanted:
             return
         lines = [*headline(placement), "", *device_table(placement, View(width=TEXT_WIDTH))]
-        text = "\n".join(["```", *lines, "```"])
+        text = printable("\n".join(["```", *lines, "```"]))
         value = v1.Summary.Value(tag="placement", tensor=tf.make_tensor_proto([text]))
         value.metadata.plugin_data.plugin_name = "text"
         self._writer("train").write(step=step, summary=v1.Summary(value=[value]))

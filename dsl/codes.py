@@ -42,6 +42,7 @@ _ROWS = (
     Code("TFD108", "nested-too-deeply", "brackets within brackets beyond all measure"),
     Code("TFD109", "name-too-long", "a name beyond all measure"),
     Code("TFD110", "empty-spec", "a file with nothing in it"),
+    Code("TFD111", "included-too-deeply", "a file included by a file included by a file, beyond all measure"),
     Code("TFD190", "missing-file", "a file is not there"),
     Code("TFD191", "unreadable-file", "a file cannot be read"),
     Code("TFD192", "not-utf8", "a file is not UTF-8 text"),
@@ -71,6 +72,7 @@ _ROWS = (
     Code("TFD304", "invalid-choice", "a word that is not among those allowed"),
     Code("TFD305", "out-of-range", "a number beyond what its place takes"),
     Code("TFD306", "invalid-arithmetic", "arithmetic that has no result"),
+    Code("TFD308", "address-for-path", "an address such as `gs://bucket/x` in place of a path"),
     Code("TFD316", "random-evaluation", "examples changed at random that are not for training"),
     Code("TFD317", "random-before-cache", "random changes that would be the same in every pass"),
     # TFD36x: what layers know beside their weights.

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 LARGEST = 10_000_000
 DEEPEST = 50
+LONGEST_MARK = 8  # bytes at the start of a file by which its kind is told
 SUFFIX = ".tfdeploy"
 """The suffix of spec files. Files with other suffixes are not read.
 
@@ -54,12 +55,15 @@ def decoded(path: str, data: bytes) -> str | Diagnostic:
         path: The path of the file, for the message.
         data: The bytes. A byte order mark at their start is left out.
     """
-    strange = data.find(b"\0")
+    null = data.find(b"\0")
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
-        return files.not_text(path, error.start if strange < 0 else min(strange, error.start), None)
-    return files.not_text(path, strange, None) if strange >= 0 else text.removeprefix("\ufeff")
+        if not 0 <= null < error.start:
+            return files.not_text(path, data[:LONGEST_MARK], error.start, None, null=False)
+    if null >= 0:
+        return files.not_text(path, data[:LONGEST_MARK], null, None, null=True)
+    return text.removeprefix("\ufeff")
 
 
 @frozen
@@ -146,7 +150,7 @@ class _Gathering:
             self.complete = False
             return
         for each in item.value.items:
-            path = typed(each, kinds.string(), "an item of `include`", context)
+            path = typed(each, kinds.path(), "an item of `include`", context)
             if path is BAD or not self._follow(path, each.span, source, chain):
                 self.complete = False
 
@@ -162,8 +166,11 @@ class _Gathering:
             circle = [Path(each).name for each in (*chain[chain.index(real) :], real)]
             self._reports.add(names.include_cycle(written, span, circle))
             return False
-        if real in self._done or len(chain) > DEEPEST:
+        if real in self._done:
             return True
+        if len(chain) > DEEPEST:
+            self._reports.add(files.included_too_deeply(written, DEEPEST, span))
+            return False
         self._done.add(real)
         if real in self._texts and real.endswith(SUFFIX):
             self.file(self._source(real, path, self._texts[real]), real, chain)

@@ -7,6 +7,9 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from dsl.diagnostics import RunError
+from dsl.errors.meaning import types as errors
+from dsl.files.paths import scheme_of
 from tfdeploy.showing.register import register_summaries
 
 if TYPE_CHECKING:
@@ -256,6 +259,8 @@ def export(
         SpecError: If the graph of the spec cannot be built.
         RunError: If there is no such checkpoint, or the folder cannot be written.
     """
+    if scheme_of(os.fspath(folder)) is not None:
+        raise RunError(errors.address("`folder`", os.fspath(folder), None))
     from tfdeploy.runtime.start_tensorflow import start_tensorflow
 
     start_tensorflow(verbose=verbose)

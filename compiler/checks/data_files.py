@@ -19,19 +19,15 @@ from dsl import ir
 from dsl.diagnostics import Diagnostic, Severity
 from dsl.errors.planning import layer_state as state_errors
 from dsl.errors.planning import plan as plan_errors
+from dsl.files.paths import is_glob, is_there, matches
 from dsl.files.regular import open_regular
 from dsl.ir.walk import steps_in
-from dsl.schema.data_functions import SOURCES
+from dsl.schema.data_functions import FILES, SOURCES
 from dsl.schema.layer_state import named_arguments
 from dsl.source import Span
 from dsl.suggest import nearest
 
-PATHS = {"images": ("path",), "mnist": ("images", "labels")}
-"""The arguments of sources that are files or folders; for other sources it is `path`."""
-
-WITHOUT_FILES = {"python", "synthetic"}
 HEADER = 1 << 20  # bytes within which a header ends
-GLOBS = "*?["
 GZIP_MAGIC = b"\x1f\x8b"
 
 
@@ -47,7 +43,7 @@ def data_is_there(spec: ir.Spec) -> Iterator[Diagnostic]:
     if spec.data is None:
         return
     for split in (spec.data.train, spec.data.validation, spec.data.test):
-        if split is not None and split.source.name not in WITHOUT_FILES:
+        if split is not None:
             try:
                 yield from _source(split.source, base)
             except (OSError, ValueError):
@@ -59,7 +55,7 @@ def _vocabularies(spec: ir.Spec, base: Path) -> Iterator[Diagnostic]:
     bindings = [*spec.model.bindings, *(each for block in spec.layers for each in block.bindings)]
     for step in (step for each in bindings for step in steps_in(each.value)):
         path = named_arguments(step.call).get("vocabulary") if step.kind == "layer" else None
-        if isinstance(path, str) and not (base / path).exists() and (base / path).parent.is_dir():
+        if isinstance(path, str) and not is_there(base / path) and (base / path).parent.is_dir():
             span = step.call.kwarg_spans.get("vocabulary", step.call.span)
             fault = state_errors.unreadable_vocabulary(str(base / path), "there is no such file", span)
             yield evolve(fault, severity=Severity.WARNING)
@@ -68,12 +64,12 @@ def _vocabularies(spec: ir.Spec, base: Path) -> Iterator[Diagnostic]:
 def _source(source: ir.Call, base: Path) -> Iterator[Diagnostic]:
     arguments, spans = _arguments(source)
     found: list[Path] = []
-    for name in PATHS.get(source.name, ("path",)):
+    for name in FILES[source.name]:
         value = arguments.get(name)
         for pattern in value if isinstance(value, tuple) else (value,):
             if not isinstance(pattern, str):
                 continue
-            paths = _files(base / pattern)
+            paths = sorted(matches(base, pattern))
             found += paths
             if not paths and (base / pattern).parent.is_dir():
                 yield _missing(source.name, base / pattern, spans.get(name, source.span))
@@ -91,24 +87,10 @@ def _arguments(source: ir.Call) -> tuple[dict[str, ir.Value], dict[str, Span]]:
     return values, dict(zip(names, source.arg_spans, strict=False)) | dict(source.kwarg_spans)
 
 
-def _files(path: Path) -> list[Path]:
-    if path.exists():
-        return [path]
-    if not _is_glob(str(path)):
-        return []
-    import glob  # imported here because most specs do not need it
-
-    return sorted(map(Path, glob.glob(str(path))))  # noqa: PTH207 absolute ones, too
-
-
-def _is_glob(text: str) -> bool:
-    return any(sign in text for sign in GLOBS)
-
-
 def _missing(source: str, path: Path, span: Span | None) -> Diagnostic:
     from dsl.errors.running import running_data as errors
 
-    near = None if _is_glob(path.name) else nearest(path.name, [each.name for each in path.parent.iterdir()])
+    near = None if is_glob(path.name) else nearest(path.name, [each.name for each in path.parent.iterdir()])
     fault = errors.missing(errors.Where(str(path), call=span), nearest=near, folder=source == "images")
     return evolve(fault, severity=Severity.WARNING)
 
@@ -134,7 +116,7 @@ def _no_column(path: Path, pattern: str, header: list[str], span: Span | None) -
 
 
 def _matches(pattern: str, header: list[str]) -> bool:
-    return pattern in header or (_is_glob(pattern) and any(fnmatchcase(name, pattern) for name in header))
+    return pattern in header or (is_glob(pattern) and any(fnmatchcase(name, pattern) for name in header))
 
 
 def _header(path: Path) -> list[str]:

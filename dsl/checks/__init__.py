@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
+from dsl.checks.addresses import addresses
 from dsl.checks.averaging import averaging
 from dsl.checks.best_score import best_score
 from dsl.checks.data_tensors import data_tensors
@@ -44,6 +45,7 @@ CHECKS: tuple[Rule, ...] = (
     mixed_examples,
     layer_names,
     layer_state,
+    addresses,
     labels,
     averaging,
     optimizer_groups,

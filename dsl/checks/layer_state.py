@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dsl import ir
 from dsl.errors.planning import layer_state as errors
-from dsl.ir.walk import steps_in
+from dsl.ir.walk import calls_in, steps_in
 from dsl.schema.layer_state import STATES, named_arguments
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def layer_state(facts: Facts) -> Iterator[Diagnostic]:
 
 
 def _step(step: ir.Step, facts: Facts) -> Iterator[Diagnostic]:
-    for call in _inner_calls(step.call):
+    for call in calls_in(step.call):
         yield from _wrong_state(call)
         if "adapt" in call.kwargs:
             reason = f"it is an argument of `{step.call.name}`"
@@ -33,15 +33,6 @@ def _step(step: ir.Step, facts: Facts) -> Iterator[Diagnostic]:
     if step.kind == "layer":
         yield from _wrong_state(step.call)
         yield from _wrong_split(step.call, facts)
-
-
-def _inner_calls(value: ir.Value) -> Iterator[ir.Call]:
-    """Yield the layers among the arguments of a call, at any depth."""
-    parts = (*value.args, *value.kwargs.values()) if isinstance(value, ir.Call) else value
-    for each in parts if isinstance(parts, tuple) else ():
-        if isinstance(each, ir.Call):
-            yield each
-        yield from _inner_calls(each)
 
 
 def _wrong_state(call: ir.Call) -> Iterator[Diagnostic]:

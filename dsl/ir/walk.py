@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from dsl.ir.base import Call
 from dsl.ir.model import Flow, Group, Index, Operation, Ref, SharedLayer, Step
 
 
@@ -44,3 +45,12 @@ def steps_in(value: object) -> Iterator[Step]:
     for part in parts_of(value):
         if isinstance(part, Step):
             yield part
+
+
+def calls_in(value: object) -> Iterator[Call]:
+    """Yield the calls among the arguments of a call, at any depth."""
+    parts = (*value.args, *value.kwargs.values()) if isinstance(value, Call) else value
+    for each in parts if isinstance(parts, tuple) else ():
+        if isinstance(each, Call):
+            yield each
+        yield from calls_in(each)

@@ -18,6 +18,7 @@ from dsl.schema.types import (
     keras,
     listing,
     number,
+    path,
     period,
     size,
     string,
@@ -297,7 +298,7 @@ BLOCKS: dict[str, Block] = {
             (
                 Attribute("steps", integer(low=1), "how many steps to train"),
                 Attribute("epochs", integer(low=1), "how often to go through the data"),
-                Attribute("directory", string(filled=True), "the run directory"),
+                Attribute("directory", path(), "the run directory"),
                 Attribute("checkpoint_every", period(), "a number of steps or a duration"),
                 Attribute("evaluate_every", period(), "a number of steps or a duration"),
                 Attribute("keep", integer(low=1), "how many checkpoints are kept"),
@@ -309,7 +310,7 @@ BLOCKS: dict[str, Block] = {
                 ),
                 Attribute("seed", integer(0, 2**31 - 1, optional=True), "the seed of all random numbers"),
                 Attribute("deterministic", boolean(), "make two runs equal, bit for bit"),
-                Attribute("weights", string(optional=True, filled=True), "a file of weights to start from"),
+                Attribute("weights", path(optional=True), "a file of weights to start from"),
                 Attribute(
                     "best",
                     call("goal", optional=True),
@@ -340,5 +341,5 @@ ROOT = ("let", "model", "layer", "data", "devices", "clones", "place", "update",
 
 ROOT_ATTRIBUTES = (
     Attribute("tfdeploy", integer(low=1), "the version of the language, as the first item"),
-    Attribute("include", listing(string()), "files whose blocks belong to this spec"),
+    Attribute("include", listing(path()), "files whose blocks belong to this spec"),
 )

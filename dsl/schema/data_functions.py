@@ -5,6 +5,7 @@ from __future__ import annotations
 from dsl.schema.arguments import Function, keyword, needs, takes
 from dsl.schema.types import (
     ANY,
+    PATH,
     boolean,
     call,
     dtype,
@@ -13,6 +14,7 @@ from dsl.schema.types import (
     integer,
     listing,
     number,
+    path,
     shape,
     string,
     tensor,
@@ -20,7 +22,7 @@ from dsl.schema.types import (
 )
 from dsl.values import FEATURE
 
-_PATH = needs("path", string(), "a file, or a glob of files, relative to the spec")
+_PATH = needs("path", path(), "a file, or a glob of files, relative to the spec")
 
 RESIZES = ("bilinear", "area", "smooth", "crop")
 """How an image can be resized; the first is the default."""
@@ -53,7 +55,7 @@ SOURCES = (
     Function(
         "images",
         (
-            needs("path", string(), "a folder with a folder of JPEG and PNG files for each class"),
+            needs("path", path(), "a folder with a folder of JPEG and PNG files for each class"),
             needs("size", listing(integer(low=1)), "height and width to which every image is resized"),
             takes("channels", integer(1, 4), 3, "1 for grey, 3 for colour, 4 with transparency"),
             keyword(
@@ -74,8 +76,8 @@ SOURCES = (
     Function(
         "mnist",
         (
-            needs("images", string(), "the idx file of the images"),
-            needs("labels", string(), "the idx file of the labels"),
+            needs("images", path(), "the idx file of the images"),
+            needs("labels", path(), "the idx file of the labels"),
         ),
         doc="tensors `image` (uint8, 28 x 28 x 1) and `label`",
     ),
@@ -96,6 +98,12 @@ SOURCES = (
         "examples that a Python function makes from the keyword arguments",
     ),
 )
+
+FILES = {
+    each.name: tuple(argument.name for argument in each.positional if argument.type.of == PATH)
+    for each in SOURCES
+}
+"""The arguments of each source that are files or folders. They are its first arguments."""
 
 FEATURES = (
     Function(

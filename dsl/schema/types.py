@@ -26,6 +26,7 @@ Kind: TypeAlias = Literal[
 ]
 
 _FEW = 8
+PATH = "path"
 DTYPES = (
     "float16", "bfloat16", "float32", "float64",
     "int8", "int16", "int32", "int64",
@@ -42,7 +43,8 @@ class Type:
         kind: The kind of type. `word`: one of `words`; `quantity`: an amount with a unit of `dimension`;
             `list`: items of type `item`; `shape`: an integer or nested lists of integers; `call`: a call of a
             function of the table `of`; `keras`: a call of a Keras object of category `of`, or one of `words`;
-            `tensor`: the name of a tensor of the examples; `either`: any of `options`.
+            `tensor`: the name of a tensor of the examples; `either`: any of `options`; `str`: a string, which
+            is a path if `of` is PATH.
         words: The allowed words.
         dimension: The dimension of a quantity.
         item: The type of the items of a list.
@@ -147,6 +149,15 @@ def string(*, optional: bool = False, filled: bool = False) -> Type:
         filled: Whether a string of nothing but spaces is refused.
     """
     return Type("str", optional=optional, low=1 if filled else None)
+
+
+def path(*, optional: bool = False) -> Type:
+    """Return the type of paths of files and folders of this machine.
+
+    Args:
+        optional: Whether `none` is also a value.
+    """
+    return Type("str", of=PATH, optional=optional, low=1)
 
 
 def word(*words: str, optional: bool = False) -> Type:

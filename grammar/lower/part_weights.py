@@ -42,9 +42,8 @@ def _rule(item: syntax.Item, context: Context) -> ir.PartWeights | None:
     if not isinstance(value, syntax.Flow) or len(value.steps) != 1:
         context.reports.add(names.misplaced_entry("`weights`", item.span, '`"glob" -> "file"`', None))
         return None
-    text = kinds.string(filled=True)
-    pattern = typed(value.source, text, "the glob of a rule in `weights`", context)
-    file = typed(value.steps[0], text, "the file of a rule in `weights`", context)
+    pattern = typed(value.source, kinds.string(filled=True), "the glob of a rule in `weights`", context)
+    file = typed(value.steps[0], kinds.path(), "the file of a rule in `weights`", context)
     if pattern is BAD or file is BAD:
         return None
     return ir.PartWeights(pattern, file, span=value.span)

@@ -87,17 +87,70 @@ def test_standard_input_is_a_spec(command: Command) -> None:
 
 
 @pytest.mark.parametrize(
-    "content",
-    [b"\xff\xfe\x00binary", b"\x00" * 100, b"caf\xe9 = 1"],
-    ids=["utf16", "zeros", "latin1"],
+    ("content", "kind", "note", "advice"),
+    [
+        (
+            "\ufefftfdeploy".encode("utf-16"),
+            "UTF-16 text, not UTF-8",
+            "byte 1 is the first that is not UTF-8",
+            "-16",
+        ),
+        (b"a\0b\xff", "not text", "byte 2 is NUL, which no text has", "name a spec"),
+        (b"caf\xe9 \0", "not UTF-8 text", "byte 4 is the first that is not UTF-8", "latin1"),
+        (
+            b"PK\x03\x04ab\xff",
+            "an archive, such as a `.keras` or `.npz` file",
+            "byte 7 is the first",
+            "trained with",
+        ),
+        (b"\x89HDF\r\n\x1a\n\0", "an HDF5 file", "byte 1 is the first", "trained with"),
+        (b"\x1f\x8b\x08\0", "a file that gzip packed", "byte 2 is the first", "gunzip"),
+    ],
 )
-def test_file_that_is_no_text(command: Command, content: bytes) -> None:
-    """A file that is no UTF-8 text is refused in words with exit code 2."""
+def test_file_that_is_no_text(command: Command, content: bytes, kind: str, note: str, advice: str) -> None:
+    """A file that is no UTF-8 text is refused with exit code 2: what it is, which byte tells, what to do."""
     (command.directory / "odd.tfdeploy").write_bytes(content)
-    done = command("check", "odd.tfdeploy", "--format", "concise")
+    done = command("check", "odd.tfdeploy")
+    first, second, third, *_ = done.err.splitlines()
     assert done.code == 2
-    assert done.err.startswith("odd.tfdeploy: error[TFD192] ")
-    assert len(done.err.splitlines()) == 1
+    assert first.startswith(f"error[TFD192]: `odd.tfdeploy` is {kind}")
+    assert second.startswith(f"  = note: {note}")
+    assert third.startswith("  = help: ")
+    assert advice in third
+
+
+ADDRESSES = {
+    "train.directory=gs://b/x": "directory",
+    "train.weights=s3://b/x.keras": "weights",
+    'data.train=csv(["a.csv", "http://h/b.csv"], x = "x")': "path",
+    'data.test=npz("hdfs://h/a.npz")': "path",
+    'data.train=mnist("a.idx", "ftp://h/b.idx")': "labels",
+    'data.train=images(path = "file:///a", size = [2, 2])': "path",
+}
+
+
+def test_addresses_are_no_paths(command: Command) -> None:
+    """Wherever a path belongs, in specs and on the command line, and nothing is made by such a name."""
+    for override, name in ADDRESSES.items():
+        done = command("check", "good.tfdeploy", "--set", override)
+        assert (done.code, "error[TFD308]" in done.err, f"`{name}`" in done.err) == (1, True, True), done
+    layers = """\
+tfdeploy = 1
+model "m" {
+  x = input(string, [])
+  a = x -> StringLookup(vocabulary = "gs://b/words.txt") -> Embedding(4, 2)
+  y = a -> Dense(2, weights = "gs://b/d.keras") -> Dense(2)
+  output = y
+}
+train { weights { "*" -> "gs://b/m.keras" } }
+"""
+    command.write("layers.tfdeploy", layers)
+    assert command("check", "layers.tfdeploy", "--format", "concise").err.count("TFD308") == 3
+    before = sorted(command.directory.iterdir())
+    for arguments in (("check", "gs://b/x.tfdeploy"), ("plan", "good.tfdeploy", "--html=gs://b/x.html")):
+        done = command(*arguments)
+        assert (done.code, "error[TFD308]" in done.err) == (2, True), done
+    assert sorted(command.directory.iterdir()) == before
 
 
 def test_all_specs_are_checked(command: Command) -> None:

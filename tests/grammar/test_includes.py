@@ -105,3 +105,36 @@ def test_no_line_of_another_file_is_shown(tmp_path: Path) -> None:
         main = write(folder, main=f'tfdeploy = 1\ninclude = ["{written}"]\n{MODEL}')
         assert found(main) == [("TFD194", "main.tfdeploy", 2)]
         assert "s3cret" not in render(grammar.read(main).diagnostics)
+
+
+def test_files_that_are_too_deep(tmp_path: Path) -> None:
+    """Fifty files below the spec are read, in each of which faults are found; the next is an error."""
+
+    def chain(length: int) -> list[tuple[str, str, int]]:
+        files = {f"f{at}": f'include = ["f{at + 1}.tfdeploy"]\n' for at in range(length)}
+        files[f"f{length}"] = "clones { count = nothing }\n"
+        main = write(tmp_path, main='tfdeploy = 1\ninclude = ["f0.tfdeploy"]\n' + MODEL, **files)
+        return found(main)
+
+    assert chain(49) == [("TFD401", "f49.tfdeploy", 1)]
+    assert chain(50) == [("TFD111", "f49.tfdeploy", 1)]
+    assert chain(60) == [("TFD111", "f49.tfdeploy", 1)]
+
+
+def test_an_included_folder_and_an_address(tmp_path: Path) -> None:
+    """Neither is a file, whatever its name ends in."""
+    (tmp_path / "folder.tfdeploy").mkdir()
+    both = 'include = ["folder.tfdeploy", "gs://bucket/a.tfdeploy"]\n'
+    main = write(tmp_path, main=f"tfdeploy = 1\n{both}{MODEL}")
+    assert found(main) == [("TFD191", "main.tfdeploy", 2), ("TFD308", "main.tfdeploy", 2)]
+
+
+def test_included_files_with_signs_of_patterns(tmp_path: Path) -> None:
+    """A name is a name."""
+    for name in ("a[1]", "b*", "c?", "d{1}", "e\\\\f", "~", "$HOME"):
+        main = write(
+            tmp_path,
+            main=f'tfdeploy = 1\ninclude = ["{name}.tfdeploy"]\n{MODEL}',
+            **{name.replace("\\\\", "\\"): "clones { count = 3 }\n", "a1": "clones { count = 4 }\n"},
+        )
+        assert grammar.load(main).clones.count == 3

@@ -6,6 +6,8 @@ from importlib import import_module
 
 import click
 
+from dsl.diagnostics import RunError
+from dsl.files.paths import scheme_of
 from dsl.suggest import nearest
 
 COMMANDS: dict[str, str] = {
@@ -62,6 +64,7 @@ class CommandGroup(click.Group):
         name = args[0]
         if name not in COMMANDS and not name.startswith("-"):
             ctx.fail(_unknown(name))
+        _require_paths(args[1:])
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -76,6 +79,16 @@ def _unknown(name: str) -> str:
     near = nearest(name, COMMANDS)
     hint = f"; there is a command with a similar name: {near}" if near else ""
     return f"there is no command {name!r}{hint}"
+
+
+def _require_paths(args: list[str]) -> None:
+    """Raise RunError for an address such as `gs://bucket/x`: no command takes one."""
+    for each in args:
+        option, equals, value = each.partition("=") if each.startswith("--") else ("", "", each)
+        if scheme_of(value) is not None:
+            from dsl.errors.meaning import types as errors
+
+            raise RunError(errors.address(f"`{option}`" if equals else "this command", value, None))
 
 
 def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:

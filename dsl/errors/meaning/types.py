@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from dsl.diagnostics import Diagnostic, Label
 from dsl.errors.making import error, replacing
 from dsl.errors.meaning.names import similar
-from dsl.errors.words import joined, listed, options, quoted
+from dsl.errors.words import in_full, joined, listed, options, quoted
 from dsl.values import EXAMPLES, NOUNS, Dimension, units_of
 
 if TYPE_CHECKING:
@@ -168,6 +168,31 @@ def empty_string(what: str, span: Span, labels: tuple[Label, ...] = ()) -> Diagn
         labels: Notes at other places, such as at the definition of a constant.
     """
     return error("TFD305", f"{what} must not be empty", span, text="nothing in it", labels=labels)
+
+
+def address(what: str, found: str, span: Span | None, labels: tuple[Label, ...] = ()) -> Diagnostic:
+    """An address such as `gs://bucket/x` in place of a path.
+
+    Args:
+        what: What takes the path, such as an attribute, for the message.
+        found: The address as it is written.
+        span: The place of the address in the spec; None if it is from the command line.
+        labels: Notes at other places, such as at the definition of a constant.
+    """
+    rest = found.partition("://")[2]
+    local = found.startswith("file://")
+    return error(
+        "TFD308",
+        f"{what} takes a path of this machine, not the address {quoted(found)}",
+        span,
+        text="no path" if span is not None else "",
+        labels=labels,
+        notes=() if local else ("files are read and written by the file system of this machine alone",),
+        help=f"write {quoted(rest)}"
+        if local and rest
+        else "mount what it names as a folder and give its path, or copy the files"
+        f"; a local folder of this name is {in_full(f'./{found}')}",
+    )
 
 
 def sizes_of_free_axes(sizes: int, free: int, span: Span | None) -> Diagnostic:

@@ -132,7 +132,7 @@ def state_does_not_fit(path: str, layer: str, reason: str, span: Span | None) ->
         f"`{path}` does not have what `{layer}` has learnt: {reason}",
         span,
         notes=("the weights were trained with it",),
-        help="undo the change, or begin anew with `--resume never`",
+        help='undo the change, or give this run a directory of its own, as in `directory = "runs/second"`',
     )
 
 

@@ -275,7 +275,7 @@ def split_missing(names: Sequence[str], span: Span | None) -> Diagnostic:
 
 
 def checkpoint_unreadable(path: str, reason: str) -> Diagnostic:
-    """Report a checkpoint that was asked for by name and cannot be read.
+    """Report a checkpoint that cannot be read, and is not passed over: it may be whole, or was asked for.
 
     Args:
         path: The checkpoint.
@@ -304,7 +304,7 @@ def checkpoint_does_not_fit(path: str, faults: Sequence[str], span: Span | None)
         f"the checkpoint `{path}` is of another model",
         span,
         notes=first_of(faults, MOST_NAMES),
-        help="give this run a `directory` of its own, or start again with `--resume never`",
+        help='give this run a directory of its own, as in `directory = "runs/second"`',
     )
 
 

@@ -44,6 +44,24 @@ def no_specs(folder: str, ending: str) -> Diagnostic:
     return evolve(error("TFD190", what, None, notes=notes), file=folder)
 
 
+def included_too_deeply(path: str, deepest: int, span: Span) -> Diagnostic:
+    """An included file at the end of a longer chain of files than is followed.
+
+    Args:
+        path: The file.
+        deepest: The most files that may be between it and the spec, that included.
+        span: The place of the `include` that names it in the spec.
+    """
+    return error(
+        "TFD111",
+        f"{in_full(path)} is not included: it is more than {deepest} files deep",
+        span,
+        text="cannot be included",
+        notes=("its blocks would be missing from the spec",),
+        help="include the files from the spec itself, which may include any number of them",
+    )
+
+
 def unreadable(path: str, reason: str, span: Span | None) -> Diagnostic:
     """A file that the system does not let us read.
 
@@ -72,16 +90,40 @@ def not_a_spec(path: str, suffix: str, span: Span) -> Diagnostic:
     )
 
 
-def not_text(path: str, offset: int, span: Span | None) -> Diagnostic:
+def not_text(path: str, start: bytes, offset: int, span: Span | None, *, null: bool) -> Diagnostic:
     """A file that is no UTF-8 text.
 
     Args:
         path: The file.
+        start: Its first bytes, which may tell what it is.
         offset: The number of the first byte that is not text, from 0.
         span: The place of the `include` that names it in the spec; None if it is not known.
+        null: Whether that byte is a NUL, which is UTF-8 but is in no text.
     """
-    notes = (f"the first byte that is not UTF-8 is number {offset + 1:,}",)
-    return evolve(error("TFD192", f"{in_full(path)} is not UTF-8 text", span, notes=notes), file=path)
+    kind, advice = next(
+        ((kind, advice) for sign, kind, advice in _KINDS if start.startswith(sign)),
+        ("not text" if null else "not UTF-8 text", _DAMAGED if null else _ENCODED),
+    )
+    note = "is NUL, which no text has" if null else "is the first that is not UTF-8"
+    return evolve(
+        error(
+            "TFD192", f"{in_full(path)} is {kind}", span, notes=(f"byte {offset + 1:,} {note}",), help=advice
+        ),
+        file=path,
+    )
+
+
+_ENCODED = "save it as UTF-8; `iconv -f latin1 -t utf-8 FILE` converts a text in Latin-1"
+_DAMAGED = "name a spec, or remove that byte if this was one: the file may be damaged"
+_TRAINED = "name the spec that it was trained with; `weights` in `train` starts from such a file"
+_KINDS = (
+    (b"\xff\xfe", "UTF-16 text, not UTF-8", "save it as UTF-8; `iconv -f utf-16 -t utf-8 FILE` converts it"),
+    (b"\xfe\xff", "UTF-16 text, not UTF-8", "save it as UTF-8; `iconv -f utf-16 -t utf-8 FILE` converts it"),
+    (b"PK\x03\x04", "an archive, such as a `.keras` or `.npz` file, and no spec", _TRAINED),
+    (b"\x89HDF\r\n", "an HDF5 file, such as one of weights, and no spec", _TRAINED),
+    (b"\x1f\x8b", "a file that gzip packed, and no spec", "unpack it with `gunzip`"),
+)
+"""The first bytes of files that are taken for specs, with what they are and what to do."""
 
 
 def too_large(path: str, largest: int, span: Span | None) -> Diagnostic:

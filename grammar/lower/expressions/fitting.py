@@ -7,7 +7,9 @@ from typing import Any
 from dsl import ir
 from dsl.diagnostics import Label
 from dsl.errors.meaning import types
+from dsl.files.paths import scheme_of
 from dsl.schema import Type
+from dsl.schema.types import PATH
 from dsl.source import Span
 from dsl.values import LARGEST_INTEGER, Quantity, kind_of
 from grammar.lower.context import BAD, Context
@@ -78,6 +80,9 @@ def fitted(value: Any, place: Place) -> Any:  # noqa: PLR0911 one for each kind 
         return _list(value, type_.item, place)
     if isinstance(value, str) and type_.kind == "str" and len(value.strip()) < (type_.low or 0):
         place.context.reports.add(types.empty_string(place.what, place.span, place.labels))
+        return BAD
+    if isinstance(value, str) and type_.of == PATH and scheme_of(value) is not None:
+        place.context.reports.add(types.address(place.what, value, place.span, place.labels))
         return BAD
     accepted = {"bool": bool, "str": str, "any": object}[type_.kind]
     return value if isinstance(value, accepted) else place.wrong_type(value)

@@ -69,6 +69,7 @@ def _made_up(name: str, kind: str, source: Source, *, full: bool) -> Any:
         "int": (3, 1),
         "float": (0.5, 0.5),
         "bool": (True, False),
+        "bytes": (b"PK\x03\x04", b""),
         "Span": (span, span),
         "Source": (source, source),
         "Where": (

@@ -90,6 +90,67 @@ def test_restoring_gives_the_values_back(engine: Any, tmp_path: Path) -> None:
     assert all(np.array_equal(after[name], value) for name, value in before.items())
 
 
+NAMES = ("a[1]", "[!a]", "a\\b", "a\\", "a*", "a?", "a{b}", "~", "a b\n", "$HOME", "gs:", "x[", "\u00e9]")
+
+
+def test_folders_whatever_they_are_called(
+    engine: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """TensorFlow takes a path for a pattern when it reads: that of a folder beside it is never read."""
+    import tempfile
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary[1]"))
+    monkeypatch.chdir(tmp_path)
+    engine.assign({"global_step": 3})
+    before = engine.values(["logits/bias"])["logits/bias"]
+    checkpoints(engine, Path("a1")).save(3, 96)
+    for at, name in enumerate(NAMES):
+        folder = Path(name) if at % 2 else tmp_path / name
+        engine.assign({"global_step": 3, "logits/bias": before + at})
+        checkpoints(engine, folder).save(3, 96)
+        engine.assign({"global_step": 4, "logits/bias": before})
+        again = checkpoints(engine, folder)
+        assert again.resume(pytest.fail).step == 3
+        np.testing.assert_array_equal(engine.values(["logits/bias"])["logits/bias"], before + at)
+        again.store.remove(3)
+    assert sorted(each.name for each in tmp_path.iterdir()) == sorted((*NAMES, "a1"))  # and no link is left
+
+
+def test_what_the_system_does_not_let_be_read(engine: Any, tmp_path: Path) -> None:
+    """Such a checkpoint may be whole: the run ends, and neither passes it over nor advises to remove it."""
+    kept = checkpoints(engine, tmp_path)
+    for step in (3, 4):
+        engine.assign({"global_step": step})
+        kept.save(step, 32 * step)
+    manifest = tmp_path / "model.ckpt-4.json"
+    text = manifest.read_bytes()
+    manifest.unlink()
+    manifest.mkdir()
+    with pytest.raises(RunError) as caught:
+        checkpoints(engine, tmp_path).resume(pytest.fail)
+    found = caught.value.diagnostic
+    path = tmp_path / "model.ckpt-4"
+    assert (found.code, found.message, found.help) == (
+        "TFD734",
+        f"the checkpoint `{path}` cannot be read: is a directory",
+        None,
+    )
+    manifest.rmdir()
+    manifest.write_bytes(text)
+    assert checkpoints(engine, tmp_path).resume(pytest.fail).step == 4
+
+
+def test_a_folder_of_checkpoints_that_is_moved(engine: Any, tmp_path: Path) -> None:
+    """Resuming works there, and so does `tf.train.latest_checkpoint`."""
+    import tensorflow as tf
+
+    engine.assign({"global_step": 3})
+    checkpoints(engine, tmp_path / "before").save(3, 96)
+    after = (tmp_path / "before").rename(tmp_path / "after")
+    assert tf.train.latest_checkpoint(str(after)) == str(after / "model.ckpt-3")
+    assert checkpoints(engine, after).resume(pytest.fail).step == 3
+
+
 def test_a_checkpoint_is_written_once(engine: Any, tmp_path: Path) -> None:
     """Unless it was removed or damaged since; its manifest says what it is of, and the oldest ones go."""
     import tensorflow as tf
@@ -127,7 +188,7 @@ def test_a_checkpoint_is_written_once(engine: Any, tmp_path: Path) -> None:
 def test_what_fails_while_a_checkpoint_is_read(
     engine: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Damage is told from a task that was lost, and from a machine without room or a run that ends."""
+    """Damage is told from files that cannot be read, a lost task, a full machine and a run that ends."""
     import tensorflow as tf
 
     from tfdeploy.runtime.session.checkpoints import DamagedCheckpoint
@@ -144,12 +205,16 @@ def test_what_fails_while_a_checkpoint_is_read(
 
         monkeypatch.setattr(engine, "files", SimpleNamespace(read=read))
         monkeypatch.setattr(engine, "lost", None if lost is None else lambda: lost)
-        with pytest.raises((DamagedCheckpoint, tf.errors.OpError)) as caught:
+        with pytest.raises((DamagedCheckpoint, RunError, tf.errors.OpError)) as caught:
             kept.restore(kept.newest, pytest.fail)
+        if isinstance(caught.value, RunError):
+            return caught.value.diagnostic.message.rpartition("` ")[2]
         return "raised" if caught.value is fault else str(caught.value)
 
     assert fail(tf.errors.DataLossError, lost=None) == "no good"
-    assert fail(tf.errors.NotFoundError, lost=False) == "no good"
+    unread = "cannot be read: no good"
+    for kind in (tf.errors.NotFoundError, tf.errors.PermissionDeniedError, tf.errors.UnknownError):
+        assert fail(kind, lost=False) == unread
     assert fail(tf.errors.NotFoundError, lost=True) == "raised"
     for kind in (tf.errors.ResourceExhaustedError, tf.errors.CancelledError, tf.errors.UnavailableError):
         assert fail(kind, lost=None) == "raised"

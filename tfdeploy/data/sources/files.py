@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import gzip
 import os
 import re
@@ -13,6 +12,7 @@ from typing import IO, TYPE_CHECKING, cast
 from dsl.diagnostics import RunError
 from dsl.errors.running import running_data as errors
 from dsl.errors.running.running_data import Where
+from dsl.files.paths import is_glob, is_there, matches
 from dsl.files.regular import open_regular, strange_kind
 from dsl.suggest import nearest
 
@@ -53,15 +53,14 @@ def find_files(patterns: Sequence[str], base: Path, call: Span | None) -> tuple[
     found: list[Path] = []
     for pattern in patterns:
         path = base / pattern
-        if path.exists():
+        if is_there(path):
             _require_file(path, call)
             found.append(path)
             continue
-        everything = sorted(glob.glob(str(path)), key=natural_key)  # noqa: PTH207 absolute patterns too
-        matches = [Path(match) for match in everything if Path(match).is_file()]
-        found += matches
-        if not matches:
-            near = None if glob.has_magic(pattern) else _similar(path, Path.is_file)
+        matching = [each for each in matches(base, pattern) if each.is_file()]
+        found += sorted(matching, key=lambda each: natural_key(str(each)))
+        if not matching:
+            near = None if is_glob(pattern) else _similar(path, Path.is_file)
             raise RunError(errors.missing(Where(str(path), call=call), nearest=near))
     return tuple(found)
 
@@ -89,10 +88,10 @@ def find_folder(name: str, base: Path, call: Span | None) -> Path:
         RunError: There is no folder of this name.
     """
     path = base / name
-    if path.is_dir():
+    if is_there(path) and path.is_dir():
         return path
     where = Where(str(path), call=call)
-    if path.exists():
+    if is_there(path):
         raise RunError(errors.unreadable(where, "this is a file, not a folder"))
     raise RunError(errors.missing(where, nearest=_similar(path, Path.is_dir), folder=True))
 

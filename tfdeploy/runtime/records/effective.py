@@ -5,7 +5,6 @@ Modules of `python(...)` are an exception: they are searched beside a spec and a
 
 from __future__ import annotations
 
-import glob
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,22 +13,14 @@ from attrs import evolve, fields, has
 
 from compiler.model.elaborate import is_read_here
 from dsl import ir
+from dsl.files.paths import absolute, matches
+from dsl.schema.data_functions import FILES
 from dsl.schema.layer_state import STATES, named_arguments
 from grammar.lower.network.flows import APPLICATIONS
 from grammar.unparse import unparse
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-FILES: dict[str, tuple[str, ...]] = {
-    "csv": ("path",),
-    "npz": ("path",),
-    "tfrecord": ("path",),
-    "images": ("path",),
-    "cifar10": ("path",),
-    "mnist": ("images", "labels"),
-}
-"""The arguments of each source that name files. They are its first arguments."""
 
 
 def effective_text(spec: ir.Spec, directory: Path | None = None) -> str:
@@ -45,7 +36,7 @@ def effective_text(spec: ir.Spec, directory: Path | None = None) -> str:
     base = Path(spec.path).parent.absolute()
     where = spec.train.directory if spec.train.directory is not None else directory
     found = with_paths(
-        spec, lambda path: str(base / path), None if where is None else str(Path(where).absolute())
+        spec, lambda path: absolute(base, path), None if where is None else str(Path(where).absolute())
     )
     return unparse(found)
 
@@ -122,9 +113,7 @@ def files_of(spec: ir.Spec) -> list[Path]:
     with_paths(spec, note, None)
     found: list[Path] = []
     for each in named:
-        path = base / each
-        matches = [path] if path.exists() else map(Path, glob.glob(str(path)))  # noqa: PTH207 absolute ones too
-        found += [match for match in matches if match.is_file()]
+        found += filter(Path.is_file, matches(base, each))
     return found
 
 
@@ -143,7 +132,7 @@ def _split(split: ir.Split | None, moved: Callable[[str], str]) -> ir.Split | No
     if split is None:
         return None
     source = split.source
-    names = FILES.get(source.name, ())
+    names = FILES[source.name]
     args = [_moved(each, moved) if at < len(names) else each for at, each in enumerate(source.args)]
     kwargs = {key: _moved(each, moved) if key in names else each for key, each in source.kwargs.items()}
     return evolve(split, source=evolve(source, args=tuple(args), kwargs=kwargs))

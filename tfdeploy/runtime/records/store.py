@@ -92,11 +92,13 @@ class BrokenCheckpoint:
         prefix: The path that its files begin with.
         step: Its global step.
         reason: What is wrong with it, in words.
+        refused: Whether the system did not let it be read, so that it may be whole.
     """
 
     prefix: Path
     step: int
     reason: str
+    refused: bool = False
 
 
 @frozen
@@ -125,15 +127,14 @@ class Store:
         prefix = self.prefix(step)
         try:
             manifest = read_record(prefix.with_name(f"{prefix.name}.json"), Manifest)
+            reason = _strange(manifest, prefix) or _changed(manifest, prefix)
         except FileNotFoundError:
             return BrokenCheckpoint(prefix, step, "it was not written to its end")
         except OSError as fault:
-            return BrokenCheckpoint(
-                prefix, step, f"its manifest cannot be read: {(fault.strerror or '?').lower()}"
-            )
+            reason = (fault.strerror or str(fault)).lower()
+            return BrokenCheckpoint(prefix, step, reason, refused=True)
         except BadRecord as fault:
             return BrokenCheckpoint(prefix, step, f"its manifest {fault}")
-        reason = _strange(manifest, prefix) or _changed(manifest, prefix)
         return Checkpoint(prefix, manifest) if reason is None else BrokenCheckpoint(prefix, step, reason)
 
     def whole(self) -> list[Checkpoint]:

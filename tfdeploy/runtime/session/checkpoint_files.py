@@ -6,7 +6,10 @@ has its files on a machine that may have no server at all: it fetches the values
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import tensorflow as tf
@@ -18,6 +21,31 @@ if TYPE_CHECKING:
 
 Run = Callable[..., Any]
 """`Session.run` of the session that has the variables."""
+
+
+PATTERNS = "[\\"
+"""The signs by which a path, taken for a pattern, is not its own name; `*` and `?` match themselves."""
+
+
+@contextmanager
+def readable(prefix: Path) -> Iterator[str]:
+    """Yield a path by which TensorFlow can read a checkpoint, whatever its folders are called.
+
+    TensorFlow takes the path of a checkpoint that it reads for a pattern. If a folder has a sign of patterns
+    in its name, the checkpoint is reached by a symbolic link in a folder for temporary files.
+    """
+    if not _is_pattern(str(prefix)):
+        yield str(prefix)
+        return
+    places = (each for each in (tempfile.gettempdir(), "/tmp", "/var/tmp") if not _is_pattern(each))  # noqa: S108 a fresh folder is made in it
+    with tempfile.TemporaryDirectory(prefix="tfdeploy-", dir=next(places)) as folder:
+        link = Path(folder) / "checkpoints"
+        link.symlink_to(prefix.parent.absolute(), target_is_directory=True)
+        yield str(link / prefix.name)
+
+
+def _is_pattern(path: str) -> bool:
+    return any(sign in path for sign in PATTERNS)
 
 
 class CheckpointFiles(Protocol):

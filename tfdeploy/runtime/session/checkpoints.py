@@ -13,6 +13,7 @@ from dsl.diagnostics import RunError
 from dsl.errors.running import running as errors
 from dsl.files.atomic import sync
 from tfdeploy.runtime.records.store import BrokenCheckpoint, Checkpoint, Manifest, Store
+from tfdeploy.runtime.session.checkpoint_files import readable
 from tfdeploy.runtime.session.engine import AVERAGE
 from tfdeploy.runtime.session.faults import is_lost_task, reason_of, refused
 
@@ -24,15 +25,17 @@ if TYPE_CHECKING:
     from tfdeploy.runtime.session.engine import Engine
 
 STEP = "global_step"
-NOT_DAMAGE = (
+DAMAGE = (tf.errors.DataLossError, tf.errors.OutOfRangeError, tf.errors.InvalidArgumentError)
+"""Errors that tell of the content of the files; others, of what kept them from being read."""
+
+OF_THE_RUN = (
     tf.errors.ResourceExhaustedError,
-    tf.errors.PermissionDeniedError,
     tf.errors.CancelledError,
     tf.errors.AbortedError,
     tf.errors.UnavailableError,
     tf.errors.DeadlineExceededError,
 )
-"""Errors that may happen while a checkpoint is read although it is not damaged."""
+"""Errors of the machine, the cluster or the end of the run, which have nothing to do with the files."""
 
 
 class DamagedCheckpoint(Exception):  # noqa: N818 no error of the caller's
@@ -126,9 +129,10 @@ class Checkpoints:
 
     def _tell_tensorflow(self) -> None:
         """Write the file by which `tf.train.latest_checkpoint` finds the newest checkpoint."""
-        prefixes = [str(each.prefix) for each in reversed(self.store.whole())]
+        names = [each.prefix.name for each in reversed(self.store.whole())]
+        folder = str(self.store.directory.absolute())  # then names stay relative, so that it may be moved
         try:
-            tf.compat.v1.train.update_checkpoint_state(str(self.store.directory), prefixes[-1], prefixes)
+            tf.compat.v1.train.update_checkpoint_state(folder, names[-1], names)
         except (tf.errors.OpError, OSError) as fault:
             raise refused(self.store.state, fault, self.last_step) from fault
 
@@ -149,11 +153,14 @@ class Checkpoints:
             The checkpoint; None if there is none.
 
         Raises:
-            RunError: If all checkpoints are damaged, or one is of another model.
+            RunError: If all checkpoints are damaged, or one is of another model, or the system refuses to let
+                one be read, which may be whole.
         """
         steps = self.store.steps()
         for step in steps:
             found = self.store.find(step)
+            if isinstance(found, BrokenCheckpoint) and found.refused:
+                raise RunError(errors.checkpoint_unreadable(str(found.prefix), found.reason))
             if isinstance(found, Checkpoint):
                 try:
                     self.restore(found, warn)
@@ -182,21 +189,22 @@ class Checkpoints:
             warn: Called with a warning about what it lacks, or has beyond the variables of the graph.
 
         Raises:
-            DamagedCheckpoint: If it cannot be read. Some variables may have been restored by then.
-            RunError: If it is of another model.
+            DamagedCheckpoint: If its content is damaged. Some variables may have been restored by then.
+            RunError: If it is of another model, or TensorFlow cannot read its files.
         """
         saving, session = self.engine.saving, self.engine.session
         prefix = str(checkpoint.prefix)
         try:
-            missing, unused = self._differences(checkpoint)
-            names = [name for name in saving.restores if name not in missing]
-            self.engine.files.read(session.run, saving, prefix, names)
-        except NOT_DAMAGE:
-            raise
-        except tf.errors.OpError as fault:
-            if is_lost_task(fault, self.engine.lost):
+            with readable(checkpoint.prefix) as path:
+                missing, unused = self._differences(path, checkpoint)
+                names = [name for name in saving.restores if name not in missing]
+                self.engine.files.read(session.run, saving, path, names)
+        except (tf.errors.OpError, OSError) as fault:
+            if isinstance(fault, OF_THE_RUN) or is_lost_task(fault, self.engine.lost):
                 raise
-            raise DamagedCheckpoint(reason_of(fault)) from fault
+            if isinstance(fault, DAMAGE):
+                raise DamagedCheckpoint(reason_of(fault)) from fault
+            raise RunError(errors.checkpoint_unreadable(prefix, reason_of(fault))) from fault
         averages = [name for name in missing if name.endswith(AVERAGE)]
         for name in averages:
             weight = name.removesuffix(AVERAGE)
@@ -207,15 +215,19 @@ class Checkpoints:
         if unused:
             warn(errors.not_used(prefix, unused))
 
-    def _differences(self, checkpoint: Checkpoint) -> tuple[list[str], list[str]]:
+    def _differences(self, path: str, checkpoint: Checkpoint) -> tuple[list[str], list[str]]:
         """Return the slots and averages that a checkpoint lacks, and the variables that it has beyond these.
+
+        Args:
+            path: The path by which TensorFlow reads it.
+            checkpoint: The checkpoint.
 
         Raises:
             RunError: If it is of another model.
             DamagedCheckpoint: If it is of another step than its manifest says.
         """
         compiled = self.engine.compiled
-        reader = tf.train.load_checkpoint(str(checkpoint.prefix))
+        reader = tf.train.load_checkpoint(path)
         shapes, dtypes = reader.get_variable_to_shape_map(), reader.get_variable_to_dtype_map()
         faults = [f"it lacks `{name}`" for name in (STEP, *compiled.weights) if name not in shapes]
         for name, variable in compiled.saved.items():

@@ -122,7 +122,7 @@ def test_file_that_is_no_text(command: Command, content: bytes, kind: str, note:
 ADDRESSES = {
     "train.directory=gs://b/x": "directory",
     "train.weights=s3://b/x.keras": "weights",
-    'data.train=csv(["a.csv", "http://h/b.csv"], x = "x")': "path",
+    'data.train=csv("http://h/*.csv", x = "x")': "path",
     'data.test=npz("hdfs://h/a.npz")': "path",
     'data.train=mnist("a.idx", "ftp://h/b.idx")': "labels",
     'data.train=images(path = "file:///a", size = [2, 2])': "path",

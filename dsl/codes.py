@@ -211,7 +211,7 @@ _ROWS = (
     Code("TFD734", "checkpoint-damaged", "a checkpoint that cannot be read", "run"),
     Code("TFD735", "no-checkpoint", "a checkpoint that is needed and not there", "run"),
     Code("TFD736", "checkpoint-does-not-fit", "a checkpoint of another model", "run"),
-    Code("TFD737", "starts-anew", "slots or averages that a checkpoint lacks", "run"),
+    Code("TFD737", "starts-anew", "slots, averages or copies that a checkpoint lacks", "run"),
     Code("TFD738", "step-failed", "an op that TensorFlow refused to run", "run"),
     Code("TFD739", "too-few-examples", "epochs that do not fill one step", "run"),
     Code("TFD740", "size-unknown", "epochs over data of unknown size", "run"),

@@ -40,12 +40,14 @@ from compiler.graph.tower.template import Template, WeightInfo
 from compiler.graph.tower.traces import Traced, Traces
 from compiler.graph.tower.without_statistics import templates_of_towers
 from compiler.graph.update import UPDATE_MODES, Updates
+from compiler.graph.update.local import changing
 from compiler.graph.update.whole_tables import tables_dominate
 from compiler.graph.variables.cut_variable import CutVariable
 from compiler.graph.variables.equal_copies import EqualCopies
 from compiler.graph.variables.variables import (
     AVERAGE,
     GraphVariable,
+    checkpoint_copy,
     create_variable,
     create_variables,
     cut_weights,
@@ -266,6 +268,7 @@ def _finish(
         init_op=init_op,
         after_restore_op=after_restore_op,
         saved=_saved(assembly),
+        copies=_copies(assembly),
         train_inputs=tuple(feeds.pipes),
         exchange=exchange,
         evaluation=evaluated,
@@ -340,6 +343,28 @@ def _saved(assembly: Assembly) -> dict[str, object]:
     return saved
 
 
+def _copies(assembly: Assembly) -> dict[str, object]:
+    """Return the variables of single clones by their names in checkpoints, if each trains by itself (local).
+
+    What `_saved` holds is the mean of the weights and the slots of clone 0, so that slots of clone 0 are not
+    among them. Copies that training does not change are equal.
+    """
+    if assembly.plan.update.mode != "local" or len(assembly.plan.towers) == 1:
+        return {}
+    copies: dict[str, object] = {}
+    for weight in dict.fromkeys(each.weight for each in changing(assembly)):
+        pieces = assembly.pieces_of(weight)
+        for clone in range(len(pieces[0].copies)):
+            name = checkpoint_copy(weight, clone)
+            copies[name] = _joined(name, pieces, [each.copies[clone] for each in pieces])
+            for suffix, slots in pieces[0].slots.items() if clone else ():
+                if _is_count(pieces[0], slots[0]):
+                    continue  # it is the same for all clones, too
+                name = checkpoint_copy(f"{weight}/{suffix}", clone)
+                copies[name] = _joined(name, pieces, [each.slots[suffix][clone] for each in pieces])
+    return copies
+
+
 def _joined(name: str, pieces: Sequence[GraphVariable], variables: Sequence[Any]) -> object:
     """Return what checkpoints hold under a name: a variable, or the pieces of one.
 
@@ -369,7 +394,8 @@ def _initialisation(assembly: Assembly) -> tuple[tf.Operation, tf.Operation]:
             made += [each for family in updated.slots.values() for each in family]
             made += [updated.average] if updated.average is not None else []
             for suffix, family in updated.slots.items():
-                copying.add(f"{updated.name}/{suffix}", family, updated.slot_place)
+                if not _is_count(updated, family[0]) or updated is assembly.updated_of(variable.weight)[0]:
+                    copying.add(f"{updated.name}/{suffix}", family, updated.slot_place)
     copied = copying.finish()
     with assembly.ledger.place(assembly.step_place, "init"):  # tf.group would add an op on every device
         with tf.control_dependencies([each.initializer for each in made]):
@@ -382,9 +408,16 @@ def _copy_counts(assembly: Assembly, copying: EqualCopies) -> None:
     """Assign slots that are the same for all pieces of a weight, as those of piece 0 are, to the others."""
     for weight in dict.fromkeys(each.weight for each in assembly.variables.values()):
         pieces = assembly.updated_of(weight)
-        for suffix, (first, *_) in pieces[0].slots.items():
-            shard = pieces[0].info.shard
-            if shard is not None and not _has_pieces(first, shard):
-                family = [each.slots[suffix][0] for each in pieces]
-                places = [each.slot_place(0) for each in pieces]
-                copying.add(f"{weight}/{suffix}/shard", family, places.__getitem__)
+        for suffix, (first, *others) in pieces[0].slots.items():
+            if not _is_count(pieces[0], first):
+                continue
+            for copy in range(1 + len(others)):
+                family = [first, *(each.slots[suffix][copy] for each in pieces[1:])]
+                places = [pieces[0].slot_place(0), *(each.slot_place(copy) for each in pieces[1:])]
+                name = f"{weight}/{suffix}/shard"
+                copying.add(checkpoint_copy(name, copy) if copy else name, family, places.__getitem__)
+
+
+def _is_count(piece: GraphVariable, slot: Any) -> bool:
+    """Whether a slot of a piece of a weight is the same for all pieces, such as a count of steps."""
+    return piece.info.shard is not None and not _has_pieces(slot, piece.info.shard)

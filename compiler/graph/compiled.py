@@ -127,6 +127,8 @@ class CompiledGraph:
         init_op: Initialises everything except the data.
         after_restore_op: Run it after restoring the saved variables, to make other copies equal to them.
         saved: The variables of a checkpoint, by their names there.
+        copies: The variables of single clones in a checkpoint, by their names there, if each clone trains a
+            copy of its own (local). They are restored after `after_restore_op`.
         train_inputs: The inputs of the towers.
         evaluation: The tower that evaluates and predicts.
         train_loops: What each clone repeats, if each updates by itself (async). `train_op` then does one
@@ -163,6 +165,7 @@ class CompiledGraph:
     evaluation: Evaluation = field(repr=False)
     train_loops: tuple[TrainLoop, ...] = ()
     publish_op: tf.Operation | None = None
+    copies: Mapping[str, Any] = field(factory=dict, repr=False)
     exchange: WorkerExchange | None = field(default=None, repr=False)
     loss_scale: tf.Tensor | None = None
     applied: tf.Tensor | None = None

@@ -25,6 +25,7 @@ from typing import Any, TypeAlias
 import tensorflow as tf
 from attrs import frozen
 
+from compiler.graph.kept_tensors import without_tensors
 from dsl.diagnostics import Diagnostic, RunError, SpecError
 from dsl.errors.planning import own_python
 from dsl.errors.running import running_data as errors
@@ -192,9 +193,10 @@ def _module(name: str, base: Path) -> ModuleType:
     """Import a module. One beside the spec has a name of its own in `sys.modules`, so it hides no other."""
     file = base / (name.replace(".", "/") + ".py")
     if not file.is_file():
+        new = name not in sys.modules
         module = importlib.import_module(name)
         _remember(name, module)
-        return module
+        return _without_tensors(module) if new else module
     own = f"_beside_spec_{blake2b(os.fsencode(file.resolve()), digest_size=8).hexdigest()}"
     if own in sys.modules:
         return sys.modules[own]
@@ -208,6 +210,13 @@ def _module(name: str, base: Path) -> ModuleType:
     except BaseException:
         del sys.modules[own]
         raise
+    return _without_tensors(module)
+
+
+def _without_tensors(module: ModuleType) -> ModuleType:
+    """Return a module with arrays in place of what it has made in the graph in which it was imported."""
+    if not tf.executing_eagerly():
+        without_tensors(vars(module), tf.compat.v1.get_default_graph())
     return module
 
 

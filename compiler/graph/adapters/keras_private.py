@@ -40,6 +40,7 @@ from keras.src.utils import file_utils
 
 __all__ = [
     "NAMES_GIVEN",
+    "STATELESS_SCOPE",
     "UNCREATED_VARIABLES",
     "Functional",
     "Merge",
@@ -75,6 +76,9 @@ __all__ = [
 
 NAMES_GIVEN = "object_name_uids"
 """The global attribute that counts how often Keras has used each name, in the whole process."""
+
+STATELESS_SCOPE = "stateless_scope"
+"""The global attribute with the open stateless scope, which knows the values of variables."""
 
 UNCREATED_VARIABLES = "uninitialized_variables"
 """The global attribute with the variables that Keras would create when the next stateless scope ends."""

@@ -13,6 +13,7 @@ from compiler.graph.gradients.summed import Gradient
 from compiler.graph.ledger import Ledger
 from compiler.graph.node_writer import NodeWriter
 from compiler.graph.tower.network.network import make
+from compiler.graph.tower.network.precision import in_float32
 from compiler.graph.tower.template import WeightInfo
 from compiler.graph.user_code import UserCode
 from compiler.graph.variables.variables import GraphVariable, VariablePart
@@ -203,4 +204,4 @@ def _is_regularized(variable: GraphVariable) -> bool:
 def _penalty(variable: GraphVariable, handle: tf.Tensor) -> tuple[tf.Tensor, tf.Operation]:
     """Return the penalty of a variable, and the op that reads the variable for it."""
     weight = tf.raw_ops.ReadVariableOp(resource=handle, dtype=variable.info.dtype)
-    return tf.cast(variable.info.regularizer(weight), tf.float32), weight.op
+    return tf.cast(variable.info.regularizer(in_float32(weight)), tf.float32), weight.op

@@ -11,6 +11,7 @@ import keras
 import tensorflow as tf
 
 from compiler.graph.adapters.keras_private import rate_of
+from compiler.graph.kept_tensors import discarded_graph, made_apart, without_tensors
 from compiler.graph.optimizers.base import Optimizer
 from compiler.graph.optimizers.groups import Group
 from compiler.graph.optimizers.keras_rule import KerasRule
@@ -139,15 +140,15 @@ def _refused_by(run: Callable[[], T], call: ir.Call) -> T:
 
 def _own_optimizer(call: ir.Call, base: str, group: int) -> Optimizer:
     """Return the rule of the optimizer that a function of the user's makes."""
-    path, function = str(call.args[0]), _own_function(call, base)
+    path, function = str(call.args[0]), made_apart(lambda: _own_function(call, base))
 
     def made() -> Any:
         optimizer = function()
         _require_usable(optimizer, path, call)
         return optimizer
 
-    with tf.Graph().as_default():
-        settings = made()
+    with discarded_graph() as apart:
+        settings = without_tensors(made(), apart)
         rate = rate_of(settings)
         if isinstance(rate, keras.optimizers.schedules.LearningRateSchedule):
             rate = _guarded(rate, path, call)
@@ -225,7 +226,12 @@ def _own_traced(run: Callable[[], UpdateTrace], path: str, call: ir.Call) -> Upd
 
 def _own_schedule(call: ir.Call, base: str) -> Any:
     """Return the schedule that a function of the user's makes."""
-    path, made = str(call.args[0]), _own_function(call, base)()
+    path = str(call.args[0])
+
+    def schedule() -> Any:
+        return _own_function(call, base)()
+
+    made = made_apart(schedule)
     if not isinstance(made, keras.optimizers.schedules.LearningRateSchedule):
         reason = f"it returned {type(made).__name__}, not a Keras schedule"
         raise SpecError([optimizers.unusable(path, reason, call.span)])

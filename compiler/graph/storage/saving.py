@@ -130,9 +130,9 @@ class Saving:
         path: A placeholder for the prefix of the files.
         save_op: Writes a checkpoint at once.
         written: The prefix of the files, which exists once they are written.
-        restore_op: Restores all variables.
-        reads: The values of the variables by the names of `CompiledGraph.saved`. `values` fetches them
-            without a copy of the whole beside the variable.
+        restore_op: Restores all variables of `CompiledGraph.saved`.
+        reads: The values of the variables by the names of `CompiledGraph.saved` and `copies`. `values`
+            fetches them without a copy of the whole beside the variable.
         restores: The ops that restore each of them.
         refills: The regions in which each of them is restored.
         groups: What is written together, if a checkpoint is written in parts.
@@ -202,7 +202,8 @@ class Saving:
 def add_saving(compiled: CompiledGraph, *, most: int = MOST_AT_ONCE) -> Saving:
     """Add the ops to a graph.
 
-    After restoring, run `CompiledGraph.after_restore_op`, which makes copies equal.
+    After restoring, run `CompiledGraph.after_restore_op`, which makes copies equal. Then those of
+    `CompiledGraph.copies` can be restored.
 
     Args:
         compiled: The graph.
@@ -217,7 +218,8 @@ def add_saving(compiled: CompiledGraph, *, most: int = MOST_AT_ONCE) -> Saving:
         with ledger.place(here, "save"):
             path = tf.compat.v1.placeholder_with_default(tf.constant("model.ckpt"), (), name="path")
             parts = tf.compat.v1.placeholder(tf.string, (None,), name="parts")
-        for name, saved in compiled.saved.items():
+        everything = {**compiled.saved, **compiled.copies}
+        for name, saved in everything.items():
             values = list(_values(compiled, name, saved))
             reads[name] = _whole(compiled, name, saved, values, here)
             for variable, value, at in zip(variables_of(saved), values, range(len(values)), strict=True):
@@ -235,9 +237,9 @@ def add_saving(compiled: CompiledGraph, *, most: int = MOST_AT_ONCE) -> Saving:
                 Group(tuple(each), _write(path, each, f"write_{at}") if len(filled) > 1 else save_op)
                 for at, each in enumerate(filled)
             ]
-        for name, saved in compiled.saved.items():
+        for name, saved in everything.items():
             restores[name], refills[name] = _restore(compiled, name, saved, path, here, most)
-        with ledger.place(here, "save"), tf.control_dependencies(list(restores.values())):
+        with ledger.place(here, "save"), tf.control_dependencies([restores[name] for name in compiled.saved]):
             restore_op = tf.no_op(name="restore")
     return Saving(path, save_op, written, restore_op, reads, restores, refills, tuple(groups), parts, merge)
 

@@ -23,15 +23,15 @@ from compiler.graph.adapters.keras_private import (
     name_scope_of,
 )
 from compiler.graph.dtypes import size_in_bytes
+from compiler.graph.kept_tensors import discarded_graph, renew_constants, without_tensors
 from compiler.graph.tower.naming import NamingGraph
 from compiler.graph.tower.network.batch_norm import Exchanges, SyncPolicy
-from compiler.graph.tower.network.kept_tensors import renew_constants
 from compiler.graph.tower.network.keras_scope import own_names, stateless
 from compiler.graph.tower.network.losses import MeasuredLoss, measure, weights_of_examples
 from compiler.graph.tower.network.network import Network, make, metric_for
 from compiler.graph.tower.network.operations import Operation
 from compiler.graph.tower.network.own_objects import require_summable
-from compiler.graph.tower.network.precision import dtype_policy, keep_tables
+from compiler.graph.tower.network.precision import dtype_policy, in_float32, keep_tables, widen_penalties
 from compiler.graph.tower.ports import make_port
 from compiler.graph.tower.refusals import check_call, check_operation, check_output, outputs_of, refusal
 from compiler.graph.tower.template import Template, WeightInfo
@@ -90,8 +90,9 @@ class Tracer:
             for each in settings:
                 stack.enter_context(each)
             if self._network is None:
-                with tf.Graph().as_default():  # a functional model uses names of scopes when it is made
+                with discarded_graph() as apart:  # a functional model uses names of scopes when it is made
                     self._network = Network.of(self.model, base=self.base, towers=True)
+                    without_tensors(self._network.layers, apart)
             exchanges = Exchanges(self.sync, graph) if self.sync is not None and training else None
             trace = _Trace(self, self._network, graph, scope, batch, training, exchanges)
             try:
@@ -272,6 +273,7 @@ class _Trace:
             self._connect(layer, node, call)
             renew_constants(layer)
             keep_tables(layer)
+            widen_penalties(layer)
             within = self.exchanges.within(layer, node.path) if self.exchanges is not None else nullcontext()
             with within:
                 made = self.network.apply(call, values, training=self.training)
@@ -285,12 +287,13 @@ class _Trace:
 
         The shapes of its arguments are enough for most layers; others are called.
         """
-        with tf.Graph().as_default():
+        with discarded_graph() as apart:
             twins = [tf.compat.v1.placeholder(each.dtype, each.shape) for each in values]
             if not self.network.build(call, twins, training=self.training):
                 losses = len(self.scope.losses)
                 self.network.apply(call, twins, training=self.training)
                 del self.scope.losses[losses:]
+            without_tensors(self.network.layers[call.layer], apart)
 
     def _connect(self, layer: Any, node: LayerNode, call: CallNode) -> None:
         """Replace the layer's variables by ports, and the states of its seeds by the tower's random state."""
@@ -373,7 +376,7 @@ class _Trace:
 
     def _metric(self, node: ObjectiveNode) -> tuple[Any, tuple[tf.Tensor, ...]]:
         """Return a metric, and what this tower's examples add to its state."""
-        target, prediction, *given = self._compared(node)
+        target, prediction, *given = map(in_float32, self._compared(node))
         with (
             tf.name_scope(f"metrics/{node.name}"),
             refusal(node.label, [target, prediction, *given], node.span),

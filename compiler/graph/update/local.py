@@ -109,7 +109,7 @@ def _average_when_due(assembly: Assembly, done: Mapping[int, tf.Operation]) -> t
 
 def _families(assembly: Assembly) -> Iterator[_Family]:
     """Yield what is averaged: weights, statistics, and slots if the spec asks for it, but nothing frozen."""
-    for variable in _changing(assembly):
+    for variable in changing(assembly):
         yield _family(assembly, variable)
         if assembly.plan.update.average_slots:
             for suffix, slots in variable.slots.items():
@@ -118,7 +118,7 @@ def _families(assembly: Assembly) -> Iterator[_Family]:
                 yield _Family(f"{variable.name}/{suffix}", slots, places, first=counts)
 
 
-def _changing(assembly: Assembly) -> Iterator[GraphVariable]:
+def changing(assembly: Assembly) -> Iterator[GraphVariable]:
     """Yield the variables that training changes. All copies of the others stay equal by themselves."""
     statistics = {name for each in assembly.towers for name in each.template.state_updates}
     return (each for each in assembly.variables.values() if each.info.trainable or each.weight in statistics)
@@ -207,7 +207,7 @@ def _assign(assembly: Assembly, new: Sequence[_New]) -> list[tf.Operation]:
 def _publish(assembly: Assembly) -> tf.Operation:
     """Return the op that writes the mean of the copies to the variables that are evaluated and saved."""
     writer = NodeWriter(assembly.graph, assembly.ledger, "save")
-    names = [_publish_one(assembly, writer, each) for each in _changing(assembly)]
+    names = [_publish_one(assembly, writer, each) for each in changing(assembly)]
     writer.finish()
     written = [assembly.graph.get_operation_by_name(each) for each in names]
     with assembly.ledger.place(assembly.step_place, "save"), tf.control_dependencies(written):

@@ -415,8 +415,18 @@ def _parts(variable: GraphVariable) -> Iterator[VariablePart]:
         yield VariablePart(info, placed, whole=variable, copy=each.copy)
 
 
+def checkpoint_copy(name: str, clone: int | str) -> str:
+    """Return the name in checkpoints of what one of several clones has by itself.
+
+    Args:
+        name: The name of the weight or slot.
+        clone: The number of the clone, or a pattern of it.
+    """
+    return f"{name}/replica_{clone}"
+
+
 def _copy_name(name: str, copy: int) -> str:
-    return f"{name}/replica_{copy}" if copy else name
+    return checkpoint_copy(name, copy) if copy else name
 
 
 def _take_copies(variable: GraphVariable, found: Mapping[str, Any]) -> None:

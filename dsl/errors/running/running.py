@@ -341,6 +341,24 @@ def not_used(path: str, names: Sequence[str]) -> Diagnostic:
     )
 
 
+def clones_start_equal(path: str, clones: int) -> Diagnostic:
+    """Warn of a checkpoint without a copy for each clone, if each trains by itself.
+
+    Args:
+        path: The checkpoint.
+        clones: How many clones there are.
+    """
+    return warning(
+        "TFD737",
+        f"the checkpoint `{path}` lacks the copies of {clones} clones",
+        None,
+        notes=(
+            "every clone goes on from the mean of the copies, with the slots of clone 0",
+            "it was written with another `mode` or number of clones, or by an earlier version",
+        ),
+    )
+
+
 def _changed(names: Sequence[str]) -> str:
     """Return which attribute of `update` the variables that a checkpoint lacks belong to."""
     scales = [name.startswith("loss_scale") for name in names]

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import time
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import tensorflow as tf
 from attrs import define, field
 
+from compiler.graph.variables.variables import checkpoint_copy
 from dsl.diagnostics import RunError
 from dsl.errors.running import running as errors
 from dsl.files.atomic import sync
@@ -18,13 +21,15 @@ from tfdeploy.runtime.session.engine import AVERAGE
 from tfdeploy.runtime.session.faults import is_lost_task, reason_of, refused
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from dsl.diagnostics import Diagnostic
     from tfdeploy.runtime.records.lock import DirectoryGuard
     from tfdeploy.runtime.session.engine import Engine
 
 STEP = "global_step"
+_COPY = re.compile(checkpoint_copy("(?P<whole>.+)", "(?P<clone>[0-9]+)"))
+
 DAMAGE = (tf.errors.DataLossError, tf.errors.OutOfRangeError, tf.errors.InvalidArgumentError)
 """Errors that tell of the content of the files; others, of what kept them from being read."""
 
@@ -52,6 +57,7 @@ class Checkpoints:
         keep: How many of the newest checkpoints are kept.
         newest: The last checkpoint that was written or resumed from.
         best_step: The step of the checkpoint of the best evaluation, which is kept as well.
+        trains: Whether the session goes on training, so that each clone needs what it had by itself.
         guard: Checks before each write that the run directory has not been removed; None for no check.
     """
 
@@ -60,6 +66,7 @@ class Checkpoints:
     keep: int
     newest: Checkpoint | None = None
     best_step: int | None = None
+    trains: bool = True
     guard: DirectoryGuard | None = None
 
     # --- writing ------------------------------------------------------------------------------------------
@@ -192,31 +199,45 @@ class Checkpoints:
             DamagedCheckpoint: If its content is damaged. Some variables may have been restored by then.
             RunError: If it is of another model, or TensorFlow cannot read its files.
         """
-        saving, session = self.engine.saving, self.engine.session
+        compiled = self.engine.compiled
         prefix = str(checkpoint.prefix)
+        with self._reading(checkpoint) as path:
+            shapes = self._shapes(path, checkpoint)
+            missing = [name for name in compiled.saved if name not in shapes]
+            self._read(path, [name for name in compiled.saved if name in shapes])
+            for name in (each for each in missing if each.endswith(AVERAGE)):
+                weight = name.removesuffix(AVERAGE)
+                self.engine.assign({name: self.engine.values([weight])[weight]})
+            self.engine.session.run(compiled.after_restore_op)
+            apart = _clones_in(shapes, compiled.weights) == len(compiled.clones)
+            if self.trains and apart:
+                self._read(path, [name for name in compiled.copies if name in shapes])
+        if missing:
+            warn(errors.starts_anew(prefix, missing))
+        unused = sorted(name for name in shapes if _whole(name) not in compiled.saved)
+        if unused:
+            warn(errors.not_used(prefix, unused))
+        if self.trains and compiled.copies and not apart:
+            warn(errors.clones_start_equal(prefix, len(compiled.clones)))
+
+    def _read(self, path: str, names: Sequence[str]) -> None:
+        self.engine.files.read(self.engine.session.run, self.engine.saving, path, names)
+
+    @contextmanager
+    def _reading(self, checkpoint: Checkpoint) -> Iterator[str]:
+        """Give the path by which TensorFlow reads a checkpoint; raise what its errors inside say of it."""
         try:
             with readable(checkpoint.prefix) as path:
-                missing, unused = self._differences(path, checkpoint)
-                names = [name for name in saving.restores if name not in missing]
-                self.engine.files.read(session.run, saving, path, names)
+                yield path
         except (tf.errors.OpError, OSError) as fault:
             if isinstance(fault, OF_THE_RUN) or is_lost_task(fault, self.engine.lost):
                 raise
             if isinstance(fault, DAMAGE):
                 raise DamagedCheckpoint(reason_of(fault)) from fault
-            raise RunError(errors.checkpoint_unreadable(prefix, reason_of(fault))) from fault
-        averages = [name for name in missing if name.endswith(AVERAGE)]
-        for name in averages:
-            weight = name.removesuffix(AVERAGE)
-            self.engine.assign({name: saving.values(session.run, [weight])[weight]})
-        session.run(self.engine.compiled.after_restore_op)
-        if missing:
-            warn(errors.starts_anew(prefix, missing))
-        if unused:
-            warn(errors.not_used(prefix, unused))
+            raise RunError(errors.checkpoint_unreadable(str(checkpoint.prefix), reason_of(fault))) from fault
 
-    def _differences(self, path: str, checkpoint: Checkpoint) -> tuple[list[str], list[str]]:
-        """Return the slots and averages that a checkpoint lacks, and the variables that it has beyond these.
+    def _shapes(self, path: str, checkpoint: Checkpoint) -> Mapping[str, list[int]]:
+        """Return the shapes of the tensors of a checkpoint by their names.
 
         Args:
             path: The path by which TensorFlow reads it.
@@ -241,8 +262,21 @@ class Checkpoints:
         step = int(reader.get_tensor(STEP))
         if step != checkpoint.step:
             raise DamagedCheckpoint(f"its tensors are of step {step}")
-        missing = [name for name in compiled.saved if name not in shapes]
-        return missing, sorted(name for name in shapes if name not in compiled.saved)
+        found: Mapping[str, list[int]] = shapes
+        return found
+
+
+def _whole(name: str) -> str:
+    """Return the name of the weight or slot of which a tensor of a checkpoint is the copy of a clone."""
+    copy = _COPY.fullmatch(name)
+    return name if copy is None else copy["whole"]
+
+
+def _clones_in(names: Iterable[str], weights: Collection[str]) -> int:
+    """Return how many clones have copies of their own in a checkpoint with these tensors."""
+    copies = (_COPY.fullmatch(name) for name in names)
+    numbers = [int(each["clone"]) for each in copies if each is not None and each["whole"] in weights]
+    return max(numbers, default=-1) + 1
 
 
 def _words(dtype: str, shape: list[int]) -> str:

@@ -81,7 +81,7 @@ class TrainedModel:
         require_room(compiled, memory_limit())
         engine = Engine.start(compiled)
         try:
-            checkpoints = Checkpoints(store, engine, keep=spec.train.keep)
+            checkpoints = Checkpoints(store, engine, keep=spec.train.keep, trains=False)
             if chosen is None:
                 chosen = checkpoints.latest(warn)
             else:

@@ -21,6 +21,7 @@ from compiler.graph.adapters.keras_private import (
     is_built,
     set_keras_mask,
 )
+from compiler.graph.kept_tensors import discarded_graph, made_apart, without_tensors
 from compiler.graph.tower.network.activations import activation_of
 from compiler.graph.tower.network.keras_scope import replaced, stateless
 from compiler.graph.tower.network.lookups import LOOKUPS
@@ -81,7 +82,7 @@ def make(
     Raises:
         SpecError: Keras refuses the arguments.
     """
-    return _Maker(base).made(call, category, more)
+    return made_apart(lambda: _Maker(base).made(call, category, more))
 
 
 @frozen
@@ -124,17 +125,13 @@ class _Maker:
             self._argument(each, kinds.get(name) or "") for each, name in zip(call.args, names, strict=False)
         ]
         kwargs = {key: self._argument(value, kinds.get(key) or "") for key, value in call.kwargs.items()}
-        made = _called(call, self.classes.get(maker, maker), args, {**kwargs, **more})
-        return _of_no_graph(made) if category == "regularizer" else made
+        return _called(call, self.classes.get(maker, maker), args, {**kwargs, **more})
 
     def _argument(self, value: ir.Value, category: str) -> Any:
         if isinstance(value, ir.Call):
             return self.made(value, category, {})
         if isinstance(value, tuple):
             return [self._argument(each, category) for each in value]
-        if category == "regularizer" and isinstance(value, str):
-            # Keras itself would make it of its name, with a constant in the graph of the tower.
-            return _of_no_graph(keras.regularizers.get(value))
         return value
 
 
@@ -148,17 +145,6 @@ def _called(call: ir.Call, maker: Callable[..., Any], args: list[Any], kwargs: d
 def _category_of(name: str) -> str:
     """Return the first category that has an object of this name."""
     return next((each for each in signatures.CATEGORIES if signatures.find(each, name) is not None), "")
-
-
-def _of_no_graph(regularizer: Any) -> Any:
-    """Return a regularizer of Keras with plain numbers in place of the constants that it has made of them.
-
-    It is made in another graph than the one in which it is called.
-    """
-    for name, value in vars(regularizer).items():
-        if isinstance(value, tf.Tensor):
-            setattr(regularizer, name, float(tf.get_static_value(value)))
-    return regularizer
 
 
 def _activation(name: str, *args: Any, **kwargs: Any) -> Any:
@@ -200,9 +186,10 @@ def metric_for(call: ir.Call, target: Any, prediction: Any, base: str = ".") -> 
     """
     metric = make(call, "metric", base=base)
     if not is_built(metric):
-        with tf.Graph().as_default(), stateless():
+        with stateless(), discarded_graph() as apart:
             twins = [tf.compat.v1.placeholder(each.dtype, each.shape) for each in (target, prediction)]
             metric.update_state(*twins)
+            without_tensors(metric, apart)
     return metric
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import keras
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+import grammar
 from compiler.graph.build import compile_graph
 from compiler.graph.inspect.mapping.placement_map import map_placement
 from compiler.graph.loss_scale import GROWTH_STEPS, INITIAL_SCALE
@@ -34,6 +36,97 @@ def test_layers_compute_in_16_bits_and_variables_are_float32(precision: str) -> 
     assert {each.info.dtype for each in compiled.variables.values()} == {"float32"}
     floats = [compiled.data_loss, *(state for m in compiled.metrics.values() for state in m.states)]
     assert {each.dtype for each in floats} == {tf.float32}
+
+
+REPORTED = """
+tfdeploy = 1
+model "reported" {{
+  x = input(float32, [4])
+  y = input(float32, [1])
+  w = input(float32, [])
+  kind = input(int32, [])
+  s = input(float32, [3, 1])
+  h = x -> Dense(8, activation = relu, name = "h")
+  p = h -> Dense(1, bias_initializer = Constant(-3000.0), activity_regularizer = L2(1.0), name = "p")
+  k = h -> Dense(2100, kernel_initializer = zeros, bias_initializer = python("one:one"), name = "k")
+  q = s -> Masking(0.0) -> Dense(1, bias_initializer = Constant(3000.0), name = "q")
+  loss = [y, p] -> MeanSquaredError()
+  metrics {{
+    right = [kind, k] -> SparseCategoricalAccuracy()
+    top = [kind, k] -> SparseTopKCategoricalAccuracy(1)
+    mse = [y, p] -> MeanSquaredError()
+    weighted = [y, p, w] -> MeanSquaredError()
+    root = [y, p] -> RootMeanSquaredError()
+    own = [y, p] -> python("one:far")
+    masked = [s, q] -> MeanSquaredError()
+  }}
+  output = {{ k = k, p = p, q = q }}
+}}
+devices {{ cpu = 2 }}
+clones {{ count = 2, batch = 4 }}
+update {{ optimizer = SGD(0.0), precision = {precision} }}
+train {{ seed = 1 }}
+"""
+
+ONE = """
+import numpy as np
+from keras import ops
+
+
+def one(shape, dtype=None):
+    found = np.zeros(shape, "float32")
+    found[2048] = 1.0
+    return ops.convert_to_tensor(found)
+
+
+def far(target, prediction):
+    return ops.sum(ops.square(target - prediction), axis=-1)
+"""
+
+
+@pytest.mark.parametrize("precision", [MIXED_BFLOAT16, "mixed_float16"])
+def test_what_is_reported_is_float32(precision: str, tmp_path: Path) -> None:
+    """Metrics of outputs of 16 bits, and a penalty of them, have values that neither type has.
+
+    float16 ends at 65,504, and bfloat16 knows no number between 2,048 and 2,064.
+    """
+    (tmp_path / "one.py").write_text(ONE)
+    text = REPORTED.format(precision=precision)
+    reading = grammar.read(tmp_path / "reported.tfdeploy", text=text, allow_python=True)
+    assert reading.spec is not None, [each.message for each in reading.diagnostics]
+    random = np.random.default_rng(1)
+    arrays = {
+        "x": random.standard_normal((8, 4)).astype(np.float32),
+        "y": np.linspace(-3.0, 3.0, 8, dtype=np.float32)[:, None],
+        "w": np.arange(8, dtype=np.float32),
+        "kind": np.array([2048, 2049, 2050, 2047, 2049, 2048, 7, 2049], np.int32),
+        "s": random.integers(0, 3, (8, 3, 1)).astype(np.float32),
+    }
+    with Training(reading.spec, arrays, base=str(tmp_path)) as training:
+        compiled, evaluation = training.compiled, training.compiled.evaluation
+        results = {name: each.result for name, each in compiled.metrics.items()}
+        outputs = [each.outputs for each in compiled.clones]
+        found, loss, halves = training.session.run((results, compiled.data_loss, outputs))
+        training.session.run(
+            evaluation.pipe.attach(lambda: tf.data.Dataset.from_tensor_slices(arrays).batch(8))
+        )
+        whole = {name: each.result for name, each in evaluation.metrics.items()}
+        evaluated, its_loss = training.session.run((whole, evaluation.loss))
+    p, q = (np.concatenate([each[name] for each in halves]).astype(np.float32) for name in "pq")
+    squares, kept = np.square(arrays["y"] - p)[:, 0], arrays["s"][..., 0] != 0.0
+    expected = {
+        "right": 0.25,
+        "top": 0.25,
+        "mse": squares.mean(),
+        "weighted": (squares * arrays["w"]).sum() / arrays["w"].sum(),
+        "root": np.sqrt(squares.mean()),
+        "own": squares.mean(),
+        "masked": np.square(arrays["s"] - q)[..., 0][kept].mean(),
+    }
+    assert found == pytest.approx(expected, rel=1e-6)
+    assert evaluated == pytest.approx(expected, rel=1e-6)
+    total = squares.mean() + np.square(p).mean()
+    assert [loss, its_loss] == pytest.approx([total, total], rel=1e-6)
 
 
 @pytest.mark.family(every=2)

@@ -198,6 +198,8 @@ _ROWS = (
     Code("TFD714", "python-data", "a Python function that does not give examples", "run"),
     Code("TFD715", "unreadable-record", "a record that TensorFlow refuses", "run"),
     Code("TFD716", "not-used", "variables in a checkpoint for which there is no place", "run"),
+    Code("TFD717", "data-not-finite", "a number in the data that is infinite or not a number", "run"),
+    Code("TFD718", "nothing-counted", "evaluations that have no value to compare", "run"),
     Code("TFD720", "unknown-tensor", "a transform of a tensor that the examples lack", "run"),
     Code("TFD721", "input-without-data", "an input of the model for which there is no data", "run"),
     Code("TFD722", "data-does-not-fit", "data of another dtype or shape than the model's input", "run"),

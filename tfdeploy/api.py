@@ -172,7 +172,8 @@ def evaluate(
             the best, else the newest.
         emulate: Whether every declared device is a logical CPU of this process.
         verbose: Whether TensorFlow's own messages are shown.
-        warn: Called with a warning about each checkpoint that cannot be read and is passed over.
+        warn: Called with a warning about each checkpoint that cannot be read and is passed over, and each
+            split of which a score has no value.
 
     Returns:
         The loss and the metrics of each split.
@@ -187,7 +188,7 @@ def evaluate(
     from tfdeploy.runtime.trained.trained import TrainedModel, evaluate_trained
 
     with TrainedModel.load(spec, warn or _silent, checkpoint=checkpoint, emulate=emulate) as trained:
-        return evaluate_trained(trained, splits)
+        return evaluate_trained(trained, warn or _silent, splits)
 
 
 def predict(
@@ -215,7 +216,8 @@ def predict(
         verbose: Whether TensorFlow's own messages are shown.
         force: Whether `predictions` is replaced even if it is no file of such predictions. A file that is
             read is never replaced.
-        warn: Called with a warning about each checkpoint that cannot be read and is passed over.
+        warn: Called with a warning about each checkpoint that cannot be read and is passed over, and about
+            an example that makes outputs infinite or no numbers.
 
     Returns:
         The number of examples.
@@ -233,7 +235,7 @@ def predict(
     from tfdeploy.runtime.trained.trained import TrainedModel
 
     with TrainedModel.load(spec, warn or _silent, checkpoint=checkpoint, emulate=emulate) as trained:
-        return write(trained, Path(examples), Path(predictions), split=split, force=force)
+        return write(trained, Path(examples), Path(predictions), warn or _silent, split=split, force=force)
 
 
 def export(

@@ -73,6 +73,33 @@ def weights_not_finite(
     )
 
 
+def without_value(why: str, split: str, step: int | None) -> Diagnostic:
+    """Warn of an evaluation with a score that has no value.
+
+    Args:
+        why: Which score, and why, as a sentence.
+        split: The split.
+        step: The step after which it was evaluated; None if that is not of interest.
+    """
+    when = f" after step {step}" if step is not None else ""
+    return warning("TFD718", f"{why} in the evaluation on `{split}`{when}", None)
+
+
+def nothing_counted(split: str, why: str, span: Span | None) -> Diagnostic:
+    """Report a run of which no evaluation had a value; warn of it if the run did not need one.
+
+    Args:
+        split: The split.
+        why: Which score was missing in the last one, and why, as a sentence.
+        span: The place of `best` in the spec; None if the best is not wanted.
+    """
+    message = f"no evaluation on `{split}` counted: {why}"
+    if span is None:
+        return warning("TFD718", message, None)
+    note = "there is no best: the model that was written has the weights of the last step"
+    return error("TFD718", message, span, text="compares evaluations", notes=(note,))
+
+
 def _kept(last_good: int | None) -> str:
     if last_good is None:
         return "no checkpoint had been written"

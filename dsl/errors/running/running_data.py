@@ -9,10 +9,10 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from dsl.codes import name_of
-from dsl.diagnostics import Diagnostic, Label
+from dsl.diagnostics import Diagnostic, Label, Severity
 from dsl.errors.words import alternatives, counted, first_of, joined, options
 from dsl.source import Position, Source, Span
 
@@ -319,6 +319,26 @@ def python_function(where: Where, reason: str, *, advice: str | None = None) -> 
         advice: What to do about it; None if there is no advice.
     """
     return _fault("TFD714", where, reason, "this function", advice=advice)
+
+
+def not_finite(where: Where, found: str, consequence: str, *, warns: bool = False) -> Diagnostic:
+    """Report a number of the data that is infinite or not a number, and what has come of it.
+
+    Args:
+        where: The array or feature, and the example.
+        found: The number, and its place if there are several, for the message.
+        consequence: What has come of it, as a sentence.
+        warns: Whether this is a warning: only what an evaluation says is lost.
+    """
+    fault = _fault(
+        "TFD717",
+        where,
+        found,
+        "not finite",
+        notes=(consequence,),
+        advice="give it a value, or leave this example out",
+    )
+    return evolve(fault, severity=Severity.WARNING) if warns else fault
 
 
 def unexplained(where: Where, reason: str) -> Diagnostic:

@@ -33,6 +33,10 @@ GIVEN: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "types.loss_expected": ({"kind": "loss"}, {"kind": "metric"}),
     "types.sizes_of_free_axes": ({"sizes": 2, "free": 1}, {"sizes": 1, "free": 0}),
     "types.pair_expected": ({"kind": "loss", "given": 4}, {"kind": "metric"}),
+    "running_data.empty_share": (
+        {"found": 1, "readers": ("READER 1", "READER 2", "READER 3"), "clones": True},
+        {"found": 1, "readers": ("READER 1", "READER 2"), "clones": False},
+    ),
     "types.brackets_around_flows": ({"kind": "loss"}, {"kind": "metric"}),
 }
 """Arguments of which only some values are possible: with much and with little."""

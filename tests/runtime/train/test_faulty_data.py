@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import tfdeploy
 from dsl.diagnostics import Diagnostic, RunError
 from tests.data.sources.test_images import jpeg
 from tests.data.sources.test_tfrecord import example, record
+from tfdeploy.runtime.show.reporting import Reporter
 
 SPEC = """
 tfdeploy = 1
@@ -27,12 +29,23 @@ train { epochs = 2, seed = 1 }
 """
 
 
-def fault_of(spec: str, folder: Path) -> Diagnostic:
+class Told(Reporter):
+    """Keeps the warnings of a run."""
+
+    def __init__(self) -> None:
+        self.warnings: list[Diagnostic] = []
+
+    def warn(self, diagnostic: Diagnostic) -> None:
+        """Keep a warning."""
+        self.warnings.append(diagnostic)
+
+
+def fault_of(spec: str, folder: Path, told: Told | None = None) -> Diagnostic:
     """Return how a run of a spec in a folder ends."""
     (folder / "s.tfdeploy").write_text(spec)
     loaded = tfdeploy.load(folder / "s.tfdeploy", {"train.directory": str(folder / "run")})
     with pytest.raises(RunError) as caught:
-        tfdeploy.run(loaded)
+        tfdeploy.run(loaded, reporter=told or Told())
     return caught.value.diagnostic
 
 
@@ -82,3 +95,110 @@ def test_a_record_whose_bytes_were_altered(tmp_path: Path, bad: int) -> None:
     found = fault_of(SPEC.replace("SHAPE", "4").replace("TRAIN", source), tmp_path)
     reason = f"record {bad}: the checksum of its bytes is wrong"
     assert (found.code, found.message) == ("TFD710", f"`{tmp_path / 'a.tfrecord'}`, {reason}")
+
+
+def arrays(folder: Path, name: str, *, bad: int | None = None) -> None:
+    """Write an archive of 24 examples, of which one has a number that is none in array `inputs`."""
+    inputs = np.random.default_rng(0).random([24, 4], np.float32)
+    if bad is not None:
+        inputs[bad, 2] = np.nan
+    np.savez(folder / name, inputs=inputs, label=np.arange(24, dtype=np.int32) % 2, spare=np.full(24, np.inf))
+
+
+ARRAYS = SPEC.replace("SHAPE", "4").replace(
+    "TRAIN", 'npz("train.npz", x = "inputs", label = "label") -> shuffle(24) -> scale(x, 2)'
+)
+
+
+@pytest.mark.parametrize("bad", [0, pytest.param(23, marks=pytest.mark.full)])
+def test_a_number_of_an_archive_that_is_none(tmp_path: Path, bad: int) -> None:
+    """The array and the example are named, and the loss that came of it; nothing is said of rates."""
+    arrays(tmp_path, "train.npz", bad=bad)
+    found = fault_of(ARRAYS, tmp_path)
+    place = f"`{tmp_path / 'train.npz'}`, example {bad}, array `inputs`"
+    assert (found.code, found.message) == ("TFD717", f"{place}: the number at [2] is nan")
+    assert found.notes[0].startswith("the loss of step ")
+    assert found.help == "give it a value, or leave this example out"
+
+
+def test_a_number_that_a_transform_makes_infinite(tmp_path: Path) -> None:
+    """The transform is named; numbers that have not been read by then are not searched."""
+    rows = [f"{1e4 if at == 3 else 1},1,1,{70000 if at == 5 else 2},{at % 2}" for at in range(400)]
+    (tmp_path / "train.csv").write_text("\n".join(["a,b,c,d,label", *rows]) + "\n")
+    source = 'csv("train.csv", x = "[abcd]", label = "label") -> cast(x, float16) -> cast(x, float32)'
+    found = fault_of(SPEC.replace("SHAPE", "4").replace("TRAIN", source), tmp_path)
+    place = f"`{tmp_path / 'train.csv'}`, row 7"
+    assert (found.code, found.message) == (
+        "TFD717",
+        f"{place}: `cast` makes `x` infinite: the number at [3] is inf",
+    )
+
+
+def test_the_rate_is_the_cause_if_the_data_are_finite(tmp_path: Path) -> None:
+    """The advice is then about the rate, as it is for data whose bad number had not been read by then."""
+    arrays(tmp_path, "train.npz")
+    found = fault_of(ARRAYS.replace("SGD(0.0001)", "SGD(1e38)"), tmp_path)
+    assert found.code == "TFD730"
+    assert found.help is not None
+    assert "learning rate" in found.help
+
+
+BEST = 'steps = 8, evaluate_every = 2, best = lowest("loss"), patience = 2,'
+JUDGED = ARRAYS.replace("epochs = 2,", BEST).replace(
+    "data {", 'data { validation = npz("bad.npz", x = "inputs", label = "label")\n'
+)
+
+
+def test_a_run_in_which_no_evaluation_counted(tmp_path: Path) -> None:
+    """The data are named once, and the end says that there is no best; what was trained is there."""
+    arrays(tmp_path, "train.npz")
+    arrays(tmp_path, "bad.npz", bad=7)
+    place, told = f"`{tmp_path / 'bad.npz'}`, example 7, array `inputs`", Told()
+    found = fault_of(JUDGED, tmp_path, told)
+    assert (found.code, found.message) == ("TFD718", "no evaluation on `validation` counted: `loss` is nan")
+    assert found.span is not None
+    assert found.span.text == 'lowest("loss")'
+    assert (tmp_path / "run" / "model.keras").is_file()
+    assert (tmp_path / "run" / "result.json").is_file()
+    spec = tfdeploy.load(tmp_path / "s.tfdeploy", {"train.directory": str(tmp_path / "run")})
+    evaluated = tfdeploy.evaluate(spec, warn=told.warnings.append)
+    assert np.isnan(evaluated.splits["validation"].loss)
+    tfdeploy.predict(spec, tmp_path / "bad.npz", tmp_path / "out.npz", warn=told.warnings.append)
+    assert [(each.code, each.is_error, each.message.partition(": ")[0]) for each in told.warnings] == [
+        ("TFD717", False, place)
+    ] * 3
+    assert [each.notes[0] for each in told.warnings] == [
+        "`loss` is nan in the evaluation on `validation` after step 2",
+        "`loss` is nan in the evaluation on `validation`",
+        "predictions are not finite",
+    ]
+
+
+@pytest.mark.parametrize("kind", ["weights", "masks"])
+def test_an_evaluation_for_which_no_example_counts(tmp_path: Path, kind: str) -> None:
+    """It is not the best, though its loss is 0; without `best` the run only warns of it."""
+    inputs, label = np.ones([24, 4], np.float32), np.zeros(24, np.int32)
+    for name, counts in (("train.npz", 1), ("bad.npz", 0)):
+        weights = np.full(24, counts, np.float32)
+        np.savez(tmp_path / name, inputs=inputs * weights[:, None], label=label, w=weights)
+    spec = JUDGED
+    if kind == "weights":
+        spec = spec.replace('label = "label"', 'label = "label", w = "w"')
+        spec = spec.replace("loss = [label, y] ->", "w = input(float32, [])\n  loss = [label, y, w] ->")
+    else:
+        spec = spec.replace("x -> Flatten() -> Dense(2)", "x -> Reshape([1, 4]) -> Masking() -> Dense(2)")
+        spec = spec.replace("input(int32, [])", "input(int32, [1])").replace(
+            '"label")', '"label") -> reshape(label, [1])'
+        )
+    told = Told()
+    assert fault_of(spec, tmp_path, told).message == (
+        "no evaluation on `validation` counted: no example counts for `loss`"
+    )
+    (tmp_path / "s.tfdeploy").write_text(spec.replace(BEST, "steps = 2,"))
+    loaded = tfdeploy.load(tmp_path / "s.tfdeploy", {"train.directory": str(tmp_path / "other")})
+    assert tfdeploy.run(loaded, reporter=told).status == "finished"
+    assert [each.message for each in told.warnings] == [
+        "no example counts for `loss` in the evaluation on `validation` after step 2",
+        "no example counts for `loss` in the evaluation on `validation` after step 2",
+        "no evaluation on `validation` counted: no example counts for `loss`",
+    ]

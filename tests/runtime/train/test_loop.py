@@ -50,7 +50,9 @@ class Loop:
         self.stop: Any = SimpleNamespace(received=None)
         self.checkpoints: Any = SimpleNamespace(save=self.saved, best_step=None, last_step=77)
         engine: Any = SimpleNamespace(
-            compiled=SimpleNamespace(plan=SimpleNamespace(spec=spec), train_loops=("loop",) if alone else ()),
+            compiled=SimpleNamespace(
+                plan=SimpleNamespace(spec=spec, global_batch=10), train_loops=("loop",) if alone else ()
+            ),
             activity=SimpleNamespace(doing=lambda *_, **__: nullcontext(), last_step=None),
             lost=None,
             progress=lambda: None,
@@ -60,7 +62,8 @@ class Loop:
         evaluations: Any = SimpleNamespace(watched="test", watch=self.watch, tracker=tracker)
         history: Any = SimpleNamespace(append=self.lines.append, sync=lambda: self.done.append("synced"))
         reporter: Any = SimpleNamespace(stepped=self.shown.append, logged=lambda _: None)
-        stream: Any = None
+        self.searched: list[tuple[str, int]] = []
+        stream: Any = SimpleNamespace(not_finite=lambda *given: self.searched.append(given))
         self.trainer = Trainer(
             engine=engine,
             stream=stream,
@@ -196,3 +199,4 @@ def test_a_loss_that_is_not_finite_ends_the_run(monkeypatch: pytest.MonkeyPatch,
     assert caught.value.diagnostic.message.startswith("the loss of step 2 is ")
     assert caught.value.diagnostic.notes == ("the checkpoint of step 77 is kept",)
     assert (loop.trainer.step, loop.deeds) == (1, ["first", "closed"])
+    assert loop.searched == [(f"the loss of step 2 is {loss}", 30)]  # what may have been read for two steps

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from dsl.errors.running.running_data import Where, unexplained
 
@@ -71,6 +71,8 @@ class Source(ABC):
 
     names_tensors: ClassVar[bool] = False
     """Whether keywords of the call name the tensors, as in `csv("x.csv", digit = "column")`."""
+    finite: ClassVar[bool] = True
+    """Whether its numbers are finite, because they are whole or because it refuses others."""
     unrepeatable = False
     """Whether reading again may give other examples, so that a fault must be stored when it happens."""
     failure: Diagnostic | None = None
@@ -144,6 +146,20 @@ class Source(ABC):
     def where(self, index: int) -> Where:
         """Return the place of record `index` (from 0) for a message."""
         return Where(self.call.name, f"example {index + 1}", call=self.span)
+
+    def where_in(self, index: int, name: str) -> Where:
+        """Return the place of a tensor in record `index`.
+
+        Args:
+            index: The number of the record, from 0.
+            name: The name of the tensor.
+        """
+        where = self.where(index)
+        return evolve(where, place=", ".join(each for each in (where.place, self.words_for(name)) if each))
+
+    def words_for(self, name: str) -> str:
+        """Return what the tensor `name` is in a file, in words."""
+        return f"tensor `{name}`"
 
     def fault(self, index: int, reason: str) -> Diagnostic:
         """Return the diagnostic about record `index`, which TensorFlow refused for `reason`.

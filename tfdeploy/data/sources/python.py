@@ -31,6 +31,7 @@ class Python(Source):
     The function is called for every pass, and once before to see what it gives.
     """
 
+    finite = False
     unrepeatable = True
 
     def __init__(self, call: ir.Call, context: Context) -> None:
@@ -186,6 +187,10 @@ class Python(Source):
         """Return the batch, which holds the tensors already."""
         tensors: Tensors = dict(record)
         return tensors
+
+    def words_for(self, name: str) -> str:
+        """Return the name of an array."""
+        return f"`{name}`"
 
     def where(self, index: int) -> Where:
         """Return the number of the example."""

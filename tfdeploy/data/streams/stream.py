@@ -8,6 +8,7 @@ from functools import cached_property
 from itertools import dropwhile
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import tensorflow as tf
 from attrs import evolve
 
@@ -15,17 +16,16 @@ from dsl.diagnostics import RunError, SpecError
 from dsl.errors.running import running_data as errors
 from dsl.errors.running.running_data import Where
 from tfdeploy.data import small_graphs
+from tfdeploy.data.options import FLOATS
 from tfdeploy.data.small_graphs import without_autograph
 from tfdeploy.data.streams.passes import EMPTY, Examples, Passes, steps_of
 from tfdeploy.data.streams.shares import FileShare, Shard, share_of
-from tfdeploy.data.transforms.changes import Change
+from tfdeploy.data.transforms.changes import Cast, Change, Rename, Scale
 from tfdeploy.data.transforms.lengths import Bucket
 from tfdeploy.data.transforms.table import Shuffle, Skip, Take, Transform
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    import numpy as np
 
     from dsl import ir
     from dsl.diagnostics import Diagnostic
@@ -206,6 +206,106 @@ class Stream:
             return fault
         return None if found is None else RunError(self._fault(*found))
 
+    def in_order(self, size: int, used: int | None = None, start: int = 0) -> Any:
+        """Return the examples that may be used, in the order of the files, as batches of the current graph.
+
+        Args:
+            size: The number of examples in a batch; the last may be smaller.
+            used: How many examples of the stream have been used, of which only those are returned that may be
+                among them; None for all.
+            start: How many of them are left out.
+        """
+        first, stop = self._used()
+        if used is not None and not any(isinstance(each, Bucket) for each in self.transforms):
+            reached = used + sum(each.buffer for each in self.transforms if isinstance(each, Shuffle))
+            stop = first + reached if stop is None else min(stop, first + reached)
+        batches = self._records(first + start, stop).batched(size, drop_remainder=False)
+        return batches.map(without_autograph(self._wanted_only))
+
+    def where(self, number: int) -> Where:
+        """Return the place of an example by its number among those that `in_order` returns."""
+        return self.source.where(self._used()[0] + number)
+
+    def is_zero(self, name: str) -> bool:
+        """Whether a tensor is zero in every example.
+
+        Args:
+            name: The input that it feeds.
+        """
+
+        def others() -> Any:
+            batches = self.in_order(self._passes.chunk)
+            return batches.filter(without_autograph(lambda each: tf.reduce_any(tf.not_equal(each[name], 0))))
+
+        return small_graphs.first_element(others) is None
+
+    def not_finite(
+        self, consequence: str, used: int | None = None, *, warns: bool = False
+    ) -> Diagnostic | None:
+        """Say which number of the data is infinite or not a number; None if all are finite.
+
+        Args:
+            consequence: What has come of it, as a sentence.
+            used: How many examples have been used, among which the number is; None if that is not known.
+            warns: Whether the diagnostic is a warning.
+        """
+        names = [each.name for each in self.fields if each.dtype in FLOATS and self._may_be_infinite()]
+        if not names:
+            return None
+        chunk = self._passes.chunk
+
+        def strange(tensors: dict[str, Any]) -> Any:
+            parts = [tf.math.is_finite(tensors[name]) for name in names]
+            flat = [tf.reduce_all(each, axis=list(range(1, each.shape.rank))) for each in parts]
+            return tf.logical_not(tf.reduce_all(tf.stack(flat), axis=0))
+
+        def first() -> Any:
+            marked = self.in_order(chunk, used).map(without_autograph(strange)).enumerate()
+            found = marked.filter(without_autograph(lambda _, each: tf.reduce_any(each)))
+            return found.map(
+                without_autograph(
+                    lambda at, each: {"number": at * chunk + tf.argmax(tf.cast(each, tf.int32))}
+                )
+            )
+
+        try:
+            found = small_graphs.first_element(first)
+        except small_graphs.FAILURES:
+            return None  # a record that cannot be read, of which the run has not told
+        if found is None:
+            return None
+        return self._where_not_finite(self._used()[0] + int(found["number"]), names, consequence, warns=warns)
+
+    def _may_be_infinite(self) -> bool:
+        """Whether the inputs may get numbers that are not finite."""
+        narrow = any(isinstance(each, Cast) and each.dtype == "float16" for each in self.transforms)
+        floats = any(each.dtype in FLOATS for each in self.source.fields)
+        scaled = any(isinstance(each, Scale) for each in self.transforms)
+        return narrow or (floats and (scaled or not self.source.finite))
+
+    def _where_not_finite(
+        self, index: int, names: Sequence[str], consequence: str, *, warns: bool
+    ) -> Diagnostic | None:
+        """Say which tensor of an example is not finite: of the source, or what a transform makes of it."""
+        values = small_graphs.first_element(lambda: self._decoded(index)) or {}
+        now = {name: name for name in values}
+        for change in self._changes():
+            if isinstance(change, Rename):
+                news = {old: new for new, old in change.names.items()}
+                now = {name: news.get(known, known) for name, known in now.items()}
+        for name, value in values.items():
+            found = _not_finite(value[0]) if now[name] in names else None
+            if found is not None:
+                return errors.not_finite(self.source.where_in(index, name), found, consequence, warns=warns)
+        for change in self._changes():
+            values = _changed(change, values)
+            for name, value in values.items():
+                found = _not_finite(value[0])
+                if found is not None:
+                    where, words = self.source.where(index), f"`{change.call.name}` makes `{name}` infinite"
+                    return errors.not_finite(where, f"{words}: {found}", consequence, warns=warns)
+        return None
+
     def _first_bad(self) -> tuple[int, str] | None:
         """Find the first example that cannot be read: in chunks, then one by one in the chunk that fails."""
         start, stop = self._used()
@@ -297,6 +397,18 @@ def _seed(options: StreamOptions, steps: Sequence[Step]) -> int:
     at = next((at for at, each in enumerate(steps) if isinstance(each, Shard)), 0)
     shared = options.deterministic or any(isinstance(each, Shuffle) for each in steps[:at])
     return 0 if shared else secrets.randbits(31)
+
+
+def _not_finite(value: np.ndarray) -> str | None:
+    """Return the first number of an array that is infinite or none, in words; None if there is none."""
+    if value.dtype.name not in FLOATS:
+        return None
+    wide = np.asarray(value, np.float64)
+    places = np.argwhere(~np.isfinite(wide))
+    if not len(places):
+        return None
+    at = tuple(int(each) for each in places[0])
+    return f"the number{f' at {list(at)}' if at else ''} is {wide[at]}"
 
 
 def _filled(tensors: Mapping[str, Any]) -> dict[str, Any]:

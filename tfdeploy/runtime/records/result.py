@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Literal
 
@@ -12,6 +13,9 @@ from dsl.shown import Shown
 
 Status = Literal["finished", "interrupted", "terminated"]
 Goal = Literal["highest", "lowest"]
+
+LOSS = "loss"
+"""The name of the loss among the scores."""
 
 MILLISECONDS = {DIGITS: 3}
 
@@ -47,6 +51,7 @@ class Scores:
         metrics: The values of the metrics by name.
         examples: The number of examples.
         seconds: The seconds that the evaluation has taken.
+        empty: The names of scores for which no example counts: all are masked, or have no weight.
     """
 
     loss: float
@@ -54,6 +59,18 @@ class Scores:
     metrics: Mapping[str, float]
     examples: int
     seconds: float = field(eq=False)
+    empty: frozenset[str] = frozenset()
+
+    def without_value(self, name: str) -> str | None:
+        """Return why a score, `loss` or a metric, has no value to compare; None if it has one.
+
+        Args:
+            name: The name of the score.
+        """
+        if name.partition("[")[0] in self.empty:
+            return f"no example counts for `{name}`"
+        value = self.loss if name == LOSS else self.metrics.get(name, math.nan)
+        return None if math.isfinite(value) else f"`{name}` is {value}"
 
 
 @frozen

@@ -11,7 +11,7 @@ from attrs import define
 from dsl.errors.running import running as errors
 from dsl.files.typed_json import BadRecord, read_record, to_json
 from tfdeploy.runtime.records.files import write_atomically
-from tfdeploy.runtime.records.result import Best, Goal
+from tfdeploy.runtime.records.result import LOSS, Best, Goal
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from dsl import ir
     from dsl.diagnostics import Diagnostic
     from tfdeploy.runtime.records.history import HistoryRecord, SplitName
-
-LOSS = "loss"
 
 
 @define

@@ -6,6 +6,7 @@ a last, smaller batch changes the result.
 
 from __future__ import annotations
 
+import math
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,8 +19,9 @@ from attrs import define, field
 
 from compiler.graph.session_options import batches_at_once
 from dsl.diagnostics import RunError
+from dsl.errors.running import running as errors
 from tfdeploy.runtime.records.history import History, HistoryRecord, SplitName
-from tfdeploy.runtime.records.result import Scores
+from tfdeploy.runtime.records.result import LOSS, Scores
 from tfdeploy.runtime.session.engine import named
 from tfdeploy.runtime.session.faults import located
 
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from compiler.graph.compiled import MetricTensors
+    from dsl.diagnostics import Diagnostic
     from tfdeploy.data import Stream
     from tfdeploy.runtime.records.result import Clock
     from tfdeploy.runtime.session.engine import Engine
@@ -52,6 +55,13 @@ class _Sums:
     examples: int = 0
     losses: Any = 0.0
     states: dict[str, list[Any]] = field(factory=dict)
+
+    @property
+    def empty(self) -> frozenset[str]:
+        """The scores for which no example counts: their weights, or all of their states, are zero."""
+        loss = {LOSS} if not any(weight for _, weight in self.losses) else set()
+        states = {name for name, each in self.states.items() if len(each) > 1 and not any(map(np.any, each))}
+        return frozenset(loss | states)
 
     @property
     def data_loss(self) -> float:
@@ -93,7 +103,38 @@ def evaluate(engine: Engine, stream: Stream, *, stop: Callable[[], bool] = lambd
     metrics = named(
         (name, _result(engine, each, sums.states[name])) for name, each in evaluation.metrics.items()
     )
-    return Scores(data_loss + regularization, data_loss, metrics, sums.examples, time.perf_counter() - begun)
+    empty = sums.empty | ({LOSS} if data_loss == 0 and _weigh_nothing(engine, stream) else set())
+    spent = time.perf_counter() - begun
+    return Scores(data_loss + regularization, data_loss, metrics, sums.examples, spent, empty)
+
+
+def _weigh_nothing(engine: Engine, stream: Stream) -> bool:
+    """Whether all losses weigh examples by inputs that are zero in all of them, which no sum has told."""
+    model = engine.compiled.plan.model
+    inputs = {each.value: each.name for each in model.inputs}
+    weights = {
+        None if each.example_weights is None else inputs.get(each.example_weights) for each in model.losses
+    }
+    if not weights or None in weights or model.tensor_terms:
+        return False
+    return all(stream.is_zero(name) for name in weights if name is not None)
+
+
+def doubt(scores: Scores, stream: Stream, split: str, step: int | None = None) -> Diagnostic | None:
+    """Return a warning if a score has no value: about the data if they are the cause, else about the score.
+
+    Args:
+        scores: The scores of an evaluation.
+        stream: The examples.
+        split: The name of the split.
+        step: The step after which it was evaluated; None if that is not of interest.
+    """
+    found = (scores.without_value(each) for each in (LOSS, *scores.metrics))
+    why = next((each for each in found if each is not None), None)
+    if why is None:
+        return None
+    said = errors.without_value(why, split, step)
+    return stream.not_finite(said.message, warns=True) or said
 
 
 def _batches(engine: Engine, stop: Callable[[], bool]) -> Iterator[tuple[int, Parts, dict[str, list[Any]]]]:
@@ -144,6 +185,8 @@ class Evaluations:
         clock: Adds up the seconds of evaluations.
         tracker: Compares the evaluations of the watched split; None if the spec does not ask for the best.
         scores: The latest scores of each split, and their step.
+        doubted: The splits of which an evaluation had a score without a value, which is told once.
+        counted: The splits of which an evaluation had a value of the score that is compared, or of the loss.
     """
 
     engine: Engine
@@ -155,6 +198,8 @@ class Evaluations:
     clock: Clock
     tracker: BestTracker | None = None
     scores: dict[SplitName, tuple[int, Scores]] = field(factory=dict)
+    doubted: set[SplitName] = field(factory=set)
+    counted: set[SplitName] = field(factory=set)
 
     @property
     def watched(self) -> SplitName | None:
@@ -168,13 +213,31 @@ class Evaluations:
         scores = self.evaluate(self.watched, step)
         if scores is None or self.tracker is None:
             return False
+        if self.compared in scores.empty:
+            return self.tracker.compare(step, math.nan, {})
         return self.tracker.compare(step, scores.loss, scores.metrics)
+
+    @property
+    def compared(self) -> str:
+        """The score that evaluations are compared by."""
+        return LOSS if self.tracker is None else self.tracker.score
 
     def complete(self, step: int) -> None:
         """Evaluate every split that has not been evaluated after `step`."""
         for name in SPLITS:
             if name in self.streams and not self._has(name, step):
                 self.evaluate(name, step)
+
+    def without_any(self, split: SplitName) -> str | None:
+        """Return why no evaluation of a split had a value to compare; None if one had, or there was none.
+
+        Args:
+            split: The split.
+        """
+        best = self.tracker.best if self.tracker is not None and split == self.watched else None
+        if best is not None or split in self.counted or split not in self.scores:
+            return None
+        return self.scores[split][1].without_value(self.compared)
 
     def _has(self, split: SplitName, step: int) -> bool:
         return split in self.scores and self.scores[split][0] == step
@@ -204,6 +267,12 @@ class Evaluations:
         self.clock.evaluate += scores.seconds
         self.scores[split] = (step, scores)
         self._take_down(split, step, scores)
+        if scores.without_value(self.compared) is None:
+            self.counted.add(split)
+        warning = doubt(scores, stream, split, step) if split not in self.doubted else None
+        if warning is not None:
+            self.doubted.add(split)
+            self.reporter.warn(warning)
         return scores
 
     def _take_down(self, split: SplitName, step: int, scores: Scores) -> None:

@@ -7,7 +7,7 @@ import time
 from contextlib import AbstractContextManager, closing
 from typing import TYPE_CHECKING
 
-from attrs import define, field
+from attrs import define, evolve, field
 
 from dsl.diagnostics import RunError
 from dsl.errors.running import running as errors
@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from tfdeploy.runtime.train.best import BestTracker
     from tfdeploy.runtime.train.events import Events
     from tfdeploy.runtime.train.profile import Profile
+
+
+NOT_FINITE = "TFD730"
 
 
 @define
@@ -89,11 +92,24 @@ class Trainer:
 
     def train(self, last: int) -> None:
         """Make steps up to number `last`, unless the patience or a signal ends training before."""
-        with closing(chief_steps(self.group) if self.group is not None else make_steps(self.engine)) as steps:
-            self._all_steps(steps, last)
-        if self.tracker is not None and self.stop.received is None:
-            self._watch()
-        self.save()
+        try:
+            steps = chief_steps(self.group) if self.group is not None else make_steps(self.engine)
+            with closing(steps):
+                self._all_steps(steps, last)
+            if self.tracker is not None and self.stop.received is None:
+                self._watch()
+            self.save()
+        except RunError as error:
+            if error.diagnostic.code != NOT_FINITE:
+                raise
+            raise self._cause(error) from error
+
+    def _cause(self, error: RunError) -> RunError:
+        """Return the error about the data if they are why a loss or weights are not finite, else that one."""
+        ahead = 2 * self.engine.compiled.plan.global_batch * max(len(self.engine.compiled.train_loops), 1)
+        told = error.diagnostic
+        found = self.stream.not_finite(told.message, self.examples + ahead)
+        return error if found is None else RunError(evolve(found, notes=(*found.notes, *told.notes)))
 
     def _all_steps(self, steps: Steps, last: int) -> None:
         """Make steps, with evaluations and checkpoints when they are due."""

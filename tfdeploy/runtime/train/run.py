@@ -384,7 +384,22 @@ class _Run:
         trainer.evaluations.complete(shown)
         self._check(trainer, resumed)
         self._write_model(engine)
-        return self._finish(trainer, "finished", resumed, shown)
+        result = self._finish(trainer, "finished", resumed, shown)
+        self._require_value(trainer.evaluations)
+        return result
+
+    def _require_value(self, evaluations: Evaluations) -> None:
+        """Warn of splits of which no evaluation counted; raise RunError if one was to tell the best."""
+        for name in evaluations.streams:
+            why = evaluations.without_any(name)
+            if why is None:
+                continue
+            wanted = evaluations.tracker is not None and name == evaluations.watched
+            span = (self.spec.train.span_of("best") or self.spec.train.span) if wanted else None
+            diagnostic = errors.nothing_counted(name, why, span)
+            if wanted:
+                raise RunError(diagnostic)
+            self.reporter.warn(diagnostic)
 
     def _go_to_best(self, trainer: Trainer) -> int:
         """Restore the best checkpoint if the spec asks for it; return the step of the variables."""

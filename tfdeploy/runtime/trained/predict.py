@@ -24,10 +24,11 @@ from tfdeploy.runtime.session.faults import located
 from tfdeploy.runtime.trained.prediction_files import PredictionFile
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from compiler.graph.inputs.iterators import InputPipe
     from compiler.model.graph import InputNode
+    from dsl.diagnostics import Diagnostic
     from dsl.source import Span
     from tfdeploy.data import Stream
     from tfdeploy.runtime.trained.trained import TrainedModel
@@ -40,7 +41,13 @@ Kind = Literal["csv", "npz"]
 
 
 def predict(
-    trained: TrainedModel, examples: Path, predictions: Path, *, split: str | None = None, force: bool = False
+    trained: TrainedModel,
+    examples: Path,
+    predictions: Path,
+    warn: Callable[[Diagnostic], None],
+    *,
+    split: str | None = None,
+    force: bool = False,
 ) -> int:
     """Write the outputs of a model for every example of a file.
 
@@ -48,6 +55,7 @@ def predict(
         trained: The model.
         examples: The `.csv` or `.npz` file with the examples.
         predictions: The `.csv` or `.npz` file to write.
+        warn: Called with a warning if examples are the cause of outputs that are not finite.
         split: The split whose transforms are applied; by default `test`, else `validation`, else `train`.
         force: Whether `predictions` is replaced even if it has no predictions of the same outputs.
 
@@ -71,8 +79,13 @@ def predict(
         PredictionFile.open(predictions, shapes) as written,
         located("prediction", compiled, stream),
     ):
+        finite = True
         for arrays in _outputs(trained, stream):
+            finite = finite and all(each.dtype.kind != "f" or np.isfinite(each).all() for each in arrays)
             written.add(dict(zip(names, arrays, strict=True)))
+    strange = None if finite else stream.not_finite("predictions are not finite", warns=True)
+    if strange is not None:
+        warn(strange)
     return written.count
 
 

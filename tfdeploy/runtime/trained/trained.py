@@ -24,7 +24,7 @@ from tfdeploy.runtime.session.data import open_stream, splits_of
 from tfdeploy.runtime.session.engine import Engine
 from tfdeploy.runtime.session.faults import located, reason_of
 from tfdeploy.runtime.train.best import read_best
-from tfdeploy.runtime.train.evaluation import evaluate
+from tfdeploy.runtime.train.evaluation import doubt, evaluate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -176,11 +176,14 @@ def _best(store: Store, warn: Callable[[Diagnostic], None]) -> Checkpoint | None
     return found
 
 
-def evaluate_trained(trained: TrainedModel, names: Sequence[str] | None = None) -> Evaluated:
+def evaluate_trained(
+    trained: TrainedModel, warn: Callable[[Diagnostic], None], names: Sequence[str] | None = None
+) -> Evaluated:
     """Return the scores of a trained model on the splits `names`, by default on all but `train`.
 
     Args:
         trained: The trained model, in its session.
+        warn: Called with a warning about each split of which a score has no value.
         names: The names of the splits; None for all but `train`.
 
     Raises:
@@ -199,5 +202,9 @@ def evaluate_trained(trained: TrainedModel, names: Sequence[str] | None = None) 
             continue
         stream = open_stream(compiled.plan, split, compiled.plan.model.inputs)
         with located(f"evaluation on `{name}`", compiled, stream):
-            results[name] = SplitResult.of(evaluate(trained.engine, stream))
+            scores = evaluate(trained.engine, stream)
+        results[name] = SplitResult.of(scores)
+        warning = doubt(scores, stream, name)
+        if warning is not None:
+            warn(warning)
     return Evaluated(str(trained.checkpoint.prefix), trained.checkpoint.step, results)

@@ -37,6 +37,8 @@ SIGNED = {"uint32": "int32", "uint64": "int64"}
 class Npz(Source):
     """Arrays whose first axis counts the examples; without keywords, every array under its own name."""
 
+    finite = False
+
     def __init__(self, call: ir.Call, context: Context) -> None:
         super().__init__(call, context)
         given = bind(call, others=True, path=MISSING)
@@ -127,6 +129,10 @@ class Npz(Source):
     def where(self, index: int) -> Where:
         """Return the place of example `index`."""
         return Where(str(self.archive.path), f"example {index}", call=self.span)
+
+    def words_for(self, name: str) -> str:
+        """Return the array of a tensor."""
+        return f"array `{self.arrays[name].name}`"
 
     def fault(self, index: int, reason: str) -> Diagnostic:
         """Say which array is damaged, found by the checksums of the archive."""

@@ -36,6 +36,8 @@ CHUNK = 1024
 class TfRecord(FileSource):
     """Files of serialized tf.train.Example, of which each keyword takes one feature."""
 
+    finite = False
+
     def __init__(self, call: ir.Call, context: Context) -> None:
         super().__init__(call, context)
         given = bind(call, others=True, path=MISSING, compression="none")
@@ -110,6 +112,10 @@ class TfRecord(FileSource):
         """Return file and record of example `index`."""
         file, number = self.place(index)
         return self.files[file].where(number)
+
+    def words_for(self, name: str) -> str:
+        """Return the feature of a tensor."""
+        return f"feature `{self.features[name].key}`"
 
     def fault(self, index: int, reason: str) -> Diagnostic:
         """Say what is wrong with record `index`: its bytes, or one of its features."""

@@ -92,17 +92,17 @@ class Topology:
         """Return the devices that `pattern` names, in its own order of indices; unknown ones are left out."""
         found = self.select(pattern.kind, pattern.job)
         if pattern.job is not None and pattern.tasks is not None:
-            found = tuple(each for task in pattern.tasks for each in found if each.task == task)
+            of_task: dict[int, list[Device]] = {}
+            for each in found:
+                of_task.setdefault(each.task, []).append(each)
+            found = tuple(each for task in pattern.tasks for each in of_task.get(task, ()))
         if pattern.indices is None:
             return found
-        hosts = dict.fromkeys(each.host for each in found)
-        return tuple(
-            each
-            for host in hosts
-            for index in pattern.indices
-            for each in found
-            if (each.host, each.index) == (host, index)
-        )
+        at: dict[Host, dict[int, list[Device]]] = {}
+        for each in found:
+            at.setdefault(each.host, {}).setdefault(each.index, []).append(each)
+        indices = pattern.indices
+        return tuple(each for own in at.values() for index in indices for each in own.get(index, ()))
 
     def resolve_set(self, devices: ir.DeviceSet) -> tuple[Device, ...]:
         """Return the devices of a set in the order in which they are used."""

@@ -86,6 +86,7 @@ def workers_of(towers: Sequence[Tower], topology: Topology) -> tuple[tuple[Host,
         towers: The towers of all clones.
         topology: The devices of the spec, in the order of declaration.
     """
-    hosts = dict.fromkeys(device.host for device in topology.devices)
-    found = ((host, towers_of_worker(towers, host)) for host in hosts)
-    return tuple((host, own) for host, own in found if own)
+    own: dict[Host, list[Tower]] = {device.host: [] for device in topology.devices}
+    for tower in towers:
+        own[tower.device.host].append(tower)
+    return tuple((host, towers_of_worker(found, host)) for host, found in own.items() if found)

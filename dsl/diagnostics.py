@@ -12,6 +12,25 @@ from dsl.source import Span
 
 MAX_SHOWN = 50
 
+LONGEST = 5000
+"""No text of a diagnostic is longer: it can quote a path, but not the whole of a cell of megabytes."""
+
+
+def _bounded(text: str) -> str:
+    """Return a text, or its start and its end if it is longer than the texts of diagnostics are."""
+    if len(text) <= LONGEST:
+        return text
+    half = LONGEST // 2
+    return f"{text[:half]} ... {text[-half:]}"
+
+
+def _all_bounded(texts: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(map(_bounded, texts))
+
+
+def _bounded_if_any(text: str | None) -> str | None:
+    return None if text is None else _bounded(text)
+
 
 class Severity(Enum):
     """How serious a diagnostic is. Only an error makes a spec invalid."""
@@ -30,7 +49,7 @@ class Label:
     """
 
     span: Span
-    text: str
+    text: str = field(converter=_bounded)
 
 
 @frozen
@@ -81,13 +100,13 @@ class Diagnostic:
 
     code: str
     name: str
-    message: str
+    message: str = field(converter=_bounded)
     span: Span | None = None
-    text: str = ""
+    text: str = field(default="", converter=_bounded)
     severity: Severity = Severity.ERROR
     labels: tuple[Label, ...] = ()
-    notes: tuple[str, ...] = ()
-    help: str | None = None
+    notes: tuple[str, ...] = field(default=(), converter=_all_bounded)
+    help: str | None = field(default=None, converter=_bounded_if_any)
     fix: Fix | None = None
     file: str | None = None
 

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _LONGEST = 40
-_MOST = 2000
+_MOST = 1000
 _PATHS = 3  # so many paths are suggested
 _PART = 3  # letters; a word that has another of so many in it is like it
 _ALIKE = 0.7  # of the letters; words that differ in more have nothing in common

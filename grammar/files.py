@@ -45,7 +45,7 @@ def contents(path: str) -> bytes | Diagnostic:
         return files.missing(path, None)
     except OSError as error:
         return files.unreadable(path, (error.strerror or "failed").lower(), None)
-    return files.too_large(path, LARGEST, None) if len(data) > LARGEST else data
+    return data
 
 
 def decoded(path: str, data: bytes) -> str | Diagnostic:
@@ -53,8 +53,10 @@ def decoded(path: str, data: bytes) -> str | Diagnostic:
 
     Args:
         path: The path of the file, for the message.
-        data: The bytes. A byte order mark at their start is left out.
+        data: The bytes, at most `LARGEST` of them. A byte order mark at their start is left out.
     """
+    if len(data) > LARGEST:
+        return files.too_large(path, LARGEST, None)
     null = data.find(b"\0")
     try:
         text = data.decode("utf-8")

@@ -80,7 +80,13 @@ def _pattern() -> tuple[re.Pattern[str], frozenset[str]]:
 
 
 def lex(
-    text: str, *, everything: bool = False, start: int = 0, end: int | None = None, line: int = 1
+    text: str,
+    *,
+    everything: bool = False,
+    start: int = 0,
+    end: int | None = None,
+    line: int = 1,
+    most: int | None = None,
 ) -> list[Token]:
     """Return the tokens of a text or of some of its lines, newlines included.
 
@@ -92,11 +98,13 @@ def lex(
         start: Where the first of the lines starts.
         end: Where the last of the lines ends; if it is None, at the end of the text.
         line: The number of the first line.
+        most: Lexing ends after one token more than so many; None for no bound.
     """
     pattern, ignored = _pattern()
     if everything:
         ignored = frozenset()
     found: list[Token] = []
+    stop = -1 if most is None else most + 1
     line_start = start
     for match in pattern.finditer(text, start, len(text) if end is None else end):
         kind = match.lastgroup
@@ -110,6 +118,8 @@ def lex(
             line, line_start = line + 1, last
         token.end_line, token.end_column = line, last - line_start + 1
         found.append(token)
+        if len(found) == stop:
+            break
     return found
 
 

@@ -11,6 +11,7 @@ from attrs import evolve
 
 from dsl.checks import CHECKS, LINTS, Facts, Rule
 from dsl.diagnostics import Diagnostic, Diagnostics
+from dsl.errors.planning.plan import expressions_too_deep
 from dsl.errors.text import files as file_errors
 from dsl.source import Source, Span
 from grammar import Reading, files, overrides
@@ -83,6 +84,9 @@ def _within_reason(
         memory = None if kept is None else kept.memory
         return gathered, _spec(gathered, source, changes, reports, memory, allow_python=allow_python)
     except TooManyError:
+        return gathered, None
+    except RecursionError:
+        reports.found[expressions_too_deep(Span(source, 0, 0))] = None
         return gathered, None
 
 

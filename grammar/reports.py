@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 MOST = 200
 """Reading stops after this many diagnostics, because a text of a megabyte can have a hundred thousand."""
 
+MOST_TOKENS = 70_000
+"""A spec has at most so many tokens in all of its files, so that it is read within two seconds."""
+
 _OF_STRUCTURE = ("TFD20", "TFD301", "TFD4")
 """Codes of errors that can follow from misunderstood block boundaries."""
 
@@ -79,6 +82,7 @@ class Reports:
     found: dict[Diagnostic, None] = field(factory=dict)
     _tainted: dict[int, Ranges] = field(factory=dict, alias="tainted")
     _distrusted: set[int] = field(factory=set, alias="distrusted")
+    _tokens: dict[int, int] = field(factory=dict, alias="tokens")
 
     @property
     def has_errors(self) -> bool:
@@ -100,6 +104,23 @@ class Reports:
         self.found[diagnostic] = None
         if len(self.found) >= MOST:
             raise TooManyError
+
+    def for_text(self) -> Reports:
+        """Return an empty collector for a text of the same spec, with whose tokens its own are counted."""
+        return Reports(tokens=self._tokens)
+
+    def left_for(self, source: Source) -> int:
+        """Return how many tokens `source` may have beside the other texts of the spec."""
+        return MOST_TOKENS - sum(count for key, count in self._tokens.items() if key != id(source))
+
+    def count(self, source: Source, tokens: int) -> None:
+        """Count the tokens of a text towards those that a spec may have.
+
+        Args:
+            source: The text.
+            tokens: How many tokens it has.
+        """
+        self._tokens[id(source)] = tokens
 
     def thin(self, source: Source) -> None:
         """Keep one error of a line if the others may follow from it, and one error of each token.

@@ -14,6 +14,7 @@ from weakref import ref
 
 from attrs import define, evolve, field
 
+from compiler.model.expansion import require_bounded
 from compiler.model.free_axes import free_axes, padding_of, with_common_sizes
 from compiler.model.graph import (
     Argument,
@@ -34,6 +35,7 @@ from compiler.model.parameters import arguments, evaluate, own_arguments, with_v
 from dsl import ir
 from dsl.diagnostics import SpecError
 from dsl.errors.meaning import tensors as tensor_errors
+from dsl.errors.planning.plan import expressions_too_deep
 from dsl.source import Span
 
 
@@ -47,14 +49,18 @@ def elaborate(spec: ir.Spec) -> ModelGraph:
         spec: A spec that has passed the checks of the language.
 
     Raises:
-        SpecError: An expression of layer parameters has no value.
+        SpecError: An expression of layer parameters has no value, or the model is too large.
     """
     for known, model in _last:
         if known() is spec:
             return model
     train = spec.data.train if spec.data is not None else None
     builder = _Builder({block.name: block for block in spec.layers}, train)
-    model = builder.model(spec.model)
+    try:
+        require_bounded(spec)
+        model = builder.model(spec.model)
+    except RecursionError:
+        raise SpecError([expressions_too_deep(spec.model.span)]) from None
     _last[:] = [(ref(spec), model)]
     return model
 

@@ -12,6 +12,7 @@ from dsl.checks.addresses import addresses
 from dsl.checks.averaging import averaging
 from dsl.checks.best_score import best_score
 from dsl.checks.data_tensors import data_tensors
+from dsl.checks.declared import few_devices
 from dsl.checks.device_indices import device_indices
 from dsl.checks.facts import Facts
 from dsl.checks.hosts import hosts
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 Rule: TypeAlias = "Callable[[Facts], Iterator[Diagnostic]]"
 
 CHECKS: tuple[Rule, ...] = (
+    few_devices,
     hosts,
     device_indices,
     single_places,

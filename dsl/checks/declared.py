@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from dsl import ir
+from dsl.errors.meaning import types
 from dsl.ir.place import PARAMETER_SERVER
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dsl.checks.facts import Facts
+    from dsl.diagnostics import Diagnostic
 
 MOST = 100_000
 
 Device: TypeAlias = tuple[str | None, int, str, int]
 """Job (None on this machine), task, kind (`cpu` or `gpu`) and index."""
+
+
+def few_devices(facts: Facts) -> Iterator[Diagnostic]:
+    """Report a cluster of more devices than are listed."""
+    total = 0
+    for job in facts.devices.jobs if facts.devices is not None else ():
+        total += job.tasks * (job.cpu + job.gpu)
+        span = job.span_of("gpu" if job.gpu > job.cpu else "cpu" if "cpu" in job.spans else "tasks")
+        if total > MOST and span is not None:
+            yield types.out_of_range("the number of all devices", f"at most {MOST:,}", f"{total:,}", span)
+            return
 
 
 def declared(devices: ir.Devices, kinds: tuple[str, ...] = ("cpu", "gpu")) -> list[Device]:
@@ -45,7 +63,7 @@ def named(devices: list[Device], target: ir.DeviceSet) -> list[Device]:
         devices: The devices to choose from.
         target: The set.
     """
-    return [each for pattern in target.patterns for each in devices if _is_named(each, pattern)]
+    return [each for pattern in target.patterns for each in _named_by(pattern, devices)]
 
 
 def written(device: Device) -> str:
@@ -54,11 +72,14 @@ def written(device: Device) -> str:
     return f"{kind}[{index}]" if job is None else f"{job}[{task}].{kind}[{index}]"
 
 
-def _is_named(device: Device, pattern: ir.DevicePattern) -> bool:
-    job, task, kind, index = device
-    return (
-        pattern.kind == kind
-        and (pattern.job == job or (pattern.job is None and job != PARAMETER_SERVER))
-        and (pattern.tasks is None or task in pattern.tasks)
-        and (pattern.indices is None or index in pattern.indices)
-    )
+def _named_by(pattern: ir.DevicePattern, devices: list[Device]) -> Iterator[Device]:
+    tasks, indices = (None if each is None else frozenset(each) for each in (pattern.tasks, pattern.indices))
+    for each in devices:
+        job, task, kind, index = each
+        if (
+            pattern.kind == kind
+            and (pattern.job == job or (pattern.job is None and job != PARAMETER_SERVER))
+            and (tasks is None or task in tasks)
+            and (indices is None or index in indices)
+        ):
+            yield each

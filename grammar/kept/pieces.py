@@ -85,6 +85,7 @@ class Piece:
         found: What is wrong with it.
         tainted: Where nothing more is to be reported; the offsets are from its start.
         distrusted: Whether the boundaries of blocks are a guess.
+        tokens: How many tokens it has.
         errors: How many errors there were before those were left out that follow from others.
         allowances: The lints that comments switch off.
         spans: All places in what was parsed and found, or None if they were not looked for yet.
@@ -103,6 +104,7 @@ class Piece:
     found: tuple[Diagnostic, ...] = ()
     tainted: tuple[tuple[int, int], ...] = ()
     distrusted: bool = False
+    tokens: int = 0
     errors: int = 0
     allowances: tuple[syntax.Allowance, ...] = ()
     spans: list[Span] | None = None

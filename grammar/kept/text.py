@@ -18,7 +18,7 @@ from grammar import lark_parser
 from grammar.kept import parts
 from grammar.kept.pieces import Piece, cut
 from grammar.parsing.parser import parse
-from grammar.reports import Reports, TooManyError
+from grammar.reports import MOST_TOKENS, Reports, TooManyError
 from grammar.tokens import comments
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class KeptText:
         file = self._from_pieces(reports)
         if file is not None:
             return file
-        found = Reports()
+        found = reports.for_text()
         file = parse(source, found)
         if not self._pieces or not found.found:
             self._pieces, self._changed = [], None
@@ -122,6 +122,10 @@ class KeptText:
         if self._changed is not None and not self._read_changed(self._changed[0]):
             return None
         self._changed = None
+        tokens = sum(piece.tokens for piece in self._pieces)
+        if tokens > reports.left_for(self._source):
+            return None
+        reports.count(self._source, tokens)
         return self._whole(reports)
 
     def _read_changed(self, start: int) -> bool:
@@ -137,7 +141,8 @@ class KeptText:
         begin = 0 if first == 0 else self._pieces[first].start
         stop = len(self._source.text) if last == len(self._pieces) else self._pieces[last].start
         inside = self._around(first) if begin else None
-        found = cut(self._lexed(begin, stop), begin, stop, inside)
+        tokens = self._lexed(begin, stop)
+        found = cut(tokens, begin, stop, inside) if len(tokens) <= MOST_TOKENS else None
         if not found:
             return False
         final = found[-1][0]
@@ -179,6 +184,7 @@ class KeptText:
             if following.role in {"items", "opener"}:
                 first = following.first
         parts.parse(piece, raw, after, first, self._source)
+        piece.tokens = len(raw)
         if piece.role == "opener":
             piece.items = (parts.opened(raw, self._source),)
             piece.spans = None
@@ -186,7 +192,7 @@ class KeptText:
     def _lexed(self, start: int, end: int) -> list[Token]:
         """Return the tokens of some lines."""
         line = self._source.position(start).line
-        return lark_parser.lex(self._source.text, start=start, end=end, line=line)
+        return lark_parser.lex(self._source.text, start=start, end=end, line=line, most=MOST_TOKENS)
 
     def _around(self, number: int) -> Inside | None:
         """Return the block in which a piece starts."""
@@ -255,6 +261,8 @@ class KeptText:
         if not cut_ or not _is_whole(cut_[-1][0]):
             return
         self._pieces = [piece for piece, _ in cut_]
+        for piece, raw in cut_:
+            piece.tokens = len(raw)
         if not (self._give_headers(cut_, file) and self._give_items(file) and self._read_again(cut_, found)):
             self._pieces = []
 

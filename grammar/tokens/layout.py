@@ -33,16 +33,32 @@ def arrange(tokens: list[Token], source: Source, reports: Reports) -> list[Token
     Returns:
         The tokens, or None if brackets are nested too deeply.
     """
-    match _survey(tokens):
-        case Token() as deepest:
-            reports.add(
-                reading.nested_too_deeply(DEEPEST, Span(source, deepest.start_pos or 0, deepest.end_pos or 0))
-            )
-            return None
-        case False:
-            balanced = brackets.balanced(braces.balanced(tokens, source, reports), source, reports)
-            tokens = context.marked(balanced)  # what followed an unclosed bracket could not be told before
+    survey = _survey(tokens)
+    if _reported_depth(survey, source, reports):
+        return None
+    if not survey:
+        balanced = brackets.balanced(braces.balanced(tokens, source, reports), source, reports)
+        tokens = context.marked(balanced)  # what followed an unclosed bracket could not be told before
     return _without_idle_newlines(tokens, source, reports)
+
+
+def is_too_deep(tokens: list[Token], source: Source, reports: Reports) -> bool:
+    """Report the first bracket that is nested too deeply, and return whether there is one.
+
+    Args:
+        tokens: The tokens.
+        source: The text that they are of.
+        reports: The reports, to which the error is added.
+    """
+    return _reported_depth(_survey(tokens), source, reports)
+
+
+def _reported_depth(survey: Token | bool, source: Source, reports: Reports) -> bool:
+    if isinstance(survey, bool):
+        return False
+    place = Span(source, survey.start_pos or 0, survey.end_pos or 0)
+    reports.add(reading.nested_too_deeply(DEEPEST, place))
+    return True
 
 
 def _survey(tokens: list[Token]) -> Token | bool:

@@ -9,7 +9,8 @@ from lark import Token
 from dsl.errors.text import reading
 from dsl.source import Span
 from grammar import lark_parser
-from grammar.tokens import comments, context, habits
+from grammar.reports import MOST_TOKENS, TooManyError
+from grammar.tokens import comments, context, habits, layout
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,8 +30,19 @@ def tokens(source: Source, reports: Reports) -> list[Token]:
     Args:
         source: The text.
         reports: The reports, to which errors are added.
+
+    Raises:
+        TooManyError: If the spec has more tokens than are read, or has too many errors.
     """
-    return checked(lark_parser.lex(comments.without_foreign(source, reports)), source, reports)
+    most = reports.left_for(source)
+    raw = lark_parser.lex(source.text, most=most)
+    if len(raw) > most:
+        if not layout.is_too_deep(raw, source, reports):
+            reports.add(reading.too_many_tokens(MOST_TOKENS, _span(source, raw[-1])))
+        raise TooManyError
+    reports.count(source, len(raw))
+    text = comments.without_foreign(source, reports)
+    return checked(raw if text is source.text else lark_parser.lex(text), source, reports)
 
 
 def checked(raw: list[Token], source: Source, reports: Reports) -> list[Token]:

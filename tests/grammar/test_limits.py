@@ -8,6 +8,9 @@ import pytest
 
 import grammar
 from dsl import ir
+from grammar import lark_parser
+from grammar.kept.spec import KeptSpec
+from grammar.reports import MOST_TOKENS
 
 MODEL = 'model "m" {\n  x = input(float32, [1])\n  y = x -> Dense(1)\n  output = y\n}\n'
 
@@ -70,6 +73,67 @@ def test_long_chains_are_read(text: str) -> None:
 def test_much_nonsense_is_refused_with_few_errors(text: str) -> None:
     """Of a text with countless faults only the first are looked for."""
     assert 0 < len(codes(text)) <= 200
+
+
+@pytest.mark.parametrize("text", ["\n", ")", "x = 1\n", "'a' ", '"a', "; ", "@"])
+def test_more_words_than_a_spec_may_have_are_refused_without_being_read(text: str) -> None:
+    """No more tokens than are allowed are made of a text, and no more of it is looked at."""
+    (error,) = grammar.read("spec.tfdeploy", text="tfdeploy = 1\n" + text * 100_000).diagnostics
+    assert (error.code, error.span is not None) == ("TFD114", True)
+    assert error.span is not None
+    made = lark_parser.lex(error.span.source.text[: error.span.end])
+    assert len(made) == MOST_TOKENS + 1
+
+
+def test_the_words_of_all_files_are_counted_together(tmp_path: Path) -> None:
+    """Files that are small enough alone are refused together."""
+    half = "# a comment\n" + "\n" * (MOST_TOKENS // 2 + 10)
+    for name in "ab":
+        (tmp_path / f"{name}.tfdeploy").write_text(half)
+    main = f'tfdeploy = 1\ninclude = ["a.tfdeploy"MORE]\n{MODEL}'
+    path = tmp_path / "main.tfdeploy"
+    path.write_text(main.replace("MORE", ""))
+    assert not any(each.is_error for each in grammar.read(path).diagnostics)
+    path.write_text(main.replace("MORE", ', "b.tfdeploy"'))
+    kept = KeptSpec()
+    for reading in (grammar.read(path), grammar.read(path, kept=kept), grammar.read(path, kept=kept)):
+        (error,) = (each for each in reading.diagnostics if each.is_error)
+        assert (error.code, error.span and error.span.source.name) == ("TFD114", str(tmp_path / "b.tfdeploy"))
+
+
+def test_a_text_that_grows_beyond_the_bound_is_refused_as_when_it_is_read_anew() -> None:
+    """An editor that keeps the pieces of a text counts them as `check` does, and forgets what goes."""
+    kept = KeptSpec()
+    lines = [f"  n{at} = 1\n" for at in range(MOST_TOKENS // 4)]
+    small, large = (f"tfdeploy = 1\n{MODEL}let {{\n{''.join(lines[:-cut])}}}\n" for cut in (20, 1))
+    for text, wanted in ((small, False), (large, True), (small, False), (large + "\n", True)):
+        found = grammar.read("spec.tfdeploy", text=text, kept=kept)
+        assert ("TFD114" in {each.code for each in found.diagnostics}) == wanted
+
+
+def test_a_text_that_is_given_is_bounded_like_a_file() -> None:
+    """A text beyond the size of files is refused before it is cut into tokens."""
+    assert codes("#" * 10_000_001) == ["TFD193"]
+
+
+def test_a_long_sum_of_tensors_is_refused_at_the_operand_that_is_too_many() -> None:
+    """A hundred signs are read, and sums within sums to the deepest bracket end in words."""
+    text = f"tfdeploy = 1\n{MODEL.replace('Dense(1)', 'Dense(1)' + chr(10) + '  z = SUM')}"
+    assert codes(text.replace("SUM", "x" + " + x" * 100)) == []
+    (error,) = grammar.read("a", text=text.replace("SUM", "x" + " + x" * 101)).diagnostics
+    assert (error.code, error.span and error.span.text) == ("TFD108", "x")
+    nested = "x"
+    for _ in range(45):
+        nested = f"({nested}{' + x' * 95})"
+    assert codes(text.replace("SUM", nested)) == ["TFD518"]
+
+
+def test_a_cluster_has_a_bounded_number_of_devices() -> None:
+    """The product of tasks and devices is bounded, and is refused before a device is made."""
+    devices = 'devices {{ job "worker" {{ tasks = {}, gpu = {} }} }}\n'
+    assert codes(f"tfdeploy = 1\n{MODEL}{devices.format(25_000, 3)}") == []
+    (error,) = grammar.read("a", text=f"tfdeploy = 1\n{MODEL}{devices.format(25_000, 4)}").diagnostics
+    assert (error.code, error.span and error.span.text) == ("TFD305", "4")
 
 
 def test_files_that_are_no_specs_are_refused(tmp_path: Path) -> None:

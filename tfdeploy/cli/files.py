@@ -10,6 +10,7 @@ import grammar
 from dsl.diagnostics import SpecError
 from dsl.errors.text import files as errors
 from dsl.files import atomic
+from grammar.files import LARGEST
 from grammar.format import source_of
 from tfdeploy.cli.faults import show
 from tfdeploy.cli.terminal import INPUT, read_input
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from dsl import ir
+    from dsl.source import Source
     from tfdeploy.cli.common import Common
 
 
@@ -86,13 +88,22 @@ def read(path: str, common: Common, *, stdin: bool = False) -> grammar.Reading:
         stdin: Whether `-` means standard input.
 
     Raises:
-        SpecError: Standard input is no text.
+        SpecError: Standard input is no text, or is too large.
     """
     name, text = path, None
     if stdin and path == STDIN:
-        name = INPUT
-        text = source_of(name, read_input()).text
+        source = standard_input()
+        name, text = source.name, source.text
     return grammar.read(name, common.overrides, text=text, allow_python=common.allow_python)
+
+
+def standard_input() -> Source:
+    """Return the text of standard input, of which no more is read than a spec may have.
+
+    Raises:
+        SpecError: Standard input is no text, or is too large.
+    """
+    return source_of(INPUT, read_input(LARGEST + 1))
 
 
 def read_spec(path: str, common: Common, *, stdin: bool = False) -> ir.Spec:

@@ -40,13 +40,16 @@ def write_result(text: str) -> None:
     sys.stdout.buffer.write(text.encode("utf-8", "backslashreplace"))
 
 
-def read_input() -> bytes:
-    """Return standard input.
+def read_input(most: int) -> bytes:
+    """Return standard input, which may have no end, or its start.
+
+    Args:
+        most: The most bytes that are read.
 
     Raises:
         OSError: It cannot be read. The error has a name for it.
     """
     try:
-        return sys.stdin.buffer.read()
+        return sys.stdin.buffer.read(most)
     except OSError as error:
         raise OSError(error.errno, error.strerror, INPUT) from error

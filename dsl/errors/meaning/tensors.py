@@ -36,6 +36,22 @@ def several_outputs(step: str, count: int, span: Span | None, names: int = 1) ->
     )
 
 
+def chain_too_long(most: int, span: Span) -> Diagnostic:
+    """A sum or product of very many tensors.
+
+    Args:
+        most: The most signs in a row.
+        span: The place of the first operand beyond these in the spec.
+    """
+    return error(
+        "TFD108",
+        f"arithmetic with tensors has more than {most} signs in a row",
+        span,
+        text="one sign too many",
+        help="give parts of it names of their own, or write `[a, b, c] -> Add()`",
+    )
+
+
 def constant_into_layer(step: str, span: Span | None) -> Diagnostic:
     """Report a layer whose input depends on no input of the model.
 

@@ -49,6 +49,48 @@ def batch_list_length(given: int, clones: int, span: Span | None) -> Diagnostic:
     )
 
 
+def too_many_steps(total: int, most: int, span: Span | None) -> Diagnostic:
+    """Report a model that stands for more steps than are made.
+
+    Args:
+        total: The number of its steps up to the end of `span`.
+        most: The most steps that a model may have.
+        span: The place in the spec up to which there are so many; None if it is not known.
+    """
+    many = f"{total:,}" if total < _COUNTABLE else "more than a million millions"
+    return error(
+        "TFD518",
+        f"the model has more than {most:,} steps once `layer` blocks and `repeat` are written out",
+        span,
+        text=f"up to here it has {many}",
+        notes=("each call of a layer, each operation and each use of a `layer` block is a step",),
+    )
+
+
+def blocks_too_deep(deepest: int, span: Span | None) -> Diagnostic:
+    """Report `layer` blocks that use each other in too long a row.
+
+    Args:
+        deepest: The most blocks within each other.
+        span: The place of the use that is too deep in the spec; None if it is not known.
+    """
+    what = f"`layer` blocks are used within each other more than {deepest} deep"
+    return error("TFD518", what, span, text=f"level {deepest + 1}")
+
+
+def expressions_too_deep(span: Span | None) -> Diagnostic:
+    """Report expressions and `layer` blocks within each other beyond all measure.
+
+    Args:
+        span: The place of the model, or of the file, in the spec; None if it is not known.
+    """
+    what = "expressions and `layer` blocks are nested too deeply within each other"
+    return error("TFD518", what, span, help="give parts of the expressions names of their own")
+
+
+_COUNTABLE = 10**12
+
+
 def no_device(what: str, text: str, span: Span | None) -> Diagnostic:
     """Report a rule or default whose target names no device at all.
 

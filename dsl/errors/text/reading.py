@@ -335,6 +335,23 @@ def nested_too_deeply(deepest: int, span: Span) -> Diagnostic:
     return error("TFD108", f"brackets are nested more than {deepest} deep", span, text=f"level {deepest + 1}")
 
 
+def too_many_tokens(most: int, span: Span) -> Diagnostic:
+    """More tokens than are read.
+
+    Args:
+        most: The most tokens that a spec may have.
+        span: The place of the first token beyond these in the spec.
+    """
+    return error(
+        "TFD114",
+        f"the spec has more than {most:,} words and signs",
+        Span(span.source, span.start, min(span.end, span.start + _SHOWN)),
+        text="nothing is read from here on",
+        notes=("line ends count, comments do not, and all included files are counted together",),
+        help="say it with less: `repeat`, `layer` and `let` stand for what recurs, and files have long lists",
+    )
+
+
 def name_too_long(length: int, longest: int, span: Span) -> Diagnostic:
     """A name or label of absurd length.
 

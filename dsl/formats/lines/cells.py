@@ -10,29 +10,44 @@ from attrs import frozen
 _COLOR = re.compile(r"(\x1b\[[0-9;]*m)")
 TAB = "    "
 MAX_WIDTH = 120
+BEFORE, BEHIND = 400, 1000
+"""So many code points before and behind a place are laid out of a line that is longer."""
 GAP = "..."
 
 
 @frozen
 class Cells:
-    """A line of text in cells.
+    """A line of text, or a part of a long one, in cells.
 
     Attributes:
         cells: The text of each column. A wide character has its own cell and an empty one.
         starts: The column of each code point, and one more entry for the end of the line.
+        first: The index of the first code point that is laid out.
+        is_cut: Whether the line goes on behind the last one.
     """
 
     cells: list[str]
     starts: list[int]
+    first: int = 0
+    is_cut: bool = False
 
     def column(self, index: int) -> int:
         """Return the column of code point `index`; beyond the end of the line each one is a cell wide."""
-        last = len(self.starts) - 1
-        return self.starts[index] if index <= last else self.starts[last] + index - last
+        at, last = max(index - self.first, 0), len(self.starts) - 1
+        return self.starts[at] if at <= last else self.starts[last] + at - last
 
 
-def lay_out(text: str) -> Cells:
-    """Lay out a single line of text in cells."""
+def lay_out(text: str, at: int = 0) -> Cells:
+    """Lay out a single line of text in cells, or what is around a place in a line that is very long.
+
+    Args:
+        text: The line.
+        at: The index of the code point that is of interest.
+    """
+    if len(text) > BEFORE + BEHIND:
+        first = min(max(at - BEFORE, 0), len(text))
+        part = lay_out(text[first : first + BEFORE + BEHIND])
+        return Cells(part.cells, part.starts, first, first + BEFORE + BEHIND < len(text))
     if text.isascii() and text.isprintable():
         return Cells(list(text), list(range(len(text) + 1)))
     cells: list[str] = []

@@ -50,12 +50,14 @@ def _numbers(source: Source, marks: list[Mark]) -> list[int]:
 
 def _line(source: Source, number: int, marks: list[Mark], rails: Rails, gutter: int) -> Iterator[list[Piece]]:
     text = source.line(number)
-    cells = lay_out(text)
-    flat = [_place(each, cells) for each in marks if not each.is_tall and each.first == number]
+    here = [each for each in marks if each.first == number and not each.is_tall]
+    lead = min(here, key=lambda each: (not each.primary, each.start), default=None)
+    cells = lay_out(text, 0 if lead is None else lead.start)
+    flat = [_place(each, cells) for each in here]
     opening = [each for each in rails.marks if each.first == number]
     closing = [each for each in rails.marks if each.last == number]
     left, right = window(len(cells.cells), *_reach(flat))
-    shift = (len(GAP) if left else 0) - left
+    shift = (len(GAP) if left or cells.first else 0) - left
     flush = [each for each in opening if not text[: each.start].strip()]
     shown = Piece(_cut(cells, left, right))
     yield [Piece(f"{number:>{gutter}} |", "frame"), Piece(" "), *rails.beside_text(flush), shown]
@@ -94,4 +96,5 @@ def _reach(places: list[Place]) -> tuple[int, int]:
 
 def _cut(cells: Cells, left: int, right: int) -> str:
     text = "".join(cells.cells[left:right])
-    return f"{GAP if left else ''}{text}{GAP if right < len(cells.cells) else ''}".rstrip()
+    goes_on = right < len(cells.cells) or cells.is_cut
+    return f"{GAP if left or cells.first else ''}{text}{GAP if goes_on else ''}".rstrip()

@@ -331,9 +331,13 @@ def _outputs(block: syntax.Block, tensors: Tensors) -> Any:
     """Lower `output = { name = tensor }`."""
     outputs: list[Any] = []
     spans: dict[str, Span] = {}
+    longer: dict[str, str] = {}  # names whose columns could have the names of outputs
     context = tensors.context
     for item in _named_items(block, "output", "`name = tensor`", context):
-        alike = next((name for name in spans if _same_columns(name, item.name)), None)
+        begins = _possible_outputs(item.name)
+        alike = next((name for name in begins if name in spans), None) or longer.get(item.name)
+        for name in begins:
+            longer.setdefault(name, item.name)
         if alike is not None:
             context.reports.add(tensor_errors.outputs_alike(item.name, alike, item.name_span, spans[alike]))
         spans[item.name] = item.name_span
@@ -346,10 +350,13 @@ def _outputs(block: syntax.Block, tensors: Tensors) -> Any:
     return BAD if any(each is BAD for each in outputs) else tuple(outputs)
 
 
-def _same_columns(first: str, second: str) -> bool:
-    """Whether two outputs could have columns of the same name in a table: `p_1` and column 1 of `p`."""
-    short, long = sorted((first, second), key=len)
-    return re.fullmatch(rf"{re.escape(short)}(_[0-9]+)+", long) is not None
+def _possible_outputs(column: str) -> list[str]:
+    """Return the names of outputs of which a column could have a name: `p_1` is that of column 1 of `p`."""
+    found = []
+    while (begin := re.fullmatch(r"(.+)_[0-9]+", column)) is not None:
+        column = begin[1]
+        found.append(column)
+    return found
 
 
 def _named_items(block: syntax.Block, kind: str, sample: str, context: Context) -> Iterator[syntax.Attribute]:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     Read = Callable[[syntax.Expr], Any]
 
 PREFIX = "ops."
+MOST_SIGNS = 100
+"""The most signs of a sum or product of tensors, each of which is an operation on what is before it."""
 FUNCTIONS = {"+": "add", "-": "subtract", "*": "multiply", "/": "divide"}
 
 
@@ -94,6 +96,9 @@ class Operations:
 
     def _chain(self, written: syntax.Chain) -> Any:
         """Return the operations of a chain, from the left; numbers before its first tensor are one number."""
+        if len(written.rest) > MOST_SIGNS:
+            self._context.reports.add(tensors.chain_too_long(MOST_SIGNS, written.rest[MOST_SIGNS][1].span))
+            return BAD
         parts = [written.first, *(part for _, part in written.rest)]
         begin = next((at for at, part in enumerate(parts) if _has_tensor(part, self._names)), 0)
         if begin > 1:

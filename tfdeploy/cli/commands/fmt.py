@@ -8,9 +8,9 @@ import click
 
 from grammar.format import format_text, source_of
 from tfdeploy.cli.common import Common
-from tfdeploy.cli.files import replace_file, specs_of
+from tfdeploy.cli.files import STDIN, replace_file, specs_of, standard_input
 from tfdeploy.cli.options import common_options, offer
-from tfdeploy.cli.terminal import INPUT, read_input, say, write_result
+from tfdeploy.cli.terminal import say, write_result
 
 DIFFERENT = 1
 
@@ -34,7 +34,7 @@ def command(common: Common, specs: tuple[str, ...], *, check: bool, diff: bool) 
 
 def _format(spec: str, *, check: bool, diff: bool) -> bool:
     """Format one spec and say whether it was not in the style."""
-    source = source_of(INPUT, read_input()) if spec == "-" else source_of(spec)
+    source = standard_input() if spec == STDIN else source_of(spec)
     text = format_text(source)
     changes = text != source.text
     if diff and changes:
@@ -43,7 +43,7 @@ def _format(spec: str, *, check: bool, diff: bool) -> bool:
         say(f"{source.name}: would be formatted", err=diff)
     if check or diff:
         return changes
-    if spec == "-":
+    if spec == STDIN:
         write_result(text)
     elif changes:
         replace_file(spec, text)

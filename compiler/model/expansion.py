@@ -1,0 +1,118 @@
+"""How many steps a model has once its `layer` blocks and `repeat` are written out, counted beforehand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from attrs import define, field
+
+from compiler.model.parameters import arguments, evaluate, with_values
+from dsl import ir
+from dsl.diagnostics import SpecError
+from dsl.errors.planning import plan as errors
+
+MOST_STEPS = 20_000
+"""The most steps of a model: calls of layers, operations, and uses of `layer` blocks."""
+
+DEEPEST = 50
+"""The most `layer` blocks within each other."""
+
+
+def require_bounded(spec: ir.Spec) -> None:
+    """Refuse a model that is too large to be written out.
+
+    Args:
+        spec: A spec that has passed the checks of the language.
+
+    Raises:
+        SpecError: The model has too many steps, or `layer` blocks are nested too deeply.
+    """
+    _Counting({block.name: block for block in spec.layers}).model(spec.model)
+
+
+@define
+class _Counting:
+    """Counts the steps of a model. What a use of a block has depends on no more than its numbers."""
+
+    blocks: Mapping[str, ir.LayerBlock]
+    known: dict[tuple[object, ...], int] = field(factory=dict)
+    depth: int = 0
+    looked_at: int = 0  # each of these steps is in the model at least once
+
+    def model(self, model: ir.Model) -> None:
+        """Raise SpecError if a model has too many steps."""
+        scope = _Scope(_shared(model.bindings))
+        total = 0
+        for part in _parts(model):
+            total += self._count(part, scope)
+            if total > MOST_STEPS:
+                raise SpecError([errors.too_many_steps(total, MOST_STEPS, part.span)])
+
+    def _count(self, part: object, scope: _Scope) -> int:  # noqa: PLR0911 one for each kind
+        match part:
+            case ir.Flow():
+                return self._count(part.source, scope) + sum(self._step(each, scope) for each in part.steps)
+            case ir.Group():
+                return sum(self._count(each, scope) for each in part.items)
+            case ir.Index():
+                return 1 + self._count(part.tensor, scope)
+            case ir.Operation():
+                return 1 + self._count((*part.args, *part.kwargs.values()), scope)
+            case ir.Weight():
+                return 1
+            case tuple():
+                return sum(self._count(each, scope) for each in part)
+        return 0
+
+    def _step(self, step: ir.Step, scope: _Scope) -> int:
+        self.looked_at += 1
+        if self.looked_at > MOST_STEPS:
+            raise SpecError([errors.too_many_steps(self.looked_at, MOST_STEPS, step.span)])
+        if step.kind == "repeat":
+            count = evaluate(step.count, scope.parameters)
+            if not isinstance(count, int) or count <= 0 or step.inner is None:
+                return 0
+            return count * self._step(step.inner, scope)
+        made = scope.shared.get(step.call.name, step) if step.kind == "shared" else step
+        if made.kind == "block":
+            return 1 + self._block(made.call, scope)
+        return 1 + self._count(tuple(step.given.values()), scope)
+
+    def _block(self, call: ir.Call, scope: _Scope) -> int:
+        """Return the steps in a use of a block."""
+        block = self.blocks[call.name]
+        given = arguments(block, with_values(call, scope.parameters), {})
+        key = (call.name, *(given[each.name] for each in block.parameters if each.type in {"int", "float"}))
+        if key not in self.known:
+            self.depth += 1
+            if self.depth > DEEPEST:
+                raise SpecError([errors.blocks_too_deep(DEEPEST, call.span)])
+            inner = _Scope(_shared(block.bindings), given)
+            values = tuple(each.value for each in block.bindings)
+            self.known[key] = self._count((*values, block.output), inner)
+            self.depth -= 1
+        return self.known[key]
+
+
+@define
+class _Scope:
+    """The shared layers and the parameters of a block."""
+
+    shared: Mapping[str, ir.Step]
+    parameters: Mapping[str, ir.Value] = field(factory=dict)
+
+
+def _shared(bindings: tuple[ir.Binding, ...]) -> dict[str, ir.Step]:
+    return {each.name: each.value.step for each in bindings if isinstance(each.value, ir.SharedLayer)}
+
+
+def _parts(model: ir.Model) -> Iterator[ir.Node]:
+    """Yield what has steps in a model."""
+    yield from (each.value for each in model.bindings)
+    for objective in (*(each.objective for each in model.loss), *(each.objective for each in model.metrics)):
+        yield objective.target
+        yield objective.prediction
+        if objective.example_weights is not None:
+            yield objective.example_weights
+    yield from (each.tensor for each in model.tensor_terms)
+    yield from model.returned

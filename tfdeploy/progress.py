@@ -19,6 +19,20 @@ NEVER = "never"
 
 
 @contextmanager
+def without_progress() -> Iterator[None]:
+    """Let `busy` write nothing in the block, nor in processes that are started in it."""
+    before = os.environ.get(VARIABLE)
+    os.environ[VARIABLE] = NEVER
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[VARIABLE]
+        else:
+            os.environ[VARIABLE] = before
+
+
+@contextmanager
 def busy(doing: str, *, plain: bool = True) -> Iterator[None]:
     """Write to standard error what is being done, if the block takes longer than `AFTER` seconds.
 

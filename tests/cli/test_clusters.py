@@ -54,7 +54,7 @@ def test_tasks_write_in_colour_if_both_streams_are_coloured(
     assert _flags(Common()) == ["--color", "always" if output and errors else "never"]
 
 
-@pytest.mark.parametrize("flag", ["allow_python", "verbose", "debug"])
+@pytest.mark.parametrize("flag", ["allow_python", "verbose", "quiet", "debug"])
 def test_tasks_get_the_flags_of_this_process(flag: str) -> None:
     """Each that is given, and no other."""
     assert _flags(Common(**{flag: True}, color="never")) == [

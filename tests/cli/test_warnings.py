@@ -76,6 +76,20 @@ def test_every_command_shows_them(command: Command, spec: Path) -> None:
     assert (codes(ran.err), ran.code) == (STRANGE, 0)
 
 
+def test_a_quiet_command_shows_none(command: Command, spec: Path) -> None:
+    """Only errors and the last summary are left, and what the command was asked for."""
+    run = CliRunner()
+    checked = run.invoke(load("check"), [str(spec), "-q"], standalone_mode=False)
+    assert (checked.stderr, checked.stdout) == ("", f"{spec}: no errors\n")
+    planned = run.invoke(load("plan"), [str(spec), "--quiet"], standalone_mode=False)
+    assert (planned.stderr, planned.return_value, "cpu[1]" in planned.stdout) == ("", 0, True)
+    ran = command("compile-and-run", "strange.tfdeploy", "-q")
+    title, *rows = ran.out.splitlines()
+    assert (ran.err, ran.code, title, rows[-1].split()[0]) == ("", 0, "finished at step 1", "directory")
+    wrong = run.invoke(load("check"), [str(spec), "-q", "--set", "clones.batch=0"], standalone_mode=False)
+    assert (codes(wrong.stderr), wrong.return_value) == (["TFD305"], 1)
+
+
 def test_memory_is_shown_and_what_is_too_much_is_told(spec: Path) -> None:
     """The map says how full a machine is, whose CPU devices share it; the warning names what is largest."""
     done = CliRunner().invoke(load("plan"), [str(spec)], standalone_mode=False)

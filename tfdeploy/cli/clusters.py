@@ -68,7 +68,9 @@ def launch(spec: ir.Spec, path: str, common: Common, options: RunOptions) -> tup
     launched_run.require_launchable(spec)
     flags, colored = _flags(common), _colored(common)
     output = launched_run.TaskOutput(
-        spec, lambda text, stream: say(text, color=colored, err=stream == "stderr", flush=True)
+        spec,
+        lambda text, stream: say(text, color=colored, err=stream == "stderr", flush=True),
+        quiet=common.quiet,
     )
     with launched_run.copied_spec(spec, flags, options) as later:
         overrides = [word for name, value in common.overrides for word in ("--set", f"{name}={value}")]
@@ -92,6 +94,7 @@ def _flags(common: Common) -> list[str]:
     for flag, wanted in (
         ("--allow-python", common.allow_python),
         ("--verbose", common.verbose),
+        ("--quiet", common.quiet),
         ("--debug", common.debug),
     ):
         flags += [flag] if wanted else []

@@ -19,6 +19,7 @@ class Common:
         color: When output is coloured.
         verbose: Whether TensorFlow's own messages are shown.
         debug: Whether the traceback of an error is shown.
+        quiet: Whether only errors and the last summary are shown.
     """
 
     overrides: tuple[tuple[str, str], ...] = ()
@@ -26,6 +27,7 @@ class Common:
     color: Literal["auto", "always", "never"] = "auto"
     verbose: bool = False
     debug: bool = False
+    quiet: bool = False
 
     @property
     def color_errors(self) -> bool:

@@ -110,9 +110,11 @@ def show(diagnostics: Iterable[Diagnostic], common: Common) -> None:
 
     Args:
         diagnostics: The diagnostics, in the order in which they are shown.
-        common: Says whether standard error gets colours.
+        common: Says whether standard error gets colours, and whether there are errors only.
     """
-    sys.stderr.write(render(diagnostics, "human", color=common.color_errors))
+    shown = [each for each in diagnostics if each.is_error or not common.quiet]
+    if shown:
+        sys.stderr.write(render(shown, "human", color=common.color_errors))
 
 
 def goes_on(common: Common) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec
 
@@ -9,6 +10,7 @@ import click
 
 from tfdeploy.cli.common import Common
 from tfdeploy.cli.faults import guarded
+from tfdeploy.progress import without_progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,6 +58,9 @@ _OPTIONS = (
         help="Colour the output; auto means on a terminal.",
     ),
     click.option("-v", "--verbose", is_flag=True, help="Show more, including TensorFlow's own messages."),
+    click.option(
+        "-q", "--quiet", is_flag=True, help="Show errors and the last summary only: no progress, no warnings."
+    ),
     click.option("--debug", is_flag=True, help="Show a traceback when tfdeploy itself fails."),
 )
 
@@ -85,11 +90,13 @@ def common_options(function: Callable[Concatenate[Common, P], int]) -> Callable[
         allow_python: bool,
         color: Literal["auto", "always", "never"],
         verbose: bool,
+        quiet: bool,
         debug: bool,
         **options: Any,
     ) -> int:
-        common = Common(overrides, allow_python, color, verbose, debug)
-        return guarded(common, lambda: function(common, *args, **options))
+        common = Common(overrides, allow_python, color, verbose, debug, quiet)
+        with without_progress() if quiet else nullcontext():
+            return guarded(common, lambda: function(common, *args, **options))
 
     for option in reversed(_OPTIONS):
         command = option(command)

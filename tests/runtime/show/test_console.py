@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from rich.console import Console
 
-from dsl.errors.making import error
+from dsl.errors.making import error, warning
 from tests.placement_maps import make_map
 from tfdeploy.runtime.records.history import HistoryRecord
+from tfdeploy.runtime.records.result import Result, Seconds
 from tfdeploy.runtime.show import console as module
 from tfdeploy.runtime.show.console import BarReporter, LineReporter, make_reporter
 from tfdeploy.runtime.show.reporting import Quiet, Reporter, StepRange
@@ -123,3 +124,31 @@ def test_a_quiet_reporter_passes_warnings_on() -> None:
     reporter.note("a note")
     reporter.ended()
     assert told == [warning]
+
+
+def test_a_summary_alone(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Progress and warnings are left out; errors and the summary are not."""
+    monkeypatch.setattr(sys, "stdout", Terminal(is_terminal=True))
+    reporter = make_reporter(color=False, color_errors=False, quiet=True)
+    reporter.started(StepRange(0, 10, "runs/x"))
+    reporter.logged(HistoryRecord(1, "train", 0.5, 0.5))
+    reporter.note("a note")
+    reporter.warn(warning("TFD734", "a checkpoint", None))
+    with reporter.busy("building"):
+        reporter.ended()
+    assert (sys.stdout.getvalue(), capsys.readouterr().err) == ("", "")
+    reporter.warn(error("TFD730", "the loss", None))
+    assert "TFD730" in capsys.readouterr().err
+    seconds = Seconds(1.0, 1.0, 1.0)
+    reporter.finished(
+        Result(
+            status="finished",
+            steps=10,
+            loss=0.5,
+            metrics={},
+            examples_per_second=9.0,
+            seconds=seconds,
+            directory="runs/x",
+        )
+    )
+    assert sys.stdout.getvalue().startswith("finished at step 10\n")

@@ -122,7 +122,12 @@ def _repeated(common: Common) -> list[str]:
     """Return the common options as arguments for another process."""
     options = [f"--color={common.color}"]
     options += [f"--set={path}={text}" for path, text in common.overrides]
-    flags = {"--allow-python": common.allow_python, "--verbose": common.verbose, "--debug": common.debug}
+    flags = {
+        "--allow-python": common.allow_python,
+        "--verbose": common.verbose,
+        "--quiet": common.quiet,
+        "--debug": common.debug,
+    }
     return options + [name for name, wanted in flags.items() if wanted]
 
 

@@ -66,7 +66,9 @@ def command(common: Common, specs: tuple[str, ...], style: str, *, fix: bool) ->
 
 
 def _show(found: Sequence[Diagnostic], style: str, common: Common) -> int:
-    text = render(found, style, color=common.color_errors)
+    quiet = common.quiet and style not in DOCUMENTS
+    shown = [each for each in found if each.is_error or not quiet]
+    text = render(shown, style, color=common.color_errors)
     if style in DOCUMENTS:
         write_result(text)
     else:

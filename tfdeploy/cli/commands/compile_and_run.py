@@ -98,7 +98,7 @@ def command(
             say(result.to_json())
             require_output()
 
-    reporter = make_reporter(color=common.color_output, color_errors=common.color_errors)
+    reporter = make_reporter(color=common.color_output, color_errors=common.color_errors, quiet=common.quiet)
     options = RunOptions(
         emulate, resume, common.verbose, own_process=True, profile=profile or 0, reporter=reporter
     )

@@ -64,6 +64,6 @@ def command(common: Common, spec: str, *, task: Task | None, listen_everywhere: 
         raise click.UsageError("--task says which task this is, as in --task ps:0")
     membership = evolve(with_run_secret(membership, os.environ), listen_everywhere=listen_everywhere)
     goes_on(common)
-    tell = partial(say, flush=True)
+    tell = (lambda _: None) if common.quiet else partial(say, flush=True)
     serve(loaded, membership, tell, lambda each: show([each], common), verbose=common.verbose)
     return 0

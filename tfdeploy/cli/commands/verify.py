@@ -73,8 +73,12 @@ def command(
     from compiler.figures import plural
     from tfdeploy.runtime.verify import Options, Verification, report
 
+    def tell(text: str, *, err: bool = False, flush: bool = False) -> None:
+        if not common.quiet:
+            say(text, err=err, flush=flush)
+
     flags = ("--allow-python",) if common.allow_python else ()
-    options = Options(steps, quick, synthetic, tolerance, launch, flags, lambda text: say(text, err=True))
+    options = Options(steps, quick, synthetic, tolerance, launch, flags, lambda text: tell(text, err=True))
     with busy(f"training {loaded.model.name} as one tower"):
         verification = Verification(loaded, options)
     outcomes: list[Outcome] = []
@@ -84,9 +88,9 @@ def command(
         write_result(report.to_json(verification, outcomes) + "\n")
     else:
         for line in report.heading(verification):
-            say(line)
+            tell(line)
         for line in report.rows(_kept(verification, outcomes), verification.tolerance):
-            say(line, flush=True)
+            tell(line, flush=True)
         for line in report.summary(verification, outcomes):
             say(line)
     agrees = all(each.differences.largest <= verification.tolerance for each in outcomes)

@@ -43,13 +43,15 @@ class TaskOutput:
     Args:
         spec: The spec.
         emit: Writes a line to one of the two streams. It is called for one line at a time.
+        quiet: Whether the launcher itself writes nothing.
 
     Attributes:
         result: The result of the run as JSON, which the chief has written. It is not passed on.
         closed: The error of `emit`, if the reader of the output has closed it.
     """
 
-    def __init__(self, spec: ir.Spec, emit: Callable[[str, Stream], None]) -> None:
+    def __init__(self, spec: ir.Spec, emit: Callable[[str, Stream], None], *, quiet: bool = False) -> None:
+        self._quiet = quiet
         jobs = {job.name: job.tasks for job in spec.devices.jobs}
         refs = [Task(job, index).ref for job, count in jobs.items() for index in range(count)]
         self.result: str | None = None
@@ -74,7 +76,8 @@ class TaskOutput:
 
     def say(self, text: str) -> None:
         """Write a line of the launcher's own."""
-        self._pass_on(text, "stdout")
+        if not self._quiet:
+            self._pass_on(text, "stdout")
 
     def _pass_on(self, text: str, stream: Stream) -> None:
         try:

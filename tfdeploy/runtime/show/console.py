@@ -62,14 +62,17 @@ def console(*, color: bool) -> Console:
     )
 
 
-def make_reporter(*, color: bool, color_errors: bool) -> Reporter:
+def make_reporter(*, color: bool, color_errors: bool, quiet: bool = False) -> Reporter:
     """Return the reporter that suits standard output.
 
     Args:
         color: Whether standard output gets colours.
         color_errors: Whether standard error gets colours.
+        quiet: Whether only errors and the summary at the end are shown.
     """
     out = console(color=color)
+    if quiet:
+        return SummaryReporter(out, color_errors=color_errors)
     return (
         BarReporter(out, color_errors=color_errors)
         if out.is_interactive
@@ -138,6 +141,10 @@ class LineReporter(Reporter):
     def finished(self, result: Result) -> None:
         """Write a summary."""
         self._say("")
+        self.summarize(result)
+
+    def summarize(self, result: Result) -> None:
+        """Write the lines of the summary."""
         title, *rows = summary_rows(result)
         self.out.print(title[1], style="bold green" if result.status == "finished" else "bold yellow")
         for label, text in rows:
@@ -146,6 +153,22 @@ class LineReporter(Reporter):
     def _say(self, text: str) -> None:
         self.out.print(text, soft_wrap=True)
         self.out.file.flush()
+
+
+class SummaryReporter(Reporter):
+    """The summary at the end, and errors."""
+
+    def __init__(self, out: Any, *, color_errors: bool = False) -> None:
+        self._lines = LineReporter(out, color_errors=color_errors)
+
+    def warn(self, diagnostic: Diagnostic) -> None:
+        """Show an error, and no warning."""
+        if diagnostic.is_error:
+            self._lines.warn(diagnostic)
+
+    def finished(self, result: Result) -> None:
+        """Write the summary."""
+        self._lines.summarize(result)
 
 
 class BarReporter(LineReporter):

@@ -16,7 +16,7 @@ from compiler.graph.tower.template import WeightInfo
 from dsl import ir
 from dsl.diagnostics import SpecError
 from dsl.schema import signatures
-from tests.support import spec_of
+from tests.support import Training, spec_of
 
 STEPS = 20
 SHAPE = (7, 3)
@@ -389,3 +389,41 @@ def test_such_an_argument_in_a_record_is_refused_too(argument: str) -> None:
         make_optimizer(ir.Call("Adam", kwargs={name: 1}))
     (found,) = caught.value.diagnostics
     assert (found.code, found.help) == ("TFD405", f"write `{ELSEWHERE[argument]}` in the block `update`")
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "apart"), [("SGD(0.1)", False), ("Lion(0.1)", False), ("Adam(0.1)", True)]
+)
+def test_rows_that_a_batch_looks_up_twice(optimizer: str, *, apart: bool) -> None:
+    """Their gradients are added up first. Keras squares each by itself if it gets them row by row."""
+    words = np.array([1, 1, 2, 1], np.int32)
+    targets = np.arange(4, dtype=np.float32).reshape(4, 1)
+    text = f"""
+    tfdeploy = 1
+    model "m" {{
+      word = input(int32, [])
+      target = input(float32, [1])
+      y = word -> Embedding(4, 1, name = "table")
+      loss = [target, y] -> MeanSquaredError()
+    }}
+    devices {{ cpu = 2 }}
+    clones {{ count = 2, batch = 2 }}
+    update {{ optimizer = {optimizer} }}
+    """
+    with Training(spec_of(text), {"word": words, "target": targets}) as training:
+        before = training.values()["table/embeddings"]
+        training.steps(2)
+        found = training.values()["table/embeddings"]
+    name, rate = optimizer.rstrip(")").split("(")
+
+    def by_keras(*, rows: bool) -> Any:
+        table = keras.Variable(before)
+        rule = getattr(keras.optimizers, name)(float(rate))
+        for _ in range(2):
+            gradient = 2 / 4 * (table.numpy()[words] - targets)
+            sparse = tf.IndexedSlices(gradient, words, before.shape)
+            rule.apply([sparse if rows else tf.convert_to_tensor(sparse)], [table])
+        return table.numpy()
+
+    np.testing.assert_allclose(found, by_keras(rows=False), atol=1e-5)
+    assert np.allclose(found, by_keras(rows=True), atol=1e-5) is not apart

@@ -64,6 +64,11 @@ from dsl import ir
 from dsl.diagnostics import Diagnostic, SpecError
 from dsl.errors.planning import plan as errors
 
+MOST_AT_STEP = 1024
+"""The most ops of its own device that an op beside the global step waits for one by one."""
+MOST_ELSEWHERE = 32
+"""The same of another device, of which there may be one for each of hundreds of clones."""
+
 
 def compile_graph(
     plan: Plan, *, base: str = ".", seed: int | None = None, traces: Traces | None = None
@@ -396,12 +401,33 @@ def _initialisation(assembly: Assembly) -> tuple[tf.Operation, tf.Operation]:
             for suffix, family in updated.slots.items():
                 if not _is_count(updated, family[0]) or updated is assembly.updated_of(variable.weight)[0]:
                     copying.add(f"{updated.name}/{suffix}", family, updated.slot_place)
-    copied = copying.finish()
-    with assembly.ledger.place(assembly.step_place, "init"):  # tf.group would add an op on every device
-        with tf.control_dependencies([each.initializer for each in made]):
-            init_op = tf.no_op(name="init")
-        with tf.control_dependencies(copied):
-            return init_op, tf.no_op(name="after_restore")
+    init_op = _all_of(assembly, [each.initializer for each in made], "init")
+    return init_op, _all_of(assembly, copying.finish(), "after_restore")
+
+
+def _all_of(assembly: Assembly, ops: Sequence[tf.Operation], name: str) -> tf.Operation:
+    """Return an op beside the global step that waits for others.
+
+    TensorFlow takes a time that grows with the square of the ops that one waits for. Those of another device,
+    if there are many, are therefore joined there, whatever the number of clones; a few would only make an op
+    more.
+    """
+    ledger, step = assembly.ledger, assembly.step_place
+    by_device: dict[str, list[tf.Operation]] = {}
+    for op in ops:
+        by_device.setdefault(op.device, []).append(op)
+    joined: list[tf.Operation] = []
+    for own in by_device.values():
+        placed = ledger.entries[own[0].name].placed
+        if len(own) <= (MOST_AT_STEP if placed.device == step.device else MOST_ELSEWHERE):
+            joined += own
+            continue
+        for first in range(0, len(own), MOST_AT_STEP):
+            part = f"/{first // MOST_AT_STEP}" if len(own) > MOST_AT_STEP else ""
+            with ledger.place(placed, "init"), tf.control_dependencies(own[first : first + MOST_AT_STEP]):
+                joined.append(tf.no_op(name=f"{name}_parts/{placed.device.scope}{part}"))
+    with ledger.place(step, "init"), tf.control_dependencies(joined):
+        return tf.no_op(name=name)
 
 
 def _copy_counts(assembly: Assembly, copying: EqualCopies) -> None:

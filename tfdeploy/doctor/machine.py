@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from compiler.figures import size
+from compiler.machine_memory import CGROUPS, MEMINFO, memory_limit
 from tfdeploy.doctor.findings import Finding
-from tfdeploy.runtime.memory import CGROUPS, MEMINFO, memory_limit
 
 if TYPE_CHECKING:
     from tfdeploy.doctor.probe import Started

@@ -1,4 +1,4 @@
-"""TFD517: a graph that is too large."""
+"""TFD517, and TFD546 of the simulation of a step: a graph that is too large."""
 
 from __future__ import annotations
 
@@ -99,3 +99,23 @@ def _about(ops: int) -> str:
     """Return a large number in two digits."""
     digits = max(0, len(str(ops)) - 2)
     return f"about {ops // 10**digits * 10**digits:,}"
+
+
+def forecast_without_room(ops: int, needed: str, left: str, span: Span | None) -> Diagnostic:
+    """Report a step whose memory cannot be forecast here, because simulating it takes too much memory itself.
+
+    Args:
+        ops: The number of ops of the step.
+        needed: The memory of the simulation, as text.
+        left: The memory that is left, as text.
+        span: The place of the number of clones, or of the devices; None if it is not known.
+    """
+    return error(
+        "TFD546",
+        f"to forecast the memory of a step of {ops:,} ops takes about {needed}, and {left} are left here",
+        span,
+        text="makes the step this large",
+        notes=("TensorFlow simulates the step, which takes about 40 kB for each op",),
+        help="forecast fewer clones, each of which needs as much; training needs no forecast without "
+        "`gpu_memory`, `cpu_memory` and conditions on memory in `expect`",
+    )

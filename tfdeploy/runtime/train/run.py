@@ -19,6 +19,7 @@ from compiler.graph.randomness import draw_seed
 from compiler.graph.storage.keras_file import write_keras_file
 from compiler.graph.storage.saving import add_saving
 from compiler.graph.storage.starting import starting_weights
+from compiler.machine_memory import memory_limit
 from compiler.plan import WorkerPlan
 from dsl.diagnostics import RunError, SpecError
 from dsl.errors.planning import plan as plan_errors
@@ -29,7 +30,6 @@ from tfdeploy.runtime.adapted import adapted_for_run, require_one_graph
 from tfdeploy.runtime.cluster.health.status import cluster_record
 from tfdeploy.runtime.cluster.server.thread_pool import make_thread_pool
 from tfdeploy.runtime.cluster.workers.choose_target import target_for
-from tfdeploy.runtime.memory import memory_limit
 from tfdeploy.runtime.plans import folder_of, graph_of, plan_of, require_devices
 from tfdeploy.runtime.records.directory import RunDirectory
 from tfdeploy.runtime.records.effective import effective_text

@@ -10,11 +10,11 @@ from attrs import evolve, frozen
 
 from compiler.graph.inspect.memory.room import require_room
 from compiler.graph.storage.export import final_weights, keras_model
+from compiler.machine_memory import memory_limit
 from dsl import ir
 from dsl.diagnostics import RunError
 from dsl.errors.running import running as errors
 from tfdeploy.runtime.adapted import adapted
-from tfdeploy.runtime.memory import memory_limit
 from tfdeploy.runtime.plans import folder_of, graph_of, plan_of, require_devices
 from tfdeploy.runtime.records.directory import RunDirectory
 from tfdeploy.runtime.records.result import Evaluated, SplitResult

@@ -16,10 +16,10 @@ from compiler.graph.session_options import session_config
 from compiler.graph.storage.export import final_weights
 from compiler.graph.tower.traces import Traces
 from compiler.graph.variables.cut_variable import read_saved
+from compiler.machine_memory import memory_limit
 from compiler.model.layer_state import State, with_states
 from compiler.pipeline import make_plan
 from tfdeploy.runtime.cluster.server.server import loopback_server
-from tfdeploy.runtime.memory import memory_limit
 from tfdeploy.runtime.verify.fed_graph import Arrays, FedGraph
 from tfdeploy.runtime.verify.located_session import LocatedSession
 from tfdeploy.runtime.verify.randomness import without_randomness

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf
 from attrs import define, field, frozen
 
+from compiler.figures import size
 from compiler.graph.adapters.tensorflow_private import (
     DeviceProperties,
     GrapplerItem,
@@ -21,7 +22,10 @@ from compiler.graph.adapters.tensorflow_private import (
     VirtualCluster,
 )
 from compiler.graph.inspect.step.ops import step_ends, step_ops
+from compiler.machine_memory import memory_left
 from compiler.mapping.records import MapTensor
+from dsl.diagnostics import SpecError
+from dsl.errors.planning.graph_size import forecast_without_room
 
 if TYPE_CHECKING:
     from compiler.graph.compiled import CompiledGraph
@@ -29,6 +33,8 @@ if TYPE_CHECKING:
 LARGEST = 5
 _PLENTY = 1 << 62  # bytes of memory: the simulated devices never run out of it
 TAKEN = "Unstage"
+BYTES_OF_OP = 40_000
+"""The memory that the simulation takes for each op."""
 
 
 @frozen
@@ -47,13 +53,30 @@ class StepMemory:
 
 
 def forecast_step_memory(compiled: CompiledGraph) -> dict[str, StepMemory]:
-    """Return the peak of a step on each device, without variables, by the device's name in specs."""
+    """Return the peak of a step on each device, without variables, by the device's name in specs.
+
+    Args:
+        compiled: The graph.
+
+    Raises:
+        SpecError: If the simulation would take more memory than is left on this machine.
+    """
     plan = compiled.plan
+    _require_room(compiled)
     names = {plan.tensorflow_device(each): each for each in plan.topology.devices}
     devices = [NamedDevice(name=name, properties=_properties(each.kind)) for name, each in names.items()]
     step = _Step.of(compiled)
     peaks = VirtualCluster(devices=devices).DeterminePeakMemoryUsage(GrapplerItem(step.meta_graph()))
     return {each.ref: step.peak(name, peaks.get(name, (0, ()))) for name, each in names.items()}
+
+
+def _require_room(compiled: CompiledGraph) -> None:
+    ops = len(step_ops(compiled))
+    needed, left = ops * BYTES_OF_OP, memory_left()
+    if needed > left:
+        spec = compiled.plan.spec
+        span = spec.clones.span_of("count") or spec.devices.span
+        raise SpecError([forecast_without_room(ops, size(needed), size(left), span)])
 
 
 def _properties(kind: str) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from compiler.graph import build
 from compiler.graph.build import compile_graph
 from compiler.graph.inspect.mapping.placement_map import map_placement
 from compiler.pipeline import make_plan
@@ -48,6 +49,25 @@ def test_copies_are_equal_bit_for_bit_after_50_steps(aggregate: str, pack: dict[
                 first, *others = training.session.run(family)
                 for each in others:
                     np.testing.assert_array_equal(each, first, err_msg=name)
+
+
+def test_an_op_waits_for_many_others_by_way_of_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Initializers of a device are joined there, as is what makes copies equal; each is waited for."""
+    monkeypatch.setattr(build, "MOST_ELSEWHERE", 8)
+    monkeypatch.setattr(build, "MOST_AT_STEP", 12)
+    compiled = compile_graph(make_plan(replicated("add_n")))
+    init, restored = compiled.init_op, compiled.after_restore_op
+    assert sorted(each.name for each in init.control_inputs if "parts" in each.name) == [
+        f"init_parts/at_cpu_{device}/{part}" for device in range(3) for part in range(2)
+    ]
+    assert {each.device[-5:] for each in init.control_inputs if "at_cpu_2" in each.name} == {"CPU:2"}
+    assert all("parts" in each.name for each in restored.control_inputs)
+    assigned = [op.name for op in compiled.graph.get_operations() if op.type == "AssignVariableOp"]
+    for end, whose in (init, "/Assign"), (restored, "restore/"):
+        ends = {each.name for one in end.control_inputs for each in (one, *one.control_inputs)}
+        wanted = {name for name in assigned if name.endswith(whose) or name.startswith(whose)}
+        assert ends & set(assigned) == wanted
+        assert compiled.ledger.entries[end.name].role == "init"
 
 
 def test_restoring_makes_copies_equal() -> None:

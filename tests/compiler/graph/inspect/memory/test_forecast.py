@@ -9,10 +9,14 @@ import pytest
 import tensorflow as tf
 
 import grammar
+from compiler.conditions.capacity import forecast_if_needed
 from compiler.graph.build import compile_graph
 from compiler.graph.inspect.mapping.placement_map import map_placement
+from compiler.graph.inspect.memory import forecast
 from compiler.graph.inspect.memory.forecast import forecast_step_memory
+from compiler.graph.inspect.step.ops import step_ops
 from compiler.pipeline import make_plan
+from dsl.diagnostics import SpecError
 from tests.allocations import peak_of_tensors
 from tests.compiler.graph.inspect.step.test_transfers import (
     CIFAR,
@@ -23,7 +27,7 @@ from tests.compiler.graph.inspect.step.test_transfers import (
     made_up,
 )
 from tests.folders import EXAMPLES
-from tests.support import Training, spec_of
+from tests.support import Training, classifier, spec_of
 
 
 def measured_peaks(training: Training) -> dict[str, int]:
@@ -148,3 +152,19 @@ def test_only_reads_that_wait_for_an_update_are_tensors_of_their_own() -> None:
     assert "wide/kernel/read:0" not in large
     assert cpu.step_bytes is not None
     assert 3 * kernel <= cpu.step_bytes < 4 * kernel
+
+
+def test_a_simulation_without_room_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """TensorFlow would be ended by the system in the midst of it, so that it is never begun."""
+    compiled = compile_graph(make_plan(classifier(layers="", devices__cpu_memory="1GiB")))
+    ops = len(step_ops(compiled))
+    monkeypatch.setattr(forecast, "memory_left", lambda: 40_000 * ops)
+    assert forecast_step_memory(compiled).keys() == {"cpu[0]", "cpu[1]"}
+    monkeypatch.setattr(forecast, "memory_left", lambda: 40_000 * ops - 1)
+    with pytest.raises(SpecError) as caught:
+        forecast_if_needed(compiled)
+    (found,) = caught.value.diagnostics
+    assert found.code == "TFD546"
+    assert found.message.startswith(f"to forecast the memory of a step of {ops:,} ops takes about ")
+    assert found.span is not None
+    assert found.span.text == "2"

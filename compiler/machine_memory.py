@@ -1,4 +1,4 @@
-"""How much memory this process may have: `memory_limit()`."""
+"""How much memory this process may have, and how much of it there is at present."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 CGROUPS = Path("/sys/fs/cgroup")
 MEMBERSHIP = Path("/proc/self/cgroup")
 MEMINFO = Path("/proc/meminfo")
+STATM = Path("/proc/self/statm")
 
 
 def memory_limit() -> int:
@@ -21,13 +22,26 @@ def memory_limit() -> int:
     return min([_of_machine(), *_of_groups(), *_of_process()])
 
 
+def memory_left() -> int:
+    """Return the bytes that this process may hold beyond what it holds, as far as the machine has them."""
+    pages = (_text(STATM) or "0 0").split()[1]
+    left = memory_limit() - int(pages) * os.sysconf("SC_PAGE_SIZE")
+    free = _of_meminfo("MemAvailable")
+    return max(0, left if free is None else min(left, free + (_of_meminfo("SwapFree") or 0)))
+
+
 def _of_machine() -> int:
     physical = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return physical + (_of_meminfo("SwapTotal") or 0)
+
+
+def _of_meminfo(wanted: str) -> int | None:
+    """Return what the kernel says of the machine's memory under a name, in bytes; None if it says nothing."""
     for line in _text(MEMINFO).splitlines():
         name, _, value = line.partition(":")
-        if name == "SwapTotal":
-            physical += int(value.split()[0]) * 1024
-    return physical
+        if name == wanted:
+            return int(value.split()[0]) * 1024
+    return None
 
 
 def _of_groups() -> Iterator[int]:

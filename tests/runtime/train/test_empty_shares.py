@@ -26,7 +26,7 @@ data { train = SOURCE }
 devices { DEVICES }
 clones { batch = 2 }
 update { optimizer = SGD(0.1) }
-train { steps = 9, seed = 1, directory = "run" }
+train { steps = 9, seed = 1 }
 """
 EXAMPLES = """
 import numpy as np
@@ -52,7 +52,8 @@ def refused(project: Project, source: str, devices: str, **overrides: str) -> Di
     project.write(SPEC.replace("SOURCE", source).replace("DEVICES", devices))
     (project.folder / "examples.py").write_text(EXAMPLES)
     (project.folder / "two.csv").write_text("x\n1\n2\n")
-    pairs = {key.replace("__", "."): value for key, value in overrides.items()}
+    pairs = {"train.directory": str(project.run_directory)}
+    pairs |= {key.replace("__", "."): value for key, value in overrides.items()}
     spec = tfdeploy.load(project.spec, overrides=pairs, allow_python=True)
     with pytest.raises(RunError) as caught:
         tfdeploy.run(spec, emulate=True)

@@ -6,7 +6,7 @@ TensorFlow has them. All others are those of the op, or TensorFlow's defaults.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -59,10 +59,19 @@ class GraphStep:
 
     def finish(self) -> None:
         """Add the ops that have been written since the last call to the graph."""
-        nodes = NodeWriter(self.graph, self.ledger, self.role)
-        for op in self.writer.take():
-            _write(nodes, op, self._given)
+        nodes, ops = NodeWriter(self.graph, self.ledger, self.role), self.writer.take()
+        new = {each.name for each in ops}
+        for op in ops:
+            inputs = [
+                each.name.removesuffix(":0") if each.op in new else nodes.given(self.made(each))
+                for each in op.inputs
+            ]
+            _write(nodes, op, inputs)
         nodes.finish()
+
+    def op(self, name: str) -> tf.Operation:
+        """Return an op that was written, after `finish`."""
+        return self.graph.get_operation_by_name(name)
 
     def tensor(self, tensor: tf.Tensor) -> Tensor:
         """Return the record of a tensor of the graph."""
@@ -76,13 +85,12 @@ class GraphStep:
             return str(self.graph.unique_name(name))
 
 
-def _write(nodes: NodeWriter, op: Op, given: Mapping[str, tf.Tensor]) -> None:
-    """Write an op as a node."""
-    inputs = []
-    for each in op.inputs:
-        known = given.get(each.name)
-        inputs.append(nodes.given(known) if known is not None else each.name.removesuffix(":0"))
+def _write(nodes: NodeWriter, op: Op, inputs: Sequence[str]) -> None:
+    """Write an op as a node; `inputs` are the names of its inputs in nodes."""
     node = nodes.node(op.name, op.type, [*inputs, *(f"^{each}" for each in op.waits)], op.placed, op.role)
+    if op.type == "ReadVariableOp" and op.outputs[0].known_shape is None:
+        shape = tf.TensorShape(op.outputs[0].shape).as_proto()  # of which TensorFlow knows nothing
+        node.attr["_output_shapes"].list.shape.append(shape)
     if op.type == "Const":
         dtype = tf.as_dtype(op.attributes["dtype"])
         node.attr["dtype"].type = dtype.as_datatype_enum
@@ -133,6 +141,8 @@ def _set(attribute: Any, kind: str, value: Any) -> None:
         attribute.type = tf.as_dtype(value).as_datatype_enum
     elif kind == "int":
         attribute.i = value
+    elif kind == "shape":
+        attribute.shape.CopyFrom(tf.TensorShape(value).as_proto())
     elif kind == "list(int)":
         attribute.list.i.extend(value)
     else:

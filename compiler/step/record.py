@@ -47,6 +47,7 @@ class Tensor:
             axes does.
         output: Its number among the results of the op.
         value: Its elements, if it is a constant.
+        holds: The type and shape of what is in the variable, if it is the handle of one.
     """
 
     op: str
@@ -54,6 +55,7 @@ class Tensor:
     shape: Shape | None
     output: int = 0
     value: Any = field(default=None, eq=False, repr=False)
+    holds: tuple[str, Shape] | None = field(default=None, eq=False, repr=False)
 
     @property
     def name(self) -> str:
@@ -61,12 +63,18 @@ class Tensor:
         return f"{self.op}:{self.output}"
 
     @property
-    def elements(self) -> int | None:
-        """The number of its elements, if that is known."""
+    def known_shape(self) -> tuple[int, ...] | None:
+        """Its shape, if all axes have known sizes."""
         if self.shape is None:
             return None
-        sizes = [each for each in self.shape if each is not None]
-        return prod(sizes) if len(sizes) == len(self.shape) else None
+        sizes = tuple(each for each in self.shape if each is not None)
+        return sizes if len(sizes) == len(self.shape) else None
+
+    @property
+    def elements(self) -> int | None:
+        """The number of its elements, if that is known."""
+        shape = self.known_shape
+        return None if shape is None else prod(shape)
 
     @property
     def bytes(self) -> int | None:

@@ -37,8 +37,7 @@ def merge_rows(writer: StepWriter, scope: str, rows: Rows, placed: Placed) -> Ro
     """
     name = writer.unique(f"{scope}/Unique")
     indices, positions = writer.write("Unique", name, (rows.indices,), placed)
-    (shape,) = writer.write("Shape", writer.unique(f"{scope}/Shape"), (indices,), placed)
-    count = writer.element(f"{scope}/strided_slice", shape, 0, placed)
+    count = writer.length(scope, indices, placed)
     name = writer.unique(f"{scope}/UnsortedSegmentSum")
     (values,) = writer.write("UnsortedSegmentSum", name, (rows.values, positions, count), placed)
     return Rows(values, indices)

@@ -15,11 +15,13 @@ def timed_op(op: Op, tower: str = "") -> TimedOp:
         tower: The scope of its clone, or nothing.
     """
     moved = sum(each.bytes or 0 for each in (*op.inputs, *op.outputs) if each.dtype in ITEM_BYTES)
+    if op.type.startswith("Assign"):
+        moved += sum(Tensor("", *each.holds).bytes or 0 for each in op.inputs if each.holds is not None)
     return TimedOp(
         op.name,
         _signature(op),
         op.placed.device,
-        flops(op.type, [_known(each) for each in op.inputs], [_known(each) for each in op.outputs]),
+        flops(op.type, [each.known_shape for each in op.inputs], [each.known_shape for each in op.outputs]),
         0 if op.type in PASSED_ON else moved,
         clone=op.clone,
         scope=scope_of(op.name, tower),
@@ -31,11 +33,3 @@ def _signature(op: Op) -> Signature:
     if op.type in SIZED_BY_VALUES:
         told.append(f"to {op.outputs[0].text.removeprefix(op.outputs[0].dtype)}")
     return Signature(op.type, tuple(each.text for each in op.inputs or op.outputs), " ".join(told))
-
-
-def _known(tensor: Tensor) -> tuple[int, ...] | None:
-    shape = tensor.shape
-    if shape is None:
-        return None
-    known = tuple(each for each in shape if each is not None)
-    return known if len(known) == len(shape) else None

@@ -67,8 +67,41 @@ def _shape(inputs: Sequence[Tensor], _: Mapping[str, Any]) -> Made:
     return [("int32", (None if shape is None else len(shape),))]
 
 
-def _element(inputs: Sequence[Tensor], _: Mapping[str, Any]) -> Made:
-    return [(inputs[0].dtype, ())]
+def _sliced(inputs: Sequence[Tensor], attributes: Mapping[str, Any]) -> Made:
+    shape = inputs[0].shape
+    rest = None if shape is None else shape[1:]
+    if rest is not None and not attributes.get("shrink_axis_mask"):
+        rest = (None, *rest)
+    return [(inputs[0].dtype, rest)]
+
+
+def _handle(_: Sequence[Tensor], __: Mapping[str, Any]) -> Made:
+    return [("resource", ())]
+
+
+def _held(inputs: Sequence[Tensor], _: Mapping[str, Any]) -> Made:
+    assert inputs[0].holds is not None
+    return [inputs[0].holds]
+
+
+def _nothing(_: Sequence[Tensor], __: Mapping[str, Any]) -> Made:
+    return []
+
+
+def _filled(inputs: Sequence[Tensor], _: Mapping[str, Any]) -> Made:
+    return [(inputs[1].dtype, tuple(inputs[0].value))]
+
+
+def _compared(inputs: Sequence[Tensor], _: Mapping[str, Any]) -> Made:
+    return [("bool", inputs[0].shape)]
+
+
+def _chosen(inputs: Sequence[Tensor], _: Mapping[str, Any]) -> Made:
+    return [(inputs[1].dtype, inputs[1].shape)]
+
+
+def _packed(inputs: Sequence[Tensor], _: Mapping[str, Any]) -> Made:
+    return [(inputs[0].dtype, (len(inputs), *(inputs[0].shape or ())))]
 
 
 def _segments(inputs: Sequence[Tensor], _: Mapping[str, Any]) -> Made:
@@ -84,19 +117,31 @@ def _dealt(inputs: Sequence[Tensor], attributes: Mapping[str, Any]) -> Made:
 
 TYPES: Mapping[str, Rule] = {
     "AddN": _same,
+    "AssignVariableOp": _nothing,
     "Cast": _cast,
     "CollectiveReduce": _same,
     "ConcatV2": _joined,
     "Const": _constant,
     "DynamicPartition": _dealt,
+    "Fill": _filled,
     "FloorMod": _same,
+    "Greater": _compared,
     "Identity": _same,
+    "Minimum": _same,
     "Mul": _same,
+    "Pack": _packed,
+    "ReadVariableOp": _held,
     "Reshape": _reshaped,
+    "SelectV2": _chosen,
     "Shape": _shape,
     "SplitV": _split,
-    "StridedSlice": _element,
+    "StridedSlice": _sliced,
     "Unique": _distinct,
     "UnsortedSegmentSum": _segments,
+    "VarHandleOp": _handle,
+    "ZerosLike": _same,
 }
-"""What ops of each type make of their inputs and attributes. Slices are those that take one element."""
+"""What ops of each type make of their inputs and attributes.
+
+A product is that of a tensor and a number. A slice takes one element of the first axis, or its first ones.
+"""

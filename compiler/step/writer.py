@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import prod
 from typing import Any
 
-from attrs import define, field
+from attrs import define, evolve, field
 
 from compiler.reasons import Placed
-from compiler.step.record import Op, Role, Rows, Tensor, Value
+from compiler.step.record import Op, Role, Rows, Shape, Tensor, Value
 from compiler.step.types import TYPES
 
 
@@ -63,6 +64,7 @@ class StepWriter:
         placed: Placed,
         attributes: Mapping[str, Any] | None = None,
         waits: Iterable[str] = (),
+        role: Role | None = None,
     ) -> tuple[Tensor, ...]:
         """Write an op whose name no other op has; return what it makes.
 
@@ -73,24 +75,31 @@ class StepWriter:
             placed: Its place.
             attributes: Those of its attributes that do not follow from its inputs, and are no defaults.
             waits: The names of the ops that it waits for besides.
+            role: What it is for, if not for what the others are.
         """
         taken, given = tuple(inputs), attributes or {}
         value = given.get("value")
         made = TYPES[kind](taken, given)
         outputs = tuple(Tensor(name, dtype, shape, at, value) for at, (dtype, shape) in enumerate(made))
-        self.ops.append(Op(name, kind, taken, placed, self.role, outputs, given, tuple(waits), self.clone))
+        self.ops.append(
+            Op(name, kind, taken, placed, role or self.role, outputs, given, tuple(waits), self.clone)
+        )
         return outputs
 
-    def constant(self, name: str, value: Any, dtype: str, placed: Placed) -> Tensor:
+    def constant(
+        self, name: str, value: Any, dtype: str, placed: Placed, shape: tuple[int, ...] | None = None
+    ) -> Tensor:
         """Write a constant: a number, or a list of numbers.
 
         Args:
             name: Its name.
-            value: Its elements.
+            value: Its elements, or the number that all of them are.
             dtype: Their type.
             placed: Its place.
+            shape: Its shape, if all elements are one number.
         """
-        shape = (len(value),) if isinstance(value, Sequence) else ()
+        if shape is None:
+            shape = (len(value),) if isinstance(value, Sequence) else ()
         given = {"value": value, "dtype": dtype, "shape": shape}
         return self.write("Const", name, (), placed, given)[0]
 
@@ -176,6 +185,8 @@ class StepWriter:
             return value
         return self.write("Cast", self.unique(name), (value,), placed, {"DstT": dtype})[0]
 
+    # --- numbers of rows ----------------------------------------------------------------------------------
+
     def element(self, name: str, value: Tensor, at: int, placed: Placed) -> Tensor:
         """Write one element of a list of numbers.
 
@@ -189,3 +200,107 @@ class StepWriter:
         ends = {"stack": at, "stack_1": at + 1, "stack_2": 1}
         taken = [self.constant(f"{own}/{end}", [to], "int32", placed) for end, to in ends.items()]
         return self.write("StridedSlice", own, (value, *taken), placed, {"shrink_axis_mask": 1})[0]
+
+    def length(self, scope: str, value: Tensor, placed: Placed) -> Tensor:
+        """Write the length of the first axis of a tensor.
+
+        Args:
+            scope: The scope of the ops.
+            value: The tensor.
+            placed: The place of the ops.
+        """
+        (shape,) = self.write("Shape", self.unique(f"{scope}/Shape"), (value,), placed)
+        return self.element(f"{scope}/strided_slice", shape, 0, placed)
+
+    def first(self, name: str, value: Tensor, count: Tensor, placed: Placed) -> Tensor:
+        """Write the first rows of a tensor.
+
+        Args:
+            name: The name of the op.
+            value: The tensor.
+            count: How many rows are taken.
+            placed: The place of the op.
+        """
+        own = self.unique(name)
+        begin = self.constant(f"{own}/stack", [0], "int32", placed)
+        (end,) = self.write("Pack", f"{own}/stack_1", (count,), placed)
+        step = self.constant(f"{own}/stack_2", [1], "int32", placed)
+        return self.write("StridedSlice", own, (value, begin, end, step), placed, {"begin_mask": 1})[0]
+
+    # --- zeros --------------------------------------------------------------------------------------------
+
+    def zeros(self, name: str, shape: Sequence[int], dtype: str, placed: Placed) -> Tensor:
+        """Write zeros: a constant, or what fills a tensor while the step runs if there are many.
+
+        Args:
+            name: The name of the op.
+            shape: The shape.
+            dtype: The type.
+            placed: The place of the op.
+        """
+        own = self.unique(name)
+        if prod(shape) < _MANY:
+            return self.constant(own, 0, dtype, placed, tuple(shape))
+        sizes = self.constant(f"{own}/shape_as_tensor", list(shape), "int32", placed)
+        zero = self.constant(f"{own}/Const", 0, dtype, placed)
+        return self.write("Fill", own, (sizes, zero), placed)[0]
+
+    def zeros_like(self, name: str, value: Tensor, placed: Placed) -> Tensor:
+        """Write zeros of the type and shape of a tensor.
+
+        Args:
+            name: The name of the op.
+            value: The tensor.
+            placed: The place of the op.
+        """
+        shape = value.known_shape
+        if shape is None:
+            return self.write("ZerosLike", self.unique(name), (value,), placed)[0]
+        return self.zeros(name, shape, value.dtype, placed)
+
+    # --- variables ----------------------------------------------------------------------------------------
+
+    def variable(self, name: str, dtype: str, shape: Shape, shared: str, placed: Placed) -> Tensor:
+        """Write a variable; return its handle.
+
+        Args:
+            name: The name of the op.
+            dtype: The type of what is in the variable.
+            shape: Its shape. If an axis has no fixed size, TensorFlow is told nothing of the shape.
+            shared: The name of the variable.
+            placed: Its place.
+        """
+        attributes = {"dtype": dtype, "shape": None if None in shape else shape, "shared_name": shared}
+        (handle,) = self.write("VarHandleOp", name, (), placed, attributes, role="variable")
+        return evolve(handle, holds=(dtype, shape))
+
+    def read(self, name: str, handle: Tensor, placed: Placed, waits: Iterable[str] = ()) -> Tensor:
+        """Write what is in a variable.
+
+        Args:
+            name: The name of the op.
+            handle: The handle of the variable.
+            placed: The place of the op.
+            waits: The names of the ops that it waits for.
+        """
+        assert handle.holds is not None
+        return self.write("ReadVariableOp", name, (handle,), placed, {"dtype": handle.holds[0]}, waits)[0]
+
+    def assign(
+        self, name: str, handle: Tensor, value: Tensor, placed: Placed, waits: Iterable[str] = ()
+    ) -> str:
+        """Write the op that gives a variable a value; return its name.
+
+        Args:
+            name: The name of the op.
+            handle: The handle of the variable.
+            value: The value.
+            placed: The place of the op.
+            waits: The names of the ops that it waits for.
+        """
+        self.write("AssignVariableOp", name, (handle, value), placed, waits=waits)
+        return name
+
+
+_MANY = 1000
+"""The number of zeros from which they are no constant in a graph."""

@@ -14,10 +14,10 @@ from compiler.graph.stamp.lookups import usage_of
 from compiler.graph.stamp.places import Layout, TowerPlaces
 from compiler.graph.tower.template import Template
 from compiler.graph.tower.without_statistics import templates_of_towers
-from compiler.graph.workers.mailboxes import SCOPE
 from compiler.placement.rules import Rulebook
 from compiler.plan import Plan, VariablePlacement, WorkerPlan
 from compiler.reasons import Placed
+from compiler.step.mailboxes import SCOPE
 from compiler.topology import Device
 
 _OF_VARIABLE = Written(4, 4)

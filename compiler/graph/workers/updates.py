@@ -16,17 +16,17 @@ from compiler.graph.assembly import Assembly
 from compiler.graph.gradients.clip import clip_gradients
 from compiler.graph.gradients.collect import regularize_gradients, sum_gradients
 from compiler.graph.gradients.parts import join_parts
-from compiler.graph.gradients.summed import SummedGradient
+from compiler.graph.gradients.summed import Gradient, SummedGradient
 from compiler.graph.gradients.weighting import LossSum, inverse_weights
+from compiler.graph.step_nodes import GraphStep
 from compiler.graph.update.ends import join_ends
 from compiler.graph.update.step import Updates, applied_values, build_update
 from compiler.graph.update.variable.apply import apply_gradients, step_scalars
 from compiler.graph.update.variable.statistics import assign_statistics, new_statistics
 from compiler.graph.variables.variables import GraphVariable
-from compiler.graph.workers.all_boxes import clear_all, put_all, total_all
 from compiler.graph.workers.coordination import Coordination
-from compiler.graph.workers.mailboxes import Box
 from compiler.plan import Worker, WorkerPlan
+from compiler.step.mailboxes import Box
 
 REPORTED = 4
 """The numbers in a report before the metrics: updates made, both losses, examples a second."""
@@ -55,6 +55,7 @@ class WorkerExchange:
         report: Async: a placeholder for numbers about the worker.
         send_report: Async: writes them into the worker's row of `reports`.
         reports: Async: the reports, with one row for each worker.
+        boxes: Sync: the mailboxes.
     """
 
     worker: Worker
@@ -73,6 +74,7 @@ class WorkerExchange:
     report: tf.Tensor | None = field(default=None, repr=False)
     send_report: tf.Operation | None = field(default=None, repr=False)
     reports: tf.Tensor | None = field(default=None, repr=False)
+    boxes: tuple[Box, ...] = field(default=(), repr=False)
 
     @property
     def updates(self) -> Updates:
@@ -148,6 +150,7 @@ class _Sync:
         self.losses = losses
         self.states = states
         self.scores = [*(tensor for each in losses for tensor in each.tensors), *states]
+        self.step = GraphStep(assembly.graph, assembly.ledger, "aggregate")
         self.present: tf.Tensor | None = None
         self.here: list[tf.Tensor] | None = None  # by worker, one if it is present and zero if it is not
         self.weights: list[tf.Tensor] | None = None
@@ -155,22 +158,23 @@ class _Sync:
     def build(self) -> WorkerExchange:
         """Add what is posted and, for the chief, what is done with it."""
         gradients, statistics, report = self._gradients(), self._statistics(), self._report()
-        posted = put_all([(box, each.copies[0]) for box, each in gradients], self._me)
-        put = put_all([*statistics.values()], self._me)  # one op for each, because none is of rows
+        posted = self._put([(box, each.copies[0]) for box, each in gradients])
+        put = self._put([*statistics.values()])  # one op for each, because none is of rows
         own = {
             op.name
             for op, (box, _) in zip(put, statistics.values(), strict=True)
-            if not self._is_mean(box.dtype)
+            if not self._is_mean(tf.as_dtype(box.dtype))
         }
         posted += put
         with self.coordination.table.at("report"):
             mine = tf.concat([tf.reshape(tf.cast(each, tf.float32), [-1]) for each in self.scores], 0)
-        posted += report.put(self._me, mine)
+        posted += self._put([(report, mine)])
         with self.coordination.table.at("post"):
             tick = tf.compat.v1.placeholder_with_default(tf.constant(0, tf.int64), (), name="tick")
         post = self.coordination.table.set_own("arrived", tick, "post", posted)
+        boxes = (*(box for box, _ in gradients), *(box for box, _ in statistics.values()), report)
         if not self.worker.is_chief:
-            return WorkerExchange(self.worker, self.coordination, tick=tick, post=post)
+            return WorkerExchange(self.worker, self.coordination, tick=tick, post=post, boxes=boxes)
         before = self.assembly.graph.num_operations()
         self._weigh()
         scalars = step_scalars(self.assembly)
@@ -181,7 +185,6 @@ class _Sync:
         apply = self._begin_next(
             [*done, *(tensor.op for each in losses for tensor in each.tensors), *(each.op for each in states)]
         )
-        boxes = [*(box for box, _ in gradients), *(box for box, _ in statistics.values()), report]
         clear = self._clear(boxes)
         made = self.assembly.graph.get_operations()[before:]
         return WorkerExchange(
@@ -197,6 +200,7 @@ class _Sync:
             states=states,
             gradients=applied_values(summed),
             chief_ops=frozenset(own | {op.name for op in made}),
+            boxes=boxes,
         )
 
     @property
@@ -207,6 +211,23 @@ class _Sync:
     @property
     def _me(self) -> int:
         return self.worker.index
+
+    def _put(self, values: Sequence[tuple[Box, Gradient]]) -> list[tf.Operation]:
+        """Return the ops that put values into this worker's boxes."""
+        return self._written(
+            [name for box, each in values for name in box.put(self._me, self.step.given(each))]
+        )
+
+    def _totals(self, boxes: Sequence[Box], weights: Sequence[tf.Tensor] | None) -> list[Gradient]:
+        """Return the sum of each of some boxes over all workers, which may have weights."""
+        factors = None if weights is None else [self.step.tensor(each) for each in weights]
+        totals = [each.total(self.worker.count, factors) for each in boxes]
+        self.step.finish()
+        return [self.step.made(each) for each in totals]
+
+    def _written(self, names: Sequence[str]) -> list[tf.Operation]:
+        self.step.finish()
+        return [self.step.op(each) for each in names]
 
     def _gradients(self) -> list[tuple[Box, SummedGradient]]:
         """Return the sums over the worker's own clones, each with the boxes for it."""
@@ -219,7 +240,7 @@ class _Sync:
         placed = self.assembly.rulebook.updates(variable.placement)
         info = variable.info
         name = f"{info.name}/part_{part}" if part else info.name
-        return Box(name, tf.as_dtype(info.dtype), info.shape, placed, self.assembly.ledger, sparse=sparse)
+        return Box(name, info.dtype, tuple(info.shape), placed, self.step.writer, sparse=sparse)
 
     def _statistics(self) -> dict[str, tuple[Box, tf.Tensor]]:
         """Return the boxes of statistics by name, and what the worker puts there: its part of their mean.
@@ -242,7 +263,7 @@ class _Sync:
 
     def _report(self) -> Box:
         size = sum(each.shape.num_elements() or 0 for each in self.scores)
-        return Box("report", tf.float32, (size,), self.assembly.step_place, self.assembly.ledger)
+        return Box("report", "float32", (size,), self.assembly.step_place, self.step.writer)
 
     def _weigh(self) -> None:
         """If workers may be missing, give each that is present a larger weight, to make up for those."""
@@ -263,7 +284,7 @@ class _Sync:
     ) -> list[SummedGradient]:
         """Take the sums over all workers; return the gradients as they are applied."""
         chief = self.chief
-        totals = total_all([box for box, _ in gradients], self.worker.count, self.weights)
+        totals = self._totals([box for box, _ in gradients], self.weights)
         summed = [evolve(each, copies=(total,)) for (_, each), total in zip(gradients, totals, strict=True)]
         summed = join_parts(chief, summed, self._inverses(losses))
         return clip_gradients(chief, regularize_gradients(chief, summed))
@@ -280,8 +301,12 @@ class _Sync:
         """Return the ops that give every statistic the value that the workers have put into its boxes."""
         found = []
         for name, box in boxes.items():
-            mean = self._is_mean(box.dtype)
-            value = box.total(self.worker.count, self.weights) if mean else box.take(0)
+            if self._is_mean(tf.as_dtype(box.dtype)):
+                (value,) = self._totals([box], self.weights)
+            else:
+                taken = box.take(0)
+                self.step.finish()
+                value = self.step.made(taken)
             found.append((self.chief.variables[name], value))
         return assign_statistics(self.chief, found)
 
@@ -295,13 +320,13 @@ class _Sync:
             return tf.raw_ops.AssignAddVariableOp(resource=table.variables["tick"].handle, value=one)
 
     def _clear(self, boxes: Sequence[Box]) -> tf.Operation:
-        ops = clear_all(boxes, self.worker.count)
+        ops = self._written([name for each in boxes for name in each.clear(self.worker.count)])
         with self.coordination.table.at("clear", ops):
             return tf.no_op()
 
     def _all_scores(self, report: Box) -> tuple[tuple[LossSum, ...], tuple[tf.Tensor, ...]]:
         """Return the parts of the loss, and states of metrics, of all workers whose gradients are used."""
-        total = report.total(self.worker.count, self.here)
+        (total,) = self._totals([report], self.here)
         with self.coordination.table.at("scores"):
             sizes = [each.shape.num_elements() or 0 for each in self.scores]
             pieces = tf.split(total, sizes)

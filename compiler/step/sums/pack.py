@@ -9,7 +9,7 @@ from attrs import define, field, frozen
 
 from compiler.step.record import Rows, Tensor, Value
 from compiler.step.sums.base import Aggregation, Reduction
-from compiler.step.sums.parts import flatten, known_shape
+from compiler.step.sums.parts import flatten
 from compiler.topology import Device
 
 
@@ -122,7 +122,7 @@ def _reduce_bucket(parts: Sequence[Reduction], aggregation: Aggregation, number:
 
 def _unpacked(parts: Sequence[Reduction], at: int, total: Value, bucket: Reduction) -> list[Value]:
     values = [value for value in (each.values[0] for each in parts) if isinstance(value, Tensor)]
-    shapes = [known_shape(each) for each in values]
+    shapes = [each.known_shape for each in values if each.known_shape is not None]
     writer, place, scope = bucket.writer, bucket.destinations[at], bucket.inner(f"unpack_{at}")
     assert isinstance(total, Tensor)
     cut = writer.split(f"{scope}/cut", total, [prod(each) for each in shapes], 0, place)

@@ -45,15 +45,8 @@ def glue(reduction: Reduction, destination: int, pieces: Sequence[Value]) -> Val
         return join_rows(writer, scope, [each for each in pieces if isinstance(each, Rows)], place)
     parts = [each for each in pieces if isinstance(each, Tensor)]
     flat = writer.concat(f"{scope}/joined", parts, 0, place) if len(parts) > 1 else parts[0]
-    return writer.reshape(f"{scope}/whole", flat, known_shape(like), place)
-
-
-def known_shape(value: Tensor) -> list[int]:
-    """Return the shape of a tensor whose axes all have known sizes."""
-    assert value.shape is not None
-    shape = [each for each in value.shape if each is not None]
-    assert len(shape) == len(value.shape)
-    return shape
+    assert like.known_shape is not None
+    return writer.reshape(f"{scope}/whole", flat, like.known_shape, place)
 
 
 def flatten(reductions: Sequence[Reduction], rank: int, scope: str, placed: Placed) -> Tensor:

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from compiler.graph.inspect.time.timed_step import work_of_op
 from compiler.shards import cut
+from compiler.step.mailboxes import Box
 from compiler.step.means import mean
 from compiler.step.pieces import cut_value, join_pieces
 from compiler.step.sums import reduce_all
@@ -46,12 +47,23 @@ def written(bench: Bench, name: str) -> None:
         pieces = cut_value(writer, f"cut_{axis}", value, shards, place)
         join_pieces(writer, f"whole_{axis}", pieces, shards, place)
     mean(writer, "mean", {0: value, 1: value}, {0: 0.25, 1: 0.75}, place)
+    weight = bench.step.tensor(tf.constant(0.5))
+    for box, given in (
+        (Box("small", "float16", (3, 2), place, writer), value),
+        (Box("large", "float16", (25, 40), place, writer), bench.step.tensor(tf.zeros((25, 40), tf.float16))),
+        (Box("rows", "float32", (9, 2), place, writer, sparse=True), bench.step.given(_rows(tf.int32))),
+    ):
+        box.put(0, given)
+        box.clear(2)
+        box.total(2)
+        box.total(2, [weight, weight])
+        box.take(1)
 
 
-def _rows() -> tf.IndexedSlices:
+def _rows(dtype: tf.DType = tf.int64) -> tf.IndexedSlices:
     """Return rows whose numbers are known in a step only."""
     return tf.IndexedSlices(
-        tf.compat.v1.placeholder(tf.float32, (4, 2)), tf.compat.v1.placeholder(tf.int64, (4,))
+        tf.compat.v1.placeholder(tf.float32, (4, 2)), tf.compat.v1.placeholder(dtype, (4,))
     )
 
 

@@ -18,8 +18,8 @@ import tensorflow as tf
 
 from compiler.graph.inspect.devices.one_step import StepCopy
 from compiler.graph.inspect.step.transfers import tensors_without_size
-from compiler.graph.workers.mailboxes import forward_rows
 from compiler.plan import WorkerPlan
+from compiler.step.mailboxes import sent_rows
 
 if TYPE_CHECKING:
     from compiler.graph.compiled import CompiledGraph
@@ -57,7 +57,7 @@ def sizes_for(compiled: CompiledGraph, batch: Mapping[str, Any]) -> tuple[Sizes,
         names = [copy.graph.as_graph_element(each.name) for each in tensors]
         with copy.graph.as_default():
             counts = [tf.size(each, out_type=tf.int64) for each in names]
-            forward = [forward_rows(copy.graph, own, number) for number in range(count)]
+            forward = [_forward_rows(compiled, copy.graph, own, number) for number in range(count)]
         _begin(copy)
         for number in sorted(range(count), key=lambda each: each == own):
             _put(copy, parts[number])
@@ -124,3 +124,21 @@ def _part(wanted: InputNode, batch: Mapping[str, Any], begin: int, size: int) ->
             f"a step takes {begin + size} examples or more, and {wanted.name!r} has {len(array)}"
         )
     return array[begin : begin + size].astype(tf.as_dtype(wanted.dtype).as_numpy_dtype)
+
+
+def _forward_rows(compiled: CompiledGraph, graph: tf.Graph, source: int, target: int) -> list[tf.Operation]:
+    """Add ops that copy rows from the boxes of a worker into those of another one, and return them.
+
+    Args:
+        compiled: The graph of the first worker.
+        graph: A copy of it. Boxes that it has of one of the workers only are left alone.
+        source: The number of the worker whose boxes have the rows.
+        target: The number of the other one; nothing is copied to the worker itself.
+    """
+    copies = []
+    for boxes in sent_rows(compiled.exchange.boxes if compiled.exchange is not None else ()):
+        if source != target and source in boxes and target in boxes:
+            mine, other = (graph.get_tensor_by_name(boxes[each].name) for each in (source, target))
+            rows = tf.raw_ops.ReadVariableOp(resource=mine, dtype=mine.op.get_attr("dtype"))
+            copies.append(tf.raw_ops.AssignVariableOp(resource=other, value=rows))
+    return copies

@@ -346,6 +346,8 @@ def _variable_bytes(op: Any) -> int:
 def _handle_bytes(attributes: Mapping[str, Any]) -> int:
     import tensorflow as tf
 
+    if attributes["shape"].shape.unknown_rank:
+        return 0
     size: int = tf.as_dtype(attributes["dtype"].type).size
     for each in attributes["shape"].shape.dim:
         size *= max(0, each.size)

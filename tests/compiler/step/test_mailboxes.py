@@ -11,10 +11,9 @@ import tensorflow as tf
 from attrs import define
 
 from compiler.graph.ledger import Ledger
-from compiler.graph.workers.mailboxes import Box
-from compiler.pipeline import make_plan
-from compiler.reasons import Placed, Reason
-from tests.support import classifier
+from compiler.step.mailboxes import Box, sent_rows
+from compiler.step.record import Tensor
+from tests.compiler.step.sums.test_sums import Bench
 
 WORKERS = 3
 
@@ -42,26 +41,20 @@ class Post:
 
 def made(*, sparse: bool) -> Iterator[Post]:
     """Make boxes for a tensor of the shape [4, 2], or for rows of it."""
-    plan = make_plan(classifier(clones=2))
-    ledger, placed = Ledger(plan), Placed(plan.topology.devices[1], Reason("test", "default"))
+    bench = Bench(2)
     config = tf.compat.v1.ConfigProto(device_count={"CPU": 2})
-    with tf.Graph().as_default(), tf.compat.v1.Session(config=config) as session:
-        box = Box("w", tf.float32, (4, 2), placed, ledger, sparse=sparse)
+    with bench.graph.as_default(), tf.compat.v1.Session(config=config) as session:
+        box = Box("w", "float32", (4, 2), bench.homes[1], bench.step.writer, sparse=sparse)
         value: Any = tf.compat.v1.placeholder(tf.float32, (None if sparse else 4, 2))
         if sparse:
             value = tf.IndexedSlices(value, tf.compat.v1.placeholder(tf.int32, (None,)))
         weights = tf.compat.v1.placeholder(tf.float32, (WORKERS,))
-        yield Post(
-            session,
-            ledger,
-            box,
-            value,
-            [box.put(worker, value) for worker in range(WORKERS)],
-            box.clear(WORKERS),
-            box.total(WORKERS),
-            weights,
-            box.total(WORKERS, tf.unstack(weights)),
-        )
+        given = [each for each in map(bench.step.given, tf.unstack(weights)) if isinstance(each, Tensor)]
+        put = [box.put(worker, bench.step.given(value)) for worker in range(WORKERS)]
+        clear, plain, weighted = box.clear(WORKERS), box.total(WORKERS), box.total(WORKERS, given)
+        plain, weighted = bench.made([plain, weighted])
+        ops = [[bench.step.op(name) for name in names] for names in (*put, clear)]
+        yield Post(session, bench.ledger, box, value, ops[:-1], ops[-1], plain, weights, weighted)
 
 
 @pytest.fixture(scope="module")
@@ -124,3 +117,12 @@ def test_boxes_are_where_they_are_asked_to_be(tensors: Post) -> None:
     made = [name for name, each in entries.items() if each.role == "variable"]
     assert sorted(made) == [f"mail/w/worker_{worker}/value_box" for worker in range(WORKERS)]
     assert {each.role for each in entries.values()} == {"variable", "aggregate"}
+
+
+def test_what_is_sent_as_rows_is_known_by_its_workers(tensors: Post, tables: Post) -> None:
+    """The rows and their numbers; boxes for tensors have none."""
+    assert list(sent_rows([tensors.box])) == []
+    found = [[each.name for each in boxes.values()] for boxes in sent_rows([tables.box])]
+    assert found == [
+        [f"mail/w/worker_{worker}/{part}_box:0" for worker in range(WORKERS)] for part in ("rows", "indices")
+    ]

@@ -1,0 +1,158 @@
+"""Mailboxes: what each worker leaves for the chief in a synchronous step, beside the variables concerned.
+
+Every worker writes its part into boxes of its own, as a whole, as often as it likes. Nothing is added up
+before the chief takes it. A worker that writes late, twice or not at all therefore does no harm, the order of
+the sum is fixed, and no op ever waits for another worker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from attrs import field, frozen
+
+from compiler.reasons import Placed
+from compiler.step.record import Rows, Shape, Tensor, Value
+from compiler.step.rows import join_rows, merge_rows
+from compiler.step.writer import StepWriter
+
+SCOPE = "mail"
+
+
+@frozen(eq=False)
+class Box:
+    """The boxes of all workers for one tensor, or for rows of one table.
+
+    Attributes:
+        name: The name of the boxes.
+        dtype: The name of the type of the tensor.
+        shape: The shape of the tensor, or of the table.
+        placed: The place of the boxes.
+        writer: Writes the ops.
+        sparse: Whether rows are sent.
+        handles: The handle of each box that is written: by worker, and by what is in it.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    placed: Placed
+    writer: StepWriter = field(repr=False)
+    sparse: bool = False
+    handles: dict[tuple[int, str], Tensor] = field(factory=dict, init=False, repr=False)
+
+    def put(self, worker: int, value: Value) -> list[str]:
+        """Write the ops that put a value into the box of a worker; return their names.
+
+        Args:
+            worker: The number of the worker.
+            value: The value: rows if the box is for rows, else a tensor.
+        """
+        if isinstance(value, Tensor):
+            return [self._assign(worker, "value", value)]
+        indices = self.writer.cast(f"{self._of(worker)}/Cast", value.indices, "int64", self.placed)
+        return [self._assign(worker, "rows", value.values), self._assign(worker, "indices", indices)]
+
+    def clear(self, workers: int) -> list[str]:
+        """Write the ops that empty the boxes of all workers: they hold zeros, or no rows.
+
+        Args:
+            workers: The number of workers.
+
+        Returns:
+            The names of the ops that end it.
+        """
+        zeros = self._zeros((0, *self.shape[1:]) if self.sparse else self.shape, self.dtype)
+        nothing = Rows(zeros, self._zeros((0,), "int64")) if self.sparse else zeros
+        return [name for worker in range(workers) for name in self.put(worker, nothing)]
+
+    def take(self, worker: int, weight: Tensor | None = None) -> Value:
+        """Write what is in a worker's box times a weight.
+
+        If the weight is zero, the result is zero whatever is in the box.
+
+        Args:
+            worker: The number of the worker.
+            weight: The weight, or None for one.
+        """
+        scope, writer = self._of(worker), self.writer
+        if not self.sparse:
+            return self._weighted(scope, self._read(worker, "value"), weight)
+        rows, indices = self._read(worker, "rows"), self._read(worker, "indices")
+        if weight is not None:  # a box that is being written may have rows of one step and indices of another
+            lengths = [writer.length(scope, each, self.placed) for each in (rows, indices)]
+            (count,) = writer.write("Minimum", writer.unique(f"{scope}/Minimum"), lengths, self.placed)
+            cut = (
+                writer.first(f"{scope}/strided_slice", each, count, self.placed) for each in (rows, indices)
+            )
+            rows = self._weighted(scope, next(cut), weight)
+            indices = next(cut)
+        return Rows(rows, indices)
+
+    def total(self, workers: int, weights: Sequence[Tensor] | None = None) -> Value:
+        """Write the sum of all boxes; rows have distinct indices.
+
+        Args:
+            workers: The number of workers.
+            weights: The weight of each, or None for ones.
+        """
+        parts = [self.take(worker, None if weights is None else weights[worker]) for worker in range(workers)]
+        scope = f"{SCOPE}/{self.name}"
+        rows = [each for each in parts if isinstance(each, Rows)]
+        if rows:
+            joined = join_rows(self.writer, scope, rows, self.placed)
+            return merge_rows(self.writer, scope, joined, self.placed)
+        dense = [each for each in parts if isinstance(each, Tensor)]
+        if len(dense) == 1:
+            return self.writer.copy(f"{scope}/sum", dense[0], self.placed)
+        return self.writer.add(f"{scope}/sum", dense, self.placed)
+
+    def _of(self, worker: int) -> str:
+        """Return the scope of the names of what is of a worker."""
+        return f"{SCOPE}/{self.name}/worker_{worker}"
+
+    def _assign(self, worker: int, part: str, value: Tensor) -> str:
+        handle = self._handle(worker, part)
+        name = self.writer.unique(f"{self._of(worker)}/AssignVariableOp")
+        return self.writer.assign(name, handle, value, self.placed)
+
+    def _read(self, worker: int, part: str) -> Tensor:
+        name = self.writer.unique(f"{self._of(worker)}/ReadVariableOp")
+        return self.writer.read(name, self._handle(worker, part), self.placed)
+
+    def _handle(self, worker: int, part: str) -> Tensor:
+        """Return the handle of a box, which is written if it is not there yet."""
+        if (worker, part) not in self.handles:
+            name = self.writer.unique(f"{self._of(worker)}/{part}_box")
+            dtype = "int64" if part == "indices" else self.dtype
+            holds: Shape = {"rows": (None, *self.shape[1:]), "indices": (None,)}.get(part, self.shape)
+            shared = f"{self._of(worker)}/{part}"
+            handle = self.writer.variable(name, dtype, holds, shared, self.placed)
+            self.handles[worker, part] = handle
+        return self.handles[worker, part]
+
+    def _weighted(self, scope: str, value: Tensor, weight: Tensor | None) -> Tensor:
+        if weight is None:
+            return value
+        writer, placed = self.writer, self.placed
+        greater = writer.unique(f"{scope}/Greater")
+        zero = writer.constant(f"{greater}/y", 0, weight.dtype, placed)
+        (counts,) = writer.write("Greater", greater, (weight, zero), placed)
+        factor = writer.cast(f"{scope}/Cast", weight, value.dtype, placed)
+        (times,) = writer.write("Mul", writer.unique(f"{scope}/mul"), (value, factor), placed)
+        nothing = writer.zeros_like(f"{scope}/zeros_like", value, placed)
+        return writer.write("SelectV2", writer.unique(f"{scope}/SelectV2"), (counts, times, nothing), placed)[
+            0
+        ]
+
+    def _zeros(self, shape: Sequence[int], dtype: str) -> Tensor:
+        return self.writer.zeros(f"{SCOPE}/{self.name}/zeros", shape, dtype, self.placed)
+
+
+def sent_rows(boxes: Sequence[Box]) -> Iterator[dict[int, Tensor]]:
+    """Yield the handles of the boxes for rows, or for their numbers, by the workers whose they are."""
+    for box in boxes:
+        for part in ("rows", "indices"):
+            found = {worker: handle for (worker, kind), handle in box.handles.items() if kind == part}
+            if found:
+                yield found

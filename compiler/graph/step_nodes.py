@@ -11,9 +11,9 @@ from functools import cache
 from typing import Any
 
 import tensorflow as tf
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
-from compiler.graph.adapters.tensorflow_private import op_definition
+from compiler.graph.adapters.tensorflow_private import add_control_input, op_definition
 from compiler.graph.ledger import Ledger
 from compiler.graph.node_writer import NodeWriter
 from compiler.step.record import Op, Role, Rows, Tensor, Value
@@ -66,8 +66,17 @@ class GraphStep:
                 each.name.removesuffix(":0") if each.op in new else nodes.given(self.made(each))
                 for each in op.inputs
             ]
-            _write(nodes, op, inputs)
+            _write(nodes, op, [*inputs, *(f"^{each}" for each in op.waits if each in new)])
         nodes.finish()
+        for op in ops:
+            for each in op.waits:
+                if each not in new:
+                    add_control_input(self.op(op.name), self.op(each))
+
+    def variable(self, variable: Any) -> Tensor:
+        """Return the record of the handle of a tf.Variable."""
+        handle = self.tensor(variable.handle)
+        return evolve(handle, holds=(variable.dtype.base_dtype.name, tuple(variable.shape.as_list())))
 
     def op(self, name: str) -> tf.Operation:
         """Return an op that was written, after `finish`."""
@@ -86,8 +95,8 @@ class GraphStep:
 
 
 def _write(nodes: NodeWriter, op: Op, inputs: Sequence[str]) -> None:
-    """Write an op as a node; `inputs` are the names of its inputs in nodes."""
-    node = nodes.node(op.name, op.type, [*inputs, *(f"^{each}" for each in op.waits)], op.placed, op.role)
+    """Write an op as a node; `inputs` are its inputs and what it waits for, as nodes name them."""
+    node = nodes.node(op.name, op.type, inputs, op.placed, op.role)
     if op.type == "ReadVariableOp" and op.outputs[0].known_shape is None:
         shape = tf.TensorShape(op.outputs[0].shape).as_proto()  # of which TensorFlow knows nothing
         node.attr["_output_shapes"].list.shape.append(shape)

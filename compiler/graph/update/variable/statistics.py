@@ -6,11 +6,9 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-from compiler.graph.adapters.tensorflow_private import add_control_input
 from compiler.graph.assembly import Assembly
 from compiler.graph.gradients.collect import copy_name
 from compiler.graph.gradients.unscale import Gate
-from compiler.graph.node_writer import NodeWriter
 from compiler.graph.stamp.stamp import StampedTower
 from compiler.graph.step_nodes import GraphStep
 from compiler.graph.update.variable.reads import reads_of
@@ -90,25 +88,20 @@ def assign_statistics(
     copies = [(each, copy, value) for each, value in new for copy in range(len(each.copies))]
     if gate is not None:
         return [_assign(assembly, each, copy, value, gate) for each, copy, value in copies]
-    writer = NodeWriter(assembly.graph, assembly.ledger, "update")
-    with tf.name_scope(""):
-        names = [_write_assign(assembly, writer, *each) for each in copies]
-    writer.finish()
-    done = [assembly.graph.get_operation_by_name(each) for each in names]
-    for (variable, copy, _), op in zip(copies, done, strict=True):
-        for read in reads_of(assembly, variable, copy):
-            add_control_input(op, read)
-    return done
+    step = GraphStep(assembly.graph, assembly.ledger, "update")
+    names = [_write_assign(assembly, step, *each) for each in copies]
+    step.finish()
+    return [step.op(each) for each in names]
 
 
 def _write_assign(
-    assembly: Assembly, writer: NodeWriter, variable: GraphVariable, copy: int, new: tf.Tensor
+    assembly: Assembly, step: GraphStep, variable: GraphVariable, copy: int, new: tf.Tensor
 ) -> str:
     """Write the op that gives a copy of a statistic its new value; return its name."""
-    scope, handle = f"{assembly.scope}/{copy_name(variable, copy)}", variable.copies[copy].handle
-    name = str(writer.graph.unique_name(f"{scope}/AssignVariableOp"))
-    dtype, placed = tf.as_dtype(variable.info.dtype), variable.beside(copy)
-    return writer.assign(name, writer.given(handle), writer.given(new), dtype, placed)
+    name = step.writer.unique(f"{assembly.scope}/{copy_name(variable, copy)}/AssignVariableOp")
+    handle, value = step.variable(variable.copies[copy]), step.tensor(new)
+    waits = [each.name for each in reads_of(assembly, variable, copy)]
+    return step.writer.assign(name, handle, value, variable.beside(copy), waits)
 
 
 def _assign(

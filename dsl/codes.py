@@ -144,6 +144,7 @@ _ROWS = (
     Code("TFD550", "weights-without-optimizer", "weights that no rule of `optimizer` takes", "plan"),
     Code("TFD551", "optimizer-without-weights", "a rule of `optimizer` for which no weight is left", "plan"),
     Code("TFD552", "unusable-optimizer", "a Python function that gives no optimizer to train with", "plan"),
+    Code("TFD553", "unusable-index", "an index by tensors that has no meaning", "plan"),
     Code("TFD555", "several-outputs", "a step with another number of outputs than names", "plan"),
     # TFD56x: tensors as values.
     Code("TFD560", "constant-into-layer", "a layer that works on a tensor without examples"),

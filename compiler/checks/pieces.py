@@ -137,13 +137,15 @@ def _may_be_frozen(spec: ir.Spec, weight: _Weight) -> bool:
 
 
 def _certain_weights(spec: ir.Spec) -> Iterator[_Weight]:
-    """Yield the weights of embeddings and dense layers whose shapes follow from the spec alone."""
+    """Yield free weights, and those of embeddings and dense layers whose shapes follow from the spec."""
     try:
         graph = elaborate(spec)
     except SpecError:
         return  # the check of shapes reports it
     inputs = _sizes_of_inputs(graph)
     for at, node in enumerate(graph.layers):
+        if node.kind == "weight":
+            yield _Weight(f"{node.path}/weight", node.weight_shape, node)
         for name, shape in _certain(node.call, inputs.get(at)) if node.kind == "layer" else ():
             yield _Weight(f"{node.path}/{name}", shape, node)
 

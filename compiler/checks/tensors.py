@@ -54,5 +54,5 @@ def _tensors(spec: ir.Spec) -> Iterator[tuple[str, tuple[int, ...], Span | None]
             return  # the check of shapes reports it
         shape = known.values[call.values[0]]
         sizes = tuple(each for each in shape or () if each is not None)
-        if shape is not None and len(sizes) == len(shape):
+        if shape is not None and len(sizes) == len(shape) and call.values[0] not in graph.of_weights:
             yield graph.layers[call.layer].call.name, sizes, call.span

@@ -95,7 +95,8 @@ class _Builder:
     names: list[str] = field(factory=list)
     taken: set[str] = field(factory=set)
     numbers: dict[str, int] = field(factory=dict)  # for each name, the last number that was added to it
-    constants: set[int] = field(factory=set)  # values that depend on no input of the model
+    constants: set[int] = field(factory=set)  # values that depend on no input and on no weight
+    of_weights: set[int] = field(factory=set)  # values that depend on free weights, and on no input
     starts: list[Start] = field(factory=list)
     made_before: Iterator[int] | None = None  # the layers of a shared block, while it is used again
 
@@ -125,6 +126,7 @@ class _Builder:
             regularize=model.regularize,
             names=tuple(self.names),
             constants=frozenset(self.constants),
+            of_weights=frozenset(self.of_weights),
             starts=tuple(self.starts),
             tensor_terms=terms,
         )
@@ -215,9 +217,13 @@ class _Builder:
         return number
 
     def _weight(self, name: str, weight: ir.Weight, scope: _Scope) -> int:
-        """Return the value of a free weight. `_with_sized_weights` tells it the size of the batch."""
+        """Return the value of a free weight, which is the weight itself, without a batch axis.
+
+        `_with_sized_weights` gives it an input, because Keras calls no layer without one.
+        """
         layer = self._layer(ir.Step("layer", weight.call, span=weight.span), scope, name, kind="weight")
         (value,) = self._called(CallNode(layer, (), (), 0, span=weight.span), 1)
+        self.of_weights.add(value)
         return value
 
     def _new_value(self, name: str) -> int:
@@ -248,13 +254,34 @@ class _Builder:
                     found = self._step(step, found, scope, 1)
                 return self._step(expr.steps[-1], found, scope, count)
             case ir.Index():
-                found = self._operation("getitem", (expr.tensor, expr.parts), {}, expr.span, scope, count)
+                found = self._index(expr, scope, count)
             case ir.Operation():
                 found = self._operation(expr.function, expr.args, expr.kwargs, expr.span, scope, count)
             case ir.Group():
                 found = tuple(self._value(each, scope) for each in expr.items)
         if len(found) != count:
             raise SpecError([tensor_errors.several_outputs("this", len(found), expr.span, count)])
+        return found
+
+    def _index(self, index: ir.Index, scope: _Scope, count: int) -> tuple[int, ...]:
+        """Return a part of a tensor. Raises SpecError if the index mixes examples or has no meaning."""
+        found = self._operation("getitem", (index.tensor, index.parts), {}, index.span, scope, count)
+        call = self.calls[-1]
+        tensor, *choosing = call.inputs
+        alone = self.constants | self.of_weights
+        if tensor not in alone and not index.keeps_first:
+            name = index.tensor.name if isinstance(index.tensor, ir.Ref) else None
+            raise SpecError([tensor_errors.batch_indexed(name, index.span)])
+        parts: Any = call.args[1]
+        reason = None
+        if tensor not in alone and not alone.issuperset(choosing):
+            reason = "each example would choose from all examples"
+        elif len(choosing) > 1:
+            reason = "two tensors choose along its axes"
+        elif choosing and any(isinstance(each, int) for each in parts):
+            reason = "a number and a tensor choose along its axes"
+        if reason is not None:
+            raise SpecError([tensor_errors.unusable_index(reason, index.span)])
         return found
 
     def _operation(
@@ -277,6 +304,8 @@ class _Builder:
         values = self._called(CallNode(layer, tuple(inputs), (), 0, given, named, span), count)
         if self.constants.issuperset(inputs):
             self.constants.update(values)
+        elif inputs and (self.constants | self.of_weights).issuperset(inputs):
+            self.of_weights.update(values)
         return values
 
     def _argument(self, given: object, scope: _Scope, inputs: list[int]) -> Argument:
@@ -446,7 +475,7 @@ def _items(expr: ir.Expr) -> tuple[ir.Expr, ...]:
 
 
 def _with_sized_weights(graph: ModelGraph) -> ModelGraph:
-    """Let each free weight take the size of the batch from an input that the output needs."""
+    """Let each free weight be called on an input that the output needs."""
     needed = graph.prediction_inputs or graph.inputs
     calls = (
         evolve(each, inputs=(needed[0].value,), sources=1)

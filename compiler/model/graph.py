@@ -89,6 +89,12 @@ class LayerNode:
         return label_of(self.call)
 
     @property
+    def weight_shape(self) -> tuple[int, ...]:
+        """The shape of a free weight."""
+        shape: Any = self.call.args[0] if self.call.args else self.call.kwargs["shape"]
+        return tuple(shape)
+
+    @property
     def keras_name(self) -> str:
         """The name given to Keras, which allows no `/`."""
         return self.path.replace("/", "_")
@@ -237,7 +243,9 @@ class ModelGraph:
             and else one tensor.
         regularize: The regularizer of all weights whose layer has none of its own.
         names: For each value, the binding that holds it, or else the path of its layer.
-        constants: The values that depend on no input of the model.
+        constants: The values that depend on no input of the model and on no free weight.
+        of_weights: The values that depend on free weights, and on no input of the model. Like constants, they
+            have no batch axis; a layer, a loss, a metric and an output get them once for each example.
         starts: The files of weights that steps name, in the order of the steps.
         tensor_terms: The terms of the loss that are values of the graph.
     """
@@ -253,8 +261,14 @@ class ModelGraph:
     regularize: ir.Call | None = None
     names: tuple[str, ...] = ()
     constants: frozenset[int] = frozenset()
+    of_weights: frozenset[int] = frozenset()
     starts: tuple[Start, ...] = ()
     tensor_terms: tuple[TensorTermNode, ...] = ()
+
+    @property
+    def without_examples(self) -> frozenset[int]:
+        """The values that have no batch axis."""
+        return self.constants | self.of_weights
 
     @property
     def prediction_inputs(self) -> tuple[InputNode, ...]:

@@ -31,7 +31,8 @@ class KnownShapes:
     """What is known of the values of a model graph without Keras.
 
     Attributes:
-        values: For each value, its shape without the batch axis, or None if it is not certain.
+        values: For each value, its shape without the batch axis, or None if it is not certain. A free weight
+            has no batch axis.
         misfits: For each value that Keras would refuse to make, the reason.
     """
 
@@ -52,6 +53,8 @@ def known_shapes(graph: ModelGraph) -> KnownShapes:
         layer = graph.layers[call.layer]
         shapes = tuple(shape for each in call.inputs if (shape := values[each]) is not None)
         values.update(dict.fromkeys(call.values))
+        if layer.kind == "weight":
+            values[call.values[0]] = layer.weight_shape
         plain = layer.kind == "layer" and not call.kwargs and len(call.values) == 1
         if plain and len(shapes) == len(call.inputs):
             try:

@@ -108,11 +108,17 @@ class Index(Node):
 
     Attributes:
         tensor: The tensor.
-        parts: A number, a slice or `...` for each axis, in the order of axes; the first is that of the batch.
+        parts: A number, a slice, `...` or a tensor of whole numbers for each axis, in the order of axes. The
+            first axis of a tensor of examples is that of the batch.
     """
 
     tensor: Expr
-    parts: tuple[Value | Slice | Rest, ...]
+    parts: tuple[Operand | Slice | Rest, ...]
+
+    @property
+    def keeps_first(self) -> bool:
+        """Whether the first axis stays as it is."""
+        return isinstance(self.parts[0], Rest) or self.parts[0] == Slice()
 
 
 @frozen
@@ -140,7 +146,7 @@ class Weight(Node):
     """`token = weight([1, 64], initializer = zeros)`: a trainable tensor that no layer owns.
 
     Attributes:
-        call: The arguments. The shape among them is without the batch axis: all examples get the same value.
+        call: The arguments. The weight has the shape among them, without a batch axis.
     """
 
     call: Call

@@ -20,7 +20,7 @@ def parts_of(value: object) -> Iterator[object]:
         case Step():
             inner = tuple(value.given.values())
         case Index():
-            inner = (value.tensor,)
+            inner = (value.tensor, *value.parts)
         case Operation():
             inner = (*value.args, *value.kwargs.values())
         case SharedLayer():

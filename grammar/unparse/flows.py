@@ -86,7 +86,7 @@ def _part(given: Any) -> str:
     if isinstance(given, ir.Slice):
         ends = ["" if each is None else value(each) for each in (given.first, given.last, given.step)]
         return ":".join(ends if given.step is not None else ends[:2])
-    return value(given)
+    return _operand(given)
 
 
 def _operation(given: ir.Operation, strength: int) -> str:

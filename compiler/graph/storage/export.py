@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import keras
@@ -12,7 +13,7 @@ from attrs import frozen
 
 from compiler.graph.tower.network.keras_scope import names_beside, own_names, stateless
 from compiler.graph.tower.network.network import Network, flattened
-from compiler.graph.tower.network.operations import FreeWeight, PlainWeight
+from compiler.graph.tower.network.operations import FreeWeight, PlainExamples, PlainWeight
 from compiler.graph.tower.network.precision import dtype_policy
 from compiler.graph.tower.trace import SEED_STATE, Tracer
 
@@ -82,16 +83,35 @@ def _plain_model(compiled: CompiledGraph, base: str, *, whole: bool) -> PlainMod
         inputs = list(tensors.values())
         needed = set(range(len(graph.names))) if whole else graph.values_of_outputs
         taken = names_beside([*(each.name for each in graph.inputs), *_layer_names(network)])
+
+        @cache
+        def examples() -> PlainExamples:
+            with own_names(taken):
+                return PlainExamples(tensors[graph.prediction_inputs[0].value])
+
+        @cache
+        def repeated(value: int) -> Any:
+            plain = examples()
+            with own_names(taken):
+                return plain.repeated(tensors[value])
+
         for call in graph.calls:
             if not needed.isdisjoint(call.values):
-                is_layer = isinstance(network.layers[call.layer], keras.layers.Layer)
-                with nullcontext() if is_layer else own_names(taken):
-                    made = network.apply(call, [tensors[each] for each in call.inputs])
+                layer = network.layers[call.layer]
+                is_weight = isinstance(layer, PlainWeight)
+                values = [examples().one] if is_weight else network.gathered(call, tensors, repeated)
+                with nullcontext() if isinstance(layer, keras.layers.Layer) else own_names(taken):
+                    made = layer(*values) if is_weight else network.apply(call, values)
                 tensors |= zip(call.values, flattened(made), strict=True)
         outputs = (
             [each for each in tensors.values() if isinstance(each, keras.KerasTensor)]
             if whole
-            else graph.returned([tensors[each.value] for each in graph.outputs])
+            else graph.returned(
+                [
+                    repeated(each.value) if each.value in graph.of_weights else tensors[each.value]
+                    for each in graph.outputs
+                ]
+            )
         )
         model = keras.Model(inputs if len(inputs) > 1 else inputs[0], outputs, name=_name(graph.name))
         return PlainModel(model, _variables(network, compiled))

@@ -20,6 +20,7 @@ from attrs import define, evolve, field, frozen
 from compiler.graph.adapters.keras_private import first_word_index, lookup_of, words_of
 from compiler.graph.tower.network.keras_scope import own_names, stateless
 from compiler.graph.tower.network.network import Network, make_layer
+from compiler.graph.tower.network.operations import for_each_example
 from compiler.graph.tower.trace import SEED_STATE
 from compiler.model.graph import CallNode, InputNode, LayerNode, ModelGraph
 from compiler.model.layer_state import State, split_of
@@ -114,10 +115,12 @@ class Adaptation:
         for number in numbers:
             network.layers[number] = make_layer(self.model.layers[number], self.base, towers=True)
         values = {each.value: examples[each.name] for each in self.inputs}
+        count = tf.shape(next(iter(values.values())))[0]
         heavy: list[str] = []
         for each in self.before:
-            made = network.apply(each, [values[at] for at in each.inputs], training=False)
-            values |= zip(each.values, tf.nest.flatten(made), strict=True)
+            given = network.gathered(each, values, lambda value: for_each_example(values[value], count))
+            made = network.apply(each, given, training=False)
+            values.update(zip(each.values, tf.nest.flatten(made), strict=True))
             variables = getattr(network.layers[each.layer], "variables", ())
             if any(variable.name != SEED_STATE for variable in variables):
                 heavy.append(self.model.layers[each.layer].path)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from compiler.model.graph import CallNode, ModelGraph
 from dsl.diagnostics import Diagnostic, RunError, SpecError
 from dsl.errors.meaning import tensors as tensor_errors
 from dsl.errors.planning import plan as errors
+from dsl.errors.words import listed
 from dsl.source import Span
 
 _REFUSALS = (
@@ -55,7 +56,9 @@ _OF_LISTS = re.compile(r"'(?:list|tuple)' object has no attribute")
 
 
 @contextmanager
-def refusal(step: str, values: Sequence[Any], span: Span | None) -> Iterator[None]:
+def refusal(
+    step: str, values: Sequence[Any], span: Span | None, alone: Collection[int] = ()
+) -> Iterator[None]:
     """Turn errors of Keras and TensorFlow about shapes and types into a diagnostic at the step.
 
     An exception that passes through code of the user's is one of this code. An error that a file of the
@@ -65,6 +68,7 @@ def refusal(step: str, values: Sequence[Any], span: Span | None) -> Iterator[Non
         step: The name of the step.
         values: The tensors that reach it, with their batch axis.
         span: The place of the step in the spec.
+        alone: The places of those of them that have no batch axis.
 
     Raises:
         SpecError: Keras, TensorFlow or code of the user's raised an error inside.
@@ -83,7 +87,7 @@ def refusal(step: str, values: Sequence[Any], span: Span | None) -> Iterator[Non
             fault
         ):
             raise
-        raise SpecError([_diagnosed(step, values, fault, span)]) from fault
+        raise SpecError([_diagnosed(step, values, fault, span, alone)]) from fault
 
 
 def check_call(layer: Any, step: str, values: Sequence[Any], span: Span | None) -> None:
@@ -148,39 +152,74 @@ def check_output(made: Any, step: str, values: Sequence[Any], span: Span | None)
         raise SpecError([_diagnosed(step, values, AttributeError("'list' object has no attribute"), span)])
 
 
-def check_operation(network: Network, call: CallNode, made: Sequence[Any], values: Sequence[Any]) -> None:
+def check_operation(
+    network: Network, call: CallNode, made: Sequence[Any], values: Sequence[Any], repeated: Collection[int]
+) -> None:
     """Raise SpecError if an operation mixes the examples of a batch, as far as axes and shapes show it.
 
     The operation is tried on symbolic tensors with an unknown number of examples: each result must have that
-    unknown number along its first axis, and as many examples as went in.
+    unknown number along its first axis and along no other, and as many examples as went in.
 
     Args:
         network: The layers of the model.
         call: The call of an operation.
         made: What it has made of the tensors of a tower.
         values: These tensors.
+        repeated: The places of those of them that are made of weights, once for each example.
     """
-    constants = network.model.constants
-    if constants.issuperset(call.values):
+    model = network.model
+    if model.without_examples.issuperset(call.values):
         return
-    _check_positions(network.model, call, values)
-    function = network.model.layers[call.layer].call.name
-    batched = [number not in constants for number in call.inputs]
-    symbols = [
-        keras.KerasTensor((None, *each.shape[1:]), each.dtype) if has_batch else each
-        for each, has_batch in zip(values, batched, strict=True)
+    alone = [
+        at for at, each in enumerate(call.inputs) if each in model.without_examples and at not in repeated
     ]
-    examples = next(each.shape[0] for each, has_batch in zip(values, batched, strict=True) if has_batch)
-    symbolic = network.apply(call, symbols)
-    for each, symbol in zip(made, flattened(symbolic), strict=True):
-        keeps = each.shape.rank and symbol.shape[:1] == (None,) and each.shape[0] == examples
-        if not keeps or _takes_batch_axis(network, call, each, values):
-            shape = _written(["batch" if size == examples else size for size in each.shape])
-            raise SpecError([tensor_errors.joins_examples(function, shape, call.span)])
+    of_examples = [each for at, each in enumerate(values) if at not in alone]
+    _check_positions(model, call, values)
+    function, examples = model.layers[call.layer].call.name, of_examples[0].shape[0]
+    free = any(None in each.shape[1:] for each in of_examples)
+    mixes = _takes_batch_axis(network, call, made[0], values, of_examples)
+    for each, shape in zip(made, _symbolic_shapes(network, call, made, values, alone), strict=True):
+        keeps = shape[:1] == [None] and (each.shape.rank is None or each.shape[0] == examples)
+        if not keeps or mixes or (None in shape[1:] and not free):
+            sizes = [
+                "batch" if size is None and now in (None, examples) else now
+                for size, now in zip(shape, shape if each.shape.rank is None else each.shape, strict=True)
+            ]
+            meets = _with_batch(values, alone) if model.of_weights.intersection(call.inputs) else ()
+            raise SpecError([tensor_errors.joins_examples(function, _written(sizes), call.span, meets)])
+
+
+def _symbolic_shapes(
+    network: Network, call: CallNode, made: Sequence[Any], values: Sequence[Any], alone: Collection[int]
+) -> list[list[int | None]]:
+    """Return the shapes of the results of an operation for an unknown number of examples.
+
+    Keras knows more of them than TensorFlow, but gives a few functions the shape of their first tensor.
+
+    Args:
+        network: The layers of the model.
+        call: The call of the operation.
+        made: What it has made of the tensors of a tower.
+        values: These tensors.
+        alone: The places of those of them that have no batch axis.
+    """
+    shapes = [list(each.shape) if at in alone else [None, *each.shape[1:]] for at, each in enumerate(values)]
+    symbols = [
+        each if value in network.model.constants else keras.KerasTensor(shape, each.dtype)
+        for each, shape, value in zip(values, shapes, call.inputs, strict=True)
+    ]
+    found = [list(each.shape) for each in flattened(network.apply(call, symbols))]
+    if all(one.shape.rank in (None, len(each)) for each, one in zip(found, made, strict=True)):
+        return found
+    with tf.Graph().as_default():
+        twins = [
+            tf.compat.v1.placeholder(each.dtype, shape) for each, shape in zip(values, shapes, strict=True)
+        ]
+        return [each.shape.as_list() for each in flattened(network.apply(call, twins))]
 
 
 def _check_positions(model: ModelGraph, call: CallNode, values: Sequence[Any]) -> None:
-    """Raise SpecError if a free weight with a fixed number of positions meets an axis without a fixed size.
+    """Raise SpecError if what is made of weights has a fixed size where an axis of examples has none.
 
     TensorFlow would assume that the sizes are equal, and fail at the first batch for which they are not. An
     index before the operation may make them equal, and is trusted.
@@ -189,21 +228,20 @@ def _check_positions(model: ModelGraph, call: CallNode, values: Sequence[Any]) -
     if function not in _ELEMENTWISE:
         return
     made_by = {value: model.layers[each.layer] for each in model.calls for value in each.values}
-    kinds = [made_by[each].kind if each in made_by else "" for each in call.inputs]
     labels = [made_by[each].call.name if each in made_by else "" for each in call.inputs]
-    if "weight" not in kinds:
+    of_weights = [at for at, each in enumerate(call.inputs) if each in model.of_weights]
+    fixed_sizes = [at for at in of_weights if labels[at] != "getitem"]
+    if not fixed_sizes:
         return
-    weight = values[kinds.index("weight")].shape
+    weight = values[fixed_sizes[0]].shape
     for number, value, label in zip(call.inputs, values, labels, strict=True):
-        sizes = [*zip(reversed(value.shape.as_list()[1:]), reversed(weight.as_list()[1:]), strict=False)]
+        sizes = [*zip(reversed(value.shape.as_list()[1:]), reversed(weight.as_list()), strict=False)]
         if label != "getitem" and any(size is None and fixed not in (None, 1) for size, fixed in sizes):
             needed = model.needed_for([number])
             free = [each for each in model.inputs if each.free and each.value in needed]
             axes = [(f"axis {axis.axis} of `{each.name}`", each.span) for each in free for axis in each.free]
-            shapes = [_written(_shape(each)) for each in values]
-            reason = (
-                f"the weight has a fixed size, `{_written(weight.as_list()[1:])}`, and each batch its own"
-            )
+            shapes = _shapes(values, of_weights)
+            reason = f"the weight has a fixed size, `{_written(weight.as_list())}`, and each batch its own"
             raise SpecError([errors.free_axis(function, shapes, reason, axes, call.span)])
 
 
@@ -221,20 +259,67 @@ _ELEMENTWISE = {
 """Operations of two tensors whose sizes must agree."""
 
 
-def _takes_batch_axis(network: Network, call: CallNode, made: Any, values: Sequence[Any]) -> bool:
-    """Whether a function that keeps the axes works along the first, as `softmax(x, axis = 0)` does."""
+def _takes_batch_axis(
+    network: Network,
+    call: CallNode,
+    made: Any,
+    values: Sequence[Any],
+    of_examples: Sequence[Any] | None = None,
+) -> bool:
+    """Whether a function that keeps the axes works along the first, as `softmax(x, axis = 0)` does.
+
+    The axis is one of the function's first tensor, or of the tensors in its first list.
+
+    Args:
+        network: The layers of the model.
+        call: The call of the function.
+        made: What it has made.
+        values: The tensors that it was called on.
+        of_examples: Those of them that have a batch axis; None if all have.
+    """
     function = network.layers[call.layer].target
     given = (
         [filled(each, values) for each in call.args],
         {key: filled(each, values) for key, each in call.kwargs.items()},
     )
     try:
-        axis = inspect.signature(function).bind(*given[0], **given[1]).arguments.get("axis")
+        bound = inspect.signature(function).bind(*given[0], **given[1])
     except (TypeError, ValueError):
         return False
+    bound.apply_defaults()
+    tensors = (each for each in flattened([*bound.arguments.values()]) if hasattr(each, "shape"))
+    first, name = next(tensors, values[0]), function.__name__
+    if not any(first is each for each in (values if of_examples is None else of_examples)):
+        return False
+    axis, rank = bound.arguments.get("axis"), first.shape.rank
+    if axis is None:
+        return name in _OF_ALL_AXES or (name in _OF_ROWS and rank == _MATRIX)
     axes = axis if isinstance(axis, list | tuple) else [axis]
-    rank = values[0].shape.rank
-    return made.shape.rank == rank and any(isinstance(each, int) and each in {0, -rank} for each in axes)
+    keeps = made.shape.rank == rank or name == "take"
+    return keeps and any(isinstance(each, int) and each in {0, -rank} for each in axes)
+
+
+_OF_ALL_AXES = frozenset(
+    {
+        "cumprod",
+        "cumsum",
+        "flip",
+        "flipud",
+        "log_softmax",
+        "nancumprod",
+        "nancumsum",
+        "roll",
+        "softmax",
+        "take",
+        "take_along_axis",
+    }
+)
+"""Functions that work along the first axis, or on a line of all numbers, if they are given no axis."""
+
+_OF_ROWS = frozenset({"tril", "triu"})
+"""Functions for which it matters in which row of a matrix a number is."""
+
+_MATRIX = 2
 
 
 def _fails_in_compiler(fault: BaseException) -> bool:
@@ -244,7 +329,9 @@ def _fails_in_compiler(fault: BaseException) -> bool:
     return trace is not None and trace.tb_frame.f_code.co_filename.startswith(_OURS)
 
 
-def _diagnosed(step: str, values: Sequence[Any], fault: Exception, span: Span | None) -> Diagnostic:
+def _diagnosed(
+    step: str, values: Sequence[Any], fault: Exception, span: Span | None, alone: Collection[int] = ()
+) -> Diagnostic:
     rank = _RANK.search(str(fault))
     if rank is not None and len(values) == 1:
         return errors.wrong_rank(
@@ -255,18 +342,38 @@ def _diagnosed(step: str, values: Sequence[Any], fault: Exception, span: Span | 
             span,
             at_least=rank[1] is not None,
         )
-    shapes = [f"{tf.as_dtype(each.dtype).name} {_written(_shape(each))}" for each in values]
+    types = [tf.as_dtype(each.dtype).name for each in values]
+    shapes = [" ".join(each) for each in zip(types, _shapes(values, alone), strict=True)]
+    advice = None
+    if 0 < len(alone) < len(values):
+        shown = listed(_with_batch(values, alone))
+        advice = f"the first axis of examples is that of the batch, and a weight has none: here are {shown}"
     if _OF_LISTS.search(str(fault)) and len(values) > 1:
         advice = "make one tensor of them by a merging layer, such as `Add()` or `Concatenate()`"
         reason = f"its input must be one tensor, not {len(values)}"
         return errors.shape_mismatch(step, shapes, reason, span, advice)
-    return errors.shape_mismatch(step, shapes, first_sentence(fault), span)
+    return errors.shape_mismatch(step, shapes, first_sentence(fault), span, advice)
 
 
 def _shape(value: Any) -> list[int | None]:
     """Return the shape of one example."""
     shape = value.shape
     return list(shape)[1:] if shape.rank is not None else []
+
+
+def _with_batch(values: Sequence[Any], alone: Collection[int]) -> list[str]:
+    """Return the shapes of tensors with the axis of the batch, which those at some places have not."""
+    return [
+        _written(each.shape if at in alone else ["batch", *each.shape[1:]]) for at, each in enumerate(values)
+    ]
+
+
+def _shapes(values: Sequence[Any], alone: Collection[int]) -> list[str]:
+    """Return the shapes of tensors as the spec has them; those at some places have no batch axis."""
+    return [
+        _written(each.shape.as_list() if at in alone and each.shape.rank is not None else _shape(each))
+        for at, each in enumerate(values)
+    ]
 
 
 def _written(shape: Sequence[int | str | None]) -> str:

@@ -29,7 +29,7 @@ from compiler.graph.tower.network.batch_norm import Exchanges, SyncPolicy
 from compiler.graph.tower.network.keras_scope import own_names, stateless
 from compiler.graph.tower.network.losses import MeasuredLoss, measure, weights_of_examples
 from compiler.graph.tower.network.network import Network, make, metric_for
-from compiler.graph.tower.network.operations import Operation
+from compiler.graph.tower.network.operations import Operation, for_each_example
 from compiler.graph.tower.network.own_objects import require_summable
 from compiler.graph.tower.network.precision import dtype_policy, in_float32, keep_tables, widen_penalties
 from compiler.graph.tower.ports import make_port
@@ -176,6 +176,7 @@ class _Trace:
     ports: dict[str, tf.Tensor] = field(factory=dict)  # weight name -> placeholder
     variables: dict[str, Any] = field(factory=dict)  # weight name -> Keras variable
     values: dict[int, Any] = field(factory=dict)  # value of the model graph -> tensor
+    repeated: dict[int, Any] = field(factory=dict)  # the same, once for each example
     seed: tf.Tensor | None = None
     random_states: list[tuple[tf.Tensor, CallNode]] = field(factory=list)
     inverse_share: tf.Tensor | None = None
@@ -195,7 +196,7 @@ class _Trace:
         scale = make_port(tf.float32, (), "scale") if self.training else None
         updates = {name: self.scope.get_current_value(self.variables[name]) for name in self.ports}
         traced = TracedTensors(
-            outputs=[self.values[each.value] for each in self.model.outputs],
+            outputs=[self._of_examples(each.value) for each in self.model.outputs],
             losses=self._differentiated(losses, scale) if scale is not None else losses,
             state_updates={name: value for name, value in updates.items() if value is not self.ports[name]},
             metric_states={name: states for name, (_, states) in found.items()},
@@ -256,12 +257,12 @@ class _Trace:
     def _call(self, call: CallNode) -> Sequence[Any]:
         """Return the tensors that a call makes, in the order of `call.values`."""
         node, layer = self.model.layers[call.layer], self.network.layers[call.layer]
-        values = [self.values[each] for each in call.inputs]
+        values = self.network.gathered(call, self.values, self._of_examples)
         if isinstance(layer, Operation):
             with tf.name_scope(node.keras_name):
                 made = self.network.apply(call, values)
             found = outputs_of(made, node.label, call)
-            check_operation(self.network, call, found, values)
+            check_operation(self.network, call, found, values, self.network.repeated(call, self.values))
             return found
         sources = values[: call.sources]
         check_call(layer, node.label, sources, call.span)
@@ -338,7 +339,7 @@ class _Trace:
     def _tensor_term(self, node: TensorTermNode) -> tf.Tensor:
         """Return a term of the loss that is a tensor with one number for each example."""
         value = self.values[node.value]
-        shape = value.shape.as_list()[1:]
+        shape = value.shape.as_list()[0 if node.value in self.model.of_weights else 1 :]
         if shape not in ([], [1]):
             raise SpecError([tensor_errors.several_losses(shape, node.span)])
         with tf.name_scope("loss/"):
@@ -356,11 +357,21 @@ class _Trace:
                 value = value * self._inverse_share()
             return evolve(found, value=value * node.weight if node.weight != 1.0 else value)
 
+    def _of_examples(self, value: int) -> Any:
+        """Return a tensor of the model; what is made of free weights alone, once for each example."""
+        if value not in self.model.of_weights:
+            return self.values[value]
+        if value not in self.repeated:
+            maker = next(call.layer for call in self.model.calls if value in call.values)
+            with tf.name_scope(f"{self.model.layers[maker].keras_name}/"):
+                self.repeated[value] = for_each_example(self.values[value], self._examples())
+        return self.repeated[value]
+
     def _examples(self) -> int | tf.Tensor:
         """Return how many examples the batch has."""
         if self.batch is not None:
             return self.batch
-        return tf.shape(self.values[self.model.inputs[0].value])[0]
+        return tf.shape(self.values[self.model.prediction_inputs[0].value])[0]
 
     def _inverse_share(self) -> tf.Tensor:
         """Return one over the tower's share in a mean, by which a loss that is a sum is multiplied.
@@ -393,7 +404,7 @@ class _Trace:
     def _compared(self, node: ObjectiveNode) -> list[Any]:
         """Return the tensors of a loss or metric: target, prediction, and weights if there are any."""
         given = [] if node.example_weights is None else [node.example_weights]
-        return [self.values[each] for each in (node.target, node.prediction, *given)]
+        return [self._of_examples(each) for each in (node.target, node.prediction, *given)]
 
     def _differentiated(self, parts: Sequence[TracedPart], scale: tf.Tensor) -> list[TracedPart]:
         """Return the parts of the loss with the gradients of each."""
@@ -429,7 +440,9 @@ def _sum(terms: Sequence[tf.Tensor]) -> tf.Tensor:
 @contextmanager
 def _located(trace: _Trace, call: CallNode) -> Iterator[None]:
     step = trace.model.layers[call.layer].label
-    with refusal(step, [trace.values[each] for each in call.inputs], call.span):
+    values = [trace.values[each] for each in call.inputs]
+    alone = [at for at, each in enumerate(call.inputs) if each in trace.model.without_examples]
+    with refusal(step, values, call.span, alone):
         yield
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from dsl.diagnostics import Label
 from dsl.errors.making import error
+from dsl.errors.words import listed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -135,12 +136,12 @@ def constant_output(span: Span | None) -> Diagnostic:
     )
 
 
-def batch_indexed(name: str | None, span: Span) -> Diagnostic:
+def batch_indexed(name: str | None, span: Span | None) -> Diagnostic:
     """Report an index that chooses among the examples of a batch.
 
     Args:
         name: The name of the tensor; None if it has none.
-        span: The place of the index in the spec.
+        span: The place of the index in the spec; None if it is not known.
     """
     example = f", as in `{name}[:, 0]`," if name is not None else ""
     return error(
@@ -153,14 +154,42 @@ def batch_indexed(name: str | None, span: Span) -> Diagnostic:
     )
 
 
-def joins_examples(function: str, made: str, span: Span | None) -> Diagnostic:
+def unusable_index(reason: str, span: Span | None) -> Diagnostic:
+    """Report an index by tensors that cannot be used.
+
+    Args:
+        reason: What is wrong with it.
+        span: The place of the index in the spec; None if it is not known.
+    """
+    return error(
+        "TFD553",
+        "a tensor cannot be indexed in this way",
+        span,
+        text=reason,
+        help="an index takes one tensor of whole numbers, beside `:`, slices and `...`, as in `table[ids]`; "
+        "with `ops.take_along_axis(x, indices, axis = 1)` each example chooses from its own numbers",
+    )
+
+
+def joins_examples(function: str, made: str, span: Span | None, of: Sequence[str] = ()) -> Diagnostic:
     """Report an operation whose result has no examples along its first axis any more.
 
     Args:
         function: The operation.
         made: The shape of its result.
         span: The place of the operation in the spec; None if it is not known.
+        of: The shapes of its tensors, if there is a weight among them; `batch` stands for the examples.
     """
+    if of:
+        return error(
+            "TFD561",
+            f"the result of `{function}` has the shape `{made}`, whose first axis is not that of the batch",
+            span,
+            text=f"gets {listed(of)}",
+            notes=("a weight has no axis for the batch; a tensor of examples has it first",),
+            help="the result of an operation with examples must have them along its first axis, each of them "
+            "computed by itself",
+        )
     return error(
         "TFD561",
         f"`{function}` mixes the examples of a batch: its result has the shape `{made}`",

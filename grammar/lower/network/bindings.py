@@ -243,7 +243,8 @@ def _names(value: Any) -> Iterator[str]:  # noqa: C901 one for each kind of expr
     match value:
         case syntax.Path():
             yield value.segments[0].name
-        case syntax.List():
+            yield from _names(value.segments[0].index)
+        case syntax.List() | syntax.Parts():
             for item in value.items:
                 yield from _names(item)
         case syntax.Flow():
@@ -254,8 +255,11 @@ def _names(value: Any) -> Iterator[str]:  # noqa: C901 one for each kind of expr
             yield from _names(value.first)
             for _, operand in value.rest:
                 yield from _names(operand)
-        case syntax.Negative() | syntax.Indexed():
+        case syntax.Negative():
             yield from _names(value.operand)
+        case syntax.Indexed():
+            yield from _names(value.operand)
+            yield from _names(value.index)
         case syntax.Call():
             yield value.callee.segments[0].name  # of a shared layer
             takes_tensors = value.callee.name.startswith(PREFIX) or value.callee.name in {"repeat", "layer"}

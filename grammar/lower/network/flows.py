@@ -21,7 +21,7 @@ from grammar.lower.expressions.values import typed
 from grammar.lower.network.operations import Operations, is_operation
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Container, Mapping
 
 APPLICATIONS = "applications."
 SPECIAL = ("repeat", "python", "input", "layer", "parameter", "weight")
@@ -35,12 +35,14 @@ class TensorNames:
 
     Attributes:
         kinds: The kind of each binding, as in `Tensors`.
+        wanted: The kinds of those that are in the container.
     """
 
     kinds: Mapping[str, str]
+    wanted: Container[str] = ("input", "tensor", "bad")
 
     def __contains__(self, name: object) -> bool:
-        return self.kinds.get(str(name), "shared") != "shared"
+        return self.kinds.get(str(name), "shared") in self.wanted
 
 
 @frozen
@@ -49,15 +51,16 @@ class Tensors:
 
     Attributes:
         context: The names in scope.
-        kinds: The kind of each binding: `input`, `tensor` or `shared`.
+        kinds: The kind of each binding: `input`, `tensor`, `shared` or `bad`.
         spans: Where each binding is defined.
-        place: A name for the block, for messages.
+        of_model: Whether the block is the model, whose inputs are examples; those of a `layer` block can be
+            free weights too.
     """
 
     context: Context
     kinds: dict[str, str] = field(factory=dict)
     spans: dict[str, Span] = field(factory=dict)
-    place: str = "the model"
+    of_model: bool = False
 
 
 def expression(written: syntax.Expr, tensors: Tensors, *, what: str = "this place") -> Any:  # noqa: PLR0911 one for each kind
@@ -95,7 +98,10 @@ def expression(written: syntax.Expr, tensors: Tensors, *, what: str = "this plac
 def operations(tensors: Tensors) -> Operations:
     """Return what reads arithmetic, indices and functions of the tensors of a block."""
     names_ = TensorNames(tensors.kinds)
-    return Operations(tensors.context, names_, lambda part: tensor(part, tensors, what="an operation"))
+    inputs = TensorNames(tensors.kinds, ("input",) if tensors.of_model else ())
+    return Operations(
+        tensors.context, names_, inputs, lambda part: tensor(part, tensors, what="an operation")
+    )
 
 
 def tensor(written: syntax.Expr, tensors: Tensors, *, what: str = "this place") -> Any:

@@ -167,7 +167,7 @@ def _sorted(
     return written, output
 
 
-def _called(part: Any) -> Iterator[str]:  # noqa: C901 one for each kind of expression
+def _called(part: Any) -> Iterator[str]:  # noqa: C901, PLR0912 one for each kind of expression
     """Return the names of all functions that are called in a part of a syntax tree."""
     match part:
         case syntax.Attribute() | syntax.Argument():
@@ -179,12 +179,17 @@ def _called(part: Any) -> Iterator[str]:  # noqa: C901 one for each kind of expr
         case syntax.Chain():
             for operand in (part.first, *(operand for _, operand in part.rest)):
                 yield from _called(operand)
-        case syntax.Negative() | syntax.Indexed():
+        case syntax.Path():
+            yield from _called(part.segments[0].index)
+        case syntax.Negative():
             yield from _called(part.operand)
+        case syntax.Indexed():
+            for each in (part.operand, *part.index.items):
+                yield from _called(each)
         case syntax.Flow():
             yield from _called(part.source)
             for step in part.steps:
                 yield from _called(step)
-        case syntax.List():
+        case syntax.List() | syntax.Parts():
             for item in part.items:
                 yield from _called(item)

@@ -45,7 +45,7 @@ def model(block: syntax.Block, context: Context) -> ir.Model | None:
     lost = frozenset(name for item in block.items for name in lost_names(item))
     spans: dict[str, Span] = {}
     context = context.within(lost=context.lost | lost, bound=spans)
-    tensors = Tensors(context, spans=spans)
+    tensors = Tensors(context, spans=spans, of_model=True)
     own: dict[str, syntax.Attribute] = {}
     written: list[syntax.Attribute] = []
     inner: dict[str, syntax.Block] = {}

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from dsl import ir, syntax
 from dsl.errors.meaning import references, tensors, types
+from dsl.ir.walk import names_in
 from dsl.schema import signatures
 from dsl.schema import types as kinds
 from dsl.suggest import nearest
@@ -70,12 +71,16 @@ class Operations:
     Args:
         context: What lowering knows.
         names: The names of the tensors in scope.
+        of_examples: Those of them that are inputs of the model.
         read: Reads an expression that gives a tensor.
     """
 
-    def __init__(self, context: Context, names: Container[str], read: Read) -> None:
+    def __init__(
+        self, context: Context, names: Container[str], of_examples: Container[str], read: Read
+    ) -> None:
         self._context = context
         self._names = names
+        self._of_examples = of_examples
         self._read = read
 
     def read(self, written: syntax.Expr) -> Any:
@@ -148,11 +153,12 @@ class Operations:
         tensor = self._read(operand)
         if tensor is BAD or any(each is BAD for each in read):
             return BAD
-        first = read[0]
-        if not isinstance(first, ir.Rest) and first != ir.Slice():
+        index = ir.Index(tensor, tuple(read), span=span)
+        # Of other tensors it is known only in the flat model whether they have examples.
+        if not index.keeps_first and any(each in self._of_examples for each in names_in(tensor)):
             self._context.reports.add(tensors.batch_indexed(name, span))
             return BAD
-        return ir.Index(tensor, tuple(read), span=span)
+        return index
 
     def _part(self, written: Any) -> Any:
         match written:
@@ -166,7 +172,7 @@ class Operations:
                 return BAD
             case syntax.Constant(value=None):
                 return None
-        return self._end(written)
+        return self._read(written) if _has_tensor(written, self._names) else self._end(written)
 
     def _end(self, written: syntax.Expr | None) -> Any:
         if written is None:

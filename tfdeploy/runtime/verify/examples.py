@@ -13,7 +13,7 @@ from tfdeploy.data import Field, StreamOptions, open_split
 from tfdeploy.runtime.plans import folder_of, no_training_data
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from compiler.model.graph import InputNode, ModelGraph
     from dsl import ir
@@ -116,8 +116,7 @@ def count_classes(model: ModelGraph, widths: Mapping[int, int]) -> dict[str, int
     """
     found: dict[str, int] = {}
     for each in model.inputs:
-        tables = [model.layers[call.layer].call for call in model.calls if each.value in call.inputs]
-        lengths = [_length(call) for call in tables if call.name == "Embedding"]
+        lengths = [*_lengths(model, each.value)]
         lengths += [
             widths[loss.prediction]
             for loss in model.losses
@@ -128,7 +127,16 @@ def count_classes(model: ModelGraph, widths: Mapping[int, int]) -> dict[str, int
     return found
 
 
-def _length(embedding: ir.Call) -> int:
-    length = embedding.args[0] if embedding.args else embedding.kwargs["input_dim"]
-    assert isinstance(length, int)
-    return length
+def _lengths(model: ModelGraph, ids: int) -> Iterator[int]:
+    """Yield the lengths of the tables in which a value of the model is looked up."""
+    shapes: dict[int, tuple[int, ...]] = {}
+    for call in model.calls:
+        node, table, others = model.layers[call.layer], next(iter(call.inputs), None), call.inputs[1:]
+        if node.kind == "weight":
+            shapes[call.values[0]] = node.weight_shape
+        elif node.call.name == "Embedding" and ids == table:
+            length = node.call.args[0] if node.call.args else node.call.kwargs["input_dim"]
+            assert isinstance(length, int)
+            yield length
+        elif node.call.name in ("getitem", "take") and table in shapes and ids in others:
+            yield min(shapes[table])  # whichever axis they choose from

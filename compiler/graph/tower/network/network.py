@@ -26,7 +26,7 @@ from compiler.graph.tower.network.activations import activation_of
 from compiler.graph.tower.network.keras_scope import replaced, stateless
 from compiler.graph.tower.network.lookups import LOOKUPS
 from compiler.graph.tower.network.normalization import TOWER_CLASSES, with_tower_layers
-from compiler.graph.tower.network.operations import FreeWeight, Operation
+from compiler.graph.tower.network.operations import JOINING, FreeWeight, Operation
 from compiler.graph.tower.network.own_objects import make_own
 from compiler.graph.user_code import plain_message
 from compiler.model.graph import Argument, CallNode, IndexSlice, LayerNode, ModelGraph, TensorAt
@@ -223,12 +223,45 @@ class Network:
                 layer.trainable = False
         return network
 
+    def repeated(self, call: CallNode, tensors: Mapping[int, Any]) -> set[int]:
+        """Return the places of those inputs of a call that it gets once for each example.
+
+        They are made of free weights, and have no batch axis. A layer gets all of them so, because it works
+        on examples, and a function that joins tensors those that only lack the batch axis. All else means
+        what it means in Keras.
+
+        Args:
+            call: The call.
+            tensors: The tensors by the numbers of their values in the model.
+        """
+        of_weights = {at for at, value in enumerate(call.inputs) if value in self.model.of_weights}
+        layer = self.layers[call.layer]
+        if not isinstance(layer, Operation):
+            return of_weights
+        if layer.function not in JOINING:
+            return set()
+        ranks = [len(tensors[each].shape) for each in call.inputs]
+        alone = self.model.without_examples
+        of_examples = {rank for rank, value in zip(ranks, call.inputs, strict=True) if value not in alone}
+        return {at for at in of_weights if {ranks[at] + 1} == of_examples}
+
+    def gathered(self, call: CallNode, tensors: Mapping[int, Any], repeat: Callable[[int], Any]) -> list[Any]:
+        """Return the tensors that a call gets.
+
+        Args:
+            call: The call.
+            tensors: The tensors by the numbers of their values in the model.
+            repeat: Returns one of them once for each example.
+        """
+        repeated = self.repeated(call, tensors)
+        return [repeat(each) if at in repeated else tensors[each] for at, each in enumerate(call.inputs)]
+
     def apply(self, call: CallNode, values: list[Any], **arguments: Any) -> Any:
         """Call the layer of `call` on tensors.
 
         Args:
             call: What is called, and how its inputs are passed.
-            values: The tensors of `call.inputs`.
+            values: The tensors of `call.inputs`, as `gathered` returns them.
             arguments: Arguments such as `training`, which are passed if the layer takes them and the spec
                 does not give them itself.
 

@@ -10,6 +10,9 @@ from typing import Any
 import keras
 from attrs import frozen
 
+JOINING = frozenset({"append", "concatenate", "dstack", "hstack", "stack"})
+"""Functions that put tensors of equally many axes beside each other."""
+
 
 @frozen
 class Operation:
@@ -37,12 +40,24 @@ class Operation:
 
 
 def _part(tensor: Any, index: Sequence[Any]) -> Any:
-    """Return a part of a tensor."""
-    return tensor[tuple(index)]
+    """Return a part of a tensor. A tensor in the index, of which there is one at most, chooses along an axis.
+
+    Rows that are chosen from a weight are looked up, so that its gradient has rows.
+    """
+    at = next((at for at, each in enumerate(index) if hasattr(each, "dtype")), None)
+    if at is None:
+        return tensor[tuple(index)]
+    chosen, others = index[at], [*index[:at], slice(None), *index[at + 1 :]]
+    if not keras.backend.is_int_dtype(chosen.dtype):
+        raise ValueError(f"an index takes whole numbers, not {keras.backend.standardize_dtype(chosen.dtype)}")
+    axis = at - len(index) if ... in index[:at] else at
+    if any(each is not ... and each != slice(None) for each in others):
+        tensor = tensor[tuple(others)]
+    return keras.ops.take(tensor, keras.ops.cast(chosen, "int32"), axis=axis)
 
 
 class FreeWeight(keras.Layer):  # type: ignore[misc] # Keras has no types
-    """A trainable tensor that is the same for all examples. It takes the size of the batch from its input."""
+    """A trainable tensor that is the same for all examples."""
 
     def __init__(
         self,
@@ -70,16 +85,48 @@ class FreeWeight(keras.Layer):  # type: ignore[misc] # Keras has no types
         )
 
     def call(self, inputs: Any) -> Any:
-        """Return the weight once for each example of `inputs`."""
-        examples = keras.ops.shape(inputs)[0]
-        return keras.ops.broadcast_to(self.weight, (examples, *self.shape))
+        """Return the weight, whatever the inputs are: Keras calls no layer without any."""
+        del inputs
+        return keras.ops.convert_to_tensor(self.weight)
+
+
+def for_each_example(value: Any, examples: Any) -> Any:
+    """Return a tensor without a batch axis once for each example.
+
+    Args:
+        value: The tensor, of shape [...].
+        examples: How many examples there are.
+
+    Returns:
+        A tensor of shape [examples, ...].
+    """
+    return keras.ops.broadcast_to(value, (examples, *value.shape))
+
+
+class PlainExamples:
+    """What depends on the number of examples in a functional Keras model, made of an input of the model.
+
+    Keras saves and loads it without this package.
+    """
+
+    def __init__(self, inputs: Any) -> None:
+        first = inputs[(slice(None), *(0 for _ in inputs.shape[1:]))]
+        if inputs.dtype == "string":  # TensorFlow makes no ones like texts
+            first = keras.layers.Hashing(2)(first)
+        self.every = keras.ops.ones_like(first, dtype="bool")
+        self.one = keras.ops.ones_like(keras.ops.any(self.every, keepdims=True), dtype="float32")
+
+    def repeated(self, value: Any) -> Any:
+        """Return a tensor without a batch axis once for each example."""
+        every = keras.ops.reshape(self.every, (-1, *(1 for _ in value.shape)))
+        return keras.ops.where(every, value, value)
 
 
 class PlainWeight:
     """A free weight made of Keras's own layers, so that a saved model can be loaded by Keras alone.
 
-    It is a dense layer without a bias that works on a one for each example. The kernel has the values of the
-    weight, in one row.
+    It is a dense layer without a bias that works on a single one. The kernel has the values of the weight, in
+    one row.
     """
 
     def __init__(self, weight: FreeWeight) -> None:
@@ -88,10 +135,6 @@ class PlainWeight:
             prod(self.shape), use_bias=False, name=weight.name, trainable=weight.trainable
         )
 
-    def __call__(self, inputs: Any) -> Any:
-        """Return the weight once for each example of `inputs`."""
-        first = inputs[(slice(None), *(0 for _ in inputs.shape[1:]))]
-        if inputs.dtype == "string":  # TensorFlow makes no ones like texts
-            first = keras.layers.Hashing(2, name=f"{self.dense.name}_examples")(first)
-        ones = keras.ops.ones_like(first, dtype=self.dense.dtype)
-        return keras.ops.reshape(self.dense(keras.ops.expand_dims(ones, -1)), (-1, *self.shape))
+    def __call__(self, one: Any) -> Any:
+        """Return the weight, made of a tensor of shape [1] with a one."""
+        return keras.ops.reshape(self.dense(keras.ops.expand_dims(one, -1)), self.shape)

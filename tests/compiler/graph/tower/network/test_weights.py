@@ -1,0 +1,575 @@
+"""Every function of the catalogue means for a free weight what it means in Keras, alone and with examples."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from compiler.graph.storage.export import keras_model
+from compiler.graph.tower.trace import Tracer
+from compiler.model.elaborate import elaborate
+from dsl.diagnostics import SpecError
+from dsl.schema import signatures
+from tests.support import Training, spec_of
+
+HEAD = """
+tfdeploy = 1
+model "m" {
+  x = input(float32, [4, 6])
+  ids = input(int32, [4])
+  row = input(float32, [6])
+  image = input(float32, [8, 8, 2])
+  y = input(float32, [1])
+  w = weight([5, 6])
+  p = weight([4, 6])
+  v = weight([6])
+  s = weight([6, 6])
+  t = weight([])
+  k = weight([3, 3, 2, 2])
+  pic = weight([1, 8, 8, 3])
+"""
+TAIL = """
+  guess = row -> Dense(1, name = "guess")
+  output = {{ {outputs} }}
+  loss = {loss}
+}}
+devices {{ cpu = 2 }}
+clones {{ count = 2, batch = 4 }}
+update {{ optimizer = SGD(1.0) }}
+train {{ seed = 3 }}
+"""
+SHAPES = {
+    "w": (5, 6),
+    "p": (4, 6),
+    "v": (6,),
+    "s": (6, 6),
+    "t": (),
+    "k": (3, 3, 2, 2),
+    "pic": (1, 8, 8, 3),
+}
+
+UNARY = """
+abs absolute arccos arccosh arcsin arcsinh arctan arctanh cbrt ceil celu conj conjugate copy cos cosh deg2rad
+elu erf erfc erfinv exp exp2 expm1 fabs floor gelu hard_shrink hard_sigmoid hard_silu hard_swish hard_tanh
+i0 isfinite isinf isnan isneginf isposinf isreal leaky_relu log log10 log1p log2 log_sigmoid nan_to_num
+negative ones_like rad2deg real imag angle reciprocal relu relu6 round rsqrt selu sigmoid sign signbit silu
+sin sinc sinh soft_shrink softplus softsign sparse_plus sparse_sigmoid sqrt square squareplus
+stop_gradient swish tan tanh tanh_shrink trunc zeros_like log_softmax softmax sparsemax glu normalize
+layer_normalization rms_normalization argsort sort cumsum cumprod nancumsum nancumprod flip flipud fliplr
+ravel transpose squeeze tril triu diag diagflat diagonal trace diff roll:1 rot90 all any amax amin argmax
+argmin count_nonzero logsumexp max mean median min nanargmax nanargmin nanmax nanmean nanmin nanprod nanstd
+nansum nanvar norm prod ptp std sum var average trapezoid pinv matrix_rank logical_not
+"""
+ALONG = """
+all any amax amin argmax argmin count_nonzero logsumexp max mean median min nanargmax nanargmin nanmax
+nanmean nanmin nanprod nanstd nansum nanvar norm prod ptp std sum var average trapezoid cumsum cumprod
+nancumsum nancumprod flip log_softmax softmax sparsemax normalize layer_normalization rms_normalization
+argsort sort diff
+"""
+BINARY = """
+add subtract multiply divide true_divide divide_no_nan power maximum minimum fmax fmin fmod mod floor_divide
+arctan2 hypot logaddexp logaddexp2 heaviside nextafter equal not_equal greater greater_equal less less_equal
+isclose logical_and logical_or logical_xor
+"""
+BITS = "bitwise_and bitwise_or bitwise_xor left_shift right_shift bitwise_left_shift bitwise_right_shift"
+ALONE = """
+ops.take(w, [0, 3], axis = 0)
+ops.take(w, ops.arange(3), axis = 0)
+ops.take(w, 1, axis = 1)
+ops.take(w, [0, 7])
+w[0]
+w[1:3]
+w[:, 2]
+w[-1, ::2]
+w[..., 0]
+w[none, 2:]
+w[ops.arange(3)]
+w[..., ops.arange(3)]
+w[1:, ops.arange(3)]
+-w
+2 * w - w / 3 + t
+ops.allclose(w, w + 1.0)
+ops.append(w, p, axis = 0)
+ops.append(w, v)
+ops.concatenate([w, p], axis = 0)
+ops.concatenate([w, w], axis = 1)
+ops.stack([p, p])
+ops.stack([p, p], axis = -1)
+ops.hstack([w, w])
+ops.vstack([w, p])
+ops.dstack([w, w])
+ops.argpartition(w, 2)
+ops.array_split(w, 1)
+ops.batch_normalization(w, v, v, -1)
+ops.bitwise_invert(ops.cast(w * 9, int32))
+ops.bitwise_not(ops.cast(w * 9, int32))
+ops.broadcast_to(v, [2, 6])
+ops.cast(w * 9, int32)
+ops.saturate_cast(w * 9, int32)
+ops.cdist(w, p)
+ops.cholesky(ops.matmul(s, ops.transpose(s)) + ops.eye(6))
+ops.cholesky_inverse(ops.cholesky(ops.matmul(s, ops.transpose(s)) + ops.eye(6)))
+ops.clip(w, 0.2, 0.5)
+ops.correlate(v, v, mode = "same")
+ops.cross(w[:, :3], w[:, 3:])
+ops.det(s)
+ops.inv(s + 3 * ops.eye(6))
+ops.logdet(ops.matmul(s, ops.transpose(s)) + ops.eye(6))
+ops.dot(w, s)
+ops.einsum("ij,kj->ik", w, p)
+ops.expand_dims(w, 0)
+ops.full_like(w, 2)
+ops.ldexp(w, 2)
+ops.matmul(p, ops.transpose(w))
+ops.moveaxis(k, 0, 2)
+ops.outer(v, v)
+ops.pad(w, [[0, 1], [1, 0]])
+ops.percentile(w, 30, axis = 0)
+ops.quantile(w, 0.3, axis = 0)
+ops.repeat(w, 2, axis = 0)
+ops.reshape(w, [3, 10])
+ops.reshape(w, [-1])
+ops.searchsorted(ops.sort(v), v)
+ops.segment_sum(w, ops.array([0, 0, 1, 1, 2]), 3)
+ops.segment_max(w, ops.array([0, 0, 1, 1, 2]), 3)
+ops.segment_min(w, ops.array([0, 0, 1, 1, 2]), 3)
+ops.segment_prod(w, ops.array([0, 0, 1, 1, 2]), 3)
+ops.select([ops.greater(w, 0.5), ops.greater(w, 0.2)], [w, 2 * w], 0)
+ops.slice(w, [1, 0], [2, 3])
+ops.slice_update(w, [1, 0], p[:2, :3])
+ops.scatter([[0], [2]], w[:2], [4, 6])
+ops.scatter_update(w, [[0, 1], [2, 3]], v[:2])
+ops.solve(s + 3 * ops.eye(6), v)
+ops.solve_triangular(s + 3 * ops.eye(6), s, lower = true)
+ops.lstsq(s + 3 * ops.eye(6), v)
+ops.split(w, 1, axis = 0)
+ops.hsplit(w, 1)
+ops.vsplit(w, 1)
+ops.dsplit(k, 1)
+ops.unstack(w[:1])
+ops.swapaxes(w, 0, 1)
+ops.take_along_axis(w, ops.argsort(w), axis = 1)
+ops.tensordot(w, s, axes = 1)
+ops.threshold(w, 0.5, 0.1)
+ops.tile(w, [2, 1])
+ops.vander(v)
+ops.vdot(v, v)
+ops.view(w, int32)
+ops.where(ops.greater(w, 0.5), w, 0.0)
+ops.one_hot(ops.argmax(w, axis = 1), 6)
+ops.multi_hot(ops.argmax(w, axis = 1), 6)
+ops.binary_crossentropy(p, p)
+ops.categorical_crossentropy(ops.softmax(w), ops.softmax(w))
+ops.sparse_categorical_crossentropy(ops.argmax(w, axis = 1), ops.softmax(w))
+ops.in_top_k(ops.argmax(w, axis = 1), w, 2)
+ops.psnr(w, 2 * w, 1.0)
+ops.conv(pic[..., :2], k)
+ops.depthwise_conv(pic[..., :2], k)
+ops.separable_conv(pic[..., :2], k[..., :1], k[:1, :1])
+ops.max_pool(pic, 2)
+ops.average_pool(pic, 2)
+ops.depth_to_space(pic[..., :1] * ops.ones([4]), 2)
+ops.space_to_depth(pic, 2)
+ops.dot_product_attention(pic, pic, pic)
+ops.extract_sequences(v, 3, 1)
+ops.real(ops.polar(w, w))
+ops.view_as_real(ops.polar(w, w))
+ops.image.affine_transform(pic, ops.ones([1, 8]) * 0.1)
+ops.image.crop_images(pic, 1, 1, target_height = 3, target_width = 3)
+ops.image.extract_patches(pic, 2)
+ops.image.gaussian_blur(pic)
+ops.image.hsv_to_rgb(pic)
+ops.image.map_coordinates(w, p[:2], 1)
+ops.image.pad_images(pic, 1, 1, target_height = 12, target_width = 12)
+ops.image.resize(pic, [4, 4])
+ops.image.rgb_to_grayscale(pic)
+ops.image.rgb_to_hsv(pic)
+ops.image.sobel_edges(pic)
+ops.image.ssim(pic, pic * 0.9, 1.0, filter_size = 3)
+ops.fold(ops.ones([1, 8, 4]) * t, [3, 3], 2)
+ops.where(ops.equal(ops.identity(6), 1), s, t)
+ops.geomspace(t, 2.0, 4)
+ops.linspace(v, 2.0, 4)
+ops.logspace(t, 2.0, 4)
+ops.full([2, 3], t)
+ops.array(2.0) * w
+w + ops.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
+w * ops.ones([6]) + ops.zeros([6]) + ops.tri(1)
+w * ops.hamming(6) + ops.hanning(6) + ops.blackman(6) + ops.kaiser(6, 2.0)
+"""
+JOINED = """
+ops.take(w, ids, axis = 0)
+w[ids]
+w[ids, :]
+w[ids, ::2]
+w[ids[:, 0]]
+ops.take(w, ids, axis = 0) + p
+x + p
+x + v
+x * t
+t * x
+x - p
+p - x
+x / p
+p / x
+x + w[1:]
+x + p[:, :1]
+row * w[2]
+ops.matmul(x, s)
+ops.matmul(x, ops.transpose(w))
+ops.matmul(s, ops.transpose(x, [0, 2, 1]))
+ops.matmul(row, s)
+ops.matmul(row, v)
+ops.matmul(ops.one_hot(ids, 5), w)
+ops.dot(x, s)
+ops.dot(x, v)
+ops.tensordot(x, w, axes = [[2], [1]])
+ops.einsum("btd,vd->btv", x, w)
+ops.einsum("vd,btd->bv", w, x)
+ops.where(ops.greater(x, 0.5), x, p)
+ops.where(ops.greater(p, 0.5), x, p)
+ops.select([ops.greater(x, 0.5), ops.greater(p, 0.4)], [p, x], 0)
+ops.take_along_axis(x, ops.reshape(ids, [-1, 4, 1]) - 1, axis = 1)
+ops.broadcast_to(t, [1]) + row
+ops.batch_normalization(x, v, v, -1)
+ops.layer_normalization(x, v, v)
+ops.rms_normalization(x, v)
+ops.conv(image, k)
+ops.depthwise_conv(image, k)
+ops.separable_conv(image, k[..., :1], k[:1, :1])
+ops.cdist(row, w)
+ops.clip(x, t, 1.0)
+ops.clip(x, 0.0, p)
+ops.cross(x[..., :3], p[:, :3])
+ops.searchsorted(ops.sort(v), row[:, 0])
+ops.isclose(x, p)
+ops.binary_crossentropy(x, ops.sigmoid(p + 0 * x))
+ops.average(x, axis = 1, weights = p[:, 0])
+ops.trapezoid(x, p)
+ops.outer(row[:, 0], v)
+ops.dot_product_attention(ops.expand_dims(x, 2), ops.expand_dims(x + p, 2), ops.expand_dims(x * p, 2))
+ops.sparse_categorical_crossentropy(ids, ops.softmax(ops.matmul(x, ops.transpose(w))))
+ops.logical_and(ops.greater(x, 0.5), ops.greater(p, 0.5))
+ops.full_like(x, t)
+ops.slice_update(x, [0, 0, 0], x[:, :2] * w[0])
+ops.pad(x, [[0, 0], [1, 1], [0, 0]], constant_values = 0) * v
+ops.fmod(x, p)
+ops.ldexp(x, ops.cast(p * 9, int32))
+ops.vander(row[:, 0], 3) * t
+ops.real(ops.polar(x, p))
+ops.equal(ids, ops.argmax(p, axis = 1))
+ops.multiply(ids, ops.cast(t * 5, int32))
+"""
+BESIDE = """
+ops.concatenate([p, x], axis = 1)
+ops.concatenate([x, w], axis = 1)
+ops.concatenate([v, row], axis = -1)
+ops.append(x, w, axis = 1)
+ops.stack([v, row], axis = 1)
+ops.stack([row, v], axis = -1)
+ops.hstack([p, x])
+ops.dstack([x, p])
+"""
+"""What Keras refuses because a weight lacks an axis: here it is put beside each example."""
+
+REFUSED = {
+    "ops.matmul(w, ops.transpose(x, [1, 0, 2]))": "TFD561",
+    "ops.take(w, ids, axis = 1)": "TFD561",
+    "w[:, ids]": "TFD561",
+    "ops.take(x, ids, axis = 0)": "TFD561",
+    "ops.take(x, ids)": "TFD561",
+    "x + w": "TFD506",
+    "row + p": "TFD561",
+    "ops.matmul(w, row)": "TFD506",
+    "ops.stack([v, row])": "TFD561",
+    "ops.concatenate([w, row], axis = 0)": "TFD561",
+    "ops.concatenate([w, row], axis = 1)": "TFD506",
+    "ops.concatenate([p[none], x], axis = 1)": "TFD506",
+    "ops.cdist(w, row)": "TFD561",
+    "ops.flip(x)": "TFD561",
+    "ops.softmax(y[:, 0])": "TFD561",
+    "ops.cdist(row, row)": "TFD561",
+    "ops.roll(x, 1)": "TFD561",
+    "ops.triu(row)": "TFD561",
+    "ops.flipud(x)": "TFD561",
+    "ops.vander(row[:, 0])": "TFD561",
+    "w[ids, 0]": "TFD553",
+    "w[ids, ids]": "TFD553",
+    "x[:, ids]": "TFD553",
+    "w[row]": "TFD506",
+    "w[ops.greater(v, 0.5)]": "TFD506",
+    "w[7]": "TFD506",
+    "ops.reshape(w, [4, 4])": "TFD506",
+    "ops.transpose(w, [0, 2, 1])": "TFD506",
+}
+
+
+SEVERAL = {
+    "ops.svd(w)": 3,
+    "ops.qr(s)": 2,
+    "ops.eigh(s + ops.transpose(s))": 2,
+    "ops.top_k(w, 2)": 2,
+    "ops.moments(w, [0])": 2,
+    "ops.stft(v, 4, 2, 4)": 2,
+    "ops.rfft(w)": 2,
+    "ops.fft([v, v])": 2,
+    "ops.fft2([w, w])": 2,
+    "ops.ifft2([w, w])": 2,
+    "ops.meshgrid(v, p[0])": 2,
+    "ops.split(w, [2], axis = 0)": 2,
+    "ops.unstack(w[:2])": 2,
+}
+"""Functions that give several tensors, and how many."""
+
+ELSEWHERE = {
+    "ctc_loss": "its targets are of examples",
+    "eig": "its results are complex",
+    "image.extract_patches_3d": "as `image.extract_patches`",
+    "image.perspective_transform": "as `image.affine_transform`",
+    "irfft": "it takes the two results of `rfft`",
+    "istft": "it takes the two results of `stft`",
+}
+"""Functions that are not in the tables, and why."""
+
+
+def _written() -> Iterator[tuple[str, bool]]:
+    """Yield the expressions, and whether each has examples."""
+    for name, _, more in (each.partition(":") for each in UNARY.split()):
+        yield f"ops.{name}(w{', ' + more if more else ''})", False
+    for name in ALONG.split():
+        yield f"ops.{name}(w, axis = 0)", False
+        yield f"ops.{name}(x * p, axis = 1)", True
+    for name in BINARY.split():
+        boolean = name.startswith("logical")
+        first, second = ("ops.greater(x, 0.5)", "ops.greater(p, 0.5)") if boolean else ("x", "p")
+        yield f"ops.{name}({second}, {second})", False
+        yield f"ops.{name}({first}, {second})", True
+        yield f"ops.{name}({second}, {first})", True
+    for name in BITS.split():
+        yield f"ops.{name}(ids, ops.cast(t * 9, int32))", True
+        yield f"ops.{name}(ops.cast(p[:, 0] * 9, int32), ids)", True
+    yield from ((each, False) for each in ALONE.strip().split("\n"))
+    yield from ((each, True) for each in (JOINED.strip() + BESIDE.rstrip()).split("\n"))
+
+
+class _Indexed:
+    """A tensor with NumPy's indices by tensors, which those of TensorFlow lack."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __getitem__(self, index: Any) -> Any:
+        parts = index if isinstance(index, tuple) else (index,)
+        parts = tuple(each.numpy() if isinstance(each, tf.Tensor) else each for each in parts)
+        return tf.constant(self.value.numpy()[parts])
+
+
+def _by_keras(expression: str, tensors: Mapping[str, Any]) -> Any:
+    """Return the value that Keras gives to an expression of the spec."""
+    words = {"ops": keras.ops, "true": True, "false": False, "none": None}
+    words |= {each: each for each in ("int32", "float32")}
+    expression = re.sub(r"^w(?=\[.*(ids|arange))", "indexed", expression)
+    return eval(expression, {**words, **tensors, "indexed": _Indexed(tensors["w"])})  # noqa: S307 Python's own
+
+
+def _first(value: Any) -> Any:
+    return value[0] if isinstance(value, list | tuple) else value
+
+
+def _arrays(examples: int) -> dict[str, Any]:
+    generator = np.random.default_rng(5)
+    shapes = {"x": (4, 6), "row": (6,), "image": (8, 8, 2), "y": (1,)}
+    found = {
+        name: generator.uniform(0.1, 0.9, (examples, *shape)).astype(np.float32)
+        for name, shape in shapes.items()
+    }
+    return found | {"ids": generator.integers(1, 4, (examples, 4)).astype(np.int32)}
+
+
+@pytest.fixture(scope="module")
+def weights() -> dict[str, Any]:
+    """Return values of the free weights."""
+    generator = np.random.default_rng(1)
+    return {name: generator.uniform(0.1, 0.9, shape).astype(np.float32) for name, shape in SHAPES.items()}
+
+
+def test_every_function_of_the_catalogue_is_tried() -> None:
+    """A function that a new Keras has must come into one of the tables."""
+    text = " ".join([*(each for each, _ in _written()), *REFUSED, *SEVERAL])
+    known = set(re.findall(r"ops\.((?:image\.)?\w+)", text)) | ELSEWHERE.keys()
+    assert known == set(signatures.names("operation"))
+
+
+def test_operations_on_weights_are_those_of_keras(weights: Mapping[str, Any]) -> None:
+    """On two clones, each expression has the value that Keras gives to the whole batch.
+
+    What is made of weights alone is the same for all examples. Without a batch axis it has the shape that it
+    has in Keras.
+    """
+    rows = [*_written()]
+    bound = "".join(f"  e{at} = {each}\n" for at, (each, _) in enumerate(rows))
+    last = [*SEVERAL.items()]
+    for at, (each, count) in enumerate(last):
+        names = ", ".join(f"s{at}_{number}" for number in range(count))
+        bound += f"  {names} = {each}\n"
+    found = [f"e{at}" for at in range(len(rows))]
+    found += [f"s{at}_{number}" for at, (_, count) in enumerate(last) for number in range(count)]
+    tail = TAIL.format(
+        outputs=", ".join(f"o_{each} = {each}" for each in found),
+        loss="[y, guess] -> MeanSquaredError()",
+    )
+    arrays = _arrays(8)
+    with Training(spec_of(HEAD + bound + tail), arrays) as training:
+        training.assign({f"{name}/weight": value for name, value in weights.items()})
+        towers = training.session.run([clone.outputs for clone in training.compiled.clones])
+    made = {name: np.concatenate([tower[f"o_{name}"] for tower in towers]) for name in found}
+    tensors = {name: tf.constant(value) for name, value in {**weights, **arrays}.items()}
+    repeated = {name: tf.stack([value] * 8) for name, value in weights.items()}
+    expected: list[tuple[str, str, Any, bool]] = [
+        (
+            f"e{at}",
+            each,
+            _first(_by_keras(each, tensors | repeated if each in BESIDE else tensors)),
+            of_examples,
+        )
+        for at, (each, of_examples) in enumerate(rows)
+    ]
+    for at, (each, _) in enumerate(last):
+        values = _by_keras(each, tensors)
+        expected += [(f"s{at}_{number}", each, value, False) for number, value in enumerate(values)]
+    wrong = []
+    for name, each, value, of_examples in expected:
+        wanted = np.asarray(value) if of_examples else np.broadcast_to(value, (8, *np.shape(value)))
+        same = made[name].shape == wanted.shape
+        if not same or not np.allclose(made[name], wanted, rtol=1e-4, atol=1e-4, equal_nan=True):
+            wrong.append((each, made[name].shape, wanted.shape))
+    assert not wrong
+
+
+@pytest.mark.parametrize(("written", "code"), REFUSED.items())
+def test_what_cannot_work_is_refused_at_its_place(written: str, code: str) -> None:
+    """The shapes in the message are those of the spec: a weight has no axis for the batch."""
+    text = HEAD + f"  e = {written}\n" + TAIL.format(outputs="o = e", loss="[y, guess] -> MeanSquaredError()")
+    with pytest.raises(SpecError) as caught:
+        Tracer(elaborate(spec_of(text)), 3).trace(4, training=True)
+    (found,) = caught.value.diagnostics
+    assert found.code == code
+    assert found.span is not None
+    assert found.span.text in written
+
+
+TRAINED = """
+tfdeploy = 1
+layer "looked_up" {
+  table = input()
+  ids = input()
+  output = table[ids]
+}
+model "m" {
+  ids = input(int32, [4])
+  label = input(int32, [4])
+  table = weight([9, 6])
+  places = weight([4, 6])
+  rare = weight([50, 6])
+  token = weight([2, 6])
+  scale = weight([], initializer = ones)
+  found = [table, ids] -> looked_up()
+  x = scale * (found + places) - ops.take(rare, 3 * ids, axis = 0)
+  mixed = ops.concatenate([token, x], axis = 1) -> Dense(6, activation = tanh, name = "mixed")
+  both = [token, mixed] -> Concatenate(axis = 1)
+  logits = ops.einsum("btd,vd->btv", both[:, 4:], table) + ops.matmul(x, ops.transpose(table))
+  loss = (
+    ([label, logits] -> SparseCategoricalCrossentropy(from_logits = true))
+    + 0.1 * ops.sum(ops.square(table))
+    + 0.2 * ops.mean(logits, axis = [1, 2])
+  )
+  output = { logits = logits, table = table }
+  metrics { hits = [label, logits] -> SparseCategoricalAccuracy() }
+}
+devices { cpu = 2 }
+clones { count = 2, batch = [3, 5] }
+update { optimizer = SGD(0.5) }
+train { seed = 3 }
+"""
+MODES: dict[str, tuple[str, dict[str, str]]] = {
+    "plain": ("", {}),
+    "micro-batches": ("", {"clones__batch": "4", "update__accumulate": "2"}),
+    "replicated": ("place { variables -> replicated }", {}),
+    "sharded": ('place { variables -> cpu[0], variables("table/*") -> sharded(cpu[*], axis = 0) }', {}),
+}
+
+
+class _Twin(keras.Model):  # type: ignore[misc] # Keras has no types
+    """The model above as one writes it in Keras."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        shapes = {"table": (9, 6), "places": (4, 6), "rare": (50, 6), "token": (2, 6), "scale": ()}
+        self.free = {name: self.add_weight(name=name, shape=shape) for name, shape in shapes.items()}
+        self.mixed = keras.layers.Dense(6, activation="tanh")
+        self.mixed.build((None, 6, 6))
+
+    def call(self, ids: Any) -> Any:
+        ops, free = keras.ops, self.free
+        x = free["scale"] * (ops.take(free["table"], ids, axis=0) + free["places"])
+        x -= ops.take(free["rare"], 3 * ids, axis=0)
+        token = ops.broadcast_to(free["token"], (ops.shape(ids)[0], 2, 6))
+        both = ops.concatenate([token, self.mixed(ops.concatenate([token, x], axis=1))], axis=1)
+        logits = ops.einsum("btd,vd->btv", both[:, 4:], free["table"])
+        return logits + ops.matmul(x, ops.transpose(free["table"]))
+
+    def loss_of(self, ids: Any, label: Any) -> Any:
+        logits = self(ids)
+        entropy = keras.losses.SparseCategoricalCrossentropy(from_logits=True)(label, logits)
+        penalty = keras.ops.sum(keras.ops.square(self.free["table"]))
+        return entropy + 0.1 * penalty + 0.2 * keras.ops.mean(logits)
+
+
+@pytest.mark.parametrize("precision", ["float32", "mixed_bfloat16"])
+def test_weights_that_are_only_looked_up_have_gradients_of_rows(precision: str) -> None:
+    """The gradient of `rare` has rows, as that of an embedding; `table` is multiplied too and has all."""
+    tracer = Tracer(elaborate(spec_of(TRAINED)), 3, precision)
+    (part,) = tracer.trace(4, training=True).losses
+    rows = {name for name, each in part.gradients.items() if each.indices is not None}
+    assert rows == {"rare/weight"}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_model_of_free_weights_learns_as_that_of_keras(mode: str, tmp_path: Path) -> None:
+    """Look-ups, tied weights, positions, a class token and a scale: loss, new weights and predictions."""
+    generator = np.random.default_rng(2)
+    size = 16 if mode == "micro-batches" else 8
+    arrays = {name: generator.integers(0, 9, (size, 4)).astype(np.int32) for name in ("ids", "label")}
+    place, changed = MODES[mode]
+    with Training(spec_of(TRAINED + place, **changed), arrays) as training:
+        before = training.values()
+        (loss,) = training.steps(1)
+        after = training.values()
+        compiled = training.compiled
+        exported = keras_model(compiled, {name: after[name] for name in compiled.weights})
+    twin = _Twin()
+    known = {f"{name}/weight": variable for name, variable in twin.free.items()}
+    known |= {"mixed/kernel": twin.mixed.kernel, "mixed/bias": twin.mixed.bias}
+    for name, variable in known.items():
+        variable.assign(before[name])
+    with tf.GradientTape() as tape:
+        wanted = twin.loss_of(arrays["ids"], arrays["label"])
+    assert loss == pytest.approx(float(wanted), rel=1e-5)
+    gradients = tape.gradient(wanted, [each.value for each in known.values()])
+    keras.optimizers.SGD(0.5).apply(gradients, list(known.values()))
+    for name, variable in known.items():
+        np.testing.assert_allclose(after[name], variable.numpy(), rtol=1e-4, atol=1e-5, err_msg=name)
+
+    exported.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras", safe_mode=True)
+    for count in (3, 0):
+        found = loaded(tf.constant(arrays["ids"][:count]))
+        np.testing.assert_allclose(found["logits"], twin(arrays["ids"][:count]).numpy(), rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(found["table"], np.stack([after["table/weight"]] * 3)[:count])

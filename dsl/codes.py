@@ -150,6 +150,12 @@ _ROWS = (
     Code("TFD560", "constant-into-layer", "a layer that works on a tensor without examples"),
     Code("TFD561", "examples-mixed", "an operation that mixes the examples of a batch"),
     Code("TFD562", "call-arguments", "arguments in second brackets of what takes none"),
+    Code(
+        "TFD564",
+        "undeclared-state",
+        "a state of a layer of yours that does not say how clones join it",
+        "plan",
+    ),
     # TFD57x: frozen weights, parts that start from files; losses, metrics and outputs.
     Code("TFD570", "freeze-matches-nothing", "a glob of frozen weights that matches nothing", "plan"),
     Code("TFD571", "everything-frozen", "a model of which nothing is trained", "plan"),

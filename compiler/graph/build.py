@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +63,7 @@ from compiler.shards import Shard
 from dsl import ir
 from dsl.diagnostics import Diagnostic, SpecError
 from dsl.errors.planning import plan as errors
+from dsl.errors.planning.own_python import undeclared_state
 
 MOST_AT_STEP = 1024
 """The most ops of its own device that an op beside the global step waits for one by one."""
@@ -145,7 +146,22 @@ def _check_rules(
     return (
         *rules_decide(plan.spec.place.rules, names),
         *own_gradients_are_rows(plan.spec, sparse=sparse),
+        *_undeclared_states(plan, weights, templates),
     )
+
+
+def _undeclared_states(
+    plan: Plan, weights: Mapping[str, WeightInfo], templates: Mapping[int, Template]
+) -> Iterator[Diagnostic]:
+    """Yield a warning for each state of a layer of the user's that several clones change, each otherwise."""
+    if len(plan.towers) == 1 and not (isinstance(plan, WorkerPlan) and plan.worker.count > 1):
+        return
+    for name in dict.fromkeys(name for each in templates.values() for name in each.state_updates):
+        info = weights[name]
+        if info.of_class and info.declared is None:
+            nodes = (each for each in plan.model.layers if name.startswith(f"{each.path}/"))
+            span = next((each.span for each in nodes), None)
+            yield undeclared_state(info.of_class, name, info.joined(plan.update.batch_norm), span)
 
 
 def _by_rows(plan: Plan, traced: Traced) -> frozenset[str]:

@@ -1,4 +1,4 @@
-"""Means of what clones have for a statistic."""
+"""Means of what clones have for a statistic, and sums of what they have changed in it."""
 
 from __future__ import annotations
 
@@ -29,3 +29,22 @@ def mean(
         share = writer.constant(writer.unique(f"{scope}/Const"), shares[clone], value.dtype, placed)
         parts += writer.write("Mul", writer.unique(f"{scope}/mul"), (value, share), placed)
     return writer.add(f"aggregate/{name}/mean", parts, placed)
+
+
+def change(
+    writer: StepWriter, name: str, values: Mapping[int, Tensor], before: Mapping[int, Tensor], placed: Placed
+) -> Tensor:
+    """Return the sum of what clones have changed in a statistic.
+
+    Args:
+        writer: Writes the ops.
+        name: The statistic, or a piece of it.
+        values: The value of each clone after the step, by its number.
+        before: The value that each has read.
+        placed: The place of the statistic.
+    """
+    parts: list[Tensor] = []
+    for clone, value in values.items():
+        own = writer.unique(f"aggregate/{name}/clone_{clone}/sub")
+        parts += writer.write("Sub", own, (value, before[clone]), placed)
+    return writer.add(f"aggregate/{name}/change", parts, placed)

@@ -136,6 +136,7 @@ TYPES: Mapping[str, Rule] = {
     "Shape": _shape,
     "SplitV": _split,
     "StridedSlice": _sliced,
+    "Sub": _same,
     "Unique": _distinct,
     "UnsortedSegmentSum": _segments,
     "VarHandleOp": _handle,

@@ -127,7 +127,7 @@ def _variables(network: Network, compiled: CompiledGraph) -> dict[str, Any]:
             continue
         for variable in layer.variables if node.kind != "operation" and layer.built else ():
             if variable.name != SEED_STATE:
-                found[tracer.register(variable, node).name] = variable
+                found[tracer.register(variable, node, layer).name] = variable
         if node.kind != "operation" and layer.built:
             tracer.frozen(layer)
     return found

@@ -57,7 +57,7 @@ def read_pretrained(compiled: CompiledGraph, base: str, say: Callable[[str], Non
             tracer = Tracer(plan.model, compiled.seed)
             for variable in layer.variables:
                 if variable.name != SEED_STATE:
-                    name = tracer.register(variable, node).name
+                    name = tracer.register(variable, node, layer).name
                     found[name] = variable.numpy()
     return {name: value for name, value in found.items() if name in compiled.weights}
 

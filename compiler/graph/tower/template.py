@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from attrs import field, frozen
 
 from compiler.shards import Shard
 from compiler.step.record import Role
+
+Join: TypeAlias = Literal["first", "mean", "sum"]
+"""How the new values that clones have for a state become one: the first, their mean, or all changes."""
 
 
 @frozen
@@ -25,6 +28,8 @@ class WeightInfo:
         regularizer: The regularizer of its layer, or None.
         constraint: What is applied to it after an update, or None.
         shard: The piece of a weight that it is, or None for a whole weight.
+        declared: How its layer says that clones join it if it changes without gradients, or None.
+        of_class: The class of the user's layer that it is of, or empty for a layer of Keras.
     """
 
     name: str
@@ -36,6 +41,21 @@ class WeightInfo:
     regularizer: Any = field(default=None, repr=False, eq=False)
     constraint: Any = field(default=None, repr=False, eq=False)
     shard: Shard | None = None
+    declared: Join | None = None
+    of_class: str = ""
+
+    def joined(self, batch_norm: str) -> Join:
+        """Return how clones join its new values if it changes without gradients.
+
+        What is not a floating-point number has no mean.
+
+        Args:
+            batch_norm: How `update` says that statistics are joined.
+        """
+        if self.declared == "sum":
+            return "sum"
+        means = self.declared == "mean" or (self.declared is None and batch_norm == "mean")
+        return "mean" if means and "float" in self.dtype else "first"
 
     @property
     def weight(self) -> str:
@@ -137,6 +157,7 @@ class Template:
         outputs: The outputs of the model, in the order of `ModelGraph.outputs`.
         losses: The parts of the tower's loss, which is their sum. At most one of them has no weight.
         state_updates: The new value of each statistic.
+        joined_states: Those of them that are declared to be joined over clones.
         metric_states: What the tower's examples add to the states of each metric.
         metrics: For each metric, the Keras object that computes the result from the states.
         results: All tensors that the rest of the graph may use.
@@ -161,6 +182,7 @@ class Template:
     results: Mapping[str, TensorInfo] = field(factory=dict, repr=False)
     exchanges: tuple[MomentExchange, ...] = ()
     joins_examples: bool = False
+    joined_states: frozenset[str] = frozenset()
 
     @property
     def received(self) -> tuple[str, ...]:

@@ -34,7 +34,7 @@ from compiler.graph.tower.network.own_objects import require_summable
 from compiler.graph.tower.network.precision import dtype_policy, in_float32, keep_tables, widen_penalties
 from compiler.graph.tower.ports import make_port
 from compiler.graph.tower.refusals import check_call, check_operation, check_output, outputs_of, refusal
-from compiler.graph.tower.template import Template, WeightInfo
+from compiler.graph.tower.template import Join, Template, WeightInfo
 from compiler.graph.tower.trim import TracedPart, TracedTensors, ancestors, trim
 from compiler.graph.user_code import UserCode
 from compiler.model.graph import CallNode, LayerNode, ModelGraph, ObjectiveNode, TensorTermNode
@@ -44,6 +44,7 @@ from dsl.errors.planning import plan_modes
 from dsl.errors.planning.plan import shape_of_the_pass
 from dsl.source import Span
 
+_JOINS: dict[str, Join] = {"only_first_replica": "first", "mean": "mean", "sum": "sum"}
 SEED_STATE = "seed_generator_state"  # Keras's name for the state of every SeedGenerator
 
 
@@ -110,12 +111,13 @@ class Tracer:
         """Return the weight name of a Keras variable of the network."""
         return self._names[id(variable)]
 
-    def register(self, variable: Any, node: LayerNode) -> WeightInfo:
+    def register(self, variable: Any, node: LayerNode, layer: Any) -> WeightInfo:
         """Name a Keras variable. The name is the same in every mode and placement.
 
         Args:
             variable: The variable.
-            node: Its layer.
+            node: Its layer in the model.
+            layer: Its layer, or one that has it inside.
 
         Returns:
             What is known of the weight.
@@ -136,6 +138,8 @@ class Tracer:
             initializer=user.guarded(initializer_of(variable)),
             regularizer=user.guarded(variable.regularizer),
             constraint=user.guarded(variable.constraint),
+            declared=_JOINS.get(variable.aggregation),
+            of_class=_class_of_user(layer, variable),
         )
         self._names[id(variable)] = name
         self.weights[name] = info
@@ -195,10 +199,11 @@ class _Trace:
         found = {each.name: self._metric(each) for each in self.model.metrics}
         scale = make_port(tf.float32, (), "scale") if self.training else None
         updates = {name: self.scope.get_current_value(self.variables[name]) for name in self.ports}
+        changed = {name: value for name, value in updates.items() if value is not self.ports[name]}
         traced = TracedTensors(
             outputs=[self._of_examples(each.value) for each in self.model.outputs],
             losses=self._differentiated(losses, scale) if scale is not None else losses,
-            state_updates={name: value for name, value in updates.items() if value is not self.ports[name]},
+            state_updates=changed,
             metric_states={name: states for name, (_, states) in found.items()},
             metrics={name: metric for name, (metric, _) in found.items()},
             weights=self.ports,
@@ -208,6 +213,9 @@ class _Trace:
             inverse_share=self.inverse_share,
             exchanges=self.exchanges.found if self.exchanges is not None else (),
             joins_examples=joins,
+            joined_states=frozenset(
+                name for name in changed if self.tracer.weights[name].declared in ("mean", "sum")
+            ),
         )
         paths = {each.keras_name: each.path for each in self.model.layers}
         template = trim(self.graph, traced, paths, share_constants=self.tracer.share_constants)
@@ -302,7 +310,7 @@ class _Trace:
             if variable.name == SEED_STATE:
                 self._connect_seed(variable, f"{node.path}/{at}", call)
                 continue
-            info = self.tracer.register(variable, node)
+            info = self.tracer.register(variable, node, layer)
             if info.name not in self.ports:
                 port = make_port(info.dtype, info.shape, f"weights/{info.name}")
                 self.ports[info.name] = port
@@ -420,6 +428,13 @@ class _Trace:
         scope = f"gradients/{part}" if part else "gradients"
         found = tf.gradients(loss, [self.ports[name] for name in names], name=scope)
         return {name: each for name, each in zip(names, found, strict=True) if each is not None}
+
+
+def _class_of_user(layer: Any, variable: Any) -> str:
+    """Return the class of the innermost layer with a variable; empty if it is not the user's."""
+    owners = [part for part in flattened_layers(layer) if any(each is variable for each in part.variables)]
+    own = type(owners[-1]) if owners else type(layer)
+    return "" if own.__module__.startswith(("keras.", f"{__name__.partition('.')[0]}.")) else own.__name__
 
 
 def _freeze(layer: Any) -> None:

@@ -59,6 +59,7 @@ class TracedTensors:
         exchanges: What batch normalizations exchange with other towers.
         joins_examples: Whether one of the losses is not a mean over examples, but depends on the batch as a
             whole.
+        joined_states: The statistics that are declared to be joined over clones.
     """
 
     outputs: Sequence[tf.Tensor]
@@ -73,6 +74,7 @@ class TracedTensors:
     inverse_share: tf.Tensor | None
     exchanges: Sequence[TracedMomentExchange] = ()
     joins_examples: bool = False
+    joined_states: frozenset[str] = frozenset()
 
     def results(self) -> Iterator[tf.Tensor]:
         """Yield every tensor that the rest of the graph may use."""
@@ -144,6 +146,7 @@ def trim(
         results={name(each): _info(each) for each in traced.results()},
         exchanges=tuple(_exchange(each, name, port) for each in traced.exchanges),
         joins_examples=traced.joins_examples,
+        joined_states=traced.joined_states,
     )
 
 

@@ -41,8 +41,11 @@ def templates_of_towers(plan: Plan, templates: Mapping[int, Template]) -> list[T
 
 
 def without_statistics(template: Template) -> Template:
-    """Return a copy of a template that computes no new statistics, without the nodes that only they need."""
-    if not template.state_updates:
+    """Return a copy of a template without new statistics and the nodes that only they need.
+
+    What is declared to be joined over clones is kept.
+    """
+    if template.state_updates.keys() <= template.joined_states:
         return template
     known = _known.get(template)
     if known is None:
@@ -60,7 +63,9 @@ def _copied(template: Template) -> Template:
         template,
         graph_def=graph_def,
         weights={name: port for name, port in template.weights.items() if port in needed},
-        state_updates={},
+        state_updates={
+            name: each for name, each in template.state_updates.items() if name in template.joined_states
+        },
     )
 
 
@@ -69,6 +74,7 @@ def _reachable(template: Template) -> set[str]:
     nodes = {node.name: node for node in template.graph_def.node}
     kept = {*template.outputs, *(tensor for each in template.losses for tensor in each.tensors)}
     kept |= {state for states in template.metric_states.values() for state in states}
+    kept |= {each for name, each in template.state_updates.items() if name in template.joined_states}
     kept |= {each.values for each in template.gradients}
     kept |= {each.indices for each in template.gradients if each.indices is not None}
     for each in template.exchanges:

@@ -12,16 +12,21 @@ import tensorflow as tf
 from compiler.graph.assembly import Assembly
 from compiler.graph.update.step import Updates, build_update, count_update
 from compiler.graph.update.variable.apply import step_scalars
+from compiler.graph.update.variable.statistics import MOVED, add_changes
 
 
 def build_async(assembly: Assembly) -> Updates:
-    """Add an update of its own for each clone. Only clone 0 changes the statistics of batch normalization."""
+    """Add an update of its own for each clone.
+
+    Only clone 0 changes the statistics of batch normalization. All add what they have changed in sums.
+    """
     ops, rates, updates = [], [], []
     for tower in assembly.towers:
         alone = assembly.alone(tower.tower.index)
         scalars = step_scalars(alone)
-        updates.append(build_update(alone, scalars, statistics=tower.tower.index == 0))
-        ops.append(count_update(alone, updates[-1].done, f"{alone.scope}/train_step"))
+        updates.append(build_update(alone, scalars, () if tower.tower.index else MOVED))
+        done = [*updates[-1].done, *add_changes(alone)]
+        ops.append(count_update(alone, done, f"{alone.scope}/train_step"))
         rates.append(scalars.learning_rates)
     with assembly.ledger.place(assembly.step_place, "update"), tf.control_dependencies(ops):
         train_op = tf.no_op(name="train_step")

@@ -20,6 +20,7 @@ from compiler.graph.node_writer import NodeWriter
 from compiler.graph.step_nodes import GraphStep
 from compiler.graph.update.step import Updates, build_update, count_update
 from compiler.graph.update.variable.apply import step_scalars
+from compiler.graph.update.variable.statistics import ADDED, MOVED, update_statistics
 from compiler.graph.variables.variables import GraphVariable
 from compiler.reasons import Placed
 from compiler.step.sums import Reduction, reduce_all
@@ -49,12 +50,13 @@ _New: TypeAlias = tuple[_Family, int, tf.Tensor]
 def build_local(assembly: Assembly) -> Updates:
     """Add each clone's own update, the averaging of the copies, and the ops that publish their mean."""
     scalars = step_scalars(assembly)
-    updates = [build_update(assembly.alone(tower.tower.index), scalars) for tower in assembly.towers]
+    updates = [build_update(assembly.alone(tower.tower.index), scalars, MOVED) for tower in assembly.towers]
     done = {
         tower.tower.index: _end(assembly.alone(tower.tower.index), each.done)
         for tower, each in zip(assembly.towers, updates, strict=True)
     }
-    train_op = count_update(assembly, [*done.values(), _average_when_due(assembly, done)])
+    added = update_statistics(assembly, joins=ADDED)
+    train_op = count_update(assembly, [*done.values(), *added, _average_when_due(assembly, done)])
     return Updates(
         train_op,
         scalars.learning_rates,
@@ -119,15 +121,21 @@ def _families(assembly: Assembly) -> Iterator[_Family]:
 
 
 def changing(assembly: Assembly) -> Iterator[GraphVariable]:
-    """Yield the variables that training changes. All copies of the others stay equal by themselves."""
-    statistics = {name for each in assembly.towers for name in each.template.state_updates}
+    """Yield the variables of which training changes each copy by itself. Copies of others stay equal."""
+    statistics = {
+        name
+        for each in assembly.towers
+        for name in each.template.state_updates
+        if assembly.pieces_of(name)[0].info.declared != "sum"
+    }
     return (each for each in assembly.variables.values() if each.info.trainable or each.weight in statistics)
 
 
 def _family(assembly: Assembly, variable: GraphVariable) -> _Family:
     """Return the copies of a variable; those of statistics follow clone 0 unless their mean is used."""
     is_float = tf.as_dtype(variable.info.dtype).is_floating
-    follows_first = not variable.info.trainable and assembly.plan.update.batch_norm == "first"
+    join = variable.info.joined(assembly.plan.update.batch_norm)
+    follows_first = not variable.info.trainable and join == "first"
     return _Family(
         variable.name,
         variable.copies,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import tensorflow as tf
 from attrs import field, frozen
@@ -17,9 +17,10 @@ from compiler.graph.gradients.together import send_together
 from compiler.graph.gradients.unscale import gate_of, unscale
 from compiler.graph.gradients.weighting import own_inverses
 from compiler.graph.optimizers.groups import StepScalars
+from compiler.graph.tower.template import Join
 from compiler.graph.update.ends import join_ends
 from compiler.graph.update.variable.apply import apply_gradients
-from compiler.graph.update.variable.statistics import update_statistics
+from compiler.graph.update.variable.statistics import ALL, update_statistics
 
 
 @frozen
@@ -59,13 +60,13 @@ class Update:
     of_statistics: frozenset[str] = frozenset()
 
 
-def build_update(assembly: Assembly, scalars: StepScalars, *, statistics: bool = True) -> Update:
+def build_update(assembly: Assembly, scalars: StepScalars, statistics: Collection[Join] = ALL) -> Update:
     """Sum, condition and apply the gradients of the towers.
 
     Args:
         assembly: The graph under construction.
         scalars: The scalars of the step.
-        statistics: Whether the statistics of batch normalization get new values, too.
+        statistics: Which statistics get new values, too, by how they are joined over clones.
     """
     scale, gradients = assembly.loss_scale, sum_gradients(assembly)
     gradients = send_together(assembly, gradients)
@@ -77,7 +78,7 @@ def build_update(assembly: Assembly, scalars: StepScalars, *, statistics: bool =
     gradients = clip_gradients(assembly, gradients)
     done = apply_gradients(assembly, gradients, scalars, gate)
     before = assembly.graph.num_operations()
-    done += update_statistics(assembly, gate) if statistics else []
+    done += update_statistics(assembly, gate, statistics)
     made = frozenset(op.name for op in assembly.graph.get_operations()[before:])
     if gate is not None:
         assembly.applied = gate.applied

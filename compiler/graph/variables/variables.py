@@ -244,7 +244,8 @@ def place_variables(
     ]
     placements = assign_devices(rulebook, infos, plan.towers, by_rows)
     if plan.update.mode == "local":
-        return tuple(_copied(each, plan) for each in placements)
+        together = zip(placements, weights.values(), strict=True)
+        return tuple(each if info.declared == "sum" else _copied(each, plan) for each, info in together)
     return placements
 
 
@@ -304,7 +305,7 @@ def create_variables(
             if averaged and info.trainable:
                 first = partial(initial.part, each) if isinstance(each, VariablePart) else info.name
                 writer.add(f"{each.name}/{AVERAGE}", each.info.shape, info.dtype, first, each.slot_place(0))
-        if separate:
+        if separate and info.declared != "sum":
             writer.add(f"{info.name}/{MEAN}", info.shape, info.dtype, info.name, variable.beside())
     found = writer.finish()
     for variable in made.values():

@@ -22,7 +22,14 @@ from compiler.graph.step_nodes import GraphStep
 from compiler.graph.update.ends import join_ends
 from compiler.graph.update.step import Updates, applied_values, build_update
 from compiler.graph.update.variable.apply import apply_gradients, step_scalars
-from compiler.graph.update.variable.statistics import assign_statistics, new_statistics
+from compiler.graph.update.variable.statistics import (
+    MOVED,
+    Statistic,
+    add_changes,
+    assign_statistics,
+    changed,
+    new_statistics,
+)
 from compiler.graph.variables.variables import GraphVariable
 from compiler.graph.workers.coordination import Coordination
 from compiler.plan import Worker, WorkerPlan
@@ -108,8 +115,8 @@ def build_between(
 def _build_async(assembly: Assembly, plan: WorkerPlan, coordination: Coordination) -> WorkerExchange:
     worker, table = plan.worker, coordination.table
     scalars = step_scalars(assembly)
-    update = build_update(assembly, scalars, statistics=worker.is_chief)
-    step = table.claim("next", join_ends(assembly, update.done))
+    update = build_update(assembly, scalars, MOVED if worker.is_chief else ())
+    step = table.claim("next", join_ends(assembly, [*update.done, *add_changes(assembly)]))
     width = REPORTED + len(plan.model.metrics)
     with table.at("reports"):
         report = tf.compat.v1.placeholder_with_default(tf.zeros((width,)), (width,), name="report")
@@ -159,12 +166,9 @@ class _Sync:
         """Add what is posted and, for the chief, what is done with it."""
         gradients, statistics, report = self._gradients(), self._statistics(), self._report()
         posted = self._put([(box, each.copies[0]) for box, each in gradients])
-        put = self._put([*statistics.values()])  # one op for each, because none is of rows
-        own = {
-            op.name
-            for op, (box, _) in zip(put, statistics.values(), strict=True)
-            if not self._is_mean(tf.as_dtype(box.dtype))
-        }
+        # one op for each, because none is of rows
+        put = self._put([(box, each.value) for box, each in statistics])
+        own = {op.name for op, (_, each) in zip(put, statistics, strict=True) if each.join == "first"}
         posted += put
         with self.coordination.table.at("report"):
             mine = tf.concat([tf.reshape(tf.cast(each, tf.float32), [-1]) for each in self.scores], 0)
@@ -172,7 +176,7 @@ class _Sync:
         with self.coordination.table.at("post"):
             tick = tf.compat.v1.placeholder_with_default(tf.constant(0, tf.int64), (), name="tick")
         post = self.coordination.table.set_own("arrived", tick, "post", posted)
-        boxes = (*(box for box, _ in gradients), *(box for box, _ in statistics.values()), report)
+        boxes = (*(box for box, _ in gradients), *(box for box, _ in statistics), report)
         if not self.worker.is_chief:
             return WorkerExchange(self.worker, self.coordination, tick=tick, post=post, boxes=boxes)
         before = self.assembly.graph.num_operations()
@@ -181,7 +185,7 @@ class _Sync:
         losses, states = self._all_scores(report)
         summed = self._conditioned(gradients, losses)
         done = apply_gradients(self.chief, summed, scalars)
-        done += self._new_statistics({name: box for name, (box, _) in statistics.items()})
+        done += self._new_statistics(statistics)
         apply = self._begin_next(
             [*done, *(tensor.op for each in losses for tensor in each.tensors), *(each.op for each in states)]
         )
@@ -242,24 +246,20 @@ class _Sync:
         name = f"{info.name}/part_{part}" if part else info.name
         return Box(name, info.dtype, tuple(info.shape), placed, self.step.writer, sparse=sparse)
 
-    def _statistics(self) -> dict[str, tuple[Box, tf.Tensor]]:
-        """Return the boxes of statistics by name, and what the worker puts there: its part of their mean.
+    def _statistics(self) -> list[tuple[Box, Statistic]]:
+        """Return the statistics with their boxes, and what the worker puts there: its part of their mean.
 
         If statistics are those of clone 0, only the chief puts something there.
         """
-        found: dict[str, tuple[Box, tf.Tensor]] = {}
-        for variable, new in new_statistics(self.assembly):
-            if self._is_mean(new.dtype):
-                with self.assembly.ledger.place(variable.beside(), "aggregate"):
-                    part = new * tf.constant(self.plan.own_batch / self.plan.global_batch, new.dtype)
-                found[variable.name] = (self._box(variable), part)
-            elif self.worker.is_chief:
-                found[variable.name] = (self._box(variable), new)
+        found: list[tuple[Box, Statistic]] = []
+        for each in new_statistics(self.assembly):
+            value = each.value
+            if each.join == "mean":
+                with self.assembly.ledger.place(each.variable.beside(), "aggregate"):
+                    value *= tf.constant(self.plan.own_batch / self.plan.global_batch, value.dtype)
+            if each.join != "first" or self.worker.is_chief:
+                found.append((self._box(each.variable), evolve(each, value=value)))
         return found
-
-    def _is_mean(self, dtype: tf.DType) -> bool:
-        """Whether a statistic is the mean over all workers; else the chief alone posts its own value."""
-        return self.plan.update.batch_norm == "mean" and bool(dtype.is_floating)
 
     def _report(self) -> Box:
         size = sum(each.shape.num_elements() or 0 for each in self.scores)
@@ -297,17 +297,18 @@ class _Sync:
         with self.coordination.table.at("weights"):
             return inverse_weights(weights)
 
-    def _new_statistics(self, boxes: Mapping[str, Box]) -> list[tf.Operation]:
+    def _new_statistics(self, posted: Sequence[tuple[Box, Statistic]]) -> list[tf.Operation]:
         """Return the ops that give every statistic the value that the workers have put into its boxes."""
         found = []
-        for name, box in boxes.items():
-            if self._is_mean(tf.as_dtype(box.dtype)):
-                (value,) = self._totals([box], self.weights)
-            else:
+        for box, each in posted:
+            if each.join == "first":
                 taken = box.take(0)
                 self.step.finish()
                 value = self.step.made(taken)
-            found.append((self.chief.variables[name], value))
+            else:
+                (value,) = self._totals([box], self.weights if each.join == "mean" else self.here)
+            variable = self.chief.variables[each.variable.name]
+            found.append(changed(self.chief, evolve(each, variable=variable, value=value)))
         return assign_statistics(self.chief, found)
 
     def _begin_next(self, done: Sequence[tf.Operation]) -> tf.Operation:

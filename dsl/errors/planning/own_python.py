@@ -1,10 +1,10 @@
-"""TFD585 to TFD587: objects of a model that the user's Python makes."""
+"""TFD585 to TFD587 and TFD564: objects of a model that the user's Python makes."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dsl.errors.making import error
+from dsl.errors.making import error, warning
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -102,4 +102,24 @@ def not_summable(path: str, reason: str, span: Span | None) -> Diagnostic:
             "each clone updates a state of its own from zero, and the states of all clones are added",
         ),
         help="let `update_state` only add to the state, and compute the rest in `result`",
+    )
+
+
+def undeclared_state(layer: str, state: str, join: str, span: Span | None) -> Diagnostic:
+    """Warn of a state of a layer of the user's that does not say how clones join it.
+
+    Args:
+        layer: The class of the layer.
+        state: The name of the state.
+        join: How it is joined, `first` or `mean`.
+        span: The place of the step.
+    """
+    kept = "the value of clone 0 is kept" if join == "first" else "the mean over the clones is kept"
+    return warning(
+        "TFD564",
+        f"`{layer}` does not say how clones join its state `{state}`",
+        span,
+        notes=(f"each clone changes it by its own examples, and {kept}",),
+        help='write `self.add_weight(..., aggregation="sum")` if changes are to be added up, `"mean"` or '
+        '`"only_first_replica"`',
     )

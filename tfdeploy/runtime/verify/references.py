@@ -93,7 +93,7 @@ def same_clones(setup: TrialSetup, spec: ir.Spec, batches: tuple[int, ...], step
 def alternating_towers(setup: TrialSetup, spec: ir.Spec, batches: Sequence[int], steps: int) -> Trajectory:
     """Let single towers update one after the other, each from the values that the previous one has left.
 
-    Statistics move with the updates of the first alone.
+    Statistics move with the updates of the first alone, unless they are declared to be sums.
 
     Args:
         setup: What all trials of the spec have in common.
@@ -104,7 +104,8 @@ def alternating_towers(setup: TrialSetup, spec: ir.Spec, batches: Sequence[int],
     losses = []
     with ExitStack() as stack:
         towers = _towers(stack, setup, spec, batches, steps)
-        statistics = [name for name, each in towers[0].compiled.weights.items() if not each.trainable]
+        weights = towers[0].compiled.weights
+        statistics = [name for name, each in weights.items() if not each.trainable and each.declared != "sum"]
         state = towers[0].values()
         for _ in range(steps):
             for clone, tower in enumerate(towers):
@@ -133,8 +134,14 @@ def averaged_towers(
         towers = _towers(stack, setup, spec, batches, steps)
         joined = _joined_names(towers[0], spec)
         everything = joined | _slot_names(towers[0]) if slots else joined
+        sums = [name for name, each in towers[0].compiled.weights.items() if each.declared == "sum"]
         for step in range(1, steps + 1):
+            before = {name: towers[0].values()[name] for name in sums}
             losses.append(_loss([tower.step_parts() for tower in towers], shares))
+            after = [tower.values() for tower in towers] if sums else []
+            total = {name: sum((each[name] - old for each in after), old) for name, old in before.items()}
+            for tower in towers if sums else ():
+                tower.assign(total)
             if step % AVERAGE_EVERY == 0:
                 mean = _mean([tower.values() for tower in towers], shares, everything)
                 followed = {name: towers[0].values()[name] for name in towers[0].compiled.weights}
@@ -162,7 +169,7 @@ def _joined_names(tower: Trial, spec: ir.Spec) -> set[str]:
     return {
         name
         for name, each in tower.compiled.weights.items()
-        if each.trainable or (spec.update.batch_norm != "first" and "float" in each.dtype)
+        if each.trainable or each.joined(spec.update.batch_norm) == "mean"
     }
 
 

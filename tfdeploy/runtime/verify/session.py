@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
 
     from compiler.graph.compiled import CompiledGraph, TrainLoop
+    from compiler.graph.tower.template import WeightInfo
     from dsl import ir
 
 TOLERANCES = {"float32": 1e-4, "mixed_bfloat16": 5e-2, "mixed_float16": 5e-2}
@@ -136,7 +137,7 @@ class Verification:
         self.depends_on_clones = (
             update.reduce == "sum"
             or template.joins_examples
-            or (bool(template.state_updates) and update.batch_norm != "synchronized")
+            or any(not self._is_whole(compiled.weights[each]) for each in template.state_updates)
         )
         setup = evolve(setup, arrays=self._examples(compiled, seed))
         with Trial(setup, alone) as trial:
@@ -153,6 +154,11 @@ class Verification:
             launch=self.options.launch,
             uncut=self._uncut(compiled),
         )
+
+    def _is_whole(self, state: WeightInfo) -> bool:
+        """Whether a state gets the value that one tower would give it from the whole batch."""
+        normalizes = self.spec.update.batch_norm == "synchronized" and not state.of_class
+        return state.declared == "sum" or (normalizes and state.declared is None)
 
     @property
     def tolerance(self) -> float:

@@ -1,51 +1,95 @@
-"""New values of statistics, such as moving means of batch normalization: those of clone 0, or their mean."""
+"""New values of what changes without gradients, such as moving means of batch normalization.
+
+They are those of clone 0, their mean, or the sum of all changes, as for a count of examples.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import tensorflow as tf
+from attrs import frozen
 
 from compiler.graph.assembly import Assembly
 from compiler.graph.gradients.collect import copy_name
 from compiler.graph.gradients.unscale import Gate
 from compiler.graph.stamp.stamp import StampedTower
 from compiler.graph.step_nodes import GraphStep
+from compiler.graph.tower.template import Join
 from compiler.graph.update.variable.reads import reads_of
 from compiler.graph.variables.variables import GraphVariable
-from compiler.step.means import mean
+from compiler.step.means import change, mean
 from compiler.step.pieces import cut_value
 from compiler.step.record import Tensor
 
+ALL: frozenset[Join] = frozenset({"first", "mean", "sum"})
+MOVED: frozenset[Join] = frozenset({"first", "mean"})
+ADDED: frozenset[Join] = frozenset({"sum"})
 
-def new_statistics(assembly: Assembly) -> list[tuple[GraphVariable, tf.Tensor]]:
-    """Return the variables that are statistics, or pieces of one, each with its value after the step.
 
-    In a mean, clones are weighted by their examples. A statistic that is not a floating-point number has no
-    mean, so its value is that of clone 0. Synchronized statistics are equal in all clones.
+@frozen
+class Statistic:
+    """A variable that is a statistic, or a piece of one, after a step.
+
+    Attributes:
+        variable: The variable.
+        join: How it is joined over clones.
+        value: Its new value; for a sum, what is added to the value before.
+    """
+
+    variable: GraphVariable
+    join: Join
+    value: tf.Tensor
+
+
+def new_statistics(assembly: Assembly, joins: Collection[Join] = ALL) -> list[Statistic]:
+    """Return the statistics with their values after the step.
+
+    In a mean, clones are weighted by their examples. Synchronized statistics are equal in all clones.
 
     Args:
         assembly: The graph under construction, with its towers stamped.
+        joins: Which of them to return, by how they are joined.
     """
     step = GraphStep(assembly.graph, assembly.ledger, "aggregate")
-    variables: list[GraphVariable] = []
-    means: list[Tensor] = []
+    made: list[tuple[GraphVariable, Join, Tensor]] = []
     for weight in dict.fromkeys(each.weight for each in assembly.variables.values()):
         towers = [each for each in assembly.towers if weight in each.template.state_updates]
-        if not towers:
-            continue
-        if assembly.plan.update.batch_norm != "mean" or not _own_value(towers[0], weight).dtype.is_floating:
-            towers = towers[:1]
         pieces = assembly.pieces_of(weight)
+        join = pieces[0].info.joined(assembly.plan.update.batch_norm)
+        if not towers or join not in joins:
+            continue
+        if join == "first":
+            towers = towers[:1]
         examples = sum(each.tower.batch for each in towers)
         shares = {each.tower.index: each.tower.batch / examples for each in towers}
         values = [_cut(step, each, pieces) for each in towers]
         for variable, *own in zip(pieces, *values, strict=True):
-            of_clones = dict(zip(shares, own, strict=True))
-            means.append(mean(step.writer, variable.name, of_clones, shares, variable.beside()))
-            variables.append(variable)
+            of_clones, beside = dict(zip(shares, own, strict=True)), variable.beside()
+            if join == "sum":
+                before = {
+                    each.tower.index: step.tensor(_read_by(assembly, each, variable)) for each in towers
+                }
+                joined = change(step.writer, variable.name, of_clones, before, beside)
+            else:
+                joined = mean(step.writer, variable.name, of_clones, shares, beside)
+            made.append((variable, join, joined))
     step.finish()
-    return [(each, step.made(value)) for each, value in zip(variables, means, strict=True)]
+    return [Statistic(variable, join, step.made(value)) for variable, join, value in made]
+
+
+def _read_by(assembly: Assembly, tower: StampedTower, variable: GraphVariable) -> tf.Tensor:
+    """Return the value of a variable that a tower has read, or its value now if the tower reads none."""
+    shard = variable.info.shard
+    reads = tower.reads(variable.weight, None if shard is None else shard.number)
+    if reads:
+        return reads[0].outputs[0]
+    with assembly.ledger.place(variable.beside(), "aggregate"), tf.name_scope(f"aggregate/{variable.name}/"):
+        return _read(variable)
+
+
+def _read(variable: GraphVariable) -> tf.Tensor:
+    return tf.raw_ops.ReadVariableOp(resource=variable.copies[0].handle, dtype=variable.info.dtype)
 
 
 def _own_value(tower: StampedTower, weight: str) -> tf.Tensor:
@@ -65,14 +109,48 @@ def _cut(step: GraphStep, tower: StampedTower, pieces: Sequence[GraphVariable]) 
     )
 
 
-def update_statistics(assembly: Assembly, gate: Gate | None = None) -> list[tf.Operation]:
+def changed(assembly: Assembly, statistic: Statistic) -> tuple[GraphVariable, tf.Tensor]:
+    """Return the variable of a statistic with its new value.
+
+    Args:
+        assembly: The graph under construction.
+        statistic: The statistic.
+    """
+    variable, value = statistic.variable, statistic.value
+    if statistic.join == "sum":
+        scope = tf.name_scope(f"{assembly.scope}/{variable.name}/")
+        with assembly.ledger.place(variable.beside(), "update"), scope:
+            value = _read(variable) + value
+    return variable, value
+
+
+def update_statistics(
+    assembly: Assembly, gate: Gate | None = None, joins: Collection[Join] = ALL
+) -> list[tf.Operation]:
     """Give every statistic, such as a moving mean, its new value; return the ops that end this.
 
     Args:
         assembly: The graph under construction, with its towers stamped.
         gate: Runs the ops in good steps only, or None if every step is good.
+        joins: Which of them get new values, by how they are joined.
     """
-    return assign_statistics(assembly, new_statistics(assembly), gate)
+    new = [changed(assembly, each) for each in new_statistics(assembly, joins)]
+    return assign_statistics(assembly, new, gate)
+
+
+def add_changes(assembly: Assembly) -> list[tf.Operation]:
+    """Add what the towers have changed in statistics that are sums, whatever others add meanwhile.
+
+    Args:
+        assembly: The graph under construction, with its towers stamped.
+    """
+    done = []
+    for each in new_statistics(assembly, ADDED):
+        scope = tf.name_scope(f"{assembly.scope}/{each.variable.name}/")
+        with assembly.ledger.place(each.variable.beside(), "update"), scope:
+            handle = each.variable.copies[0].handle
+            done.append(tf.raw_ops.AssignAddVariableOp(resource=handle, value=each.value))
+    return done
 
 
 def assign_statistics(

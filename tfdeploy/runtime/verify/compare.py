@@ -8,7 +8,7 @@ import numpy as np
 from attrs import evolve, frozen
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping, Sequence
 
     from tfdeploy.runtime.verify.fed_graph import Arrays
     from tfdeploy.runtime.verify.references import Trajectory
@@ -17,7 +17,8 @@ SMALL = 1e-3
 """Below this part of the largest element of its kind, a variable counts as if it were as large.
 
 What is zero in exact arithmetic (the gradient of a bias before a normalisation, say) is rounding alone, which
-no two orders of adding have in common.
+no two orders of adding have in common. An optimizer that divides by the size of gradients makes it as large
+as any other; `spread` tells of which variables this is so.
 """
 
 
@@ -31,6 +32,7 @@ class Differences:
         losses: The largest difference of a loss.
         worst: The name of the variable with the largest difference of all.
         evaluated: The difference of the loss of an evaluation from that of the exported model.
+        rounded: The variables that differ by no more than rounding moves them, and do not count.
     """
 
     weights: float
@@ -38,6 +40,7 @@ class Differences:
     losses: float
     worst: str = ""
     evaluated: float = 0.0
+    rounded: tuple[str, ...] = ()
 
     @property
     def largest(self) -> float:
@@ -57,13 +60,26 @@ class Differences:
         )
 
 
-def compare(found: Trajectory, expected: Trajectory, weights: Collection[str]) -> Differences:
+WITHIN = 2.0
+"""How much further than between some references rounding may move a variable."""
+
+
+def compare(
+    found: Trajectory,
+    expected: Trajectory,
+    weights: Collection[str],
+    moved: Mapping[str, float] | None = None,
+    tolerance: float = 0.0,
+) -> Differences:
     """Return the differences; `weights` names those of the values that are weights and statistics.
 
     Args:
         found: The training that is verified.
         expected: The training of the reference.
         weights: The names of those values that are weights and statistics; all others are slots.
+        moved: By the name of a value how far rounding moves it, as `spread` finds it; None if that is not
+            known. A difference beyond the tolerance that is no larger does not count.
+        tolerance: The largest relative difference that passes.
 
     Raises:
         ValueError: The two have different variables.
@@ -82,11 +98,31 @@ def compare(found: Trajectory, expected: Trajectory, weights: Collection[str]) -
         for names in kinds.values()
         for name, difference in _by_name(found.values, expected.values, names).items()
     }
+    rounded = [
+        name
+        for name, far in (moved or {}).items()
+        if by_name.get(name, 0.0) > tolerance
+        and _relative(found.values[name], expected.values[name], 1.0) <= WITHIN * far
+    ]
+    by_name |= dict.fromkeys(rounded, 0.0)
     own = max((each for name, each in by_name.items() if name in weights), default=0.0)
     slots = max((each for name, each in by_name.items() if name not in weights), default=0.0)
     losses = _losses(found.losses, expected.losses)
     worst = max(by_name, key=lambda name: by_name[name], default="")
-    return Differences(own, slots, losses, "loss" if losses > max(own, slots) else worst)
+    worst = "loss" if losses > max(own, slots) else worst
+    return Differences(own, slots, losses, worst, rounded=tuple(rounded))
+
+
+def spread(runs: Sequence[Trajectory]) -> dict[str, float]:
+    """Return by the name of a value how far apart it is in several trainings that differ by rounding.
+
+    Args:
+        runs: The trainings.
+    """
+    return {
+        name: _largest(np.ptp(np.asarray([each.values[name] for each in runs], np.float64), axis=0))
+        for name in runs[0].values
+    }
 
 
 def _by_name(found: Arrays, expected: Arrays, names: list[str]) -> dict[str, float]:

@@ -61,6 +61,9 @@ def summary(verification: Verification, outcomes: Sequence[Outcome]) -> Iterator
     yield ""
     for reason, number in verification.selected.left_out:
         yield f"left out: {plural(number, 'combination')}, {reason}"
+    rounded = dict.fromkeys(name for each in outcomes for name in each.differences.rounded)
+    if rounded:
+        yield f"moved by rounding alone, as far as it moves them in one tower: {', '.join(rounded)}"
     failed = [each for each in outcomes if not each.differences.largest <= tolerance]
     for each in failed[:MOST_SHOWN]:
         yield f"differs by {each.differences.largest:.1e} in {each.differences.worst}: {each.case.title}"

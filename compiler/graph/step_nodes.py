@@ -2,6 +2,9 @@
 
 The attributes of a node that say what it takes are those of its inputs, as the definition of its type in
 TensorFlow has them. All others are those of the op, or TensorFlow's defaults.
+
+TensorFlow's functions for single ops take about ten times as long, which matters where a graph has some ops
+for each variable, or for each copy of one.
 """
 
 from __future__ import annotations
@@ -14,10 +17,14 @@ import tensorflow as tf
 from attrs import define, evolve, field, frozen
 
 from compiler.graph.adapters.tensorflow_private import add_control_input, op_definition
-from compiler.graph.ledger import Ledger
-from compiler.graph.node_writer import NodeWriter
-from compiler.step.record import Op, Role, Rows, Tensor, Value
+from compiler.graph.importing import import_nodes
+from compiler.graph.ledger import Entry, Ledger
+from compiler.reasons import Placed
+from compiler.step.record import Op, Role, Rows, Tensor, Use, Value
 from compiler.step.writer import StepWriter
+
+UNPORTABLE = ("_class", "_gradient_op_type", "_user_specified_name", "_output_shapes")
+"""Attributes that name ops or registries of the graph in which a node was made."""
 
 
 @define
@@ -59,19 +66,25 @@ class GraphStep:
 
     def finish(self) -> None:
         """Add the ops that have been written since the last call to the graph."""
-        nodes, ops = NodeWriter(self.graph, self.ledger, self.role), self.writer.take()
+        nodes, written = _Nodes(self.graph, self.ledger), self.writer.take()
+        ops = [each for each in written if isinstance(each, Op)]
         new = {each.name for each in ops}
+        new.update(name for each in written if isinstance(each, Use) for name in each.names.values())
+
+        def given(tensor: Tensor) -> str:
+            return tensor.name.removesuffix(":0") if tensor.op in new else nodes.given(self.made(tensor))
+
+        for each in written:
+            if isinstance(each, Use):
+                _paste(nodes, each, {name: given(tensor) for name, tensor in each.given.items()})
+            else:
+                waits = [f"^{before}" for before in each.waits if before in new]
+                _write(nodes, each, [*map(given, each.inputs), *waits])
+        nodes.add()
         for op in ops:
-            inputs = [
-                each.name.removesuffix(":0") if each.op in new else nodes.given(self.made(each))
-                for each in op.inputs
-            ]
-            _write(nodes, op, [*inputs, *(f"^{each}" for each in op.waits if each in new)])
-        nodes.finish()
-        for op in ops:
-            for each in op.waits:
-                if each not in new:
-                    add_control_input(self.op(op.name), self.op(each))
+            for before in op.waits:
+                if before not in new:
+                    add_control_input(self.op(op.name), self.op(before))
 
     def variable(self, variable: Any) -> Tensor:
         """Return the record of the handle of a tf.Variable."""
@@ -94,7 +107,58 @@ class GraphStep:
             return str(self.graph.unique_name(name))
 
 
-def _write(nodes: NodeWriter, op: Op, inputs: Sequence[str]) -> None:
+@define
+class _Nodes:
+    """Nodes that are added to a graph together: each time, TensorFlow goes through the whole graph."""
+
+    graph: tf.Graph = field(repr=False)
+    ledger: Ledger = field(repr=False)
+    _nodes: Any = field(factory=tf.compat.v1.GraphDef, repr=False)
+    _outside: dict[str, tf.Tensor] = field(factory=dict, repr=False)
+
+    def given(self, tensor: tf.Tensor) -> str:
+        """Return the name that nodes use for a tensor that is in the graph already."""
+        self._outside[tensor.name] = tensor
+        return str(tensor.name).removesuffix(":0")
+
+    def node(self, name: str, op: str, inputs: Sequence[str], placed: Placed, role: Role) -> Any:
+        """Write a node, and return it for the attributes that it needs."""
+        device = self.ledger.plan.tensorflow_device(placed.device)
+        node = self._nodes.node.add(name=name, op=op, device=device, input=inputs)
+        self.ledger.enter(name, Entry(placed, role))
+        return node
+
+    def add_functions(self, library: Any) -> None:
+        """Add functions that nodes call, if they are not there yet."""
+        known = {each.signature.name for each in self._nodes.library.function}
+        new = (each for each in library.function if each.signature.name not in known)
+        self._nodes.library.function.extend(new)
+
+    def add(self) -> None:
+        """Add the nodes to the graph, if there are any."""
+        if self._nodes.node:
+            import_nodes(self.graph, self._nodes, self._outside)
+
+
+def _paste(nodes: _Nodes, use: Use, given: Mapping[str, str]) -> None:
+    """Write the ops of a fragment as nodes; `given` are the names here of what they take from elsewhere."""
+    nodes.add_functions(use.fragment.nodes.library)
+    for node in use.fragment.nodes.node:
+        inputs = [_renamed(each, use.names, given) for each in node.input]
+        made = nodes.node(use.names[node.name], node.op, inputs, use.placed, use.role)
+        for key, value in node.attr.items():
+            if key not in UNPORTABLE:
+                made.attr[key].CopyFrom(value)
+
+
+def _renamed(name: str, names: Mapping[str, str], given: Mapping[str, str]) -> str:
+    """Return an input of a node of a fragment as it is here."""
+    control = "^" if name.startswith("^") else ""
+    op, colon, output = name.removeprefix("^").partition(":")
+    return given[op] if op in given else f"{control}{names[op]}{colon}{output}"
+
+
+def _write(nodes: _Nodes, op: Op, inputs: Sequence[str]) -> None:
     """Write an op as a node; `inputs` are its inputs and what it waits for, as nodes name them."""
     node = nodes.node(op.name, op.type, inputs, op.placed, op.role)
     if op.type == "ReadVariableOp" and op.outputs[0].known_shape is None:

@@ -130,3 +130,54 @@ class Op:
     attributes: Mapping[str, Any] = field(factory=dict)
     waits: tuple[str, ...] = ()
     clone: int | None = None
+
+
+@frozen
+class Fragment:
+    """Ops that were traced once, which steps use many times.
+
+    Attributes:
+        nodes: The ops as a GraphDef of TensorFlow, in an order in which they could run. What they take from
+            elsewhere is not among them.
+        result: The tensor, or the op, for which they are there, by its own name; None if there is none.
+    """
+
+    nodes: Any = field(repr=False)
+    result: str | None
+
+
+@frozen
+class Use:
+    """A fragment in a step.
+
+    Attributes:
+        fragment: The fragment.
+        names: The names of its ops in the step, by their own.
+        given: What its ops take from elsewhere, by the names that they have for it.
+        placed: The place of its ops.
+        role: What they are for.
+    """
+
+    fragment: Fragment
+    names: Mapping[str, str] = field(repr=False)
+    given: Mapping[str, Tensor] = field(repr=False)
+    placed: Placed
+    role: Role
+
+    @property
+    def end(self) -> str:
+        """The name of the op that makes the result."""
+        assert self.fragment.result is not None
+        return self.names[self.fragment.result.partition(":")[0]]
+
+    def result(self, dtype: str, shape: Shape) -> Tensor:
+        """Return the result.
+
+        Args:
+            dtype: Its type.
+            shape: Its shape.
+        """
+        assert self.fragment.result is not None
+        own, _, output = self.fragment.result.partition(":")
+        known = self.given.get(own)  # what was given may be the result itself
+        return Tensor(self.names[own], dtype, shape, int(output or 0)) if known is None else known

@@ -88,6 +88,10 @@ def _nothing(_: Sequence[Tensor], __: Mapping[str, Any]) -> Made:
     return []
 
 
+def _asked(_: Sequence[Tensor], __: Mapping[str, Any]) -> Made:
+    return [("bool", ())]
+
+
 def _filled(inputs: Sequence[Tensor], _: Mapping[str, Any]) -> Made:
     return [(inputs[1].dtype, tuple(inputs[0].value))]
 
@@ -117,6 +121,7 @@ def _dealt(inputs: Sequence[Tensor], attributes: Mapping[str, Any]) -> Made:
 
 TYPES: Mapping[str, Rule] = {
     "AddN": _same,
+    "AddV2": _same,
     "AssignVariableOp": _nothing,
     "Cast": _cast,
     "CollectiveReduce": _same,
@@ -140,6 +145,7 @@ TYPES: Mapping[str, Rule] = {
     "Unique": _distinct,
     "UnsortedSegmentSum": _segments,
     "VarHandleOp": _handle,
+    "VarIsInitializedOp": _asked,
     "ZerosLike": _same,
 }
 """What ops of each type make of their inputs and attributes.

@@ -9,7 +9,7 @@ from typing import Any
 from attrs import define, evolve, field
 
 from compiler.reasons import Placed
-from compiler.step.record import Op, Role, Rows, Shape, Tensor, Value
+from compiler.step.record import Fragment, Op, Role, Rows, Shape, Tensor, Use, Value
 from compiler.step.types import TYPES
 
 
@@ -43,7 +43,7 @@ class StepWriter:
     role: Role
     unique: Callable[[str], str] = field(factory=Names, repr=False)
     clone: int | None = None
-    ops: list[Op] = field(factory=list, repr=False)
+    ops: list[Op | Use] = field(factory=list, repr=False)
     _counts: dict[str, int] = field(factory=dict, repr=False)
 
     def next_number(self, of: str) -> int:
@@ -51,7 +51,7 @@ class StepWriter:
         self._counts[of] = self._counts.get(of, 0) + 1
         return self._counts[of]
 
-    def take(self) -> list[Op]:
+    def take(self) -> list[Op | Use]:
         """Return the ops that have been written since the last call."""
         taken, self.ops = self.ops, []
         return taken
@@ -85,6 +85,20 @@ class StepWriter:
             Op(name, kind, taken, placed, role or self.role, outputs, given, tuple(waits), self.clone)
         )
         return outputs
+
+    def use(self, fragment: Fragment, scope: str, given: Mapping[str, Tensor], placed: Placed) -> Use:
+        """Write the ops of a fragment.
+
+        Args:
+            fragment: The fragment.
+            scope: What the names of its ops begin with.
+            given: What its ops take from elsewhere, by the names that they have for it.
+            placed: Their place.
+        """
+        names = {node.name: self.unique(f"{scope}/{node.name}") for node in fragment.nodes.node}
+        found = Use(fragment, names, given, placed, self.role)
+        self.ops.append(found)
+        return found
 
     def constant(
         self, name: str, value: Any, dtype: str, placed: Placed, shape: tuple[int, ...] | None = None
@@ -260,7 +274,15 @@ class StepWriter:
 
     # --- variables ----------------------------------------------------------------------------------------
 
-    def variable(self, name: str, dtype: str, shape: Shape, shared: str, placed: Placed) -> Tensor:
+    def variable(
+        self,
+        name: str,
+        dtype: str,
+        shape: Shape,
+        shared: str,
+        placed: Placed,
+        attributes: Mapping[str, Any] | None = None,
+    ) -> Tensor:
         """Write a variable; return its handle.
 
         Args:
@@ -269,12 +291,21 @@ class StepWriter:
             shape: Its shape. If an axis has no fixed size, TensorFlow is told nothing of the shape.
             shared: The name of the variable.
             placed: Its place.
+            attributes: More attributes of the op.
         """
-        attributes = {"dtype": dtype, "shape": None if None in shape else shape, "shared_name": shared}
-        (handle,) = self.write("VarHandleOp", name, (), placed, attributes, role="variable")
+        known = {"dtype": dtype, "shape": None if None in shape else shape, "shared_name": shared}
+        given = {**known, **(attributes or {})}
+        (handle,) = self.write("VarHandleOp", name, (), placed, given, role="variable")
         return evolve(handle, holds=(dtype, shape))
 
-    def read(self, name: str, handle: Tensor, placed: Placed, waits: Iterable[str] = ()) -> Tensor:
+    def read(
+        self,
+        name: str,
+        handle: Tensor,
+        placed: Placed,
+        waits: Iterable[str] = (),
+        role: Role | None = None,
+    ) -> Tensor:
         """Write what is in a variable.
 
         Args:
@@ -282,12 +313,20 @@ class StepWriter:
             handle: The handle of the variable.
             placed: The place of the op.
             waits: The names of the ops that it waits for.
+            role: What it is for, if not for what the others are.
         """
         assert handle.holds is not None
-        return self.write("ReadVariableOp", name, (handle,), placed, {"dtype": handle.holds[0]}, waits)[0]
+        given = {"dtype": handle.holds[0]}
+        return self.write("ReadVariableOp", name, (handle,), placed, given, waits, role)[0]
 
     def assign(
-        self, name: str, handle: Tensor, value: Tensor, placed: Placed, waits: Iterable[str] = ()
+        self,
+        name: str,
+        handle: Tensor,
+        value: Tensor,
+        placed: Placed,
+        waits: Iterable[str] = (),
+        role: Role | None = None,
     ) -> str:
         """Write the op that gives a variable a value; return its name.
 
@@ -297,8 +336,9 @@ class StepWriter:
             value: The value.
             placed: The place of the op.
             waits: The names of the ops that it waits for.
+            role: What it is for, if not for what the others are.
         """
-        self.write("AssignVariableOp", name, (handle, value), placed, waits=waits)
+        self.write("AssignVariableOp", name, (handle, value), placed, None, waits, role)
         return name
 
 

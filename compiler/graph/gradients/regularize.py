@@ -8,10 +8,10 @@ from contextlib import AbstractContextManager, nullcontext
 import tensorflow as tf
 from attrs import evolve, frozen
 
-from compiler.graph.gradients.slopes import SlopeWriter
+from compiler.graph.gradients.slopes import write_slope
 from compiler.graph.gradients.summed import Gradient
 from compiler.graph.ledger import Ledger
-from compiler.graph.node_writer import NodeWriter
+from compiler.graph.step_nodes import GraphStep
 from compiler.graph.tower.network.network import make
 from compiler.graph.tower.network.precision import in_float32
 from compiler.graph.tower.template import WeightInfo
@@ -20,6 +20,7 @@ from compiler.graph.variables.variables import GraphVariable, VariablePart
 from compiler.model.graph import label_of
 from compiler.placement.rules import following
 from compiler.reasons import Placed
+from compiler.step.record import Tensor
 from dsl import ir
 
 
@@ -106,41 +107,36 @@ def add_regularization(gradients: Sequence[Unregularized], ledger: Ledger) -> li
         A tensor of the shape of the variable for each that has a regularizer, even if there were rows. The
         gradients of the others are as they were.
     """
-    graph = tf.compat.v1.get_default_graph()
-    slopes = SlopeWriter(NodeWriter(graph, ledger, "update"))
-    with tf.name_scope(""):
-        written = [_written(slopes, each) for each in gradients]
-    slopes.writer.finish()
+    step = GraphStep(tf.compat.v1.get_default_graph(), ledger, "update")
+    written = [_written(step, each) for each in gradients]
+    step.finish()
     found = []
-    for each, name in zip(gradients, written, strict=True):
-        if name is None:
+    for each, value in zip(gradients, written, strict=True):
+        if value is None:
             found.append(each.gradient)
-            continue
-        tensor = graph.get_tensor_by_name(name if ":" in name else f"{name}:0")
-        found.append(tensor if each.is_plain else each.plus(tensor, ledger))
+        else:
+            made = step.made(value)
+            found.append(made if each.is_plain else each.plus(made, ledger))
     return found
 
 
-def _written(slopes: SlopeWriter, wanted: Unregularized) -> str | None:
+def _written(step: GraphStep, wanted: Unregularized) -> Tensor | None:
     """Write the gradient of a regularizer, or the sum of it and a plain gradient.
 
     Returns:
-        The name of the tensor; None if there is no gradient of a regularizer.
+        The tensor; None if there is no gradient of a regularizer.
     """
     variable, copy = wanted.whole
     if variable.info.regularizer is None:
         return None
-    writer, placed = slopes.writer, wanted.placed
-    scope = str(writer.graph.unique_name(f"{wanted.scope}/regularizer"))
-    dtype, handle = tf.as_dtype(variable.info.dtype), variable.copies[copy].handle
-    weight = writer.read(f"{scope}/ReadVariableOp", handle, dtype, placed)
-    slope = slopes.write(scope, variable.info, weight, placed)
+    writer, placed = step.writer, wanted.placed
+    scope = writer.unique(f"{wanted.scope}/regularizer")
+    weight = writer.read(f"{scope}/ReadVariableOp", step.variable(variable.copies[copy]), placed)
+    slope = write_slope(writer, scope, variable.info, weight, placed)
     if slope is None or not wanted.is_plain:
         return slope
-    name = str(writer.graph.unique_name(f"{wanted.scope}/add"))
-    node = writer.node(name, "AddV2", [writer.given(wanted.gradient), slope], placed)
-    node.attr["T"].type = dtype.as_datatype_enum
-    return name
+    name = writer.unique(f"{wanted.scope}/add")
+    return writer.write("AddV2", name, (step.tensor(wanted.gradient), slope), placed)[0]
 
 
 def regularization_loss(

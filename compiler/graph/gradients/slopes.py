@@ -9,75 +9,55 @@ from weakref import WeakKeyDictionary
 
 import keras
 import tensorflow as tf
-from attrs import define, frozen
 
-from compiler.graph.node_writer import NodeWriter, pasted
 from compiler.graph.tower.template import WeightInfo
 from compiler.reasons import Placed
+from compiler.step.record import Fragment, Tensor
+from compiler.step.writer import StepWriter
 
 _WEIGHT = "weight"
 
 
-@frozen
-class _Slope:
-    """The gradient of a regularizer as nodes.
-
-    Attributes:
-        nodes: A GraphDef, in which `_WEIGHT` stands for the weight.
-        result: The gradient as the input of a node; None if the penalty does not depend on the weight.
-    """
-
-    nodes: Any
-    result: str | None
-
-
-_known: WeakKeyDictionary[Any, dict[tuple[tuple[int, ...], str], _Slope]] = WeakKeyDictionary()
+_known: WeakKeyDictionary[Any, dict[tuple[tuple[int, ...], str], Fragment]] = WeakKeyDictionary()
 """Gradients by their regularizers."""
 
 
-@define
-class SlopeWriter:
-    """Writes gradients of regularizers into a graph.
+def write_slope(
+    writer: StepWriter, scope: str, info: WeightInfo, weight: Tensor, placed: Placed
+) -> Tensor | None:
+    """Write the gradient of the regularizer of a weight.
 
-    Attributes:
-        writer: What takes the nodes.
+    Args:
+        writer: Writes the ops.
+        scope: The scope of the ops, without a slash at the end.
+        info: What is known of the weight, which has a regularizer.
+        weight: The weight.
+        placed: The place of the ops.
+
+    Returns:
+        The gradient, of the shape of the weight; None if there is none.
     """
-
-    writer: NodeWriter
-
-    def write(self, scope: str, info: WeightInfo, weight: str, placed: Placed) -> str | None:
-        """Write the gradient of the regularizer of a weight.
-
-        Args:
-            scope: The scope of the nodes, without a slash at the end.
-            info: What is known of the weight, which has a regularizer.
-            weight: The name of what reads the weight.
-            placed: The place of the nodes.
-
-        Returns:
-            The name of the gradient, of the shape of the weight; None if there is none.
-        """
-        slopes, key = _known.setdefault(info.regularizer, {}), (tuple(info.shape), info.dtype)
-        if key not in slopes:
-            slopes[key] = _traced(info)
-        slope = slopes[key]
-        self.writer.paste(slope.nodes, scope, placed, {_WEIGHT: weight})
-        return None if slope.result is None else pasted(slope.result, scope, {_WEIGHT: weight})
+    slopes, key = _known.setdefault(info.regularizer, {}), (tuple(info.shape), info.dtype)
+    if key not in slopes:
+        slopes[key] = _traced(info)
+    slope = slopes[key]
+    use = writer.use(slope, scope, {_WEIGHT: weight}, placed)
+    return None if slope.result is None else use.result(info.dtype, tuple(info.shape))
 
 
-def _traced(info: WeightInfo) -> _Slope:
+def _traced(info: WeightInfo) -> Fragment:
     """Return the gradient of the regularizer of a weight."""
     with tf.Graph().as_default() as graph:
         weight = tf.compat.v1.placeholder(info.dtype, info.shape, name=_WEIGHT)
         found = _slope_of(info.regularizer, weight)
         if found is None:
-            return _Slope(tf.compat.v1.GraphDef(), None)
+            return Fragment(tf.compat.v1.GraphDef(), None)
         whole = graph.as_graph_def()
         nodes = tf.compat.v1.graph_util.extract_sub_graph(whole, [found.op.name])
         nodes.library.CopyFrom(whole.library)
         (placeholder,) = (each for each in nodes.node if each.name == _WEIGHT)
         nodes.node.remove(placeholder)
-        return _Slope(nodes, str(found.name).removesuffix(":0"))
+        return Fragment(nodes, str(found.name))
 
 
 def _slope_of(regularizer: Callable[[tf.Tensor], tf.Tensor], weight: tf.Tensor) -> tf.Tensor | None:

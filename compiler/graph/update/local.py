@@ -13,16 +13,14 @@ from typing import Any, TypeAlias
 import tensorflow as tf
 from attrs import frozen
 
-from compiler.graph.adapters.tensorflow_private import add_control_input
 from compiler.graph.assembly import Assembly
-from compiler.graph.ledger import Ledger
-from compiler.graph.node_writer import NodeWriter
 from compiler.graph.step_nodes import GraphStep
 from compiler.graph.update.step import Updates, build_update, count_update
 from compiler.graph.update.variable.apply import step_scalars
 from compiler.graph.update.variable.statistics import ADDED, MOVED, update_statistics
 from compiler.graph.variables.variables import GraphVariable
 from compiler.reasons import Placed
+from compiler.step.record import Tensor, Value
 from compiler.step.sums import Reduction, reduce_all
 
 
@@ -43,7 +41,7 @@ class _Family:
     first: bool = False
 
 
-_New: TypeAlias = tuple[_Family, int, tf.Tensor]
+_New: TypeAlias = tuple[_Family, int, Value]
 """What has copies, the number of a copy, and its new value."""
 
 
@@ -94,15 +92,23 @@ def _average_when_due(assembly: Assembly, done: Mapping[int, tf.Operation]) -> t
     families = list(_families(assembly))
     averaged = [each for each in families if not each.first]
     step = GraphStep(assembly.graph, ledger, "aggregate")
-    means = reduce_all(_reductions(assembly, step, averaged, open_, done), assembly.plan.update)
-    step.finish()
+    waits = {clone: (open_.op.name, each.name) for clone, each in done.items()}
+    parts = [_write_parts(assembly, step, each, f"average/{each.name}", waits) for each in averaged]
+    reductions = [
+        Reduction(f"average/{each.name}", own, each.places, each.places, step.writer, number)
+        for number, (each, own) in enumerate(zip(averaged, parts, strict=True))
+    ]
+    means = reduce_all(reductions, assembly.plan.update)
     new = [
-        (each, copy, step.made(value))
+        (each, copy, value)
         for each, copies in zip(averaged, means, strict=True)
         for copy, value in enumerate(copies)
     ]
-    new += [found for each in families if each.first for found in _follow(ledger, each, open_, done)]
-    assigned = _assign(assembly, new)
+    after = (open_.op.name, *(each.name for each in done.values()))
+    new += [found for each in families if each.first for found in _follow(step, each, after)]
+    names = _assign(step, new)
+    step.finish()
+    assigned = [step.op(each) for each in names]
     with ledger.place(assembly.step_place, "update"), tf.name_scope("average/"):
         with tf.control_dependencies(assigned):
             ended = tf.identity(open_, name="ended")
@@ -144,93 +150,71 @@ def _family(assembly: Assembly, variable: GraphVariable) -> _Family:
     )
 
 
-def _reductions(
+def _write_parts(
     assembly: Assembly,
     step: GraphStep,
-    families: Sequence[_Family],
-    after: tf.Tensor,
-    done: Mapping[int, tf.Operation],
-) -> list[Reduction]:
-    """Return the sums that are the means of copies: of the value of each after its update, times its share.
+    family: _Family,
+    scope: str,
+    waits: Mapping[int, Sequence[str]] | None = None,
+) -> list[Tensor]:
+    """Write the value of each copy times the share of its clone.
 
-    The ops are written as nodes, because there are some for each copy.
+    Args:
+        assembly: The graph under construction.
+        step: Writes the ops.
+        family: The copies.
+        scope: The scope of the ops.
+        waits: For each clone the ops after which its copy is read, if there are any.
     """
-    writer = NodeWriter(assembly.graph, assembly.ledger, "aggregate")
-    names = [_write_parts(assembly, writer, each, f"average/{each.name}") for each in families]
-    writer.finish()
-    found = []
-    for number, (family, own) in enumerate(zip(families, names, strict=True)):
-        values = [assembly.graph.get_tensor_by_name(f"{each}:0") for each in own]
-        for tower, value in zip(assembly.plan.towers, values, strict=True):
-            for before in (after.op, done[tower.index]):
-                add_control_input(value.op.inputs[0].op, before)
-        name = f"average/{family.name}"
-        given = [step.given(each) for each in values]
-        found.append(Reduction(name, given, family.places, family.places, step.writer, number))
-    return found
-
-
-def _write_parts(assembly: Assembly, writer: NodeWriter, family: _Family, scope: str) -> list[str]:
-    """Write the value of each copy times the share of its clone; return the names of the products."""
-    found = []
+    found: list[Tensor] = []
     for tower, copy, place in zip(assembly.plan.towers, family.copies, family.places, strict=True):
-        own = f"{scope}/copy_{tower.index}"
-        value = writer.read(f"{own}/ReadVariableOp", copy.handle, copy.dtype, place)
-        share = writer.constant(f"{own}/of_batch", assembly.plan.share(tower), copy.dtype, (), place)
-        node = writer.node(f"{own}/share", "Mul", [value, share], place)
-        node.attr["T"].type = copy.dtype.as_datatype_enum
-        found.append(f"{own}/share")
+        own, writer = f"{scope}/copy_{tower.index}", step.writer
+        before = (waits or {}).get(tower.index, ())
+        value = writer.read(f"{own}/ReadVariableOp", step.variable(copy), place, before)
+        share = writer.constant(f"{own}/of_batch", assembly.plan.share(tower), value.dtype, place)
+        found += writer.write("Mul", f"{own}/share", (value, share), place)
     return found
 
 
-def _follow(
-    ledger: Ledger, family: _Family, after: tf.Tensor, done: Mapping[int, tf.Operation]
-) -> list[_New]:
+def _follow(step: GraphStep, family: _Family, after: Sequence[str]) -> list[_New]:
     """Return the value of copy 0 after the update, for each other copy."""
-    first = family.copies[0]
-    with (
-        ledger.place(family.places[0], "aggregate"),
-        tf.name_scope(f"average/{family.name}/copy_0/"),
-        tf.control_dependencies([after, *done.values()]),
-    ):
-        value = tf.raw_ops.ReadVariableOp(resource=first.handle, dtype=first.dtype)
+    name, first = f"average/{family.name}/copy_0/ReadVariableOp", step.variable(family.copies[0])
+    value = step.writer.read(name, first, family.places[0], after)
     return [(family, copy, value) for copy in range(1, len(family.copies))]
 
 
-def _assign(assembly: Assembly, new: Sequence[_New]) -> list[tf.Operation]:
-    """Return the ops that give copies their new values.
+def _assign(step: GraphStep, new: Sequence[_New]) -> list[str]:
+    """Write the ops that give copies their new values; return their names.
 
     They are written clone by clone: the first clone has no statistics to assign if the others follow its own,
     so that only this order is the same for any number of clones.
     """
-    writer, names = NodeWriter(assembly.graph, assembly.ledger, "update"), []
+    names = []
     for family, copy, value in sorted(new, key=lambda each: each[1]):
-        target, name = family.copies[copy], f"average/{family.name}/copy_{copy}/assign"
-        handle, given = writer.given(target.handle), writer.given(value)
-        names.append(writer.assign(name, handle, given, target.dtype, family.places[copy]))
-    writer.finish()
-    return [assembly.graph.get_operation_by_name(each) for each in names]
+        target, name = step.variable(family.copies[copy]), f"average/{family.name}/copy_{copy}/assign"
+        assert isinstance(value, Tensor)  # no copy of a weight is rows
+        names.append(step.writer.assign(name, target, value, family.places[copy], role="update"))
+    return names
 
 
 def _publish(assembly: Assembly) -> tf.Operation:
     """Return the op that writes the mean of the copies to the variables that are evaluated and saved."""
-    writer = NodeWriter(assembly.graph, assembly.ledger, "save")
-    names = [_publish_one(assembly, writer, each) for each in changing(assembly)]
-    writer.finish()
-    written = [assembly.graph.get_operation_by_name(each) for each in names]
+    step = GraphStep(assembly.graph, assembly.ledger, "save")
+    names = [_publish_one(assembly, step, each) for each in changing(assembly)]
+    step.finish()
+    written = [step.op(each) for each in names]
     with assembly.ledger.place(assembly.step_place, "save"), tf.control_dependencies(written):
         return tf.no_op(name="publish")
 
 
-def _publish_one(assembly: Assembly, writer: NodeWriter, variable: GraphVariable) -> str:
+def _publish_one(assembly: Assembly, step: GraphStep, variable: GraphVariable) -> str:
     """Write what assigns the mean of the copies of a variable; return the name of the op."""
-    family, scope = _family(assembly, variable), f"publish/{variable.name}"
-    dtype, place, handle = family.copies[0].dtype, variable.beside(), variable.mean.handle
+    family, scope, writer = _family(assembly, variable), f"publish/{variable.name}", step.writer
     if family.first:
-        value = writer.read(f"{scope}/ReadVariableOp", family.copies[0].handle, dtype, family.places[0])
+        first = step.variable(family.copies[0])
+        value = writer.read(f"{scope}/ReadVariableOp", first, family.places[0])
     else:
-        parts = _write_parts(assembly, writer, family, scope)
-        value = f"{scope}/mean"
-        node = writer.node(value, "AddN", parts, place)
-        node.attr["N"].i, node.attr["T"].type = len(parts), dtype.as_datatype_enum
-    return writer.assign(f"{scope}/AssignVariableOp", writer.given(handle), value, dtype, place)
+        parts = _write_parts(assembly, step, family, scope)
+        value = writer.add(f"{scope}/mean", parts, variable.beside())
+    mean = step.variable(variable.mean)
+    return writer.assign(f"{scope}/AssignVariableOp", mean, value, variable.beside())

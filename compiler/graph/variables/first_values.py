@@ -11,9 +11,9 @@ from weakref import WeakKeyDictionary
 
 import keras
 import tensorflow as tf
-from attrs import field, frozen
 
 from compiler.graph.tower.template import WeightInfo
+from compiler.step.record import Fragment
 
 _PLAIN = (keras.initializers.Zeros, keras.initializers.Ones)
 """Initializers whose values are the same for all weights of a shape, and for all their elements."""
@@ -22,20 +22,7 @@ _MOST_BYTES = 1 << 20
 """Nodes that take more bytes, because they hold many numbers, are not kept."""
 
 
-@frozen
-class FirstNodes:
-    """A first value as nodes.
-
-    Attributes:
-        nodes: A GraphDef.
-        value: The value as the input of a node.
-    """
-
-    nodes: Any = field(repr=False)
-    value: str
-
-
-_known: WeakKeyDictionary[Any, dict[tuple[tuple[int, ...], str], FirstNodes | None]] = WeakKeyDictionary()
+_known: WeakKeyDictionary[Any, dict[tuple[tuple[int, ...], str], Fragment | None]] = WeakKeyDictionary()
 
 
 def called(info: WeightInfo) -> tf.Tensor:
@@ -52,7 +39,7 @@ def is_plain(initializer: Any) -> bool:
     return type(unwrap(initializer)) in _PLAIN
 
 
-def first_nodes(info: WeightInfo) -> FirstNodes | None:
+def first_nodes(info: WeightInfo) -> Fragment | None:
     """Return the nodes that make the first value of a weight.
 
     Args:
@@ -71,11 +58,11 @@ def first_nodes(info: WeightInfo) -> FirstNodes | None:
     return kinds[key]
 
 
-def _traced(info: WeightInfo) -> FirstNodes | None:
+def _traced(info: WeightInfo) -> Fragment | None:
     with tf.Graph().as_default() as graph:
         value = called(info)
         if any(each.op_def.is_stateful for each in graph.get_operations()):
             return None
         nodes = graph.as_graph_def()
     fits = not nodes.library.function and nodes.ByteSize() <= _MOST_BYTES
-    return FirstNodes(nodes, str(value.name).removesuffix(":0")) if fits else None
+    return Fragment(nodes, str(value.name)) if fits else None

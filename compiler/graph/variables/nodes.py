@@ -14,14 +14,11 @@ from attrs import define, field, frozen
 
 from compiler.graph.adapters.tensorflow_private import ResourceVariable, VariableDef
 from compiler.graph.ledger import Ledger
-from compiler.graph.node_writer import NodeWriter, pasted
-from compiler.graph.variables.first_values import FirstNodes
+from compiler.graph.step_nodes import GraphStep
 from compiler.reasons import Placed
+from compiler.step.record import Fragment, Tensor
 
-INT32 = tf.int32.as_datatype_enum
-
-
-Initial: TypeAlias = Callable[[], tf.Tensor] | FirstNodes | float | str
+Initial: TypeAlias = Callable[[], tf.Tensor] | Fragment | float | str
 """A function that makes the first value, nodes that make it, the number that all elements are, or a variable
 with that value."""
 
@@ -46,11 +43,11 @@ class VariableWriter:
 
     graph: tf.Graph = field(repr=False)
     ledger: Ledger = field(repr=False)
-    _writer: NodeWriter = field(init=False, repr=False)
+    _step: GraphStep = field(init=False, repr=False)
     _wanted: list[_Wanted] = field(factory=list, repr=False)
 
     def __attrs_post_init__(self) -> None:
-        self._writer = NodeWriter(self.graph, self.ledger, "init")
+        self._step = GraphStep(self.graph, self.ledger, "init")
 
     def add(self, name: str, shape: Sequence[int], dtype: str, initial: Initial, placed: Placed) -> None:
         """Ask for a variable.
@@ -70,49 +67,39 @@ class VariableWriter:
 
         Handles are added first, because nodes cannot be imported under names that others have as their scope.
         """
-        for each in self._wanted:
-            self._handle(each)
-        self._writer.finish()
-        initial: dict[str, str] = {}
-        for each in self._wanted:
-            initial[each.name] = self._assign(each, initial)
-        self._writer.finish()
+        handles = [self._handle(each) for each in self._wanted]
+        self._step.finish()
+        initial: dict[str, Tensor] = {}
+        for each, handle in zip(self._wanted, handles, strict=True):
+            value = initial[each.name] = self._first(each, initial)
+            self._step.writer.assign(f"{each.name}/Assign", handle, value, each.placed)
+        self._step.finish()
         with self.graph.as_default():
-            return {each.name: self._variable(each.name, initial[each.name]) for each in self._wanted}
+            return {each.name: self._variable(each.name, initial[each.name].name) for each in self._wanted}
 
-    def _handle(self, wanted: _Wanted) -> None:
-        name, kind = wanted.name, tf.as_dtype(wanted.dtype).as_datatype_enum
-        writer, placed = self._writer, wanted.placed
-        handle = writer.node(name, "VarHandleOp", [], placed, "variable")
-        handle.attr["dtype"].type = kind
-        handle.attr["shape"].shape.CopyFrom(tf.TensorShape(wanted.shape).as_proto())
-        handle.attr["shared_name"].s = name.encode()
-        handle.attr["debug_name"].s = f"{name}/".encode()
+    def _handle(self, wanted: _Wanted) -> Tensor:
+        name, writer, placed = wanted.name, self._step.writer, wanted.placed
+        debug = {"debug_name": f"{name}/"}
+        handle = writer.variable(name, wanted.dtype, wanted.shape, name, placed, debug)
         asked = f"{name}/IsInitialized/VarIsInitializedOp"
-        writer.node(asked, "VarIsInitializedOp", [name], placed)
-        read = writer.node(f"{name}/Read/ReadVariableOp", "ReadVariableOp", [name], placed, "save")
-        read.attr["dtype"].type = kind
+        writer.write("VarIsInitializedOp", asked, (handle,), placed)
+        writer.read(f"{name}/Read/ReadVariableOp", handle, placed, role="save")
+        return handle
 
-    def _assign(self, wanted: _Wanted, known: Mapping[str, str]) -> str:
-        """Write the op that assigns the first value; return the tensor of that value."""
-        name, initial = wanted.name, wanted.initial
+    def _first(self, wanted: _Wanted, known: Mapping[str, Tensor]) -> Tensor:
+        """Write the first value of a variable; `known` are those of variables before it."""
+        scope, initial = f"{wanted.name}/Initializer", wanted.initial
+        writer, placed = self._step.writer, wanted.placed
         if isinstance(initial, float):
-            value = self._filled(wanted, initial)
-        elif isinstance(initial, str):
-            value = known[initial]
-        elif isinstance(initial, FirstNodes):
-            self._writer.paste(initial.nodes, f"{name}/Initializer", wanted.placed)
-            value = pasted(initial.value, f"{name}/Initializer")
-        else:
-            with self.ledger.place(wanted.placed, "init"), tf.name_scope(f"{name}/Initializer/"):
-                value = self._given(initial().name)
-        dtype = tf.as_dtype(wanted.dtype)
-        self._writer.assign(f"{name}/Assign", self._given(f"{name}:0"), value, dtype, wanted.placed)
-        return value if ":" in value else f"{value}:0"
-
-    def _given(self, tensor: str) -> str:
-        """Return the name that nodes use for a tensor that is already in the graph."""
-        return self._writer.given(self.graph.get_tensor_by_name(tensor))
+            number = writer.constant(f"{scope}/Const", initial, wanted.dtype, placed)
+            dims = writer.constant(f"{scope}/Fill/dims", wanted.shape, "int32", placed)
+            return writer.write("Fill", f"{scope}/Fill", (dims, number), placed)[0]
+        if isinstance(initial, str):
+            return known[initial]
+        if isinstance(initial, Fragment):
+            return writer.use(initial, scope, {}, placed).result(wanted.dtype, wanted.shape)
+        with self.ledger.place(placed, "init"), tf.name_scope(f"{scope}/"):
+            return self._step.tensor(initial())
 
     def _variable(self, name: str, initial: str) -> Any:
         variable = ResourceVariable(
@@ -126,13 +113,3 @@ class VariableWriter:
         )
         self.graph.add_to_collection(tf.compat.v1.GraphKeys.GLOBAL_VARIABLES, variable)
         return variable
-
-    def _filled(self, wanted: _Wanted, value: float) -> str:
-        scope, placed, writer = f"{wanted.name}/Initializer", wanted.placed, self._writer
-        dtype, rank = tf.as_dtype(wanted.dtype), len(wanted.shape)
-        number = writer.constant(f"{scope}/Const", value, dtype, (), placed)
-        dims = writer.constant(f"{scope}/Fill/dims", wanted.shape, tf.int32, (rank,), placed)
-        fill = writer.node(f"{scope}/Fill", "Fill", [dims, number], placed)
-        fill.attr["T"].type = dtype.as_datatype_enum
-        fill.attr["index_type"].type = INT32
-        return str(fill.name)

@@ -13,7 +13,7 @@ from compiler.graph.dtypes import size_in_bytes
 from compiler.graph.ledger import Ledger
 from compiler.graph.stamp.sources import CutSource, WeightSource
 from compiler.graph.tower.template import WeightInfo
-from compiler.graph.variables.first_values import FirstNodes, called, first_nodes, is_plain
+from compiler.graph.variables.first_values import called, first_nodes, is_plain
 from compiler.graph.variables.initial import FirstValue
 from compiler.graph.variables.nodes import Initial, VariableWriter
 from compiler.placement.rules import Rulebook, following
@@ -22,7 +22,7 @@ from compiler.placement.variable_rules import place_variables as assign_devices
 from compiler.plan import Plan, VariableInfo, VariablePlacement
 from compiler.reasons import Placed, Reason
 from compiler.shards import Shard
-from compiler.step.record import Role
+from compiler.step.record import Fragment, Role
 from compiler.topology import Device
 
 AVERAGE = "ExponentialMovingAverage"  # suffix of the name of a moving average
@@ -349,7 +349,7 @@ def cut_weights(weights: Mapping[str, WeightInfo], rulebook: Rulebook) -> dict[s
     return found
 
 
-def _first_nodes(info: WeightInfo) -> FirstNodes | None:
+def _first_nodes(info: WeightInfo) -> Fragment | None:
     """Return the nodes that make the first value; None if it has to be made in the graph of the variable."""
     if info.shard is None:
         return first_nodes(info)

@@ -7,7 +7,7 @@ from functools import cache
 from attrs import define, field
 
 from compiler.reasons import Placed, Reason
-from compiler.step.record import Tensor
+from compiler.step.record import Op, Tensor
 from compiler.step.timed import timed_op
 from compiler.step.writer import StepWriter
 from compiler.time.work import NO_RULE, Arrow, TimedOp
@@ -66,6 +66,7 @@ class WorkWriter:
             tower: The scope of the clone of these ops, or nothing.
         """
         for op in self.step.take():
+            assert isinstance(op, Op)  # no sum uses a fragment
             number = self._numbers[op.name] = self.add(timed_op(op, tower))
             for each in op.inputs:
                 self.wait(number, self.number(each), each.name, each.bytes or 0)

@@ -47,6 +47,9 @@ def written(bench: Bench, name: str) -> None:
         pieces = cut_value(writer, f"cut_{axis}", value, shards, place)
         join_pieces(writer, f"whole_{axis}", pieces, shards, place)
     mean(writer, "mean", {0: value, 1: value}, {0: 0.25, 1: 0.75}, place)
+    handle = writer.variable("held", "float16", (3, 2), "held", place)
+    writer.write("VarIsInitializedOp", "asked", (handle,), place)
+    writer.write("AddV2", "plus", (value, writer.read("read", handle, place)), place)
     weight = bench.step.tensor(tf.constant(0.5))
     for box, given in (
         (Box("small", "float16", (3, 2), place, writer), value),

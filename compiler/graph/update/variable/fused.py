@@ -10,13 +10,14 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import tensorflow as tf
-from attrs import define, frozen
+from attrs import frozen
 
 from compiler.graph.adapters.tensorflow_private import add_control_input
 from compiler.graph.ledger import Ledger
-from compiler.graph.node_writer import NodeWriter
 from compiler.graph.optimizers.base import Optimizer, Scalars
+from compiler.graph.step_nodes import GraphStep
 from compiler.reasons import Placed
+from compiler.step.record import Fragment
 
 _WEIGHT, _GRADIENT, _SLOT, _SCALAR = "weight", "gradient", "slot", "scalar"
 
@@ -44,20 +45,7 @@ class FusedUpdate:
     after: Sequence[tf.Operation]
 
 
-@frozen
-class _Trace:
-    """An update as nodes.
-
-    Attributes:
-        nodes: A GraphDef, in which placeholders for handles, gradient and numbers are left out.
-        end: The name of the op that updates.
-    """
-
-    nodes: Any
-    end: str
-
-
-_known: WeakKeyDictionary[Any, dict[tuple[Any, ...], _Trace]] = WeakKeyDictionary()
+_known: WeakKeyDictionary[Any, dict[tuple[Any, ...], Fragment]] = WeakKeyDictionary()
 """Traces by the settings of their rules. Clones that update by themselves all use the same."""
 
 
@@ -68,37 +56,31 @@ def write_fused(updates: Sequence[FusedUpdate], ledger: Ledger) -> list[tf.Opera
         updates: The updates.
         ledger: The ledger of the graph.
     """
-    writing = _Writing(NodeWriter(tf.compat.v1.get_default_graph(), ledger, "update"))
-    with tf.name_scope(""):
-        ends = [writing.write(each) for each in updates]
-    writing.writer.finish()
-    found = [writing.writer.graph.get_operation_by_name(each) for each in ends]
+    step = GraphStep(tf.compat.v1.get_default_graph(), ledger, "update")
+    ends = [_write(step, each) for each in updates]
+    step.finish()
+    found = [step.op(each) for each in ends]
     for update, end in zip(updates, found, strict=True):
         for before in update.after:
             add_control_input(end, before)
     return found
 
 
-@define
-class _Writing:
-    writer: NodeWriter
-
-    def write(self, update: FusedUpdate) -> str:
-        """Write an update; return the name of the op that ends it."""
-        gradient, rule = update.gradient, update.rule
-        traces = _known.setdefault(rule.settings, {})
-        key = (type(rule), gradient.dtype, str(gradient.shape), *update.scalars)
-        if key not in traces:
-            traces[key] = _traced(update)
-        trace, given = traces[key], {_GRADIENT: self.writer.given(gradient)}
-        names = [_WEIGHT, *(f"{_SLOT}_{at}" for at in range(len(update.handles) - 1))]
-        given |= {name: self.writer.given(each) for name, each in zip(names, update.handles, strict=True)}
-        for name, each in update.scalars.items():
-            given[f"{_SCALAR}_{name}"] = self.writer.given(each)
-        return self.writer.paste_apart(trace.nodes, update.scope, update.placed, given)[trace.end]
+def _write(step: GraphStep, update: FusedUpdate) -> str:
+    """Write an update; return the name of the op that ends it."""
+    gradient, rule = update.gradient, update.rule
+    traces = _known.setdefault(rule.settings, {})
+    key = (type(rule), gradient.dtype, str(gradient.shape), *update.scalars)
+    if key not in traces:
+        traces[key] = _traced(update)
+    names = [_WEIGHT, *(f"{_SLOT}_{at}" for at in range(len(update.handles) - 1))]
+    given = {name: step.tensor(each) for name, each in zip(names, update.handles, strict=True)}
+    given[_GRADIENT] = step.tensor(gradient)
+    given |= {f"{_SCALAR}_{name}": step.tensor(each) for name, each in update.scalars.items()}
+    return step.writer.use(traces[key], update.scope, given, update.placed).end
 
 
-def _traced(update: FusedUpdate) -> _Trace:
+def _traced(update: FusedUpdate) -> Fragment:
     with tf.Graph().as_default() as graph:
         place = tf.compat.v1.placeholder
         weight = place(tf.resource, [], name=_WEIGHT)
@@ -112,4 +94,4 @@ def _traced(update: FusedUpdate) -> _Trace:
         nodes = tf.compat.v1.graph_util.extract_sub_graph(graph.as_graph_def(), [end.name])
         for at in reversed([at for at, each in enumerate(nodes.node) if each.op == "Placeholder"]):
             del nodes.node[at]
-        return _Trace(nodes, end.name)
+        return Fragment(nodes, str(end.name))

@@ -106,7 +106,7 @@ TWO = "([y, out] -> MeanSquaredError()) + ([y, out] -> MeanAbsoluteError())"
 
 def compiled(loss: str, clones: dict[str, int | None]) -> Any:
     """Return what faults ask of a graph: its plan, and the clone of each op."""
-    entries = {name: SimpleNamespace(clone=clone) for name, clone in clones.items()}
+    entries = {name: SimpleNamespace(clone=clone, role="forward") for name, clone in clones.items()}
     plan = make_plan(spec_of(SPEC.replace("LOSS", loss)))
     return SimpleNamespace(plan=plan, ledger=SimpleNamespace(entries=entries))
 

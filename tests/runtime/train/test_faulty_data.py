@@ -202,3 +202,46 @@ def test_an_evaluation_for_which_no_example_counts(tmp_path: Path, kind: str) ->
         "no example counts for `loss` in the evaluation on `validation` after step 2",
         "no evaluation on `validation` counted: no example counts for `loss`",
     ]
+
+
+LOOKED_UP = """
+tfdeploy = 1
+model "m" {
+  words = input(int32, [3])
+  label = input(int32, [])
+  place = input(int32, [])
+  first = words[:, 0] -> Embedding(10, 2, name = "looked_up")
+  other = place -> Embedding(100, 2)
+  y = [first, other] -> Concatenate() -> Dense(2)
+  loss = [label, y] -> SparseCategoricalCrossentropy(from_logits = true)
+}
+data {
+  train = npz("train.npz", words = "w", label = "k", place = "p") -> skip(2) -> shuffle(8)
+  validation = npz("validation.npz", words = "w", label = "k", place = "p")
+}
+devices { cpu = 2 }
+clones { batch = 2 }
+update { optimizer = SGD(0.1) }
+train { epochs = 1, seed = 1 }
+"""
+
+
+@pytest.mark.parametrize("mode", ["sync", pytest.param("async", marks=pytest.mark.full)])
+@pytest.mark.parametrize("split", ["train", "validation"])
+@pytest.mark.parametrize("kind", ["label", "word"])
+def test_a_number_out_of_range(tmp_path: Path, split: str, kind: str, mode: str) -> None:
+    """A label or a row of a table: the array and the example are named, and what takes no such number."""
+    for name in ("train", "validation"):
+        label, words = np.zeros(26, np.int32), np.zeros([26, 3], np.int32)
+        if name == split:
+            label[17], words[17] = (-1, [1, -1, -1]) if kind == "label" else (1, [10, 1, 1])
+        np.savez(tmp_path / f"{name}.npz", w=words, k=label, p=np.full(26, 10, np.int32))
+    found = fault_of(LOOKED_UP.replace("{ optimizer", f"{{ mode = {mode}, optimizer"), tmp_path)
+    array, value, taken = ("k", -1, "0 to 1") if kind == "label" else ("w", 10, "0 to 9")
+    place = f"`{tmp_path / split}.npz`, example 17, array `{array}`"
+    assert (found.code, found.message) == ("TFD707", f"{place}: `{value}` is outside the range of {taken}")
+    assert found.span is not None
+    assert found.span.text.startswith("npz(")
+    (label_of_layer,) = [each for each in found.labels if each.text == f"takes {taken}"]
+    assert ("Sparse" in label_of_layer.span.text) is (kind == "label")
+    assert ("Embedding" in label_of_layer.span.text) is (kind == "word")

@@ -25,7 +25,7 @@ from tfdeploy.data.transforms.lengths import Bucket
 from tfdeploy.data.transforms.table import Shuffle, Skip, Take, Transform
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from dsl import ir
     from dsl.diagnostics import Diagnostic
@@ -226,6 +226,28 @@ class Stream:
         """Return the place of an example by its number among those that `in_order` returns."""
         return self.source.where(self._used()[0] + number)
 
+    def where_holding(self, number: int, value: int, inputs: Collection[str]) -> Where:
+        """Return the place of an example, and of the tensor that feeds a value if it is one alone.
+
+        Args:
+            number: The number of the example among those that `in_order` returns.
+            value: The value.
+            inputs: The inputs of the model that it may feed.
+        """
+        index = self._used()[0] + number
+        values, now = small_graphs.first_element(lambda: self._decoded(index)) or {}, self._names_now()
+        held = [name for name, each in values.items() if now[name] in inputs and np.any(each == value)]
+        return self.source.where_in(index, held[0]) if len(held) == 1 else self.source.where(index)
+
+    def _names_now(self) -> dict[str, str]:
+        """Return the names that the tensors of the source have after all transforms."""
+        now = {each.name: each.name for each in self.source.fields}
+        for change in self._changes():
+            if isinstance(change, Rename):
+                news = {old: new for new, old in change.names.items()}
+                now = {name: news.get(known, known) for name, known in now.items()}
+        return now
+
     def is_zero(self, name: str) -> bool:
         """Whether a tensor is zero in every example.
 
@@ -287,12 +309,7 @@ class Stream:
         self, index: int, names: Sequence[str], consequence: str, *, warns: bool
     ) -> Diagnostic | None:
         """Say which tensor of an example is not finite: of the source, or what a transform makes of it."""
-        values = small_graphs.first_element(lambda: self._decoded(index)) or {}
-        now = {name: name for name in values}
-        for change in self._changes():
-            if isinstance(change, Rename):
-                news = {old: new for new, old in change.names.items()}
-                now = {name: news.get(known, known) for name, known in now.items()}
+        values, now = small_graphs.first_element(lambda: self._decoded(index)) or {}, self._names_now()
         for name, value in values.items():
             found = _not_finite(value[0]) if now[name] in names else None
             if found is not None:

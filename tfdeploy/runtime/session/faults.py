@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
+from compiler.graph.scores.evaluation import SCOPE as EVALUATION
 from dsl.diagnostics import RunError
 from dsl.errors.running import running as errors
+from tfdeploy.runtime.session.culprits import at_example
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -46,6 +48,7 @@ def located(
     compiled: CompiledGraph,
     stream: Stream | None = None,
     lost: Callable[[], bool] | None = None,
+    search: Callable[[], tuple[int, Exception] | None] | None = None,
 ) -> Iterator[None]:
     """Turn an error of TensorFlow in the block into a RunError that names a part of the spec.
 
@@ -56,6 +59,7 @@ def located(
         compiled: The graph that is run.
         stream: The data that the block reads, which is searched for a fault first; None if it reads none.
         lost: Returns whether a task of the cluster was lost; None without a cluster.
+        search: Returns the number of the example of the stream with which the model fails, and the error.
     """
     try:
         yield
@@ -63,18 +67,56 @@ def located(
         if is_lost_task(fault, lost):
             raise
         # The latter comes from TensorFlow's own reports of data that quote bytes which are no text.
-        explained = stream.explain(fault) if stream is not None else None
+        name = _failed_op(compiled, fault)
+        of_model = name is not None and compiled.ledger.entries[name].role != "input"
+        explained = stream.explain(fault) if stream is not None and not of_model else None
         if explained is None and isinstance(fault, UnicodeDecodeError):
             raise
-        raise explained or RunError(_diagnostic(doing, compiled, fault)) from fault
+        if explained is None:
+            told, given = (
+                _diagnostic(doing, compiled, fault),
+                isinstance(fault, tf.errors.InvalidArgumentError),
+            )
+            found = search() if search is not None and of_model and given else None
+            if found is not None and stream is not None:
+                number, error = found
+                told = at_example(told, reason_of(error), stream, number, _inputs_of(compiled, name))
+            explained = RunError(told)
+        raise explained from fault
+
+
+_NAMED = re.compile(r"\{\{node ([^}]+)\}\}")
+
+
+def _failed_op(compiled: CompiledGraph, fault: Exception) -> str | None:
+    """Return the name of the op of the graph that has failed; None if it is one within a function of data.
+
+    A session does not look for it in what functions of `make_callable` raise.
+    """
+    if not isinstance(fault, tf.errors.OpError):
+        return None
+    names = [fault.node_def.name] if fault.node_def is not None else _NAMED.findall(fault.message)
+    return names[0] if names and names[0] in compiled.ledger.entries else None
 
 
 def _diagnostic(doing: str, compiled: CompiledGraph, fault: tf.errors.OpError) -> Diagnostic:
-    name = fault.node_def.name if fault.node_def is not None else None
-    entry = compiled.ledger.entries.get(name) if name is not None else None
-    clone = entry.clone if entry is not None else None
+    name = _failed_op(compiled, fault)
+    clone = compiled.ledger.entries[name].clone if name is not None else None
     layer, span = _layer(compiled, name, clone)
     return errors.step_failed(doing, reason_of(fault), span, clone=clone, layer=layer, op=name)
+
+
+def _inputs_of(compiled: CompiledGraph, name: str | None) -> set[str]:
+    """Return the inputs of the model that an op reads with nothing but operations between; else all."""
+    model, entry = compiled.plan.model, compiled.ledger.entries.get(name or "")
+    path, _ = _layer(compiled, name, entry.clone if entry is not None else None)
+    read = {each.target for each in (*model.losses, *model.metrics)} if path is None else set[int]()
+    for call in reversed(model.calls):
+        layer = model.layers[call.layer]
+        if layer.path == path or (layer.kind == "operation" and not read.isdisjoint(call.values)):
+            read |= {*call.inputs}
+    direct = {each.name for each in model.inputs if each.value in read}
+    return direct or {each.name for each in model.inputs}
 
 
 def _layer(compiled: CompiledGraph, name: str | None, clone: int | None) -> tuple[str | None, Span | None]:
@@ -84,7 +126,7 @@ def _layer(compiled: CompiledGraph, name: str | None, clone: int | None) -> tupl
     """
     if name is None:
         return None, None
-    scope = compiled.plan.towers[clone].scope if clone is not None else ""
+    scope = compiled.plan.towers[clone].scope if clone is not None else EVALUATION
     inner = name.removeprefix(f"{scope}/").removeprefix("gradients/")
     layers = {each.path: each.span for each in compiled.plan.model.layers}
     parts = inner.split("/")

@@ -15,6 +15,7 @@ from tfdeploy.runtime.cluster.workers.chief_steps import chief_steps
 from tfdeploy.runtime.cluster.workers.update_reports import UpdateReports
 from tfdeploy.runtime.records.history import History, HistoryRecord
 from tfdeploy.runtime.records.result import Clock
+from tfdeploy.runtime.session.culprits import failing_example
 from tfdeploy.runtime.session.faults import located
 from tfdeploy.runtime.session.steps import StepResult, Steps, make_steps
 from tfdeploy.runtime.train.evaluation import Evaluations
@@ -106,9 +107,8 @@ class Trainer:
 
     def _cause(self, error: RunError) -> RunError:
         """Return the error about the data if they are why a loss or weights are not finite, else that one."""
-        ahead = 2 * self.engine.compiled.plan.global_batch * max(len(self.engine.compiled.train_loops), 1)
         told = error.diagnostic
-        found = self.stream.not_finite(told.message, self.examples + ahead)
+        found = self.stream.not_finite(told.message, self._read)
         return error if found is None else RunError(evolve(found, notes=(*found.notes, *told.notes)))
 
     def _all_steps(self, steps: Steps, last: int) -> None:
@@ -195,7 +195,19 @@ class Trainer:
         return step // every > self._logged // every or step >= last
 
     def _located(self) -> AbstractContextManager[None]:
-        return located(f"step {self.step + 1}", self.engine.compiled, self.stream, self.engine.lost)
+        return located(
+            f"step {self.step + 1}",
+            self.engine.compiled,
+            self.stream,
+            self.engine.lost,
+            lambda: failing_example(self.engine, self.stream, self._read),
+        )
+
+    @property
+    def _read(self) -> int:
+        """How many examples may have been read by now, over all passes."""
+        compiled = self.engine.compiled
+        return self.examples + 2 * compiled.plan.global_batch * max(len(compiled.train_loops), 1)
 
     def _count(self, done: StepResult, last: int) -> None:
         """Count a step, and log it if that is due; raise RunError if its loss is not finite."""

@@ -19,6 +19,7 @@ from dsl import ir
 from dsl.diagnostics import RunError
 from dsl.errors.meaning.tensors import outputs_alike
 from tfdeploy.runtime.records.outputs import is_own_predictions, require_free
+from tfdeploy.runtime.session.culprits import completed, failing_example
 from tfdeploy.runtime.session.data import open_stream, splits_of
 from tfdeploy.runtime.session.faults import located
 from tfdeploy.runtime.trained.prediction_files import PredictionFile
@@ -77,7 +78,12 @@ def predict(
         _require_own_columns(shapes, trained.spec.model.span)
     with (
         PredictionFile.open(predictions, shapes) as written,
-        located("prediction", compiled, stream),
+        located(
+            "prediction",
+            compiled,
+            stream,
+            search=lambda: failing_example(trained.engine, stream, predicts=True),
+        ),
     ):
         finite = True
         for arrays in _outputs(trained, stream):
@@ -178,16 +184,5 @@ def _outputs(trained: TrainedModel, stream: Stream) -> Iterator[list[Any]]:
 
 def _attach(pipe: InputPipe, stream: Stream, batch: int) -> Any:
     """Connect the examples to the pipe. Targets, which the pipe needs as well, are zeros."""
-    there = {each.name for each in stream.fields}
-    missing = [each for each in pipe.wanted if each.name not in there]
-
-    def completed(tensors: dict[str, Any]) -> dict[str, Any]:
-        count = tf.shape(next(iter(tensors.values())))[0]
-        zeros = {
-            each.name: tf.zeros((count, *(1 if size is None else size for size in each.shape)), each.dtype)
-            for each in missing
-        }
-        return {**tensors, **zeros}
-
     batches = stream.batches
-    return pipe.attach(lambda: batches(batch, repeat=False, drop_remainder=False).map(completed))
+    return pipe.attach(lambda: completed(batches(batch, repeat=False, drop_remainder=False), pipe, stream))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ from tfdeploy.runtime.records.directory import RunDirectory
 from tfdeploy.runtime.records.result import Evaluated, SplitResult
 from tfdeploy.runtime.records.store import MOST_DIGITS, NAME, BrokenCheckpoint, Checkpoint, Store
 from tfdeploy.runtime.session.checkpoints import Checkpoints, DamagedCheckpoint
+from tfdeploy.runtime.session.culprits import failing_example
 from tfdeploy.runtime.session.data import open_stream, splits_of
 from tfdeploy.runtime.session.engine import Engine
 from tfdeploy.runtime.session.faults import located, reason_of
@@ -201,7 +203,8 @@ def evaluate_trained(
         if name not in wanted:
             continue
         stream = open_stream(compiled.plan, split, compiled.plan.model.inputs)
-        with located(f"evaluation on `{name}`", compiled, stream):
+        search = partial(failing_example, trained.engine, stream)
+        with located(f"evaluation on `{name}`", compiled, stream, search=search):
             scores = evaluate(trained.engine, stream)
         results[name] = SplitResult.of(scores)
         warning = doubt(scores, stream, name)

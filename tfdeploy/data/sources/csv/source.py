@@ -223,6 +223,11 @@ class Csv(FileSource):
             return Where(str(table.path), call=self.span)
         return table.at(row, 0, len(row.text))
 
+    def words_for(self, name: str) -> str:
+        """Return the column of a tensor, if it is one."""
+        columns = next(each.columns for each in self.tensors if each.field.name == name)
+        return f"column `{columns[0].name}`" if len(columns) == 1 else super().words_for(name)
+
     def fault(self, index: int, reason: str) -> Diagnostic:
         """Return the diagnostic about the faulty cell of example `index`."""
         table, row = self._row(index)

@@ -16,6 +16,7 @@ from compiler.graph.storage.saving import add_saving
 from compiler.graph.workers.coordination import FINISHED
 from tfdeploy.runtime.cluster.workers.update_reports import UpdateReporter
 from tfdeploy.runtime.cluster.workers.worker_group import PATIENT, WorkerGroup
+from tfdeploy.runtime.session.culprits import failing_example
 from tfdeploy.runtime.session.data import feed_training
 from tfdeploy.runtime.session.engine import Engine
 from tfdeploy.runtime.session.faults import is_lost_task, located, reason_of
@@ -99,7 +100,14 @@ class WorkerLoop:
                 return step
             feed_training(group.engine, self.stream, state.examples)
             doing = f"a step after {state.global_step}"
-            with located(doing, self.compiled, self.stream, group.engine.lost):
+            engine = group.engine
+            with located(
+                doing,
+                self.compiled,
+                self.stream,
+                engine.lost,
+                lambda: failing_example(engine, self.stream),  # noqa: B023 called within the block
+            ):
                 (self._updates if group.exchange.step is not None else self._gradients)(group)
             if self.stop.received is not None:
                 group.run(group.ops.join)  # which gives back what was claimed

@@ -1,4 +1,4 @@
-"""How much memory this process may have, and how much of it there is at present."""
+"""How much memory this process may have, how much there is at present, and whether TensorFlow can start."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import os
 import resource
 from collections.abc import Iterator
 from pathlib import Path
+
+from dsl.diagnostics import RunError
+from dsl.errors.text.system import out_of_addresses
 
 CGROUPS = Path("/sys/fs/cgroup")
 MEMBERSHIP = Path("/proc/self/cgroup")
@@ -28,6 +31,24 @@ def memory_left() -> int:
     left = memory_limit() - int(pages) * os.sysconf("SC_PAGE_SIZE")
     free = _of_meminfo("MemAvailable")
     return max(0, left if free is None else min(left, free + (_of_meminfo("SwapFree") or 0)))
+
+
+ADDRESSES = 2 << 30
+"""The bytes of addresses that TensorFlow reserves for its code and for what it allocates while it starts."""
+ADDRESSES_OF_CORE = 512 << 20
+"""Those that it reserves for each core: stacks of threads, and the room in which each of them allocates."""
+
+
+def require_addresses() -> None:
+    """Check that the process may reserve the addresses that TensorFlow needs, which else ends the process.
+
+    Raises:
+        RunError: `ulimit -v` allows less.
+    """
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    needed = ADDRESSES + ADDRESSES_OF_CORE * len(os.sched_getaffinity(0))
+    if limit != resource.RLIM_INFINITY and limit < needed:
+        raise RunError(out_of_addresses(limit, needed))
 
 
 def _of_machine() -> int:

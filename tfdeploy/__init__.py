@@ -6,9 +6,11 @@ before it is needed.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+TYPE_CHECKING = False  # what checks types takes it for true; importing `typing` takes longer than all else
 
 if TYPE_CHECKING:
+    from typing import Any
+
     __version__: str
 
     from compiler.graph.session_options import session_config

@@ -24,7 +24,8 @@ def own() -> None:
     """Say that the process is that of a command: Ctrl-C ends it at once, and its streams last."""
     global _owned  # noqa: PLW0603 it is about the process
     _owned = True
-    _exchange(signal.default_int_handler, _leave)
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, _leave)
     streams.guard()
 
 

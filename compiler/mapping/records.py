@@ -14,7 +14,7 @@ from attrs import field, frozen
 
 from compiler.mapping.step_time import MapTime
 from compiler.reasons import Reason
-from dsl.files.typed_json import NAME, Count
+from dsl.files.typed_json import NAME, Count, Size
 from dsl.shown import Shown
 
 FORMAT_VERSION = "1.0"
@@ -125,7 +125,7 @@ class MapDevice:
     step_bytes: Count | None = None
     memory_bytes: Count | None = None
     largest: tuple[MapTensor, ...] = ()
-    memory_limit: int | None = None
+    memory_limit: Size | None = None
 
 
 @frozen

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 Count = Annotated[int, "not negative"]
 """A whole number that is not negative."""
 
+Size = Annotated[int, "positive"]
+"""A whole number that is not zero or negative."""
+
 Digits = Annotated[int, "also as text"]
 """A whole number that is not negative; a text may stand for it."""
 
@@ -176,6 +179,12 @@ def _count(value: Any, _: Any) -> int:
     return int(value)
 
 
+def _size(value: Any, _: Any) -> int:
+    if _count(value, _) == 0:
+        raise _Wrong("is zero")
+    return int(value)
+
+
 def _digits(value: Any, _: Any) -> int:
     if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) < len(str(_MOST)):
         return int(value)
@@ -208,6 +217,7 @@ _HOOKS: tuple[tuple[Any, Callable[[Any, Any], Any]], ...] = (
     (int, _whole),
     (float, _number),
     (Count, _count),
+    (Size, _size),
     (Digits, _digits),
     (Measured, _measured),
 )

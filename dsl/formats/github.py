@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dsl.formats.lines.cells import visible
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -26,7 +28,7 @@ def github(diagnostics: Sequence[Diagnostic]) -> Iterator[str]:
         if each.help:
             lines.append(f"help: {each.help}")
         settings = ",".join(f"{key}={_property(value)}" for key, value in properties)
-        yield f"::{each.severity.value} {settings}::{_data(chr(10).join(lines))}"
+        yield visible(f"::{each.severity.value} {settings}::{_data(chr(10).join(lines))}")
 
 
 def _data(text: str) -> str:

@@ -68,7 +68,7 @@ def _physical(span: Span) -> dict[str, Any]:
 
 
 def _uri(path: str) -> str:
-    return quote(path.replace("\\", "/"), safe="/-._~")
+    return quote(path.replace("\\", "/"), safe="/-._~", errors="surrogateescape")
 
 
 def _region(span: Span) -> dict[str, int]:

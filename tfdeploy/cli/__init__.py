@@ -21,9 +21,7 @@ from __future__ import annotations
 
 def main() -> None:
     """Run `tfdeploy` with the arguments of this process and exit."""
-    from tfdeploy.own_process import own
-
-    own()  # first of all: until then, Ctrl-C ends in a traceback
+    _begin()
     from tfdeploy.cli.faults import run
     from tfdeploy.cli.group import tfdeploy
 
@@ -32,10 +30,20 @@ def main() -> None:
 
 def compile_and_run() -> None:
     """Run `compile-and-run`, the command that is also `tfdeploy compile-and-run`, and exit."""
-    from tfdeploy.own_process import own
-
-    own()
+    _begin()
     from tfdeploy.cli.faults import run
     from tfdeploy.cli.group import load
 
     run(load("compile-and-run"), "compile-and-run")
+
+
+def _begin() -> None:
+    """Make this process that of a command. First of all, Ctrl-C ends it without a traceback."""
+    import os
+    import signal
+
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, lambda number, _: os._exit(128 + number))
+    from tfdeploy.own_process import own
+
+    own()

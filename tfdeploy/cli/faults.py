@@ -25,7 +25,7 @@ from dsl.errors.text import system
 from dsl.formats.render import render
 from tfdeploy.cli.common import Common
 from tfdeploy.cli.terminal import say
-from tfdeploy.own_process import interruptible, outlive_terminal
+from tfdeploy.own_process import outlive_terminal
 from tfdeploy.streams import LostOutputError
 
 if TYPE_CHECKING:
@@ -37,6 +37,8 @@ INTERRUPTED = 130
 
 _ENDS = re.compile(r"""[\s"'`]+""")
 """What stands around the name of a file in a text."""
+_UNMAPPED = re.compile("failed to map segment|[Cc]annot allocate memory")
+"""What the loader of libraries says if there is too little memory for one."""
 _STRANGE = re.compile("[\udc80-\udcff]")
 """How Python writes bytes of a name that are not UTF-8."""
 
@@ -53,8 +55,7 @@ def run(command: click.Command, name: str) -> NoReturn:
 
         completion.install()
     early = Common(debug="--debug" in sys.argv)
-    with interruptible():
-        code = guarded(early, lambda: command.main(prog_name=name, standalone_mode=False))
+    code = guarded(early, lambda: command.main(prog_name=name, standalone_mode=False))
     gc.freeze()  # the memory is given back with the process, so that Python need not look for what to free
     sys.exit(code)
 
@@ -143,8 +144,10 @@ def _report(error: Exception, common: Common) -> int:
 
 def _diagnostic(error: Exception) -> Diagnostic:
     """Return what is said of an exception that nothing has foreseen where it was raised."""
-    if isinstance(error, MemoryError):
+    if isinstance(error, MemoryError) or (isinstance(error, ImportError) and _UNMAPPED.search(str(error))):
         return system.out_of_memory()
+    if isinstance(error, RuntimeError) and str(error) == "can't start new thread":  # as Python says it
+        return system.refused_something("a new thread")
     if isinstance(error, UnicodeEncodeError):
         for name in filter(_STRANGE.search, _ENDS.split(error.object)):
             return system.name_not_utf8(name)

@@ -10,6 +10,7 @@ import click
 
 from tfdeploy.cli.common import Common
 from tfdeploy.cli.faults import guarded
+from tfdeploy.own_process import interruptible
 from tfdeploy.progress import without_progress
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ def common_options(function: Callable[Concatenate[Common, P], int]) -> Callable[
         **options: Any,
     ) -> int:
         common = Common(overrides, allow_python, color, verbose, debug, quiet)
-        with without_progress() if quiet else nullcontext():
+        with interruptible(), without_progress() if quiet else nullcontext():
             return guarded(common, lambda: function(common, *args, **options))
 
     for option in reversed(_OPTIONS):

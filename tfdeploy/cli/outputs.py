@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from dsl.formats.lines.cells import printable
 from tfdeploy.cli.terminal import say, write_result
 
 if TYPE_CHECKING:
@@ -63,12 +64,13 @@ def require_apart(outputs: Iterable[str], reading: InputFiles) -> None:
 
 
 def write_text(path: str, text: str) -> None:
-    """Write `text` to a file, which is named on standard error, or to standard output.
+    """Write `text`, made printable, to a file, which is named on standard error, or to standard output.
 
     Args:
         path: The path of the file, or `-` for standard output.
         text: The whole content.
     """
+    text = printable(text)
     if path == STDOUT:
         write_result(text)
         return

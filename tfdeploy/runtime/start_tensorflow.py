@@ -16,6 +16,7 @@ from contextlib import contextmanager, nullcontext
 from typing import IO, TYPE_CHECKING, Any
 
 from compiler.collector import collector_paused
+from compiler.machine_memory import require_addresses
 from tfdeploy.own_process import is_owned, not_interruptible
 from tfdeploy.runtime.proxies import except_loopback
 
@@ -33,9 +34,14 @@ def start_tensorflow(*, verbose: bool = False) -> Any:
 
     Returns:
         The module `tensorflow`.
+
+    Raises:
+        RunError: If the process may not have as much memory as that takes.
     """
     os.environ["KERAS_BACKEND"] = "tensorflow"
     except_loopback(os.environ)
+    if "tensorflow" not in sys.modules:
+        require_addresses()
     if verbose or "tensorflow" in sys.modules:
         import tensorflow as tf
 

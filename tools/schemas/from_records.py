@@ -15,7 +15,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import attrs
 
-from dsl.files.typed_json import NAME, Count, Digits, Measured
+from dsl.files.typed_json import NAME, Count, Digits, Measured, Size
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _WHOLE = {"type": "integer"}
@@ -28,6 +28,7 @@ _PLAIN: tuple[tuple[Any, dict[str, Any]], ...] = (
     (NoneType, {"type": "null"}),
     (Any, {}),
     (Count, _COUNT),
+    (Size, {"type": "integer", "minimum": 1}),
     (Digits, {"anyOf": [_COUNT, {"type": "string", "pattern": "^[0-9]+$"}]}),
     (Measured, {"type": ["number", "null"]}),
 )

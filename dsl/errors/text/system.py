@@ -61,6 +61,22 @@ def out_of_memory() -> Diagnostic:
     )
 
 
+def out_of_addresses(limit: int, needed: int) -> Diagnostic:
+    """Report that a process may not have as many addresses as TensorFlow reserves.
+
+    Args:
+        limit: The most bytes of addresses that it may have.
+        needed: The bytes that TensorFlow needs here.
+    """
+    return error(
+        "TFD797",
+        f"TensorFlow reserves {needed >> 20:,} MiB of addresses here, and the process may have "
+        f"{limit >> 20:,} MiB",
+        None,
+        help=f"`ulimit -v unlimited`, or `ulimit -v {needed >> 10}`, gives this shell more",
+    )
+
+
 def no_current_folder() -> Diagnostic:
     """Report that the folder in which the command was started is gone."""
     return error(

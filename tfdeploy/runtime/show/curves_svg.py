@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape
 
+from dsl.formats.lines.cells import printable
 from tfdeploy.runtime.show.curves import Curve, Frame
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def picture(curves: Sequence[Curve], title: str) -> str:
     parts += [_tick(frame, number / (TICKS - 1)) for number in range(TICKS)]
     parts += [_curve(frame, curve, COLORS[at % len(COLORS)]) for at, curve in enumerate(curves)]
     parts += [_legend(at, curve) for at, curve in enumerate(curves)]
-    return "\n".join([*parts, "</svg>", ""])
+    return printable("\n".join([*parts, "</svg>", ""]))
 
 
 def _x(share: float) -> float:

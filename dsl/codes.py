@@ -181,6 +181,7 @@ _ROWS = (
     Code("TFD592", "no-prediction", "a model without a Keras loss that does not say what it predicts"),
     # TFD59x: layers that do not do the same in training and in evaluation.
     Code("TFD593", "shape-of-the-pass", "a step with another shape in evaluation than in training", "plan"),
+    Code("TFD594", "not-in-a-clone", "a setting that cannot work in the graph of a clone"),
     # TFD6xx: lint.
     Code("TFD601", "unused-binding", "a binding that nothing uses"),
     Code("TFD602", "unused-constant", "a constant that nothing uses"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import Any, Literal, TypeAlias
 
 from attrs import frozen
@@ -154,4 +155,4 @@ def _scaled(amount: float, dimension: Dimension) -> float:
 
 
 def _whole(amount: float) -> float:
-    return int(amount) if amount == int(amount) else amount
+    return int(amount) if isfinite(amount) and amount == int(amount) else amount

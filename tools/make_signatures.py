@@ -4,8 +4,9 @@ Names, order and defaults come from Keras's own signatures. What an argument tak
 from `kinds.py` (by class and argument, then by argument), from its default, and from what its documentation
 says. Arguments that a class hands on to a base class are found by making one of it with each of them. A row
 is `[name, kind]` or, with a default, `[name, kind, default]`. Kinds are as in `dsl/schema/signatures.py`,
-followed by `:words` or `:category`, and by `?` if `none` is allowed. `*` ends the arguments that may be given
-by position, and `@group` stands for the rows of a group in `shared`.
+followed by the bounds of numbers, such as `[1,]` or `(0,1)`, by the length of a list, such as `*2`, or by the
+only value that works, as in `bool=false`; then by `:words` or `:category`, and by `?` if `none` is allowed.
+`*` ends the arguments that may be given by position, and `@group` stands for the rows of a group in `shared`.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from keras.src import activations, initializers, regularizers
 from keras.src import constraints as constraint_table
 from keras.src.backend.common.dtypes import ALLOWED_DTYPES
 from kinds import EXCLUDED, KINDS, LEFT_OUT, NO_OPERATIONS, OPTIMIZERS, REQUIRED, SAMPLES, SCHEDULES, WORDS
+from ranges import with_ranges
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -69,11 +71,16 @@ def _table() -> dict[str, Any]:
     ]
     for category, (module, base) in MODULES.items():
         classes, aliases = _classes(module, base)
-        table[category] = {name: _signature(owner, category, table) for name, owner in classes.items()}
+        table[category] = {
+            name: _bounded(owner, name, _signature(owner, category, table)) for name, owner in classes.items()
+        }
         table["aliases"][category] = aliases
-    table["optimizer"] = {name: _optimizer(name, words) for name in OPTIMIZERS}
+    table["optimizer"] = {
+        name: _bounded(_optimizer_class(name), name, _optimizer(name, words)) for name in OPTIMIZERS
+    }
     schedules = keras.optimizers.schedules
-    table["schedule"] = {name: _rows(getattr(schedules, name), words) for name in SCHEDULES}
+    made = {name: getattr(schedules, name) for name in SCHEDULES}
+    table["schedule"] = {name: _bounded(owner, name, _rows(owner, words)) for name, owner in made.items()}
     applications = [name for name in dir(keras.applications) if name[0].isupper()]
     table["application"] = {name: _rows(getattr(keras.applications, name), words) for name in applications}
     table["activation"] = {name: _rows(activations.get(name), words) for name in words["activation"]}
@@ -206,11 +213,24 @@ def _optimizer(name: str, words: dict[str, list[str]]) -> list[Row]:
     Keras leaves weights out of weight decay by a method, which an argument of ours stands for. That Adam may
     leave rows without a gradient as they are is an argument of ours, too.
     """
-    rows = _rows(keras.optimizers.SGD if name == "Momentum" else getattr(keras.optimizers, name), words)
+    rows = _rows(_optimizer_class(name), words)
     if name == "Momentum":
         rows = [["momentum", "float", 0.9] if row[0] == "momentum" else row for row in rows]
     own = [["lazy", "bool", False]] if name in LAZY else []
     return [*rows, *([] if "*" in rows else ["*"]), ["exclude_from_weight_decay", "strings", None], *own]
+
+
+def _optimizer_class(name: str) -> type:
+    owner: type = keras.optimizers.SGD if name == "Momentum" else getattr(keras.optimizers, name)
+    return owner
+
+
+def _bounded(owner: Any, name: str, rows: list[Any]) -> list[Any]:
+    """Return the rows of an object with the bounds of its arguments."""
+    required = {
+        each[0]: sample(owner, each) for each in rows if isinstance(each, list) and _is_required(each)
+    }
+    return with_ranges(owner, name, rows, required)
 
 
 def _operations() -> Iterator[tuple[str, Callable[..., Any]]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from compiler import topology
+from compiler.checks.arguments import arguments_can_be_taken
 from compiler.checks.batches import batches_fit_clones
 from compiler.checks.compatibility import choices_are_compatible
 from compiler.checks.data_files import data_is_there
@@ -68,7 +69,7 @@ def check_spec(spec: ir.Spec) -> list[Diagnostic]:
     devices = topology.declare(spec.devices, 0)
     strange: list[Diagnostic] = []
     checks = CHECKS_OF_THE_SPEC if declared else (choices_are_compatible,)
-    for check in (*checks, globs_can_match):
+    for check in (*checks, globs_can_match, arguments_can_be_taken):
         found = list(check(spec, devices))
         if any(each.is_error for each in found):
             return found

@@ -82,6 +82,9 @@ class Block:
         return default.factory() if hasattr(default, "factory") else default
 
 
+MANY = 2**31 - 1
+"""The most of what is counted in a graph, such as examples of a step: TensorFlow counts much in 32 bits."""
+
 _HARDWARE = (
     Attribute(
         "gpu_memory", size(optional=True), "memory of each GPU; `plan` warns if its forecast is higher"
@@ -212,12 +215,12 @@ BLOCKS: dict[str, Block] = {
                 ),
                 Attribute(
                     "batch",
-                    either(integer(low=1), listing(integer(low=1))),
+                    either(integer(1, MANY), listing(integer(1, MANY))),
                     "examples per step for each clone, or a list with a number for each clone",
                 ),
                 Attribute(
                     "global_batch",
-                    integer(low=1),
+                    integer(1, MANY),
                     "examples per step for all clones together, instead of `batch`",
                 ),
             ),
@@ -248,7 +251,7 @@ BLOCKS: dict[str, Block] = {
                     "pack", size(optional=True), "size of the buckets into which small gradients are packed"
                 ),
                 Attribute("clip", call("clip", optional=True), "a bound on the gradients, after aggregation"),
-                Attribute("accumulate", integer(low=1), "micro-batches per step"),
+                Attribute("accumulate", integer(1, MANY), "micro-batches per step"),
                 Attribute(
                     "ema",
                     either(number(0, 1, open=True, optional=True), call("average"), optional=True),
@@ -269,14 +272,14 @@ BLOCKS: dict[str, Block] = {
                     word("in_graph", "between_graph"),
                     "one graph for all workers, or one for each",
                 ),
-                Attribute("backup", integer(0), "how many of the workers a step does not wait for"),
+                Attribute("backup", integer(0, 100_000), "how many of the workers a step does not wait for"),
                 Attribute(
                     "staleness",
-                    integer(0, optional=True),
+                    integer(0, MANY, optional=True),
                     "how many updates the fastest clone may be ahead of the slowest",
                 ),
                 Attribute(
-                    "average_every", integer(low=1), "steps between two averagings of the clones' weights"
+                    "average_every", integer(1, MANY), "steps between two averagings of the clones' weights"
                 ),
                 Attribute(
                     "average_slots", boolean(), "average the optimizer's slots together with the weights"
@@ -301,8 +304,8 @@ BLOCKS: dict[str, Block] = {
                 Attribute("directory", path(), "the run directory"),
                 Attribute("checkpoint_every", period(), "a number of steps or a duration"),
                 Attribute("evaluate_every", period(), "a number of steps or a duration"),
-                Attribute("keep", integer(low=1), "how many checkpoints are kept"),
-                Attribute("log_every", integer(low=1), "steps between two records of the history"),
+                Attribute("keep", integer(1, MANY), "how many checkpoints are kept"),
+                Attribute("log_every", integer(1, MANY), "steps between two records of the history"),
                 Attribute(
                     "summaries",
                     word("none", "scalars", "gradients", "all"),
@@ -318,7 +321,7 @@ BLOCKS: dict[str, Block] = {
                 ),
                 Attribute(
                     "patience",
-                    integer(1, optional=True),
+                    integer(1, MANY, optional=True),
                     "after how many evaluations in a row without improvement training ends",
                 ),
                 Attribute(

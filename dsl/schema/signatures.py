@@ -7,6 +7,7 @@ row becomes a record when it is first looked up.
 from __future__ import annotations
 
 import json
+import re
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -26,7 +27,16 @@ Category: TypeAlias = Literal[
     "constraint",
     "operation",
 ]
-Kind: TypeAlias = Literal["int", "float", "bool", "str", "word", "shape", "strings", "call", "calls", "any"]
+Kind: TypeAlias = Literal[
+    "int", "float", "bool", "str", "word", "shape", "ints", "strings", "call", "calls", "any"
+]
+_KIND = re.compile(
+    r"(?P<kind>\w+)"
+    r"((?P<left>[\[(])(?P<low>[^,]*),(?P<high>[^\])]*)(?P<right>[\])]))?"
+    r"(\*(?P<length>\d+))?(=(?P<only>true|false))?"
+    r"(:(?P<of>\w+))?(?P<none>\?)?"
+)
+"""The kind of an argument in the table, as `tools/make_signatures.py` writes it."""
 
 CATEGORIES: tuple[Category, ...] = tuple(
     each
@@ -44,14 +54,20 @@ class Argument:
         name: The name.
         required: Whether it must be given.
         default: The default value; None if it is required.
-        kind: The kind of value. `shape` is an integer or a (nested) list of integers, `strings` is a list of
-            strings, `word` is one of `words`, `call` is a call of an object of `category` or one of `words`,
-            `calls` is such a call or a list of them, and `any` is everything else. `float` includes integers,
-            and calls if there is a `category`; for example, a learning rate can be a schedule.
+        kind: The kind of value. `shape` is an integer or a (nested) list of integers, `ints` is a list of
+            integers, `strings` is a list of strings, `word` is one of `words`, `call` is a call of an object
+            of `category` or one of `words`, `calls` is such a call or a list of them, and `any` is everything
+            else. `float` includes integers, and calls if there is a `category`; for example, a learning rate
+            can be a schedule.
         words: The allowed words.
         positional: Whether it may be given by position, in the order of the signature.
         category: The category of Keras objects that a call may make.
         nullable: Whether `none` is allowed.
+        low: The smallest number, also in a list of them; None for no bound.
+        high: The largest number.
+        open: Whether `low` and `high` themselves are excluded.
+        length: How many items a list has; None for any number.
+        only: The only truth value with which the graph of a clone works; None if both do.
     """
 
     name: str
@@ -62,6 +78,11 @@ class Argument:
     positional: bool
     category: Category | None
     nullable: bool
+    low: float | None = None
+    high: float | None = None
+    open: bool = False
+    length: int | None = None
+    only: bool | None = None
 
 
 @frozen(cache_hash=True)
@@ -141,19 +162,29 @@ def words(name: str) -> tuple[str, ...]:
 
 
 def _argument(row: list[Any], positional: bool) -> Argument:
-    name, kind, *default = row
-    nullable = kind.endswith("?") or default == [None]
-    kind, _, of = kind.rstrip("?").partition(":")
+    name, written, *default = row
+    found = _KIND.fullmatch(written)
+    assert found is not None
+    kind, of, only = found["kind"], found["of"] or "", found["only"]
     return Argument(
         name,
         required=not default,
         default=_frozen(default[0]) if default else None,
-        kind=kind,
+        kind=kind,  # type: ignore[arg-type] # the table has no other kinds
         words=words(of) if kind in {"word", "call"} and of in _table()["words"] else (),
         positional=positional,
         category=of if of in CATEGORIES else None,
-        nullable=nullable,
+        nullable=found["none"] is not None or default == [None],
+        low=_bound(found["low"]),
+        high=_bound(found["high"]),
+        open="(" in written or ")" in written,
+        length=None if found["length"] is None else int(found["length"]),
+        only=None if only is None else only == "true",
     )
+
+
+def _bound(written: str | None) -> float | None:
+    return float(written) if written else None
 
 
 def _frozen(value: Any) -> Any:

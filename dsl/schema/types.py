@@ -54,6 +54,8 @@ class Type:
         high: The largest number.
         open: Whether `low` and `high` themselves are excluded.
         optional: Whether `none` is allowed.
+        length: How many items a `shape` has if it is a list; None for any number.
+        only: The only truth value that works; None if both do.
     """
 
     kind: Kind
@@ -66,6 +68,8 @@ class Type:
     high: float | None = None
     open: bool = False
     optional: bool = False
+    length: int | None = None
+    only: bool | None = None
 
     def described(self) -> str:
         """Describe the allowed values, as in "takes a whole number"."""
@@ -175,6 +179,13 @@ def dtype() -> Type:
     return word(*DTYPES)
 
 
+DAY, TERABYTE = 86_400, 10**12
+LONGEST = 36_500 * DAY
+"""The longest duration, a hundred years; what waits for longer ones cannot be told to."""
+LARGEST = 1_000_000 * TERABYTE
+"""The largest size, in bytes; all sizes together are counted in 64 bits."""
+
+
 def size(low: int = 1, *, optional: bool = False) -> Type:
     """Return the type of sizes in bytes.
 
@@ -182,7 +193,7 @@ def size(low: int = 1, *, optional: bool = False) -> Type:
         low: The smallest number of bytes.
         optional: Whether `none` is also a value.
     """
-    return Type("quantity", dimension="bytes", low=low, optional=optional)
+    return Type("quantity", dimension="bytes", low=low, high=LARGEST, optional=optional)
 
 
 def fraction() -> Type:
@@ -192,12 +203,12 @@ def fraction() -> Type:
 
 def period(*, optional: bool = False) -> Type:
     """Return the type of periods: a number of steps or a duration."""
-    return either(integer(low=1), Type("quantity", dimension="seconds", low=0, open=True), optional=optional)
+    return either(integer(low=1), duration(), optional=optional)
 
 
 def duration() -> Type:
     """Return the type of durations, in seconds."""
-    return Type("quantity", dimension="seconds", low=0, open=True)
+    return Type("quantity", dimension="seconds", low=0, high=LONGEST, open=True)
 
 
 def listing(item: Type) -> Type:

@@ -7,7 +7,7 @@ from typing import Any
 
 from dsl import ir
 from dsl.schema import Type
-from dsl.schema.types import DTYPES
+from dsl.schema.types import DAY, DTYPES, LARGEST, LONGEST, TERABYTE
 from dsl.values import EXAMPLES
 
 NOTICE = (
@@ -76,6 +76,11 @@ def _named(type_: Type) -> str:
 def _bounds(type_: Type) -> str:
     if type_.kind == "str":
         return ", not empty" if type_.low else ""
+    if type_.kind == "quantity":
+        most = {"seconds": f"{LONGEST // DAY}d", "bytes": f"{LARGEST // TERABYTE}TB"}.get(
+            type_.dimension or ""
+        )
+        return f", up to `{most}`" if most else ""
     low, high = (None if each is None else f"{each:,}" for each in (type_.low, type_.high))
     if low is not None and high is not None:
         return f" between {low} and {high}" if type_.open else f", {low} to {high}"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from dsl.diagnostics import Diagnostic, Label
 from dsl.errors.making import error, replacing
 from dsl.errors.meaning.names import similar
-from dsl.errors.words import in_full, joined, listed, options, quoted
+from dsl.errors.words import counted, in_full, joined, listed, options, quoted
 from dsl.values import EXAMPLES, NOUNS, Dimension, units_of
 
 if TYPE_CHECKING:
@@ -156,6 +156,41 @@ def out_of_range(
     """
     return error(
         "TFD305", f"{what} must be {bounds}, not {quoted(found)}", span, text="out of range", labels=labels
+    )
+
+
+def list_length(what: str, wanted: int, found: int, span: Span, labels: tuple[Label, ...] = ()) -> Diagnostic:
+    """A list with too many or too few items.
+
+    Args:
+        what: What takes the list, such as an argument, for the message.
+        wanted: How many items it has.
+        found: How many there are.
+        span: The place of the list in the spec.
+        labels: Notes at other places, such as at the definition of a constant.
+    """
+    message = f"{what} takes one number, or a list of {wanted}, not of {found}"
+    return error("TFD305", message, span, text=counted(found, "item"), labels=labels)
+
+
+def not_in_a_clone(what: str, only: bool, span: Span, labels: tuple[Label, ...] = ()) -> Diagnostic:
+    """A truth value with which an object cannot be in the graph of a clone.
+
+    Args:
+        what: The argument, for the message.
+        only: The value that it has to have.
+        span: The place of the value in the spec.
+        labels: Notes at other places, such as at the definition of a constant.
+    """
+    words = "true" if only else "false"
+    return error(
+        "TFD594",
+        f"{what} must be `{words}`",
+        span,
+        text="cannot work here",
+        labels=labels,
+        notes=("a clone keeps nothing but weights and statistics from one batch for the next",),
+        help="leave it out",
     )
 
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from math import isfinite
 from typing import Any
+
+from attrs import evolve
 
 from dsl import ir
 from dsl.diagnostics import Label
 from dsl.errors.meaning import types
 from dsl.files.paths import scheme_of
 from dsl.schema import Type
-from dsl.schema.types import PATH
+from dsl.schema.types import DAY, PATH, TERABYTE
 from dsl.source import Span
 from dsl.values import LARGEST_INTEGER, Quantity, kind_of
 from grammar.lower.context import BAD, Context
@@ -58,7 +62,7 @@ class Place:
         return BAD
 
 
-def fitted(value: Any, place: Place) -> Any:  # noqa: PLR0911 one for each kind of type
+def fitted(value: Any, place: Place) -> Any:  # noqa: C901, PLR0911 one for each kind of type
     """Convert a value to the type of its place; return BAD, after a report, if that is not possible.
 
     Args:
@@ -84,8 +88,22 @@ def fitted(value: Any, place: Place) -> Any:  # noqa: PLR0911 one for each kind 
     if isinstance(value, str) and type_.of == PATH and scheme_of(value) is not None:
         place.context.reports.add(types.address(place.what, value, place.span, place.labels))
         return BAD
+    if isinstance(value, bool):
+        return _truth(value, place)
+    if type_.kind == "any" and isinstance(value, int | float):
+        return _bounded(value, place)
     accepted = {"bool": bool, "str": str, "any": object}[type_.kind]
     return value if isinstance(value, accepted) else place.wrong_type(value)
+
+
+def _truth(value: bool, place: Place) -> Any:
+    if place.type.kind not in {"bool", "any"}:
+        return place.wrong_type(value)
+    only = place.type.only
+    if only is None or value is only:
+        return value
+    place.context.reports.add(types.not_in_a_clone(place.what, only, place.span, place.labels))
+    return BAD
 
 
 def _number(value: Any, place: Place) -> Any:
@@ -106,25 +124,37 @@ def _as_number(value: Any) -> str | None:
 
 def _bounded(value: Any, place: Place, shown: str | None = None) -> Any:
     low, high, open_ = place.type.low, place.type.high, place.type.open
+    if isinstance(value, int):  # TensorFlow has no larger ones
+        low = -LARGEST_INTEGER if low is None else low
+        high = LARGEST_INTEGER if high is None else high
     fits = (low is None or value > low or (value == low and not open_)) and (
         high is None or value < high or (value == high and not open_)
     )
     if fits:
         return value
     below = low is not None and value <= low
+    written = str(value) if isinstance(value, int) else f"{value:.15g}"
     bounds = (
         _bound("more than" if open_ else "at least", low, place.type)
         if below
         else _bound("less than" if open_ else "at most", high, place.type)
     )
     place.context.reports.add(
-        types.out_of_range(place.what, bounds, shown or f"{value:.15g}", place.span, place.labels)
+        types.out_of_range(place.what, bounds, shown or written, place.span, place.labels)
     )
     return BAD
 
 
+_UNITS = {"seconds": (DAY, "d"), "bytes": (TERABYTE, "TB")}
+
+
 def _bound(words: str, bound: float | None, of: Type) -> str:
-    return f"{words} {bound:.0%}" if of.dimension == "fraction" else f"{words} {bound:.15g}"
+    if of.dimension == "fraction":
+        return f"{words} {bound:.0%}"
+    unit, sign = _UNITS.get(of.dimension or "", (0, ""))
+    if bound and unit and bound >= unit:
+        return f"{words} {bound // unit:.0f}{sign}"
+    return f"{words} {bound}" if isinstance(bound, int) else f"{words} {bound:.15g}"
 
 
 def _quantity(value: Any, place: Place) -> Any:
@@ -138,7 +168,8 @@ def _quantity(value: Any, place: Place) -> Any:
     elif value.dimension != type_.dimension:
         report = types.wrong_unit(place.what, type_.described(), kind_of(value), place.span, place.labels)
     else:
-        amount = int(value.amount) if type_.dimension == "bytes" else value.amount
+        whole = type_.dimension == "bytes" and isfinite(value.amount)
+        amount = int(value.amount) if whole else value.amount
         return _bounded(amount, place, place.span.text)
     place.context.reports.add(report)
     return BAD
@@ -146,11 +177,23 @@ def _quantity(value: Any, place: Place) -> Any:
 
 def _shape(value: Any, place: Place) -> Any:
     if isinstance(value, tuple):
-        items = [_shape(item, place) for item in value]
+        if not has_length(value, place):
+            return BAD
+        inner = place.item(evolve(place.type, length=None))
+        items = [_shape(item, inner) for item in value]
         return BAD if any(item is BAD for item in items) else tuple(items)
     if isinstance(value, int) and not isinstance(value, bool):
-        return value
+        return _bounded(value, place)
     return place.wrong_type(value)
+
+
+def has_length(items: Sequence[Any], place: Place) -> bool:
+    """Whether a list has as many items as its place takes; report it if not."""
+    wanted = place.type.length
+    if wanted is None or len(items) == wanted:
+        return True
+    place.context.reports.add(types.list_length(place.what, wanted, len(items), place.span, place.labels))
+    return False
 
 
 def _list(value: Any, item: Type, place: Place) -> Any:

@@ -58,7 +58,7 @@ def keras_step(signature: signatures.Signature) -> Function:
     return step_function(keras_function(signature))
 
 
-def keras_type(argument: signatures.Argument) -> Type:
+def keras_type(argument: signatures.Argument) -> Type:  # noqa: PLR0911 one for each kind
     """Return the type of the language for an argument of a Keras object."""
     optional = argument.nullable
     if argument.kind == "call":
@@ -68,9 +68,17 @@ def keras_type(argument: signatures.Argument) -> Type:
         return kinds.either(one, kinds.listing(one), optional=optional)
     if argument.kind == "float" and argument.category is not None:
         schedule = kinds.keras(argument.category, optional=optional)
-        return kinds.either(kinds.number(optional=optional), schedule, optional=optional)
+        return kinds.either(_bounded(Type("float", optional=optional), argument), schedule, optional=optional)
     if argument.kind == "word":
         return kinds.word(*argument.words, optional=optional)
     if argument.kind == "strings":
         return evolve(kinds.listing(kinds.string(filled=True)), optional=optional)
-    return Type(argument.kind, optional=optional)
+    if argument.kind == "ints":
+        return evolve(kinds.listing(_bounded(kinds.integer(optional=True), argument)), optional=optional)
+    return evolve(
+        _bounded(Type(argument.kind, optional=optional), argument), length=argument.length, only=argument.only
+    )
+
+
+def _bounded(type_: Type, argument: signatures.Argument) -> Type:
+    return evolve(type_, low=argument.low, high=argument.high, open=argument.open)

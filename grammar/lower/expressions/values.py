@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
+from attrs import evolve
+
 from dsl import ir, schema, syntax
 from dsl.errors.meaning import names, references, types
 from dsl.schema import Function, Type, signatures
@@ -17,7 +19,7 @@ from dsl.suggest import nearest
 from dsl.values import Quantity, kind_of
 from grammar.lower.context import BAD, Context
 from grammar.lower.expressions.evaluate import described, evaluate, labels_of
-from grammar.lower.expressions.fitting import Place, fitted
+from grammar.lower.expressions.fitting import Place, fitted, has_length
 from grammar.lower.expressions.keras_functions import keras_function
 
 LAZY = "lazy"
@@ -115,7 +117,10 @@ def _items(expression: syntax.List, type: Type, what: str, context: Context) -> 
         item = type.item
         values = [typed(each, item, f"an item of {what}", context) for each in expression.items]
     else:
-        part = Type("shape", optional=True)
+        place = Place(type, what, expression.span, (), context)
+        if not has_length(expression.items, place):
+            return BAD
+        part = evolve(type, optional=True, length=None)
         values = [typed(each, part, f"an item of {what}", context) for each in expression.items]
     return BAD if any(value is BAD for value in values) else tuple(values)
 

@@ -11,6 +11,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dsl.schema.signatures import CATEGORIES, Argument, Signature, find, names, words
+from dsl.source import Source, Span
+from grammar.lower.context import BAD, Context
+from grammar.lower.expressions.fitting import Place, fitted
+from grammar.lower.expressions.keras_functions import keras_type
+from grammar.reports import Reports
 from tests.folders import ROOT
 
 if TYPE_CHECKING:
@@ -100,6 +105,85 @@ def _company(name: str, argument: str, word: str) -> dict[str, Any]:
     return {}
 
 
+TRIED: dict[str, tuple[Any, ...]] = {
+    "int": (-2, -1, 0, 1, 2),
+    "float": (-1.0, -0.5, 0.0, 0.5, 1.0, 1.5),
+    "shape": (-2, -1, 0, 1, 2, (1,), (1, 1), (1, 1, 1), (-1, 1), (0, 0)),
+    "ints": (1, (1, 2), (2, 1)),
+}
+"""Values to make objects with, for each kind of argument."""
+
+DEPENDS = {
+    "AUC.num_labels",
+    "CategoryEncoding.num_tokens",
+    "Cropping1D.cropping",
+    "F1Score.threshold",
+    "FBetaScore.threshold",
+    "GroupNormalization.groups",
+    "GroupQueryAttention.num_query_heads",
+    "Permute.dims",
+    "RandomGaussianBlur.kernel_size",
+    "STFTSpectrogram.fft_length",
+    "STFTSpectrogram.frame_length",
+    "STFTSpectrogram.frame_step",
+    *(f"{name}.target_class_ids" for name in ("BinaryIoU", "IoU", "OneHotIoU")),
+    *(f"Conv{at}DTranspose.output_padding" for at in (1, 2, 3)),
+    *(f"{name}.noise_shape" for name in ("AlphaDropout", "Dropout")),
+}
+"""Arguments of which what Keras takes depends on others, or is no range."""
+
+
+@pytest.mark.parametrize(
+    "category",
+    [pytest.param("layer", marks=pytest.mark.full), "loss", "metric", "optimizer", "schedule", "regularizer"],
+)
+def test_numbers_that_keras_refuses_are_refused_and_others_only_by_the_table(
+    maker: ModuleType, category: str
+) -> None:
+    """An object is made with each of some values: Keras and the language agree on all of them."""
+    tables = importlib.import_module("kinds")
+    compared, wrong = 0, []
+    for name in names(category):
+        signature = find(category, name)
+        assert signature is not None
+        if signature.name != name or name == "Momentum":
+            continue
+        schedules, optimizers = maker.keras.optimizers.schedules, maker.keras.optimizers
+        home = {"schedule": schedules, "optimizer": optimizers}.get(category)
+        owner = getattr(home or maker.MODULES[category][0], name)
+        required = {each.name: _sample(maker, owner, each) for each in signature.arguments if each.required}
+        if not _makes(owner, required):
+            continue
+        for argument in signature.arguments:
+            key = f"{name}.{argument.name}"
+            if key in DEPENDS or argument.name in {"lazy", "exclude_from_weight_decay"}:
+                continue
+            for value in TRIED.get(argument.kind, ()):
+                theirs = _makes(owner, {**required, argument.name: value})
+                ours = _is_taken(argument, value)
+                by_table = key in tables.RANGES or argument.name in tables.RANGES
+                if ours != theirs and not (theirs and by_table):
+                    wrong.append((key, value, theirs))
+                compared += 1
+    assert compared > 0
+    assert wrong == []
+
+
+def _makes(owner: Any, given: dict[str, Any]) -> bool:
+    try:
+        owner(**given)
+    except Exception:  # noqa: BLE001 Keras raises errors of every kind
+        return False
+    return True
+
+
+def _is_taken(argument: Argument, value: Any) -> bool:
+    type_ = keras_type(argument)
+    type_ = type_.options[0] if type_.kind == "either" else type_
+    place = Place(type_, "it", Span(Source("a", ""), 0, 0), (), Context(Reports()))
+    return fitted(value, place) is not BAD
+
+
 def test_signature_of_a_layer_is_whole() -> None:
     """A layer has its own arguments by position and those of every layer by keyword."""
     none: tuple[str, ...] = ()
@@ -107,7 +191,7 @@ def test_signature_of_a_layer_is_whole() -> None:
         "layer",
         "Dropout",
         (
-            Argument("rate", True, None, "float", none, True, None, False),
+            Argument("rate", True, None, "float", none, True, None, False, 0.0, 1.0),
             Argument("noise_shape", False, None, "shape", none, True, None, True),
             Argument("seed", False, None, "int", none, True, None, True),
             Argument(

@@ -1,0 +1,84 @@
+"""Check arguments of layers that parameters of `layer` blocks decide, and those that must fit each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from compiler.model.elaborate import elaborate
+from compiler.topology import Topology
+from dsl import ir
+from dsl.diagnostics import Diagnostic, SpecError
+from dsl.errors.planning import plan as errors
+from dsl.schema import Function
+from dsl.schema.signatures import find
+from grammar.lower.context import Context
+from grammar.lower.expressions.fitting import Place, fitted
+from grammar.lower.expressions.keras_functions import keras_step
+from grammar.reports import Reports
+
+_PLAIN = frozenset({"int", "float", "bool", "shape", "list"})
+
+
+def arguments_can_be_taken(spec: ir.Spec, topology: Topology) -> Iterator[Diagnostic]:
+    """Report what Keras does not take, once for each place in the text of the spec.
+
+    Args:
+        spec: The spec.
+        topology: Its devices, on which arguments do not depend.
+    """
+    del topology
+    try:
+        layers = elaborate(spec).layers
+    except SpecError:
+        return  # the check of shapes reports it
+    decided = any(block.parameters for block in spec.layers)
+    reports = Reports()
+    told = set()
+    for layer in layers:
+        signature = find("layer", layer.call.name) if layer.kind == "layer" else None
+        if signature is None:
+            continue
+        function = keras_step(signature)
+        if decided and "/" in layer.path:
+            _fit(layer.call, function, reports)
+        reason = _misfit(signature.name, _given(layer.call, function))
+        if reason is not None and layer.call.span not in told:
+            told.add(layer.call.span)
+            yield errors.layer_cannot_be_made(layer.call.name, reason, layer.call.span)
+    yield from reports.found
+
+
+def _fit(call: ir.Call, function: Function, reports: Reports) -> None:
+    """Report the arguments of a layer that are out of the range of their places."""
+    positional = zip(function.positional, call.args, call.arg_spans, strict=False)
+    named = ((function.argument(key), value, call.kwarg_spans[key]) for key, value in call.kwargs.items())
+    for argument, value, span in (*positional, *named):
+        if argument is not None and argument.type.kind in _PLAIN:
+            what = f"`{argument.name}` of `{call.name}`"
+            fitted(value, Place(argument.type, what, span, (), Context(reports)))
+
+
+def _given(call: ir.Call, function: Function) -> dict[str, ir.Value]:
+    names = (each.name for each in function.positional)
+    return {**dict(zip(names, call.args, strict=False)), **call.kwargs}
+
+
+def _misfit(name: str, given: dict[str, ir.Value]) -> str | None:
+    """Return why the arguments of a layer do not fit each other, or None."""
+    filters, groups = given.get("filters"), given.get("groups", 1)
+    if isinstance(filters, int) and isinstance(groups, int) and groups > 0 and filters % groups:
+        return f"`filters` must be a multiple of `groups`, and {filters} is none of {groups}"
+    both = not name.startswith(("Depthwise", "Separable"))  # of these, TensorFlow refuses some
+    if both and _size(given.get("strides")) > 1 and _size(given.get("dilation_rate")) > 1:
+        return "`strides` and `dilation_rate` cannot both be more than 1"
+    heads, shared = given.get("num_query_heads"), given.get("num_key_value_heads")
+    if name == "GroupQueryAttention" and isinstance(heads, int) and isinstance(shared, int) and shared > 0:
+        return f"{heads} query heads cannot share {shared} heads evenly" if heads % shared else None
+    return None
+
+
+def _size(value: ir.Value) -> int:
+    """Return the largest number of a shape; 1 if it is not given."""
+    if isinstance(value, tuple):
+        return max((each for each in value if isinstance(each, int)), default=1)
+    return value if isinstance(value, int) else 1

@@ -73,6 +73,49 @@ model "m" {{
     assert ([names[each] for each in call.inputs], call.sources) == ([source], 1)
 
 
+INDEXED = """
+tfdeploy = 1
+layer "first" {
+  t = input()
+  output = 2 * t[0]
+}
+model "m" {
+  x = input(float32, [4])
+  ids = input(int32, [2])
+  y = input(float32, [4])
+  w = weight([3, 4])
+  d = w[ids]
+  z = x + FOUND
+  loss = [y, z] -> MeanSquaredError()
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("found", "code"),
+    [
+        ("(w -> first())", None),
+        ("w[0]", None),
+        ("(w[ids])[:, 0]", None),
+        ("(ops.transpose(w))[:, 0]", None),
+        ("(x -> first())", "TFD561"),
+        ("d[0]", "TFD561"),
+        ("w[ids, 0]", "TFD553"),
+        ("x[:, ids]", "TFD553"),
+    ],
+)
+def test_an_index_chooses_from_weights_and_not_among_examples(found: str, code: str | None) -> None:
+    """Whether a tensor has examples is known in the flat model: a block can get either."""
+    text = INDEXED.replace("FOUND", found)
+    if code is None:
+        graph = elaborate(spec_of(text))
+        assert graph.of_weights
+        return
+    with pytest.raises(SpecError) as caught:
+        elaborate(spec_of(text))
+    assert [each.code for each in caught.value.diagnostics] == [code]
+
+
 def test_layers_say_what_they_are() -> None:
     """A free weight is no layer, and what a frozen block uses is frozen with it, however deep."""
     text = BLOCKS.replace("y = input(int32, [])", "y = input(int32, [])\n  scale = weight([4])")

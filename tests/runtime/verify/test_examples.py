@@ -152,3 +152,20 @@ def test_numbers_of_classes_follow_from_tables_and_losses() -> None:
         ),
     )
     assert count_classes(model, {102: 10, 103: 8}) == {"word": 6, "digit": 10}
+
+
+def test_whole_numbers_that_choose_from_a_weight_are_places_of_it() -> None:
+    """Whether by an index or by a function, and with another use of the same numbers beside it."""
+    text = """
+tfdeploy = 1
+model "m" {
+  ids = input(int32, [4])
+  words = input(int32, [4])
+  y = input(float32, [4, 3])
+  table = weight([9, 3])
+  long = weight([20, 11])
+  z = table[ids] + ops.cast(ids, float32)[:, :, none] + ops.take(long, words, axis = 0)[..., :3]
+  loss = [y, z] -> MeanSquaredError()
+}
+"""
+    assert count_classes(elaborate(spec_of(text)), {}) == {"ids": 3, "words": 11}

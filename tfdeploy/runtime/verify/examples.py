@@ -132,7 +132,7 @@ def _lengths(model: ModelGraph, ids: int) -> Iterator[int]:
     shapes: dict[int, tuple[int, ...]] = {}
     for call in model.calls:
         node, table, others = model.layers[call.layer], next(iter(call.inputs), None), call.inputs[1:]
-        if node.kind == "weight":
+        if node.call.name == "weight":
             shapes[call.values[0]] = node.weight_shape
         elif node.call.name == "Embedding" and ids == table:
             length = node.call.args[0] if node.call.args else node.call.kwargs["input_dim"]

@@ -87,7 +87,7 @@ class FreeWeight(keras.Layer):  # type: ignore[misc] # Keras has no types
     def call(self, inputs: Any) -> Any:
         """Return the weight, whatever the inputs are: Keras calls no layer without any."""
         del inputs
-        return keras.ops.convert_to_tensor(self.weight)
+        return self.weight.value
 
 
 def for_each_example(value: Any, examples: Any) -> Any:

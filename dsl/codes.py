@@ -150,6 +150,7 @@ _ROWS = (
     Code("TFD560", "constant-into-layer", "a layer that works on a tensor without examples"),
     Code("TFD561", "examples-mixed", "an operation that mixes the examples of a batch"),
     Code("TFD562", "call-arguments", "arguments in second brackets of what takes none"),
+    Code("TFD563", "cannot-be-saved", "a model that can be trained, but not be saved and loaded"),
     Code(
         "TFD564",
         "undeclared-state",
@@ -207,7 +208,7 @@ _ROWS = (
     Code("TFD713", "unreadable-image", "an image that cannot be decoded", "run"),
     Code("TFD714", "python-data", "a Python function that does not give examples", "run"),
     Code("TFD715", "unreadable-record", "a record that TensorFlow refuses", "run"),
-    Code("TFD716", "not-used", "variables in a checkpoint for which there is no place", "run"),
+    Code("TFD716", "not-used", "weights in a checkpoint for which the model has no place", "run"),
     Code("TFD717", "data-not-finite", "a number in the data that is infinite or not a number", "run"),
     Code("TFD718", "nothing-counted", "evaluations that have no value to compare", "run"),
     Code("TFD720", "unknown-tensor", "a transform of a tensor that the examples lack", "run"),

@@ -38,6 +38,9 @@ OWN = tuple(f"{_ROOT / package}{os.sep}" for package in ("dsl", "grammar", "comp
 """The folders of this package's own code."""
 
 
+BESIDE_SPEC = "_beside_spec_"
+"""How the names of modules that are beside a spec begin in `sys.modules`."""
+
 _LIBRARIES = ("site-packages", "dist-packages")
 _STANDARD_LIBRARY = sysconfig.get_path("stdlib") + os.sep
 _FRAMEWORKS = {"keras", "tensorflow"}
@@ -197,7 +200,7 @@ def _module(name: str, base: Path) -> ModuleType:
         module = importlib.import_module(name)
         _remember(name, module)
         return _without_tensors(module) if new else module
-    own = f"_beside_spec_{blake2b(os.fsencode(file.resolve()), digest_size=8).hexdigest()}"
+    own = f"{BESIDE_SPEC}{blake2b(os.fsencode(file.resolve()), digest_size=8).hexdigest()}"
     if own in sys.modules:
         return sys.modules[own]
     spec = spec_from_file_location(own, file)

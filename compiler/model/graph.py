@@ -281,6 +281,17 @@ class ModelGraph:
         """The values that the outputs depend on, the outputs among them."""
         return self.needed_for([each.value for each in self.outputs])
 
+    @property
+    def values_in_use(self) -> set[int]:
+        """The values that an output, a loss or a metric depends on."""
+        compared = [
+            each
+            for node in (*self.losses, *self.metrics)
+            for each in (node.target, node.prediction, node.example_weights)
+            if each is not None
+        ]
+        return self.needed_for([*compared, *(each.value for each in (*self.outputs, *self.tensor_terms))])
+
     def needed_for(self, values: Iterable[int]) -> set[int]:
         """Return the values that some values depend on, these among them."""
         made_by = {value: call for call in self.calls for value in call.values}

@@ -150,7 +150,7 @@ def multi_task() -> Twin:
         [CLASSES, keras.losses.MeanSquaredError(), keras.losses.BinaryCrossentropy()],
         ["kind", "size", "new"],
         weights=[1.0, 0.5, 0.2],
-        predictor=keras.Model(x, logits),
+        predictor=keras.Model(x, {"logits": logits, "guess": guess, "probability": new}),
     )
 
 

@@ -40,6 +40,7 @@ from keras.src.utils import file_utils
 
 __all__ = [
     "NAMES_GIVEN",
+    "OPEN_SCOPES",
     "STATELESS_SCOPE",
     "UNCREATED_VARIABLES",
     "Functional",
@@ -62,6 +63,7 @@ __all__ = [
     "lookup_of",
     "name_scope_of",
     "operation_of",
+    "operations_before",
     "rate_of",
     "reduce_weighted_values",
     "reduction_axes",
@@ -76,6 +78,9 @@ __all__ = [
 
 NAMES_GIVEN = "object_name_uids"
 """The global attribute that counts how often Keras has used each name, in the whole process."""
+
+OPEN_SCOPES = "name_scope_stack"
+"""The global attribute with the scopes of names that are open in Keras."""
 
 STATELESS_SCOPE = "stateless_scope"
 """The global attribute with the open stateless scope, which knows the values of variables."""
@@ -189,6 +194,20 @@ def operation_of(function: Callable[..., Any], **arguments: Any) -> Any:
 def initializer_of(variable: Any) -> Any:
     """Return what makes the first value of a variable."""
     return variable._initializer
+
+
+def operations_before(tensors: Sequence[Any]) -> list[Any]:
+    """Return the layers and operations that have made symbolic tensors, those of masks among them."""
+    found: dict[int, Any] = {}
+    seen: set[tuple[int, int]] = set()
+    pending = [each._keras_history for each in tensors]
+    while pending:
+        operation, node, _ = pending.pop()
+        found[id(operation)] = operation
+        if (id(operation), node) not in seen:
+            seen.add((id(operation), node))
+            pending += [each._keras_history for each in operation._inbound_nodes[node].input_tensors]
+    return list(found.values())
 
 
 def create(variable: Any) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -11,16 +11,22 @@ import keras
 import tensorflow as tf
 from attrs import frozen
 
-from compiler.graph.tower.network.keras_scope import names_beside, own_names, stateless
+from compiler.graph.adapters.keras_private import operations_before
+from compiler.graph.tower.network.keras_scope import own_names, stateless
 from compiler.graph.tower.network.network import Network, flattened
-from compiler.graph.tower.network.operations import FreeWeight, PlainExamples, PlainWeight
+from compiler.graph.tower.network.operations import FreeWeight, Operation, PlainExamples, PlainWeight
 from compiler.graph.tower.network.precision import dtype_policy
 from compiler.graph.tower.trace import SEED_STATE, Tracer
+from compiler.graph.user_code import plain_message
+from compiler.model.graph import LayerNode, ModelGraph
+from dsl.diagnostics import RunError, SpecError
+from dsl.errors.planning import plan as errors
 
 if TYPE_CHECKING:
     import numpy as np
 
     from compiler.graph.compiled import CompiledGraph
+    from dsl.source import Span
 
 
 @frozen
@@ -30,10 +36,12 @@ class PlainModel:
     Attributes:
         model: The model.
         variables: Its variables by the names of the weights in `CompiledGraph.weights`.
+        layers: What each layer of the spec's model has become, in their order.
     """
 
     model: keras.Model
     variables: Mapping[str, Any]
+    layers: Sequence[Any]
 
 
 def keras_model(compiled: CompiledGraph, values: Mapping[str, np.ndarray], *, base: str = ".") -> keras.Model:
@@ -82,26 +90,23 @@ def _plain_model(compiled: CompiledGraph, base: str, *, whole: bool) -> PlainMod
         }
         inputs = list(tensors.values())
         needed = set(range(len(graph.names))) if whole else graph.values_of_outputs
-        taken = names_beside([*(each.name for each in graph.inputs), *_layer_names(network)])
 
         @cache
         def examples() -> PlainExamples:
-            with own_names(taken):
-                return PlainExamples(tensors[graph.prediction_inputs[0].value])
+            return PlainExamples(tensors[graph.prediction_inputs[0].value])
 
         @cache
         def repeated(value: int) -> Any:
-            plain = examples()
-            with own_names(taken):
-                return plain.repeated(tensors[value])
+            return examples().repeated(tensors[value])
 
         for call in graph.calls:
             if not needed.isdisjoint(call.values):
                 layer = network.layers[call.layer]
-                is_weight = isinstance(layer, PlainWeight)
-                values = [examples().one] if is_weight else network.gathered(call, tensors, repeated)
-                with nullcontext() if isinstance(layer, keras.layers.Layer) else own_names(taken):
-                    made = layer(*values) if is_weight else network.apply(call, values)
+                with saving(graph.layers[call.layer], call.span):
+                    if isinstance(layer, PlainWeight):
+                        made = layer(examples().one)
+                    else:
+                        made = network.apply(call, network.gathered(call, tensors, repeated))
                 tensors |= zip(call.values, flattened(made), strict=True)
         outputs = (
             [each for each in tensors.values() if isinstance(each, keras.KerasTensor)]
@@ -113,8 +118,50 @@ def _plain_model(compiled: CompiledGraph, base: str, *, whole: bool) -> PlainMod
                 ]
             )
         )
-        model = keras.Model(inputs if len(inputs) > 1 else inputs[0], outputs, name=_name(graph.name))
-        return PlainModel(model, _variables(network, compiled))
+        with saving(graph, compiled.plan.spec.model.span):
+            _give_distinct_names(network, inputs, tf.nest.flatten(outputs))
+            model = keras.Model(inputs if len(inputs) > 1 else inputs[0], outputs, name=_name(graph.name))
+        return PlainModel(model, _variables(network, compiled), network.layers)
+
+
+@contextmanager
+def saving(what: LayerNode | ModelGraph, span: Span | None) -> Iterator[None]:
+    """Raise SpecError if Keras, or code of the user's, fails inside, so that a model cannot be saved.
+
+    Args:
+        what: The step, or the model.
+        span: Its place in the spec.
+    """
+    try:
+        yield
+    except (SpecError, RunError, MemoryError):
+        raise
+    except Exception as fault:
+        name, own = (what.label, what.kind == "python") if isinstance(what, LayerNode) else (what.name, False)
+        raise SpecError([errors.cannot_be_saved(name, _reason(fault), span, own=own)]) from fault
+
+
+def _reason(fault: Exception) -> str:
+    """Return why Keras cannot save or load: the first sentence after what it says of all such errors."""
+    last = str(fault).rpartition("Exception encountered: ")[2]
+    paragraphs = [plain_message(Exception(" ".join(each.split()))) for each in last.split("\n\n")]
+    first = next((each for each in paragraphs if each), type(fault).__name__)
+    return first.split(". ")[0].removesuffix(".")
+
+
+def _give_distinct_names(network: Network, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+    """Number the names of operations, also of those of masks, that are those of layers or inputs."""
+    layers = [each.dense if isinstance(each, PlainWeight) else each for each in network.layers]
+    kept = {id(each) for each in (*layers, *operations_before(inputs))}
+    made = operations_before(outputs)
+    taken = {each.name for each in (*layers, *operations_before(inputs)) if not isinstance(each, Operation)}
+    for operation in made:
+        if id(operation) not in kept:
+            name, number = operation.name, 0
+            while operation.name in taken:
+                number += 1
+                operation.name = f"{name}_{number}"
+            taken.add(operation.name)
 
 
 def _variables(network: Network, compiled: CompiledGraph) -> dict[str, Any]:
@@ -131,13 +178,6 @@ def _variables(network: Network, compiled: CompiledGraph) -> dict[str, Any]:
         if node.kind != "operation" and layer.built:
             tracer.frozen(layer)
     return found
-
-
-def _layer_names(network: Network) -> Iterator[str]:
-    """Give the names of the layers, which no operation of the same model may have."""
-    for layer in network.layers:
-        if isinstance(layer, keras.layers.Layer | PlainWeight):
-            yield (layer.dense if isinstance(layer, PlainWeight) else layer).name
 
 
 def _name(name: str) -> str:

@@ -7,17 +7,24 @@ and written slice by slice.
 
 from __future__ import annotations
 
+import json
 import shutil
+import sys
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import h5py
+import keras
 import tensorflow as tf
 
 from compiler.graph.adapters.keras_private import create, give_stand_in
-from compiler.graph.storage.export import evaluated_names, final_weights, keras_model, plain_model
+from compiler.graph.storage.export import evaluated_names, final_weights, keras_model, plain_model, saving
 from compiler.graph.storage.weight_files import INSIDE
+from compiler.graph.tower.network.keras_scope import own_names, stateless
+from compiler.graph.tower.network.precision import dtype_policy
+from compiler.graph.user_code import BESIDE_SPEC
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -60,6 +67,55 @@ def write_keras_file(
                     archive.write(each, each.relative_to(folder))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def require_savable(compiled: CompiledGraph, *, base: str = ".") -> None:
+    """Raise SpecError if the model could be trained, but not be saved and loaded again.
+
+    No variable is created, and no file written: the configuration that the file would have is made, and a
+    model of it.
+
+    Args:
+        compiled: The graph.
+        base: The folder in which `python(...)` looks for modules first.
+
+    Raises:
+        SpecError: Keras, or code of the user's, refuses. The diagnostic has the step that is the reason.
+    """
+    plain, model = plain_model(compiled, base=base, uncreated=True), compiled.plan.model
+    policy = dtype_policy(compiled.plan.update.precision)
+    trusted = any(each.kind == "application" for each in model.layers)  # large, and of Keras alone
+    with stateless(), tf.init_scope(), tf.device("CPU:0"), policy, own_names():
+        if not trusted:
+            with suppress(Exception):  # what fails is found below
+                _loaded(plain.model)
+                return
+        used = {id(each) for each in plain.model.operations}
+        for node, layer in zip(model.layers, plain.layers, strict=True):
+            if id(layer) in used and node.kind != "application":
+                with saving(node, node.span):
+                    _loaded(layer)
+        with saving(model, compiled.plan.spec.model.span):
+            if trusted:
+                _text(plain.model)
+            else:
+                _loaded(plain.model)
+
+
+def _text(part: Any) -> str:
+    """Return the configuration of a model or a layer as a file has it."""
+    return json.dumps(keras.saving.serialize_keras_object(part))
+
+
+def _loaded(part: Any) -> Any:
+    """Return what is loaded of a model or a layer, as a file has it."""
+    return keras.saving.deserialize_keras_object(json.loads(_text(part)), _own_objects(), safe_mode=False)
+
+
+def _own_objects() -> dict[str, Any]:
+    """Return the classes and functions of the modules beside specs, which a file only names."""
+    modules = [each for name, each in sys.modules.items() if name.startswith(BESIDE_SPEC)]
+    return {name: each for module in modules for name, each in vars(module).items() if callable(each)}
 
 
 def _save_without(

@@ -35,8 +35,9 @@ def starting_weights(
     plan, train = compiled.plan, compiled.plan.spec.train
     found = read_pretrained(compiled, str(base), say)
     found |= read_parts(compiled, plan.model.starts, say, base=str(base))
+    rules = [Start(each.pattern, each.file, each.span) for each in train.part_weights]
+    ruled = read_parts(compiled, rules, say, base=str(base))
     if train.weights is not None:
         path, span = base / train.weights, train.span_of("weights")
-        found |= read_weights(compiled, path, span, base=str(base))
-    rules = [Start(each.pattern, each.file, each.span) for each in train.part_weights]
-    return found | read_parts(compiled, rules, say, base=str(base))
+        found |= read_weights(compiled, path, span, base=str(base), elsewhere={*found, *ruled})
+    return found | ruled

@@ -41,27 +41,43 @@ Keys: TypeAlias = tuple[str, ...]
 
 
 def read_weights(
-    compiled: CompiledGraph, path: Path, span: Span | None, *, base: str
+    compiled: CompiledGraph,
+    path: Path,
+    span: Span | None,
+    *,
+    base: str,
+    elsewhere: Collection[str] = (),
 ) -> dict[str, np.ndarray]:
     """Return the values of the weights in a file, by their names in `CompiledGraph.weights`.
 
     No number is read before the file is known to have exactly the weights of the model, each with its shape.
-    Those that only a loss or a metric depends on are among them.
+    Those that only a loss or a metric depends on are among them, but not those that nothing depends on.
 
     Args:
         compiled: The graph.
         path: The file.
         span: The place in the spec that names it.
         base: The folder in which `python(...)` looks for modules first.
+        elsewhere: The names of weights that start from other files, which this one may lack.
 
     Raises:
         RunError: The file cannot be read, or has other weights or shapes.
     """
-    wanted = layout_of(compiled, base).keys
+    places = layout_of(compiled, base).keys
+    model = compiled.plan.model
+    values = model.values_in_use
+    used = tuple(
+        f"{model.layers[call.layer].path}/" for call in model.calls if not values.isdisjoint(call.values)
+    )
     with open_arrays(path, span) as arrays:
         found = arrays.by_key
+        wanted = {
+            name: keys
+            for name, keys in places.items()
+            if not found.keys().isdisjoint(keys) or (name.startswith(used) and name not in elsewhere)
+        }
         faults = list(faults_of(compiled, wanted, found))
-        known = {key for keys in wanted.values() for key in keys}
+        known = {key for keys in places.values() for key in keys}
         faults += [f"the model has no place for {each}" for each in beyond(found, known)]
         if faults:
             missing = any(found.keys().isdisjoint(keys) for keys in wanted.values())

@@ -19,8 +19,10 @@ from attrs import define, evolve, field
 from compiler.graph.adapters.keras_private import (
     Merge,
     flattened_layers,
+    get_keras_mask,
     initializer_of,
     name_scope_of,
+    set_keras_mask,
 )
 from compiler.graph.dtypes import size_in_bytes
 from compiler.graph.kept_tensors import discarded_graph, renew_constants, without_tensors
@@ -41,7 +43,7 @@ from compiler.model.graph import CallNode, LayerNode, ModelGraph, ObjectiveNode,
 from dsl.diagnostics import Diagnostic, SpecError
 from dsl.errors.meaning import tensors as tensor_errors
 from dsl.errors.planning import plan_modes
-from dsl.errors.planning.plan import shape_of_the_pass
+from dsl.errors.planning.plan import cannot_be_saved, shape_of_the_pass
 from dsl.source import Span
 
 _JOINS: dict[str, Join] = {"only_first_replica": "first", "mean": "mean", "sum": "sum"}
@@ -195,6 +197,7 @@ class _Trace:
         for call in self.model.calls:
             with _located(self, call):
                 self.values |= zip(call.values, self._call(call), strict=True)
+                self._require_plain_outputs(call)
         losses, joins = self._losses()
         found = {each.name: self._metric(each) for each in self.model.metrics}
         scale = make_port(tf.float32, (), "scale") if self.training else None
@@ -222,6 +225,16 @@ class _Trace:
         if not self.training and template.seed is not None:
             self._refuse_draws(traced)
         return template
+
+    def _require_plain_outputs(self, call: CallNode) -> None:
+        """Raise SpecError if a call makes an output of the model that files of predictions cannot hold."""
+        outputs = {each.value for each in self.model.outputs}
+        for value in outputs.intersection(call.values):
+            if not isinstance(self.values[value], tf.Tensor):
+                kind = "ragged" if isinstance(self.values[value], tf.RaggedTensor) else "sparse"
+                reason = f"an output is a plain tensor, and this one is {kind}"
+                label = self.model.layers[call.layer].label
+                raise SpecError([cannot_be_saved(label, reason, call.span)])
 
     def shapes(self) -> dict[int, tuple[int | None, ...]]:
         """Return the shape of each tensor of the model so far, without the batch axis."""
@@ -297,7 +310,7 @@ class _Trace:
         The shapes of its arguments are enough for most layers; others are called.
         """
         with discarded_graph() as apart:
-            twins = [tf.compat.v1.placeholder(each.dtype, each.shape) for each in values]
+            twins = [_twin(each) for each in values]
             if not self.network.build(call, twins, training=self.training):
                 losses = len(self.scope.losses)
                 self.network.apply(call, twins, training=self.training)
@@ -428,6 +441,14 @@ class _Trace:
         scope = f"gradients/{part}" if part else "gradients"
         found = tf.gradients(loss, [self.ports[name] for name in names], name=scope)
         return {name: each for name, each in zip(names, found, strict=True) if each is not None}
+
+
+def _twin(value: Any) -> Any:
+    """Return a placeholder like a tensor, with a mask if that has one."""
+    twin, mask = tf.compat.v1.placeholder(value.dtype, value.shape), get_keras_mask(value)
+    if mask is not None:
+        set_keras_mask(twin, tf.compat.v1.placeholder(mask.dtype, mask.shape))
+    return twin
 
 
 def _class_of_user(layer: Any, variable: Any) -> str:

@@ -341,6 +341,28 @@ def layer_cannot_be_made(step: str, reason: str, span: Span | None) -> Diagnosti
     )
 
 
+def cannot_be_saved(what: str, reason: str, span: Span | None, *, own: bool = False) -> Diagnostic:
+    """Report a model that can be trained, but not be saved and loaded again.
+
+    Args:
+        what: The step that is the reason, or the model.
+        reason: What Keras says.
+        span: The place of the step or of the model in the spec; None if it is not known.
+        own: Whether the step is code of the user's.
+    """
+    return error(
+        "TFD563",
+        f"`{what}` can be trained, but not be saved and loaded",
+        span,
+        text="here",
+        notes=(reason,),
+        help="a class needs a `get_config` with all arguments of its `__init__`, among them `**kwargs`; "
+        "a function must be at the top of its module"
+        if own
+        else None,
+    )
+
+
 def no_optimizer(span: Span | None) -> Diagnostic:
     """Report a spec that is to be trained without an optimizer."""
     return error(

@@ -351,20 +351,17 @@ def starts_anew(path: str, names: Sequence[str]) -> Diagnostic:
 
 
 def not_used(path: str, names: Sequence[str]) -> Diagnostic:
-    """Warn of variables in a checkpoint for which the graph has no place.
+    """Warn of weights in a checkpoint for which the model has no place.
 
     Args:
         path: The checkpoint.
-        names: The names of the variables.
+        names: The names of the weights.
     """
     return warning(
         "TFD716",
-        f"the checkpoint `{path}` has {_some(names)}, for which there is no place",
+        f"the checkpoint `{path}` has {_some(names)}, for which the model has no place",
         None,
-        notes=(
-            "these variables are not used",
-            "the model, the optimizer, `ema` or `precision` has been changed since",
-        ),
+        notes=("these weights are not used", "the model has been changed since"),
     )
 
 

@@ -171,6 +171,11 @@ def test_heads_without_weights_or_place_are_named(heads: Heads) -> None:
     found = heads.refused(HEADS, heads.folder / "runs" / "part" / "model.keras")
     assert found.notes == ("`optimizer/bias` is not in the file", "`optimizer/kernel` is not in the file")
     assert found.help is not None
+    compiled = api.compile(heads.spec("other"))
+    known = {"optimizer/bias", "optimizer/kernel"}  # start from another file
+    path = heads.folder / "runs" / "part" / "model.keras"
+    values = read_weights(compiled, path, None, base=str(heads.folder), elsewhere=known)
+    assert values.keys() == compiled.weights.keys() - known
     assert heads.refused(ONE, heads.model).notes == (
         "the model has no place for `optimizer/0`, [5, 2]",
         "the model has no place for `optimizer/1`, [2]",

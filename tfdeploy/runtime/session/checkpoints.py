@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import tensorflow as tf
 from attrs import define, field
 
+from compiler.graph.loss_scale import NAME as LOSS_SCALE
 from compiler.graph.variables.variables import checkpoint_copy
 from dsl.diagnostics import RunError
 from dsl.errors.running import running as errors
@@ -193,7 +194,7 @@ class Checkpoints:
 
         Args:
             checkpoint: The checkpoint.
-            warn: Called with a warning about what it lacks, or has beyond the variables of the graph.
+            warn: Called with a warning about what it lacks, or has beyond the weights of the model.
 
         Raises:
             DamagedCheckpoint: If its content is damaged. Some variables may have been restored by then.
@@ -214,7 +215,9 @@ class Checkpoints:
                 self._read(path, [name for name in compiled.copies if name in shapes])
         if missing:
             warn(errors.starts_anew(prefix, missing))
-        unused = sorted(name for name in shapes if _whole(name) not in compiled.saved)
+        slots = tuple(f"{name}/" for name in (*shapes, LOSS_SCALE))
+        others = [name for name in shapes if _whole(name) not in compiled.saved and name != LOSS_SCALE]
+        unused = sorted(name for name in others if not name.startswith(slots))
         if unused:
             warn(errors.not_used(prefix, unused))
         if self.trains and compiled.copies and not apart:

@@ -16,7 +16,7 @@ from compiler.conditions.timing import time_if_needed
 from compiler.graph.inspect.mapping.placement_map import map_placement
 from compiler.graph.inspect.memory.room import require_room
 from compiler.graph.randomness import draw_seed
-from compiler.graph.storage.keras_file import write_keras_file
+from compiler.graph.storage.keras_file import require_savable, write_keras_file
 from compiler.graph.storage.saving import add_saving
 from compiler.graph.storage.starting import starting_weights
 from compiler.machine_memory import memory_limit
@@ -212,6 +212,7 @@ class _Run:
             membership = self.options.membership
             launched = membership is not None and membership.launcher is not None
             require_room(compiled, memory_limit(), launched=launched)
+            require_savable(compiled, base=str(folder_of(self.spec)))
             self.forecasts.memory = forecast_if_needed(compiled)
             strange = warnings_of(compiled, self.forecasts.memory)
         for each in strange:

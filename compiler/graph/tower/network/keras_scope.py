@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -11,6 +11,7 @@ import keras
 
 from compiler.graph.adapters.keras_private import (
     NAMES_GIVEN,
+    OPEN_SCOPES,
     UNCREATED_VARIABLES,
     get_global_attribute,
     set_global_attribute,
@@ -33,32 +34,19 @@ def stateless() -> Iterator[Any]:
 
 
 @contextmanager
-def own_names(given: defaultdict[str, int] | None = None) -> Iterator[None]:
+def own_names() -> Iterator[None]:
     """Let Keras choose names for objects as if nothing had been made in this process before.
 
-    Args:
-        given: How often each name has been used, which is counted on; None if no name has been used.
+    A scope that TensorFlow refuses stays open in Keras, and is closed at the end.
     """
     before = get_global_attribute(NAMES_GIVEN)
-    set_global_attribute(NAMES_GIVEN, defaultdict(int) if given is None else given)
+    scopes = list(get_global_attribute(OPEN_SCOPES, []))
+    set_global_attribute(NAMES_GIVEN, defaultdict(int))
     try:
         yield
     finally:
         set_global_attribute(NAMES_GIVEN, before)
-
-
-def names_beside(names: Iterable[str]) -> defaultdict[str, int]:
-    """Return what `own_names` takes so that Keras chooses none of these names.
-
-    Keras chooses `reshape`, then `reshape_1`, `reshape_2` and so on.
-    """
-    given: defaultdict[str, int] = defaultdict(int)
-    for name in names:
-        stem, _, number = name.rpartition("_")
-        given[name] = max(given[name], 1)
-        if stem and number.isdecimal():
-            given[stem] = max(given[stem], int(number) + 1)
-    return given
+        set_global_attribute(OPEN_SCOPES, scopes)
 
 
 @contextmanager

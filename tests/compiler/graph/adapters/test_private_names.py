@@ -87,7 +87,7 @@ def keras_objects() -> dict[str, object]:
     kinds |= dict.fromkeys(("_iterations", "_learning_rate", "_apply_weight_decay"), keras.optimizers.Muon())
     kinds |= dict.fromkeys(("_backend_update_step", "_should_use_adamw"), keras.optimizers.Muon())
     kinds |= dict.fromkeys(("_path", "_value", "_deferred_initialize"), norm.gamma)
-    kinds["_keras_history"] = keras.Input(())
+    kinds |= {"_keras_history": keras.Input(()), "_inbound_nodes": norm}
     kinds |= dict.fromkeys(("_lookup_layer", "_preprocess"), keras.layers.TextVectorization())
     lookup = keras.layers.StringLookup(vocabulary=["a"], mask_token="")
     kinds |= dict.fromkeys(

@@ -12,6 +12,7 @@ import pytest
 import tensorflow as tf
 
 import grammar
+from dsl.diagnostics import RunError
 from grammar.unparse import unparse
 from tests.support import Training, spec_of
 from tfdeploy import api
@@ -97,6 +98,42 @@ def test_clones_and_micro_batches_have_all_outputs() -> None:
     assert [len(first[each]) for each in first] == [5] * 3
     assert [len(second[each]) for each in second] == [3] * 3
     np.testing.assert_array_equal(first["probabilities"].argmax(-1), first["kind"])
+
+
+def test_micro_batches_have_texts_and_the_same_tensor_twice() -> None:
+    """Any output can be that of a loop over micro-batches."""
+    first, _, rest = TEXT.partition("output = {")
+    words = 'kind -> StringLookup(vocabulary = ["no", "yes"], num_oov_indices = 0, invert = true)'
+    text = first.replace("  loss =", "  kind = ops.argmax(logits, axis = -1)\n  loss =")
+    text += f"output = {{ one = logits, two = logits, word = {words}" + " }" + rest.partition("}")[2]
+    with Training(spec_of(text, update__accumulate="2"), _arrays()) as training:
+        found = training.session.run(training.compiled.clones[0].outputs)
+    np.testing.assert_array_equal(found["one"], found["two"])
+    assert [each.decode() for each in found["word"]] == [
+        ["no", "yes"][each] for each in found["one"].argmax(-1)
+    ]
+
+
+def test_columns_of_two_heads_with_one_name(tmp_path: Path) -> None:
+    """Predictions of losses whose columns would have the same names are refused in CSV, and not in npz."""
+    np.savez(tmp_path / "train.npz", **_arrays())
+    first, _, rest = TEXT.partition("output = {")
+    text = (
+        first.replace(
+            "  loss =", "  logits_0 = ops.abs(logits[:, 0])\n  loss = ([label, logits_0] -> Huber()) +"
+        )
+        .replace("+ [label, logits]", "+ ([label, logits]")
+        .replace("= true)\n", "= true))\n")
+    )
+    (tmp_path / "m.tfdeploy").write_text(text + rest.partition("}")[2])
+    spec = api.load(tmp_path / "m.tfdeploy", {"train.directory": str(tmp_path / "run")})
+    api.run(spec)
+    assert api.predict(spec, tmp_path / "train.npz", tmp_path / "out.npz") == 16
+    with np.load(tmp_path / "out.npz") as found:
+        assert list(found) == ["logits_0", "logits"]
+    with pytest.raises(RunError) as caught:
+        api.predict(spec, tmp_path / "train.npz", tmp_path / "out.csv")
+    assert caught.value.diagnostic.code == "TFD577"
 
 
 def test_names_of_outputs_are_read_back() -> None:

@@ -1,9 +1,11 @@
-"""Files of predictions whose batches have different sizes."""
+"""Files of predictions: of all types, and of batches of different sizes."""
 
 from __future__ import annotations
 
+import csv
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -43,3 +45,46 @@ def test_no_example_of_any_size(tmp_path: Path) -> None:
     with PredictionFile.open(path, SHAPES):
         pass
     assert path.read_bytes() == b""
+
+
+WORDS = ("a b", "", 'd, "e"', "ü\nx")
+
+
+def test_all_types_can_be_written(tmp_path: Path) -> None:
+    """Texts are texts, whole numbers and truth values exact, and bfloat16 is float32, in both files."""
+    outputs = {
+        "word": np.array([each.encode() for each in WORDS], object).reshape(2, 2),
+        "file": np.array([True, False]),
+        "large": np.array([2**62 + 1, -1], np.int64),
+        "short": np.array([1.5, -0.25], ml_dtypes.bfloat16),
+        "long": np.array([1 / 3, 1e-300]),
+    }
+    shapes = {name: each.shape[1:] for name, each in outputs.items()}
+    for kind in ("csv", "npz"):
+        with PredictionFile.open(tmp_path / f"p.{kind}", shapes) as written:
+            written.add(outputs)
+    with np.load(tmp_path / "p.npz", allow_pickle=False) as found:
+        assert found["word"].tolist() == [[*WORDS[:2]], [*WORDS[2:]]]
+        assert found["short"].dtype == np.float32
+        assert found["short"].tolist() == [1.5, -0.25]
+        for name in ("file", "large", "long"):
+            assert found[name].dtype == outputs[name].dtype
+            assert found[name].tolist() == outputs[name].tolist()
+    with (tmp_path / "p.csv").open(newline="", encoding="utf-8") as file:
+        header, *rows = csv.reader(file)
+    assert header == ["word_0", "word_1", "file", "large", "short", "long"]
+    assert rows[0] == [*WORDS[:2], "1", str(2**62 + 1), "1.5", "0.33333333333333331"]
+    assert rows[1][:-1] == [*WORDS[2:], "0", "-1", "-0.25"]
+    assert float(rows[1][-1]) == 1e-300
+
+
+def test_texts_of_batches_of_any_size(tmp_path: Path) -> None:
+    """Behind shorter batches are empty texts."""
+    batches = [np.array([[b"a"]], object), np.array([[b"bcd", b"e"]], object)]
+    for kind in ("csv", "npz"):
+        with PredictionFile.open(tmp_path / f"p.{kind}", {"word": (None,)}) as written:
+            for each in batches:
+                written.add({"word": each})
+    with np.load(tmp_path / "p.npz", allow_pickle=False) as found:
+        assert found["word"].tolist() == [["a", ""], ["bcd", "e"]]
+    assert (tmp_path / "p.csv").read_text().splitlines() == ["word_0,word_1", "a,", "bcd,e"]

@@ -290,7 +290,8 @@ class ModelGraph:
             for each in (node.target, node.prediction, node.example_weights)
             if each is not None
         ]
-        return self.needed_for([*compared, *(each.value for each in (*self.outputs, *self.tensor_terms))])
+        terms = [each.value for each in self.tensor_terms]
+        return self.needed_for([*compared, *terms, *(each.value for each in self.outputs)])
 
     def needed_for(self, values: Iterable[int]) -> set[int]:
         """Return the values that some values depend on, these among them."""

@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import json
+from io import StringIO
 from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 import pytest
 from click.testing import CliRunner
+from rich.control import Control
+from rich.table import Table
+from rich.text import Text
 
 from dsl.formats.lines.cells import printable
 from tests.cli.conftest import GOOD
 from tests.placement_maps import make_map
 from tfdeploy.cli.group import load
+from tfdeploy.runtime.show.console import TameConsole
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Command
 
 TRAP = "\x1b]0;owned\x07\x1b[2J\u202e"
 
@@ -64,6 +74,56 @@ def test_names_of_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
         said = done.output + (str(done.exception) if done.exception is not None else "")
         assert done.exception is None, said
         _require_tame(said)
+
+
+@pytest.mark.parametrize("style", ["human", "concise", "github", "json", "sarif"])
+def test_every_format_of_messages(command: Command, style: str) -> None:
+    """Names and lines of the source are quoted, and JSON stays what it is."""
+    trap = f"{TRAP}\x9b\u2028\u200b\x08"
+    name = f"a{trap.replace('/', '')}.tfdeploy"
+    command.write(name, GOOD.replace('"m"', f'"m{trap}"'))
+    done = command("check", name, "--format", style)
+    assert done.code == 1
+    _require_tame(done.out + done.err)
+    if style == "json":
+        assert json.loads(done.out)["diagnostics"][0]["path"] == name
+    if style == "sarif":
+        assert quote(name) in json.dumps(json.loads(done.out))
+
+
+def test_what_rich_prints() -> None:
+    """Text of any renderable is tamed, and what rich itself says to the terminal is not."""
+    file = StringIO()
+    console = TameConsole(file=file, force_terminal=True, width=60, markup=False, color_system="standard")
+    table = Table(TRAP)
+    table.add_row(Text(TRAP, style="red"))
+    console.print(TRAP, table)
+    console.control(Control.home())
+    said = file.getvalue()
+    assert said.endswith("\x1b[H")
+    assert "\x1b[31m" in said
+    _require_tame(said.removesuffix("\x1b[H"))
+
+
+def test_pages_and_pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files for browsers, which somebody may look at in a terminal."""
+    monkeypatch.chdir(tmp_path)
+    escaped = json.dumps(TRAP)[1:-1]
+    Path("stranger.json").write_text(make_map().to_json().replace("conv1", f"conv1{escaped}"))
+    for run in (f"run{TRAP}", "other"):
+        Path(run).mkdir()
+        line = '{"step": 1, "split": "train", "loss": 1.0, "data_loss": 1.0}\n'
+        (Path(run) / "history.jsonl").write_text(line)
+    for arguments in (
+        ["plan", "stranger.json", "--html", "page.html"],
+        ["plot", f"run{TRAP}", "other", "--out", "curves.svg"],
+    ):
+        name, *rest = arguments
+        done = CliRunner().invoke(load(name), rest, standalone_mode=False)
+        assert done.exception is None, done.exception
+        text = Path(rest[-1]).read_text()
+        assert "owned" in text
+        _require_tame(text)
 
 
 def _require_tame(text: str) -> None:

@@ -98,7 +98,8 @@ class Project:
         command = [sys.executable, "-m", "tfdeploy", "compile-and-run", str(self.spec), *arguments]
         command += ["--set", f"train.directory={self.run_directory}"]
         start = subprocess.Popen if "preexec_fn" in more else forked.Popen
-        return start(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **more)
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        return start(command, cwd=ROOT, text=True, **{**pipes, **more})
 
     def history(self) -> list[dict[str, Any]]:
         """Return the lines of the history; each must be readable."""

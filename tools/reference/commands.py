@@ -28,7 +28,7 @@ EXIT_CODES = """\
 | --- | --- |
 | 0 | fine |
 | 1 | the spec has errors or an `expect` does not hold; `fmt --check` or `diff` found a difference; `doctor` found what would fail |
-| 2 | wrong usage, a missing file, data or a run that cannot go on, or a fault of tfdeploy itself |
+| 2 | wrong usage, a missing file, data or a run that cannot go on, output that cannot be written or that nobody reads, or a fault of tfdeploy itself |
 | 130 | interrupted (Ctrl-C, SIGINT); a run has written a checkpoint before |
 | 143 | terminated (SIGTERM); a run has written a checkpoint before |
 

@@ -17,7 +17,7 @@ from dsl import ir
 from dsl.diagnostics import RunError
 from dsl.ir.json_format import FormatError, from_json
 from tests.damage import damaged
-from tests.placement_maps import make_map
+from tests.placement_maps import make_kinds, make_map
 from tests.support import spec_of
 from tfdeploy.cli.common import Common
 from tfdeploy.cli.faults import guarded
@@ -53,7 +53,13 @@ RESULT = Result(
 IDENTITY = Identity("worker", 1, "abc", "0.1.0", "2.21.0", "f00", "host", 7, 1.5, "5ec7e7")
 JOBS = (ir.Job("ps", tasks=1), ir.Job("worker", tasks=2))
 CLUSTER = Cluster.of({"ps": ["p:1"], "worker": ["a:1", "b:1"]})
-MAP = make_map(2).to_json()
+MAPS = [
+    each.to_json()
+    .replace('"memory_bytes": null', '"memory_bytes": 9')
+    .replace('_limit": null', '_limit": 99')
+    for each in (make_map(2), make_kinds(3, 2))
+]
+"""A map of each version, with limits of memory."""
 
 in_one_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 slowly = settings(in_one_folder, max_examples=40)
@@ -242,13 +248,16 @@ def test_what_is_nested_without_end(
         from_json(text)
 
 
+@pytest.mark.parametrize("whole", MAPS, ids=["1.0", "2.0"])
 @slowly
 @given(data=st.data())
-def test_a_placement_map(data: st.DataObject, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_placement_map(
+    data: st.DataObject, whole: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Every view shows a map or says that it is none."""
     good, path = tmp_path / "good.json", tmp_path / "placement.json"
-    good.write_text(MAP)
-    path.write_bytes(data.draw(damaged(MAP)))
+    good.write_text(whole)
+    path.write_bytes(data.draw(damaged(whole)))
     for name, *arguments in (
         ("plan", str(path)),
         ("plan", str(path), "--ops", "--every-clone"),

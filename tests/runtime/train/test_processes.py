@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -29,6 +30,41 @@ def wait_for_step(project: Project, process: subprocess.Popen[str], step: int) -
             return
         time.sleep(0.02)
     pytest.fail(f"step {step} was not reached")
+
+
+def test_a_run_goes_on_without_its_output(project: Project) -> None:
+    """The run warns once, and ends as it would, unless it was to write its result there."""
+    for more, code in (((), 0), (("--json", "--resume", "never"), 2)):
+        with Path("/dev/full").open("w") as full:
+            process = project.start(*more, stdout=full)
+            _, errors = process.communicate(timeout=PATIENCE)
+        assert process.returncode == code, errors
+        assert errors.startswith(
+            "warning[TFD796]: standard output cannot be written: no space left on device"
+        )
+        assert errors.count("warning[") == 1
+        assert errors.count("error[TFD796]") == (code != 0)
+        assert project.steps() == list(range(10, 61, 10))
+        assert (project.run_directory / "model.keras").exists()
+
+
+@pytest.mark.parametrize(
+    "whole", [pytest.param(True, marks=pytest.mark.full, id="terminal"), pytest.param(False, id="reader")]
+)
+def test_a_run_goes_on_when_its_terminal_goes(project: Project, *, whole: bool) -> None:
+    """Whoever reads the output ends in the middle, and the terminal sends SIGHUP."""
+    process = project.start("--set", "train.steps=400")
+    try:
+        wait_for_step(project, process, 20)
+        if whole:
+            process.send_signal(signal.SIGHUP)
+        for reader in (process.stdout, process.stderr):
+            assert reader is not None
+            reader.close()
+        assert process.wait(PATIENCE) == 0
+    finally:
+        process.kill()
+    assert project.steps() == list(range(10, 401, 10))
 
 
 def newest(project: Project) -> int:

@@ -67,6 +67,8 @@ WRONG = {
     "a number of what its kind is not of": _set("ops", 0, "like", "name", to="{task}"),
     "not among its `devices`": _set("ops", 3, "like", "requested", to="worker[{task}].gpu[7{device}]"),
     "`listed`, which is not the first task": _set("listed", to="worker:1"),
+    "`devices[1].like.memory_limit`, which is zero": _set("devices", 1, "like", "memory_limit", to=0),
+    "`devices[1].like.memory_limit`, which is negative": _set("devices", 1, "like", "memory_limit", to=-1),
     "names a device": _set("transfers", 0, "like", "to", to="cpu[0]"),
 }
 

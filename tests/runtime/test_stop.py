@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import contextvars
 import signal
 import subprocess
 import sys
+import threading
 import time
+from typing import Any
 
 import pytest
 
 from tests.runtime.tasks import is_pending
-from tfdeploy.runtime.stop import Interrupted, StopSignals, Terminated
+from tfdeploy.runtime.stop import GivenUp, Interrupted, StopSignals, Terminated, cleanup
+from tfdeploy.runtime.watchdog import Activity
 
 DEFERRED = """
 import sys, time
@@ -33,6 +37,16 @@ with StopSignals(own_process=True) as stop:
     while True:
         library.usleep(900_000)  # as a step does, outside of Python
         [None for _ in range(10)] if stop.received is None else library.pause()
+"""
+
+
+ANOTHERS = """
+import time
+from tfdeploy.runtime.stop import StopSignals
+with StopSignals() as stop:
+    print("ready", flush=True)
+    while True:
+        time.sleep(0.01)
 """
 
 
@@ -90,3 +104,52 @@ def test_the_exceptions_are_those_that_python_programs_expect() -> None:
     """Interrupted is a KeyboardInterrupt, Terminated a SystemExit with code 143."""
     assert issubclass(Interrupted, KeyboardInterrupt)
     assert Terminated().code == 143
+
+
+def test_a_second_sigterm_ends_a_program_that_does_not_handle_it() -> None:
+    """As it would without a run."""
+    process = start(ANOTHERS)
+    process.send_signal(signal.SIGTERM)
+    while is_pending(process.pid, signal.SIGTERM):
+        time.sleep(0.01)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=20) == -signal.SIGTERM
+    assert process.stdout is not None
+    process.stdout.close()
+
+
+def test_a_run_that_is_given_up_goes_on_no_more() -> None:
+    """Whoever waits for it gets the exception of the signal, and what the run holds is released once."""
+    asleep, woken, released = threading.Event(), threading.Event(), []
+
+    def work() -> Any:
+        with cleanup(lambda: released.append(1)):
+            asleep.set()
+            woken.wait(60)
+            try:
+                Activity(stop=stop).note_progress()
+            except GivenUp:
+                released.append(2)
+                raise
+
+    with StopSignals() as stop:
+        threading.Thread(target=lambda: (asleep.wait(60), stop.end_run(signal.SIGTERM))).start()
+        signal.raise_signal(signal.SIGTERM)
+        with pytest.raises(Terminated):
+            stop.run(work)
+        assert released == [1]
+        woken.set()
+        end = time.monotonic() + 60
+        while len(released) < 2 and time.monotonic() < end:
+            time.sleep(0.01)
+    assert released == [1, 2]
+
+
+def test_a_run_in_a_program_of_others_gives_its_outcome() -> None:
+    """The result or the exception is that of the work, whose thread has the context of the caller."""
+    word = contextvars.ContextVar("word", default="")
+    word.set("own")
+    with StopSignals() as stop:
+        assert stop.run(word.get) == "own"  # type: ignore[arg-type]
+        with pytest.raises(ZeroDivisionError):
+            stop.run(lambda: 1 // 0)  # type: ignore[arg-type, return-value]

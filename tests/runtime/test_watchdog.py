@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import time
@@ -98,6 +99,56 @@ def test_a_source_that_blocks_is_named_and_can_be_interrupted(tmp_path: Path) ->
     assert "the newest checkpoint is of step 4; the same command continues from there" in run.text
     assert "Traceback" not in run.text
     assert (tmp_path / "run" / "checkpoints" / "model.ckpt-4.index").exists()
+
+
+PROGRAM = """
+from pathlib import Path
+import tfdeploy
+from tfdeploy.runtime.records.lock import locked
+from tfdeploy.runtime.show.reporting import Reporter
+
+class Printed(Reporter):
+    def warn(self, found):
+        print(found.code, found.message, *found.notes, flush=True)
+
+try:
+    tfdeploy.run(tfdeploy.load("spec.tfdeploy", allow_python=True), reporter=Printed())
+except SystemExit:
+    with locked(Path("run")):
+        print("free", flush=True)
+    raise
+"""
+
+
+def test_from_python_a_run_that_is_stuck_can_be_ended(tmp_path: Path) -> None:
+    """A clone without an example is named; SIGTERM raises its exception, and the directory is free again."""
+    spec = SPEC.replace("data {", "data { per_clone = shard,").replace("cpu = 1", "cpu = 2")
+    (tmp_path / "spec.tfdeploy").write_text(spec)
+    (tmp_path / "mine.py").write_text(BLOCKS)
+    (tmp_path / "program.py").write_text(PROGRAM)
+    run = Process(["program.py"], {}, tmp_path)
+    try:
+        assert "the run has made no progress in step 3" in run.until("TFD773")
+        run.send(signal.SIGTERM)
+        assert run.end() == 143
+    finally:
+        run.close()
+    assert "SIGTERM has ended the run, which had made no progress in step 3" in run.text
+    assert "example 20 of `mine:examples` was asked for by clone" in run.text
+    assert "free" in run.text
+    assert "Traceback" not in run.text
+
+
+def test_the_first_of_a_kind_says_little_about_the_others() -> None:
+    """It builds what the others use; a signal ends it sooner than what goes on after it."""
+    activity = Activity()
+    assert (activity.patience, activity.patience_to_end) == (math.inf, math.inf)
+    with activity.doing("step 1", kind="step"):
+        assert (activity.patience, activity.patience_to_end) == (module.AT_FIRST, module.LEAST)
+    times = module.Times()
+    for seconds, patience in (100.0, 200.0), (1.0, module.LEAST), (7.0, 35.0), (3.0, 35.0):
+        times.add(seconds)
+        assert times.patience == patience
 
 
 @pytest.mark.slow

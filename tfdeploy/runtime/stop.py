@@ -6,14 +6,16 @@ is stored, and the run checks for it at the points where it can stop.
 
 from __future__ import annotations
 
+import contextvars
 import os
 import signal
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, wait
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
 
 if TYPE_CHECKING:
     from types import FrameType, TracebackType
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
     from tfdeploy.runtime.records.result import Result
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
+LOOK_EVERY = 0.25
+T = TypeVar("T")
 BASE = 128  # a process that ends by a signal has, to a shell, the exit code 128 + its number
 
 
@@ -40,19 +44,30 @@ class Terminated(SystemExit):
         self.result = result
 
 
+class GivenUp(BaseException):  # it is no fault
+    """The run has been left to itself meanwhile, and must not go on."""
+
+
 _CLEANING: list[Callable[[], None]] = []
-"""What `end_process` calls before it ends the process."""
+"""What is called before a run ends that nobody waits for."""
 
 
 @contextmanager
 def cleanup(clean: Callable[[], None]) -> Iterator[None]:
-    """Call `clean`, which must be quick, at the end of the block, also if `end_process` ends it."""
+    """Call `clean`, which must be quick, at the end of the block, or before if the run is given up."""
     _CLEANING.append(clean)
     try:
         yield
     finally:
-        _CLEANING.remove(clean)
-        clean()
+        if clean in _CLEANING:
+            _CLEANING.remove(clean)
+            clean()
+
+
+def _clean_up() -> None:
+    while _CLEANING:
+        with suppress(Exception):
+            _CLEANING.pop()()
 
 
 def end_process(code: int) -> NoReturn:
@@ -61,18 +76,30 @@ def end_process(code: int) -> NoReturn:
     Args:
         code: The exit code of the process.
     """
-    for clean in reversed(_CLEANING):
-        with suppress(Exception):
-            clean()
+    _clean_up()
     os._exit(code)
+
+
+def in_background(work: Callable[[], T]) -> Future[T]:
+    """Do some work in a thread, which may be left to itself and does not keep the process from ending."""
+    outcome: Future[T] = Future()
+
+    def settle() -> None:
+        try:
+            outcome.set_result(work())
+        except BaseException as fault:  # noqa: BLE001  # raised again by the thread that waits
+            outcome.set_exception(fault)
+
+    threading.Thread(target=contextvars.copy_context().run, args=(settle,), daemon=True).start()
+    return outcome
 
 
 class StopSignals:
     """Handles SIGINT and SIGTERM while it is entered. Outside Python's main thread, signals are left alone.
 
-    A second signal calls the handler that was installed before, unless the process exists for this run
-    alone. Then it ends the process, even while the main thread is inside TensorFlow, because a thread reads
-    the numbers of the signals as they arrive.
+    A second signal does what it would have done before, unless the process exists for this run alone. Then it
+    ends the process, even while the main thread is inside TensorFlow, because a thread reads the numbers of
+    the signals as they arrive.
 
     Args:
         own_process: Whether the process exists for this run alone.
@@ -80,12 +107,14 @@ class StopSignals:
     Attributes:
         received: The first signal, as soon as the main thread has handled it.
         arrived: The first signal and when it arrived (`time.monotonic()`). With `own_process` it is known
-            even while the main thread is inside TensorFlow; otherwise it is always None.
+            even while the main thread is inside TensorFlow.
+        given_up: Whether nobody waits for the run any more.
     """
 
     def __init__(self, *, own_process: bool = False) -> None:
         self.received: signal.Signals | None = None
         self.arrived: tuple[signal.Signals, float] | None = None
+        self.given_up = False
         self._own_process = own_process
         self._before: dict[int, Any] = {}
         self._ends: tuple[socket.socket, socket.socket] | None = None
@@ -115,10 +144,14 @@ class StopSignals:
     def _handle(self, number: int, frame: FrameType | None) -> None:
         if self.received is None:
             self.received = signal.Signals(number)
+            self.arrived = self.arrived or (self.received, time.monotonic())
         elif self._own_process:
             end_process(BASE + number)  # as the thread does, whichever of the two comes first
         elif callable(before := self._before.get(number)):
             before(number, frame)
+        elif before is signal.SIG_DFL:
+            signal.signal(number, before)
+            signal.raise_signal(number)
 
     def _end_at_second(self, end: socket.socket) -> None:
         """Read numbers of signals until the other end is closed; end the process at the second signal."""
@@ -129,6 +162,43 @@ class StopSignals:
                         end_process(BASE + number)
                     if number in SIGNALS:
                         self.arrived = signal.Signals(number), time.monotonic()
+
+    def end_run(self, number: signal.Signals) -> None:
+        """End a run that cannot be ended in another way: the process, or the wait for its thread.
+
+        Args:
+            number: The signal that ends it.
+        """
+        if self._own_process:
+            end_process(BASE + number)
+        self.given_up = True
+
+    def run(self, work: Callable[[], Result]) -> Result:
+        """Do the work of a run, and give it up if it makes no progress after a signal.
+
+        Inside TensorFlow, a thread can neither handle a signal nor be ended. If the process does not exist
+        for this run alone, a thread of its own does the work, which is left to itself in the worst case.
+
+        Args:
+            work: Returns the outcome of the run. It raises `GivenUp` when it finds that nobody waits.
+
+        Raises:
+            Interrupted: If SIGINT has ended the run.
+            Terminated: If SIGTERM has ended the run.
+        """
+        if self._own_process or not self._before:
+            return work()
+        outcome = in_background(work)
+        try:
+            while not outcome.done() and not self.given_up:
+                wait([outcome], LOOK_EVERY)  # handlers of signals run meanwhile
+        finally:
+            if not outcome.done():
+                self.given_up = True
+                _clean_up()
+        if self.given_up:
+            self.check()
+        return outcome.result()
 
     def check(self, result: Result | None = None) -> None:
         """Raise the exception of the signal that has been received, if there is one.

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import threading
 import time
+import traceback
 from contextlib import contextmanager
 from signal import Signals
 from typing import TYPE_CHECKING
@@ -18,11 +19,12 @@ from attrs import define, field
 
 from dsl.errors.running import running as errors
 from tfdeploy.runtime.show.words import duration
-from tfdeploy.runtime.stop import BASE, end_process
+from tfdeploy.runtime.stop import GivenUp
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from dsl.diagnostics import Diagnostic
     from dsl.source import Span
 
     Cause = Callable[[], Iterable[tuple[str, Span | None]]]
@@ -32,10 +34,37 @@ if TYPE_CHECKING:
 
 LEAST = 10.0  # seconds without progress before the first report
 AT_FIRST = 30.0  # the same for an activity that this process does for the first time
-USUALLY = 5  # an activity may last this many times as long as the longest one of its kind so far
+USUALLY = 5  # an activity may last this many times as long as the longest of its kind, without the first
 GROWTH = 2  # a report is repeated when the wait is this many times as long
 TO_END = 3.0  # seconds in which a run may end by itself after a signal
 LOOK_EVERY = 0.25
+
+
+@define
+class Times:
+    """The seconds that activities of one kind have taken.
+
+    Attributes:
+        first: Those of the first one, which has more to do than the others; None if there was none.
+        longest: The most of the others; None if there were none.
+    """
+
+    first: float | None = None
+    longest: float | None = None
+
+    def add(self, seconds: float) -> None:
+        """Note another activity."""
+        if self.first is None:
+            self.first = seconds
+        else:
+            self.longest = max(seconds, self.longest or 0.0)
+
+    @property
+    def patience(self) -> float:
+        """The seconds after which another activity takes too long."""
+        if self.longest is not None:
+            return max(LEAST, USUALLY * self.longest)
+        return max(AT_FIRST, 2 * (self.first or 0.0))
 
 
 @define
@@ -46,6 +75,7 @@ class Activity:
         what: What the run does, in words that fit into a sentence, such as `step 7`.
         span: The part of the spec that this is about.
         last_step: The step of the newest checkpoint; None if there is none yet.
+        stop: The signals of the run, of which nobody may wait for the end any more; None if there are none.
         causes: Functions by name, each of which yields likely reasons for a wait: a sentence and the part of
             the spec that it is about.
     """
@@ -53,11 +83,12 @@ class Activity:
     what: str = "the run"
     span: Span | None = None
     last_step: int | None = None
+    stop: StopSignals | None = field(default=None, repr=False)
     causes: dict[str, Cause] = field(factory=dict)
     _kind: str = ""
     _since: float = field(factory=time.monotonic)
     _used: float = field(factory=time.process_time)  # seconds of processor time at `_since`
-    _longest: dict[str, float] = field(factory=dict)
+    _times: dict[str, Times] = field(factory=dict)
 
     @contextmanager
     def doing(self, what: str, span: Span | None = None, kind: str | None = None) -> Iterator[None]:
@@ -78,8 +109,10 @@ class Activity:
             self.what, self.span, self._kind = before
 
     def note_progress(self) -> None:
-        """Note that the run has made progress."""
-        self._longest[self._kind] = max(self.idle, self._longest.get(self._kind, 0.0))
+        """Note that the run has made progress; raises GivenUp if nobody waits for it any more."""
+        if self.stop is not None and self.stop.given_up:
+            raise GivenUp
+        self._times.setdefault(self._kind, Times()).add(self.idle)
         self._begin()
 
     def _begin(self) -> None:
@@ -98,8 +131,12 @@ class Activity:
     @property
     def patience(self) -> float:
         """The seconds without progress before a report; infinite if no activity has been set."""
-        longest = self._longest.get(self._kind) if self._kind else math.inf
-        return AT_FIRST if longest is None else max(LEAST, USUALLY * longest)
+        return self._times.get(self._kind, Times()).patience if self._kind else math.inf
+
+    @property
+    def patience_to_end(self) -> float:
+        """The seconds without progress after which a signal ends the run, if it does not end by itself."""
+        return LEAST if self._kind and self._kind not in self._times else self.patience
 
     def reasons(self) -> tuple[Span | None, tuple[str, ...]]:
         """Return the part of the spec that the run waits for, and sentences with the likely reasons."""
@@ -111,9 +148,9 @@ class Activity:
 
 
 class Watchdog:
-    """Reports a lack of progress from a thread, and ends the process if a signal comes meanwhile.
+    """Reports a lack of progress from a thread, and ends the run if a signal comes meanwhile.
 
-    The process is ended only if it exists for this run alone; see `StopSignals`.
+    With it ends the process, if that exists for this run alone; see `StopSignals`.
     """
 
     def __init__(self, activity: Activity, stop: StopSignals, reporter: Reporter) -> None:
@@ -134,36 +171,40 @@ class Watchdog:
 
     def _watch(self) -> None:
         while not self._over.wait(LOOK_EVERY):
-            idle = self._activity.idle
+            idle, arrived = self._activity.idle, self._stop.arrived
             if idle < self._activity.patience:
                 self._reported_idle = 0.0
-                continue
-            if idle >= GROWTH * self._reported_idle:
+            elif idle >= GROWTH * self._reported_idle:
                 self._reported_idle = idle
                 span, reasons = self._activity.reasons()
-                self._reporter.warn(errors.no_progress(self._activity.what, duration(idle), span, *reasons))
-            arrived = self._stop.arrived
-            if arrived is not None and time.monotonic() - max(arrived[1], self._activity.began) > TO_END:
+                self._say(errors.no_progress(self._activity.what, duration(idle), span, *reasons))
+            if arrived is None or idle < self._activity.patience_to_end:
+                continue
+            if time.monotonic() - max(arrived[1], self._activity.began) > TO_END:
                 self._end(arrived[0], idle)
+                return
+
+    def _say(self, warning: Diagnostic) -> None:
+        try:
+            self._reporter.warn(warning)
+        except Exception:  # noqa: BLE001  # of a reporter or a filter of warnings; a signal still ends the run
+            traceback.print_exc()
 
     def _end(self, number: Signals, idle: float) -> None:
-        """End the process, because its activity cannot be ended in another way."""
+        """End the run, because its activity cannot be ended in another way."""
         activity, (span, reasons) = self._activity, self._activity.reasons()
         what, words, last = activity.what, duration(idle), activity.last_step
-        self._reporter.warn(errors.ended_without_progress(number.name, what, words, last, span, *reasons))
-        end_process(BASE + number)
+        self._say(errors.ended_without_progress(number.name, what, words, last, span, *reasons))
+        self._stop.end_run(number)
 
 
 def waiting_for(source: Source) -> Cause:
-    """Return a cause for `Activity.causes`: the run waits for an example of `source`."""
+    """Return a cause for `Activity.causes`: the run waits for examples of `source`."""
 
     def cause() -> Iterator[tuple[str, Span | None]]:
-        asked = source.asked
-        if asked is not None:
-            words, since = asked
-            yield (
-                f"{words} was asked for {duration(time.monotonic() - since)} ago and has not come",
-                source.span,
-            )
+        for each in tuple(source.asked):
+            ago = duration(time.monotonic() - each.since)
+            by = f" by {each.reader}" if each.reader else ""
+            yield f"{each.what} was asked for{by} {ago} ago and has not come", source.span
 
     return cause

@@ -81,6 +81,7 @@ def test_each_pipe_skips_its_share_of_what_was_consumed(
     feed_training(engine, stream, 7)
     assert [pipe for pipe, _, _ in fed] == pipes
     assert [part.options.shard for _, part, _ in fed] == list(shards)
+    assert [part.source.reader for _, part, _ in fed] == [pipe.reader for pipe in pipes]
     assert [part.options.reader for _, part, _ in fed] == [pipe.reader for pipe in pipes]
     assert tuple(part.options.skip_examples for _, part, _ in fed) == skipped
     assert all(training and part.options.seed == 5 for _, part, training in fed)

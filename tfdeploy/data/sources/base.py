@@ -7,7 +7,8 @@ distributed cheaply. Only what is used is decoded, a whole batch at a time if `d
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar
+from copy import copy
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from attrs import evolve, field, frozen
 
@@ -57,6 +58,21 @@ class PythonOnly:
     advice: str
 
 
+@frozen(eq=False)
+class Asked:
+    """An example for which Python was asked.
+
+    Attributes:
+        what: The example in words.
+        reader: Who asked for it; nothing if there is only one reader.
+        since: When that was (`time.monotonic()`).
+    """
+
+    what: str
+    reader: str
+    since: float
+
+
 class Source(ABC):
     """Examples of one kind of file. Its constructor reads as much as is needed to know its `fields`.
 
@@ -75,17 +91,23 @@ class Source(ABC):
     """Whether its numbers are finite, because they are whole or because it refuses others."""
     unrepeatable = False
     """Whether reading again may give other examples, so that a fault must be stored when it happens."""
-    failure: Diagnostic | None = None
-    """The fault that was stored while Python gave examples."""
-
-    asked: tuple[str, float] | None = None
-    """The example for which Python was asked and which has not come yet, in words, and when it was asked."""
-
     fields: tuple[Field, ...]
 
     def __init__(self, call: ir.Call, context: Context) -> None:
         self.call = call
         self.context = context
+        self.asked: list[Asked] = []  # the examples for which Python was asked, and which have not come yet
+        self.reader = ""
+        self._failures: list[Diagnostic] = []
+
+    @property
+    def failure(self) -> Diagnostic | None:
+        """The fault that was stored while Python gave examples to any reader."""
+        return self._failures[0] if self._failures else None
+
+    @failure.setter
+    def failure(self, found: Diagnostic) -> None:
+        self._failures.append(found)
 
     @property
     def span(self) -> Span | None:
@@ -115,6 +137,16 @@ class Source(ABC):
     @abstractmethod
     def count(self) -> int | None:
         """Return the number of records; None if it can be known only by reading all of them."""
+
+    def read_by(self, reader: str) -> Self:
+        """Return this source for one of several readers, who is named in `asked`.
+
+        Args:
+            reader: The reader in words; nothing if it is the only one.
+        """
+        own = copy(self)
+        own.reader = reader
+        return own
 
     @abstractmethod
     def records(self) -> Any:

@@ -15,7 +15,7 @@ from dsl.diagnostics import RunError
 from dsl.errors.running import running_data as errors
 from dsl.errors.running.running_data import Where
 from tfdeploy.data.options import DTYPES, Field, Tensors
-from tfdeploy.data.sources.base import Context, PythonOnly, Source
+from tfdeploy.data.sources.base import Asked, Context, PythonOnly, Source
 from tfdeploy.data.transforms.arguments import MISSING, bind
 
 if TYPE_CHECKING:
@@ -147,13 +147,14 @@ class Python(Source):
     def _examples(self) -> Iterator[dict[str, np.ndarray]]:
         examples = iter(self._call())
         for number in count():
-            self.asked = f"example {number} of `{self.path}`", time.monotonic()
+            asked = Asked(f"example {number} of `{self.path}`", self.reader, time.monotonic())
+            self.asked.append(asked)
             try:
                 example = next(examples, None)
             except Exception as error:
                 raise RunError(failure(error, self._where(f"example {number}"))) from error
             finally:
-                self.asked = None
+                self.asked.remove(asked)
             if example is None:
                 if number == 0:
                     # Otherwise empty passes would be repeated for ever.

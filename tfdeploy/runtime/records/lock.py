@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attrs import frozen
+from attrs import define, frozen
 
 from dsl.diagnostics import RunError
 from dsl.errors.running import running as errors
@@ -34,9 +34,30 @@ LONGEST = 32
 _HOW = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
+@define
+class Lock:
+    """The open lock file of a run directory.
+
+    Attributes:
+        descriptor: Its descriptor; None once it has been closed.
+        is_held: Whether this process holds the lock.
+    """
+
+    descriptor: int | None
+    is_held: bool = False
+
+    def release(self) -> None:
+        """Release the lock and close the file, unless that has been done before."""
+        descriptor, self.descriptor = self.descriptor, None
+        if descriptor is not None:
+            if self.is_held:
+                os.ftruncate(descriptor, 0)
+            os.close(descriptor)
+
+
 @contextmanager
-def locked(directory: Path, span: Span | None = None) -> Iterator[None]:
-    """Hold the lock of `directory` during the block.
+def locked(directory: Path, span: Span | None = None) -> Iterator[Lock]:
+    """Hold the lock of `directory` during the block, unless it is released before.
 
     Args:
         directory: The run directory, which exists.
@@ -52,6 +73,7 @@ def locked(directory: Path, span: Span | None = None) -> Iterator[None]:
             "is a symbolic link" if fault.errno == errno.ELOOP else (fault.strerror or str(fault)).lower()
         )
         raise RunError(errors.directory_unusable(str(directory), f"`{NAME}`: {reason}", span)) from fault
+    lock = Lock(descriptor)
     try:
         if not _is_lock(descriptor):
             reason = f"`{NAME}`: is no lock of a run"
@@ -60,15 +82,13 @@ def locked(directory: Path, span: Span | None = None) -> Iterator[None]:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as held:
             raise RunError(errors.directory_in_use(str(directory), _holder(descriptor), span)) from held
+        lock.is_held = True
         os.ftruncate(descriptor, 0)
         with suppress(OSError):  # on a full disk the lock is held without the number of its process
             os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
-        try:
-            yield
-        finally:
-            os.ftruncate(descriptor, 0)
+        yield lock
     finally:
-        os.close(descriptor)
+        lock.release()
 
 
 def _is_lock(descriptor: int) -> bool:

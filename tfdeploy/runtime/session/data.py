@@ -112,5 +112,6 @@ def feed_training(engine: Engine, stream: Stream, consumed: int) -> None:
         options = evolve(
             stream.options, skip_examples=consumed // parts, shard=pipe.shard, reader=pipe.reader
         )
-        part = Stream(stream.split, stream.source, stream.transforms, stream.fields, options)
+        source = stream.source.read_by(pipe.reader)
+        part = Stream(stream.split, source, stream.transforms, stream.fields, options)
         engine.feed(pipe, part, training=True)

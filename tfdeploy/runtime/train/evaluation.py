@@ -10,7 +10,7 @@ import math
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, wait
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -25,6 +25,7 @@ from tfdeploy.runtime.records.result import LOSS, Scores
 from tfdeploy.runtime.session.culprits import failing_example
 from tfdeploy.runtime.session.engine import named
 from tfdeploy.runtime.session.faults import located
+from tfdeploy.runtime.stop import in_background
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -148,17 +149,19 @@ def _batches(engine: Engine, stop: Callable[[], bool]) -> Iterator[tuple[int, Pa
     several = 1 if plan.spec.train.deterministic else batches_at_once(plan)
     waiting: deque[Future[Any]] = deque()
     more, wanted = True, 1  # the first of a run is traced, so the first is alone
-    with ThreadPoolExecutor(several) as pool:
+    try:
         while more or waiting:
             if stop():
                 raise Stopped
             while more and len(waiting) < wanted:
-                waiting.append(pool.submit(engine.evaluate_batch))
+                waiting.append(in_background(engine.evaluate_batch))
             try:
                 yield waiting.popleft().result()
             except tf.errors.OutOfRangeError:
                 more = False
             wanted = several
+    finally:
+        wait(waiting)
 
 
 def _result(engine: Engine, metric: MetricTensors, states: list[Any]) -> Any:

@@ -49,6 +49,7 @@ from tfdeploy.runtime.session.data import (
 from tfdeploy.runtime.session.engine import Engine
 from tfdeploy.runtime.session.faults import is_lost_task, reason_of
 from tfdeploy.runtime.show.reporting import StepRange
+from tfdeploy.runtime.stop import cleanup
 from tfdeploy.runtime.train.best import BestTracker
 from tfdeploy.runtime.train.evaluation import Evaluations
 from tfdeploy.runtime.train.events import Events
@@ -104,7 +105,7 @@ def run_spec(spec: ir.Spec, options: RunOptions, stop: StopSignals) -> Result:
     require_devices(plan, verbose=options.verbose)
     if isinstance(plan, WorkerPlan) and options.membership is not None:
         make_thread_pool(spec, options.membership)
-    activity = Activity()
+    activity = Activity(stop=stop)
     with Watchdog(activity, stop, options.reporter).watching():
         if isinstance(plan, WorkerPlan) and not plan.worker.is_chief:
             return run_worker(plan, options, stop, activity)
@@ -117,7 +118,8 @@ def _run_in_directory(plan: Plan, options: RunOptions, stop: StopSignals, activi
     directory.make(spec)
     span = spec.train.span_of("directory")
     with (
-        locked(directory.path, span),
+        locked(directory.path, span) as lock,
+        cleanup(lock.release),
         guard_directory(directory.path, span) as guard,
         cluster_record(directory, options.membership),
     ):

@@ -36,4 +36,4 @@ def run(spec: ir.Spec, options: RunOptions) -> Result:
             start_tensorflow(verbose=options.verbose)
         from tfdeploy.runtime.train.run import run_spec
 
-        return run_spec(spec, options, stop)
+        return stop.run(lambda: run_spec(spec, options, stop))

@@ -63,6 +63,12 @@ BROKEN: dict[str, tuple[str | bytes, str, str, tuple[int, int] | None]] = {
         ", row 3002: 4 cells, but the header has 3",
         (3002, 7),
     ),
+    "hexadecimal": (
+        f"x1,x2,y\n{LONG}1,-0X1p3,2\n",
+        "TFD706",
+        ", row 3002, column `x2`: `-0X1p3` is not a number",
+        (3002, 3),
+    ),
     "row after blank lines": (
         "x1,x2,y\n1,2,3\n\n\n1,oops,3\n",
         "TFD706",

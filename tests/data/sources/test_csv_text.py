@@ -73,6 +73,9 @@ def test_records_are_counted_as_they_are_read(data: bytes, chunk: int) -> None:
         (b'"a"\nb\n', Layout(2)),
         (b'"a\n\nb"\nc\n', Layout(2, quoted_lines=True)),
         (b'\n"a\nb"\n', Layout(1, blank_lines=True, quoted_lines=True)),
+        (b"0x1\n2\n", Layout(2)),
+        (b"a\n0X1\n", Layout(2, hexadecimal=True)),
+        (b'a\n"0x1"\n', Layout(2, hexadecimal=True)),
     ],
 )
 def test_the_layout_of_a_file(data: bytes, found: Layout) -> None:

@@ -256,3 +256,33 @@ def test_an_unknown_source_is_refused(reader: Any) -> None:
         "`cvs` is no source of examples",
         "there is `csv`",
     )
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted", "bad"),
+    [
+        (np.array([1, 127, 200], np.uint8), "int8", 2),
+        (np.array([2**31 - 1, -(2**31), 2**31]), "int32", 2),
+        (np.array([0, -1], np.int32), "uint64", 1),
+        (np.array([255.9, -0.9, 256], np.float32), "uint8", 2),
+        (np.array([2.0**31 - 128, -(2.0**31), 2.0**31], np.float32), "int32", 2),
+        (np.array([1, np.nan], np.float64), "int64", 1),
+        (np.array([65504, np.inf], np.float16), "int32", 1),
+        (np.array([2.5, -1e30, np.nan], np.float32), "float64", None),
+        (np.array([7, 0], np.int32), "bool", None),
+    ],
+)
+def test_a_cast_keeps_numbers_or_fails(reader: Any, given: np.ndarray, wanted: str, bad: int | None) -> None:
+    """A number that the new dtype does not hold is told with its example; nothing wraps around."""
+    call, fields = (reader.call("npz", "a.npz"), reader.call("cast", "n", wanted)), {"n": (wanted, ())}
+    np.savez(reader.base / "a.npz", n=given if bad is None else given[:bad])
+    expected = (given if bad is None else given[:bad]).astype(wanted)
+    np.testing.assert_array_equal(reader.column(reader.open(*call, wanted=fields), "n"), expected)
+    if bad is not None:
+        np.savez(reader.base / "a.npz", n=given)
+        found = reader.fault(*call, wanted=fields)
+        place = (
+            f"`{reader.base / 'a.npz'}`, example {bad}: `{given[bad].item()}` in `n` is outside {wanted}, "
+        )
+        assert found.code == "TFD707"
+        assert found.message.startswith(place)

@@ -6,6 +6,7 @@ Each treats every example alike and by itself, so it may as well be applied to a
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from math import prod
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -16,8 +17,9 @@ from attrs import evolve
 from dsl.diagnostics import SpecError
 from dsl.errors.running import running_data as errors
 from dsl.suggest import nearest
-from tfdeploy.data.options import DTYPES, FLOATS, INTEGERS, Field
+from tfdeploy.data.options import BOUNDS, DTYPES, FLOATS, INTEGERS, Field
 from tfdeploy.data.transforms.arguments import MISSING, Arguments, bind
+from tfdeploy.data.transforms.numbers import checked_cast
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -165,8 +167,21 @@ class Cast(OneTensor):
         return evolve(before, dtype=self.dtype)
 
     def change(self, tensor: Any) -> Any:
-        """Cast as TensorFlow does."""
-        return tf.cast(tensor, self.dtype)
+        """Cast as TensorFlow does, but fail on a number that is outside a dtype of whole numbers."""
+        low, high = BOUNDS.get(tensor.dtype.name, (-math.inf, math.inf))
+        least, greatest = BOUNDS.get(self.dtype, (low, high))
+        if self.dtype == "bool" or (least <= low and high <= greatest):
+            return tf.cast(tensor, self.dtype)
+        return checked_cast(tensor, self.name, self.dtype)
+
+    def fault(self, where: Where, values: Mapping[str, np.ndarray]) -> Diagnostic | None:
+        """Return the diagnostic about a number that is outside the new dtype."""
+        low, high = BOUNDS.get(self.dtype, (-math.inf, math.inf))
+        for number in values[self.name].reshape(-1).tolist() if self.name in values else ():
+            if self.dtype in INTEGERS and not (math.isfinite(number) and low <= int(number) <= high):
+                reason = f"in `{self.name}` is outside {self.dtype}, which holds {low} to {high}"
+                return errors.out_of_range(where, str(number), reason)
+        return None
 
 
 class OneHot(OneTensor):

@@ -22,6 +22,12 @@ def checked_cast(tensor: Any, name: str, dtype: str) -> Any:
     if dtype in FLOATS:
         return tf.debugging.check_numerics(tf.cast(tensor, dtype), f"`{name}` is not finite")
     low, high = BOUNDS[dtype]
+    if tensor.dtype.is_floating:  # both bounds are exact in it, or infinite
+        whole = tf.math.floor(tf.abs(tensor)) * tf.sign(tensor)
+        above = whole < tf.cast(float(high + 1), tensor.dtype)
+        fits = tf.reduce_all(tf.logical_and(whole >= tf.cast(float(low), tensor.dtype), above))
+        with tf.control_dependencies([tf.debugging.Assert(fits, [f"`{name}` is outside {dtype}"])]):
+            return tf.cast(tensor, dtype)
     least, greatest = max(low, tensor.dtype.min), min(high, tensor.dtype.max)
     fits = tf.logical_and(tensor >= least, tensor <= greatest)
     if tensor.shape.rank != 0:  # for one number this would be two ops, as much as the cast itself

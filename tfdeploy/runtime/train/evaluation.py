@@ -105,7 +105,9 @@ def evaluate(engine: Engine, stream: Stream, *, stop: Callable[[], bool] = lambd
     metrics = named(
         (name, _result(engine, each, sums.states[name])) for name, each in evaluation.metrics.items()
     )
-    empty = sums.empty | ({LOSS} if data_loss == 0 and _weigh_nothing(engine, stream) else set())
+    empty = sums.empty
+    if data_loss == 0 and LOSS not in empty and _weigh_nothing(engine, stream):
+        empty |= {LOSS}
     spent = time.perf_counter() - begun
     return Scores(data_loss + regularization, data_loss, metrics, sums.examples, spent, empty)
 

@@ -173,6 +173,9 @@ class Csv(FileSource):
 
     def decode(self, record: Any) -> Tensors:
         """Return the tensors of a batch of lines."""
+        if any(table.layout.hexadecimal for table in self.tables):
+            with tf.control_dependencies([self._only_decimal(record)]):
+                record = tf.identity(record)
         tensors: Tensors = {}
         for reading in self._readings():
             dtypes = {column.index: each.decoded for each in reading for column in each.columns}
@@ -190,6 +193,16 @@ class Csv(FileSource):
                     continue
                 tensors[each.field.name] = checked_cast(tensor, each.field.name, each.field.dtype)
         return tensors
+
+    def _only_decimal(self, record: Any) -> Any:
+        """Return the op that refuses a hexadecimal number, which TensorFlow would read as one."""
+        numeric = {column.index for column in self._needed_columns() if column.dtype != "string"}
+        if not numeric:
+            return tf.no_op()
+        texts = [tf.constant([""])] * len(numeric)
+        cells = tf.io.decode_csv(record, texts, select_cols=sorted(numeric))
+        found = tf.strings.regex_full_match(tf.stack(cells), r"(?s)(.*\s)?[+-]?0[xX].*")
+        return tf.debugging.Assert(tf.logical_not(tf.reduce_any(found)), ["a hexadecimal number"])
 
     def _readings(self) -> list[list[Columns]]:
         """Return the tensors in groups, mostly one, in each of which every column has one dtype."""

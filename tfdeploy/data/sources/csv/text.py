@@ -68,11 +68,13 @@ class Layout:
         records: The number of records, the header included.
         blank_lines: Whether there are blank lines.
         quoted_lines: Whether quoted cells contain line breaks.
+        hexadecimal: Whether a cell may hold a hexadecimal number, which TensorFlow would read.
     """
 
     records: int
     blank_lines: bool = False
     quoted_lines: bool = False
+    hexadecimal: bool = False
 
 
 def rows(file: IO[bytes]) -> Iterator[Row]:
@@ -99,28 +101,36 @@ def layout(file: IO[bytes]) -> Layout:
     """Count the records of a file; a file without quotes and blank lines is counted in large pieces."""
     lines = 0
     last = b"\n"
+    hexadecimal = False
     while chunk := file.read(CHUNK):
         seam = last + chunk[:2]
+        rows = seam + chunk if lines else chunk[chunk.find(b"\n") + 1 :]  # without the header
+        hexadecimal |= _has_hexadecimal(rows)
         harder = b'"' in chunk or any(sign in text for text in (chunk, seam) for sign in (b"\n\n", b"\n\r"))
         if harder:
             file.seek(0)
             return _careful_layout(file)
         lines += chunk.count(b"\n")
         last = chunk[-1:]
-    return Layout(lines + (last != b"\n"))
+    return Layout(lines + (last != b"\n"), hexadecimal=hexadecimal)
+
+
+def _has_hexadecimal(data: bytes) -> bool:
+    return b"0x" in data or b"0X" in data
 
 
 def _careful_layout(file: IO[bytes]) -> Layout:
     records = 0
-    blank = quoted = inside = False
+    blank = quoted = inside = hexadecimal = False
     for line in file:
+        hexadecimal |= records > 0 and _has_hexadecimal(line)
         if not inside and not line.strip(b"\r\n"):
             blank = True
             continue
         records += not inside
         inside ^= line.count(b'"') % 2 == 1
         quoted |= inside
-    return Layout(records, blank, quoted)
+    return Layout(records, blank, quoted, hexadecimal)
 
 
 def cells(text: str) -> list[Cell]:

@@ -22,6 +22,12 @@ STOPS = (EVERY, EVERY + 1, EVERY + 4, 2 * EVERY + 2)
 """Right after the copies have been averaged, a step later, and between two averagings."""
 
 LOCAL = {"update__mode": "local", "update__average_every": EVERY}
+BEST = {
+    "train__best": 'lowest("loss")',
+    "train__patience": 6,
+    "train__evaluate_every": 1,  # a run that ends is evaluated, and each evaluation counts
+    "update__optimizer": "Adam(0.5)",
+}
 NORMALIZED = '-> BatchNormalization(name = "norm")\n    -> Dropout(0.1)'
 SLOTS_IN_PARTS = "place {\n  variables -> replicated\n  slots -> sharded(clones)\n}\n"
 PIECES = 'place { variables("*/kernel") -> sharded(cpu[*]) }\n'
@@ -36,7 +42,7 @@ CASES: dict[str, tuple[dict[str, Any], str, str]] = {
     "local, mean of statistics": ({**LOCAL, "update__batch_norm": "mean"}, NORMALIZED, ""),
     "local, in pieces": ({**LOCAL, "update__optimizer": "Nadam(0.01)"}, "", PIECES),
     "local, best": (
-        {**LOCAL, "train__best": 'lowest("loss")', "train__patience": 2, "update__optimizer": "Adam(0.5)"},
+        {**LOCAL, **BEST},
         "",
         "",
     ),
@@ -49,7 +55,7 @@ CASES: dict[str, tuple[dict[str, Any], str, str]] = {
         "",
     ),
     "sync, best": (
-        {"train__best": 'lowest("loss")', "train__patience": 2, "update__optimizer": "Adam(0.5)"},
+        BEST,
         "",
         "",
     ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 
+from compiler.checks.sums import own_gradients
 from dsl import ir
 from dsl.diagnostics import Diagnostic
 from dsl.errors.meaning import lint
@@ -50,6 +51,40 @@ def rules_decide(rules: Sequence[ir.Rule], names: Names) -> Iterator[Diagnostic]
                 left -= _matching(later, left)
                 if not left and rule.span is not None and later.span is not None:
                     yield lint.ineffective_rule(rule.span, later.span)
+
+
+def rules_place(spec: ir.Spec, deciding: Collection[ir.Rule]) -> Iterator[Diagnostic]:
+    """Warn of every rule that is the reason of nothing in a graph.
+
+    A rule that a later one plainly overrules is left out, as in `rules_decide`.
+
+    Args:
+        spec: The spec.
+        deciding: The rules that are the reason of something.
+    """
+    rules = spec.place.rules
+    for at, rule in enumerate(rules):
+        plainly = any(_is_plainly_over(later, rule) for later in rules[at + 1 :])
+        cuts = isinstance(rule.target, ir.OverClones)  # also the sums of what has no slots
+        if rule.span is not None and not (plainly or cuts or rule in deciding):
+            yield lint.rule_without_things(rule.span, _nothing(rule.selector.role, spec))
+
+
+def _nothing(role: str, spec: ir.Spec) -> str:
+    """Say why a rule of a role decides nothing, although none overrules it."""
+    if role == "updates" and spec.update.mode != "sync":
+        return own_gradients("clone", spec.update.mode)
+    return _NOTHING.get(
+        role, "whatever it could place is placed by other rules, or is where something else is"
+    )
+
+
+_NOTHING = {
+    "updates": "each copy of a replicated variable gets its sum where it is",
+    "slots": "the optimizer keeps no slots of these weights, and `ema` no averages",
+    "summaries": "with `summaries = none` there are no summaries",
+}
+"""Why a rule decides nothing, by its role."""
 
 
 def _is_plainly_over(later: ir.Rule, rule: ir.Rule) -> bool:

@@ -30,26 +30,11 @@ def updates_place_sums(spec: ir.Spec, topology: Topology) -> Iterator[Diagnostic
         reason = "each copy of a replicated variable gets its sum where it is"
         yield lint.rule_without_sums(rule.span, reason, copied.span)
     elif update.mode == "async" and replication_of(spec) == "between_graph":
-        yield lint.rule_without_sums(rule.span, _own("worker", update.mode))
+        yield lint.rule_without_sums(rule.span, own_gradients("worker", update.mode))
 
 
-def own_gradients_are_rows(spec: ir.Spec, *, sparse: bool) -> Iterator[Diagnostic]:
-    """Warn of a rule for updates if clones apply their own gradients, and none of these consists of rows.
-
-    Rows of equal index are summed even if they are those of a single clone.
-
-    Args:
-        spec: The spec, which the other checks have passed.
-        sparse: Whether the gradient of some weight consists of rows.
-    """
-    rule, mode = _rule(spec), spec.update.mode
-    if rule is None or rule.span is None or sparse or mode == "sync":
-        return
-    if replication_of(spec) == "in_graph":
-        yield lint.rule_without_sums(rule.span, _own("clone", mode))
-
-
-def _own(who: str, mode: str) -> str:
+def own_gradients(who: str, mode: str) -> str:
+    """Return the sentence that no gradients are summed, because each clone or worker applies its own."""
     return f"with `mode = {mode}`, every {who} applies its own gradients where the variables are"
 
 

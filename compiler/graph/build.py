@@ -11,8 +11,7 @@ from attrs import evolve
 
 from compiler.checks.compatibility import gradients_can_be_summed
 from compiler.checks.freezing import globs_match, something_is_trained
-from compiler.checks.matches import rules_decide, rules_match
-from compiler.checks.sums import own_gradients_are_rows
+from compiler.checks.matches import rules_decide, rules_match, rules_place
 from compiler.collector import collector_paused
 from compiler.graph.assembly import Assembly
 from compiler.graph.compiled import Clone, CompiledGraph, TrainLoop
@@ -107,7 +106,8 @@ def _compile(plan: Plan, seed: int, traces: Traces) -> CompiledGraph:
         assembly = _assemble(plan, weights, rules, seed, traced)
         feeds = _stamp_towers(assembly, traced.templates, seed)
         compiled = _finish(assembly, feeds, traced.evaluation, weights, seed)
-    return evolve(compiled, warnings=(*plan.warnings, *warnings))
+    found = (*plan.warnings, *warnings)
+    return evolve(compiled, warnings=(*found, *_idle_rules(compiled, found)))
 
 
 def _require_gradients(
@@ -142,12 +142,22 @@ def _check_rules(
     found = list(rules_match(plan.spec.place.rules, names))
     if found:
         raise SpecError(found)
-    sparse = bool(_sparse(templates))
-    return (
-        *rules_decide(plan.spec.place.rules, names),
-        *own_gradients_are_rows(plan.spec, sparse=sparse),
-        *_undeclared_states(plan, weights, templates),
-    )
+    return (*rules_decide(plan.spec.place.rules, names), *_undeclared_states(plan, weights, templates))
+
+
+def _idle_rules(compiled: CompiledGraph, found: Sequence[Diagnostic]) -> Iterator[Diagnostic]:
+    """Yield a warning for each rule that is the reason of no op, and that `found` does not warn of.
+
+    If every worker has a graph of its own, that of the chief has everything that rules place.
+    """
+    if isinstance(compiled.plan, WorkerPlan) and not compiled.plan.worker.is_chief:
+        return
+    rules = (each.placed.reason.rule for each in compiled.ledger.entries.values())
+    deciding = {id(each): each for each in rules if each is not None}
+    told = {each.span for each in found if each.code == "TFD604"}
+    for each in rules_place(compiled.plan.spec, deciding.values()):
+        if each.span not in told:
+            yield each
 
 
 def _undeclared_states(

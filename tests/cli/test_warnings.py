@@ -40,7 +40,7 @@ place {
 update { optimizer = SGD(0.1) }
 train { steps = 1, summaries = none }
 """
-OVERRULED = "slots -> cpu[1], slots -> cpu[0]"
+OVERRULED = "inputs -> cpu[1], inputs -> cpu[0]"
 """Rules of which reading the spec tells, whatever names there are."""
 STRANGE = ["TFD516", "TFD604", "TFD535"]
 UNMET = 'expect { ops(cpu[1], "b/MatMul") == 7 }\n'

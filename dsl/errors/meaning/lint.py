@@ -163,6 +163,23 @@ def rule_without_sums(span: Span, reason: str, copies: Span | None = None) -> Di
     )
 
 
+def rule_without_things(span: Span, reason: str) -> Diagnostic:
+    """A rule that is the reason for the place of nothing.
+
+    Args:
+        span: The place of the rule in the spec.
+        reason: Why there is nothing, as a sentence.
+    """
+    return warning(
+        "TFD604",
+        "this rule never decides anything",
+        span,
+        text="nothing is placed by it",
+        notes=(reason,),
+        help="remove it",
+    )
+
+
 def unused_layer(name: str, span: Span) -> Diagnostic:
     """A `layer` block that nothing uses.
 

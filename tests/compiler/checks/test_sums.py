@@ -1,4 +1,4 @@
-"""Rules for updates that have no sums to place are warned of: without them, every op is where it is."""
+"""Rules that decide nothing are warned of: without them, every op is where it is."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ place {{
   {place}
 }}
 update {{
-  optimizer = SGD(0.1)
   {update}
 }}
 data {{ train = synthetic(16, x = feature(int32, [3], classes = 9), label = feature(int32, classes = 2)) }}
 train {{
   steps = 1
   seed = 2
+  summaries = {summaries}
 }}
 """
 CPUS = "cpu = 3"
@@ -50,6 +50,26 @@ STILL = {
     "workers, async": (CLUSTER, ON_SERVERS, "mode = async", True, "updates -> ps[1]"),
 }
 LATER = {
+    "copies by several globs": (
+        CPUS,
+        'clones -> cpu[0..1]\n  variables("t*") -> replicated\n  variables("f*") -> replicated',
+        "",
+        True,
+        "updates -> cpu[2]",
+    ),
+    "copies, local": (CPUS, COPIED, "mode = local\n  average_every = 2", False, "updates -> cpu[2]"),
+    "no slots": (CPUS, ONE, "", True, "slots -> cpu[2]"),
+    "no slots of some": (CPUS, ONE, "", True, 'slots("fc/*") -> cpu[2]'),
+    "no slots, async": (CPUS, ONE, "mode = async", True, "slots -> cpu[2]"),
+    "no slots in pieces": (
+        CPUS,
+        "clones -> cpu[0..1]\n  variables -> sharded(cpu[0..1])",
+        "",
+        True,
+        "slots -> cpu[2]",
+    ),
+    "no slots on servers": (CLUSTER, ON_SERVERS, "replication = between_graph", True, "slots -> ps[1]"),
+    "no summaries": (CPUS, ONE, "", True, "summaries -> cpu[2]"),
     "clones, async": (CPUS, ONE, "mode = async", False, "updates -> cpu[2]"),
     "clones, local": (CPUS, ONE, "mode = local\n  average_every = 2", False, "updates -> cpu[2]"),
     "clones of a cluster, async": (
@@ -61,6 +81,13 @@ LATER = {
     ),
 }
 MOVING = {
+    "slots": (CPUS, ONE, "optimizer = Adam()", True, "slots -> cpu[2]"),
+    "an average": (CPUS, ONE, "ema = 0.9", True, "slots -> cpu[2]"),
+    "parts of slots": (CPUS, COPIED, "optimizer = Adam()", True, "slots -> sharded(clones)"),
+    "parts without slots": (CPUS, COPIED, "", True, "slots -> sharded(clones)"),
+    "inputs": (CPUS, ONE, "", True, "inputs -> cpu[2]"),
+    "evaluation": (CPUS, ONE, "", True, "evaluation -> cpu[2]"),
+    "ops": (CPUS, ONE, "", True, 'ops("fc/*") -> cpu[2]'),
     "one place": (CPUS, ONE, "", False, "updates -> cpu[2]"),
     "copies of some": (CPUS, f'{ONE}\n  variables("fc/*") -> replicated', "", True, "updates -> cpu[2]"),
     "copies but for some": (
@@ -79,7 +106,10 @@ def text_of(case: tuple[str, str, str, bool, str], *, rule: bool) -> str:
     """Return the text of the spec of a case, with its rule for updates or without it."""
     devices, place, update, table, updates = case
     place = f"{place}\n  {updates}" if rule else place
-    return SPEC.format(devices=devices, place=place, update=update, table=str(table).lower())
+    update = update if "optimizer" in update else f"optimizer = SGD(0.1)\n  {update}"
+    summaries = "none" if updates.startswith("summaries") else "scalars"
+    table_words = str(table).lower()
+    return SPEC.format(devices=devices, place=place, update=update, table=table_words, summaries=summaries)
 
 
 def built(case: tuple[str, str, str, bool, str], *, rule: bool) -> CompiledGraph:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 Items = tuple[syntax.Item, ...]
 ANYTHING = Type("any")
+NONE = "none"
 QUOTES = ('"', "'")
 """What the value of a string may begin with: the language's own quote, and the one it says is wrong."""
 
@@ -126,11 +127,13 @@ class _Override:
         inner = [item for item in block.items if isinstance(item, syntax.Block)]
         into = [item.label or item.kind if item.kind == "job" else item.kind for item in inner]
         name = self._part(at, [*known.names, *here, *into])
+        row = known.attribute(name)
+        if row is not None and self._is_reset(row.type, at):
+            return tuple(item for item in block.items if not _is(item, name))
         if name in here:
             return tuple(
                 self._in_attribute(item, known, at) if _is(item, name) else item for item in block.items
             )
-        row = known.attribute(name)
         if row is not None:  # a block of the same name, `optimizer`, stands in place of the attribute
             kept = [item for item in block.items if not isinstance(item, syntax.Block) or item.kind != name]
             return (*kept, self._added(name, row.type, at))
@@ -139,6 +142,10 @@ class _Override:
             changed = chosen.changed(items=self._in_block(chosen, at + 1))
             return tuple(changed if item is chosen else item for item in block.items)
         raise _UnknownPathError(at, [*known.names, *here, *into])
+
+    def _is_reset(self, type: Type, at: int) -> bool:  # noqa: A002
+        """Whether the value is `none` for an attribute that cannot be `none`: it gets its default."""
+        return self._value.strip() == NONE and at + 1 == len(self._parts) and not _takes_none(type)
 
     def _added(self, name: str, type: Type, at: int) -> syntax.Attribute:  # noqa: A002
         if at + 1 < len(self._parts):
@@ -204,7 +211,8 @@ class _Override:
 
         Shells take quotes away or leave them, and a string with its quotes is the same string as without.
         """
-        if type.kind == "str" and not self._value.lstrip().startswith(QUOTES):
+        none = type.optional and self._value.strip() == NONE
+        if type.kind == "str" and not none and not self._value.lstrip().startswith(QUOTES):
             return syntax.Text(self._value, span=self._value_span)
         read = parse_value(self._source, self._start, self._reports)
         return syntax.Broken(span=self._value_span) if read is None else read
@@ -212,6 +220,10 @@ class _Override:
 
 def _is(item: syntax.Item, name: str) -> bool:
     return isinstance(item, syntax.Attribute) and item.name == name
+
+
+def _takes_none(type: Type) -> bool:  # noqa: A002
+    return type.optional or NONE in type.words or any(map(_takes_none, type.options))
 
 
 def _names(call: syntax.Call) -> list[str]:

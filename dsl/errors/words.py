@@ -98,3 +98,19 @@ def options(lead: str, names: Iterable[str], to: str = "") -> tuple[str, ...]:
     """
     known = tuple(names)
     return (f"{lead} {alternatives(known, to)}",) if known else ()
+
+
+def to_have(name: str, near: str | None) -> str:
+    """Return how examples come to have a tensor, as advice.
+
+    Args:
+        name: The name of the tensor.
+        near: The tensor that they have and that is probably meant; None if none is similar.
+    """
+    renamed = (
+        f"rename it: `-> rename({name} = {near})`; or"
+        if near
+        else f"rename another, `-> rename({name} = OTHER)`, or"
+    )
+    sources = "`csv`, `npz`, `tfrecord`, `synthetic` or `python`"
+    return f'{renamed} take a source that can have it: {sources}, as in `csv("a.csv", {name} = "column")`'

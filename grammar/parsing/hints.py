@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dsl.errors.text.reading import OPERATIONS
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -70,6 +72,9 @@ def advice(before: Token | None, token: Token, *, in_brackets: bool, calls: bool
     right = token.type
     if (left, right) in _ADVICE:
         return _ADVICE[left, right]
+    operator = next((each for each in (token, before) if each in OPERATIONS), None)
+    if operator is not None and left in {"EQUALS", *_VALUE_ENDS}:
+        return f"an operation on tensors is a function: `ops.{OPERATIONS[operator]}`"
     if left == "EQUALS" and right in {"NEWLINE", "RBRACE", "$END"}:
         return "put the value after the `=`, on the same line"
     if left in {"RPAREN", "NAME"} and calls and not in_brackets:
@@ -82,7 +87,7 @@ def advice(before: Token | None, token: Token, *, in_brackets: bool, calls: bool
 _ADVICE = {
     ("EQUALS", "EQUALS"): "one `=` gives an attribute its value",
     ("SLASH", "SLASH"): "a comment starts with `#`, and `/` divides",
-    ("STAR", "STAR"): "there is no power operator: write the product out",
+    ("STAR", "STAR"): "there is no power operator: write the product out, or `ops.power(a, 2)` for a tensor",
     ("MINUS", "COMPARE"): "write `->` without a space",
     ("RPAREN", "EQUALS"): "only a name can be given a value; a condition compares with `==` or `<=`",
     ("RBRACKET", "EQUALS"): "only a name can be given a value",

@@ -8,6 +8,7 @@ import pytest
 
 import grammar
 from dsl import ir
+from dsl.schema import BLOCKS
 
 SPECS = Path(__file__).parent / "specs"
 
@@ -22,6 +23,22 @@ def test_attributes_are_replaced_and_added() -> None:
     assert changed(("train.epochs", "7")).train.epochs == 7
     assert changed(("update.staleness", "2")).update.staleness == 2
     assert changed(("devices.soft_placement", "true"), spec="cluster").devices.soft_placement
+
+
+def test_none_resets_every_attribute() -> None:
+    """One that can be `none` is that, and every other one gets its default; in quotes it is a name."""
+    for block, made in (("train", ir.Train()), ("clones", ir.Clones())):
+        for row in BLOCKS[block].attributes:
+            found = getattr(changed((f"{block}.{row.name}", "none")), block)
+            plain = "none" if "none" in row.type.words else None
+            optional = row.type.optional or "none" in row.type.words
+            assert getattr(found, row.name) == (plain if optional else getattr(made, row.name)), row.name
+    assert changed(("train.weights", "a.keras"), ("train.weights", " none ")).train.weights is None
+    assert changed(("train.directory", '"none"')).train.directory == "none"
+    assert changed(("train.epochs", "none"), ("train.steps", "3")).train.steps == 3
+    data = changed(("data.test", "none")).data
+    assert data is not None
+    assert data.test is None
 
 
 def test_one_optimizer_takes_the_place_of_groups() -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from dsl.diagnostics import Diagnostic, Label
 from dsl.errors.making import error, replacing
 from dsl.errors.meaning.names import similar
-from dsl.errors.words import alternatives, article, counted, joined, listed, options, quoted
+from dsl.errors.words import alternatives, article, counted, joined, listed, options, quoted, to_have
 from dsl.source import Span
 from dsl.values import FEATURE
 
@@ -100,8 +100,11 @@ def unknown_function(
         known: The names of this kind, if they are few.
         advice: What to do, or None.
     """
-    if kind == "layer" and name in LAYERS:
-        near, advice = None, LAYERS[name]
+    known_advice = {"layer": LAYERS, "transform": TRANSFORMS}.get(kind, {}).get(name)
+    if known_advice is not None:
+        near, advice = None, known_advice
+    elif kind in {"function", "layer"} and (own := random_function(name)) is not None:
+        near, advice = None, own
     return error(
         "TFD404",
         f"there is no {kind} {quoted(name)}",
@@ -113,6 +116,40 @@ def unknown_function(
         fix=replacing(f"write {quoted(near)}", span, near) if near else None,
     )
 
+
+def random_function(name: str) -> str | None:
+    """Return what to do without a function of random numbers such as `ops.random.normal`; None for others."""
+    return _RANDOM if "random" in name.split(".")[:-1] else None
+
+
+_RANDOM = (
+    "layers draw random numbers: `x -> GaussianNoise(0.1)`, `Dropout(0.5)`, or a layer of yours by "
+    '`python("module:function")`'
+)
+_OWN_SOURCE = 'do it in a source of yours, `python("module:function")`'
+TRANSFORMS = {
+    "apply": f"{_OWN_SOURCE}, whose function returns a dataset of tf.data",
+    "batch": "the batch is given by `batch` or `global_batch` in `clones`",
+    "concatenate": 'name all files in the source, as in `csv("part-*.csv", ...)`',
+    "enumerate": _OWN_SOURCE,
+    "filter": f"leave the examples out of the file, or {_OWN_SOURCE}",
+    "flat_map": _OWN_SOURCE,
+    "from_tensor_slices": "arrays come from a file: `npz(...)`",
+    "group_by_window": "`bucket` puts examples of similar lengths together",
+    "bucket_by_sequence_length": "write `bucket(name, boundaries = [16, 32])`",
+    "interleave": 'name all files in the source, as in `csv("part-*.csv", ...)`, and `shuffle` behind it',
+    "map": f"transforms change tensors one by one, layers of the model do the rest; else {_OWN_SOURCE}",
+    "padded_batch": "`pad(name)` fills up each batch; `batch` in `clones` says how large it is",
+    "prefetch": "leave it out: batches are always made ahead",
+    "rebatch": "the batch is given by `batch` or `global_batch` in `clones`",
+    "repeat": "leave it out: `epochs` or `steps` in `train` say how often the examples are read",
+    "shard": "leave it out: each worker reads a part of its own",
+    "snapshot": "write `cache()`",
+    "unbatch": "a source gives single examples; `batch` in `clones` puts them together",
+    "window": f"store the windows in the file, one in each example, or {_OWN_SOURCE}",
+    "zip": "a source gives all tensors of an example: put them into one file, such as an `.npz` archive",
+}
+"""What to do without the methods of tf.data that are no transforms."""
 
 _FORMS = {
     "layer": ("a layer is a class of Keras, `applications.NAME`, or a `layer` block of this spec",),
@@ -333,6 +370,7 @@ def input_without_data(
         text=f"its tensors are {alternatives(known, name)}" if known else "it has no tensors",
         labels=(Label(span, "the model reads it here"),),
         notes=similar("tensor", near),
+        help=to_have(name, near),
     )
 
 
@@ -379,6 +417,7 @@ def unknown_tensor(name: str, span: Span, near: str | None, known: Sequence[str]
         span,
         text="unknown tensor",
         notes=similar("tensor", near) or (options("their tensors are", known, name)),
+        help=None if near else to_have(name, None),
         fix=replacing(f"write {quoted(near)}", span, near) if near else None,
     )
 

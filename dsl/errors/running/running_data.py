@@ -13,7 +13,7 @@ from attrs import evolve, field, frozen
 
 from dsl.codes import name_of
 from dsl.diagnostics import Diagnostic, Label, Severity
-from dsl.errors.words import alternatives, counted, first_of, joined, options
+from dsl.errors.words import alternatives, counted, first_of, joined, options, to_have
 from dsl.source import Position, Source, Span
 
 if TYPE_CHECKING:
@@ -385,14 +385,13 @@ def lacks_input(
         nearest: The one of them that is most similar; None if none is similar.
         span: The place of the source in the spec; None if it is not known.
     """
-    advice = f"rename it: `-> rename({name} = {nearest})`" if nearest else None
     return _spec_fault(
         "TFD721",
         f"the examples of `{split}` lack `{name}`, an input of the model",
         span,
         f"gives {alternatives(names, name)}" if names else "",
         (),
-        advice,
+        to_have(name, nearest),
     )
 
 

@@ -27,6 +27,15 @@ def unexpected_character(character: str, span: Span, instead: str | None) -> Dia
     visible = character.isprintable() and not character.isspace()
     plain = instead or _PLAIN.get(character)
     said = quoted(plain) if plain and plain.strip() else "a plain space"
+    operation = OPERATIONS.get(character)
+    if operation is not None:
+        return error(
+            "TFD101",
+            f"{quoted(character)} has no meaning here",
+            span,
+            text="unexpected character",
+            help=f"an operation on tensors is a function: `ops.{operation}`",
+        )
     return error(
         "TFD101",
         f"{quoted(character) if visible else 'this character'} has no meaning here",
@@ -39,6 +48,26 @@ def unexpected_character(character: str, span: Span, instead: str | None) -> Dia
         else replacing("remove it", span, ""),
     )
 
+
+OPERATIONS = {
+    ">=": "greater_equal(a, b)",
+    ">": "greater(a, b)",
+    "<=": "less_equal(a, b)",
+    "<": "less(a, b)",
+    "==": "equal(a, b)",
+    "!": "not_equal(a, b)` or `ops.logical_not(a)",
+    "and": "logical_and(a, b)",
+    "or": "logical_or(a, b)",
+    "not": "logical_not(a)",
+    "xor": "logical_xor(a, b)",
+    "&": "logical_and(a, b)",
+    "|": "logical_or(a, b)",
+    "~": "logical_not(a)",
+    "^": "power(a, b)",
+    "%": "mod(a, b)",
+    "@": "matmul(a, b)",
+}
+"""The functions that stand for operators of Python which the language does not have."""
 
 # What word processors and web pages put in place of plain characters.
 # ruff: noqa: RUF001 the characters are what this table is about

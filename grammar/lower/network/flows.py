@@ -148,6 +148,11 @@ def _lonely_call(written: syntax.Call, tensors: Tensors, what: str) -> Any:
         report = types.misplaced_expression(what, "a tensor", f"a call of `{name}`", written.span, advice)
     elif near is not None:
         report = references.unknown_function("function", name, written.callee.span, near)
+    elif (random := references.random_function(name)) is not None:
+        report = references.unknown_function("function", name, written.callee.span, None, advice=random)
+    elif "." in name and signatures.find("operation", name.rpartition(".")[2]) is not None:
+        operation = f"ops.{name.rpartition('.')[2]}"
+        report = references.unknown_function("function", name, written.callee.span, operation)
     else:
         report = types.misplaced_expression(what, "a tensor", f"a call of `{name}`", written.span)
     tensors.context.reports.add(report)

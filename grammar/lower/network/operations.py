@@ -189,7 +189,9 @@ class Operations:
             return BAD
         if signature is None:
             left_out = name in signatures.words("left_out_operation")
-            near = None if left_out else nearest(name, signatures.names("operation"))
+            last = name.rpartition(".")[2]  # of `ops.nn.relu`, which is `ops.relu` as well
+            near = None if left_out else last if signatures.find("operation", last) else None
+            near = near or (None if left_out else nearest(name, signatures.names("operation")))
             report = references.unknown_function(
                 "function",
                 call.callee.name,

@@ -14,6 +14,7 @@ from attrs import frozen
 
 from dsl.schema import ROOT
 from grammar import lark_parser
+from grammar.reports import MOST_TOKENS
 from grammar.tokens.bracket_tokens import CLOSER, OPENER
 from grammar.tokens.layout import DEEPEST
 
@@ -127,7 +128,7 @@ class Cursor:
 @lru_cache(maxsize=20_000)
 def parts_of_line(line: str) -> tuple[Part, ...]:
     """Return the tokens of a line, comments included and other white space not; offsets are in the line."""
-    read = lark_parser.lex(line)
+    read = lark_parser.lex(line, most=MOST_TOKENS)
     found = [Part(str(token.type), str(token), token.start_pos or 0) for token in read]
     end = found[-1].end if found else 0
     comment = line.find("#", end)

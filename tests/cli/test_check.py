@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,7 +14,6 @@ from tests.cli.conftest import GOOD
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from tests.cli.conftest import Command
 
@@ -283,4 +285,16 @@ def test_check_finds_what_is_wrong_with_the_plan(tmp_path: Path, command: Comman
     assert (done.code, done.out) == (1, "")
     assert done.err == (
         f"{spec}:9:36: error[TFD501] a global batch of 64 does not divide evenly among 3 clones\n"
+    )
+
+
+@pytest.mark.parametrize("arguments", [("check", "-"), ("fmt", "-"), ("show", "-")])
+def test_a_standard_input_without_end_is_refused(arguments: tuple[str, ...]) -> None:
+    """No more is read of it than a spec may have, and the message says how much that is."""
+    with Path("/dev/zero").open("rb") as endless:
+        program = [sys.executable, "-m", "tfdeploy", *arguments]
+        done = subprocess.run(program, stdin=endless, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(
+        "error[TFD193]: `<stdin>` is too large\n  = note: a spec has at most 10,000,000 bytes"
     )

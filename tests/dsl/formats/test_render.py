@@ -275,3 +275,33 @@ def test_marker_stands_below_what_it_marks(text: str, data: st.DataObject) -> No
         return sum({"\t": 4, "日": 2}.get(character, 1) for character in part)
 
     assert rows[4] == "  | " + " " * width(text[:start]) + "^" * width(text[start:end])
+
+
+@pytest.mark.parametrize("filling", ["a", "é", "\u3042", "\t", "\u0301"])
+def test_only_what_is_around_a_place_is_laid_out_of_a_long_line(filling: str) -> None:
+    """A line of millions of characters is shown as the part around the place alone is, between dots."""
+    near = f"{filling * 500}here{filling * 2000}"
+    source, part = Source("a", filling * 1_000_000 + near), Source("a", filling * 500 + near)
+    both = [
+        shown(error("no", Span(each, at_, at_ + 4), "not this"))
+        for each in (source, part)
+        for at_ in [each.text.index("here")]
+    ]
+    rows = [[row for row in each.splitlines() if "here" in row or "^" in row] for each in both]
+    assert rows[0] == rows[1]
+    assert len(rows[0]) == 2
+    assert rows[0][0].startswith("1 | ...")
+    assert rows[0][0].endswith("...")
+
+
+def test_no_text_of_a_diagnostic_is_longer_than_a_path_can_be() -> None:
+    """What quotes megabytes has their start and end, wherever it stands; a long path stays whole."""
+    path, cell = "p" * 4096, "<" + "x" * 3_000_000 + ">"
+    source = Source("a", "b")
+    place = Span(source, 0, 1)
+    found = Diagnostic(
+        "TFD706", "n", cell, place, cell, Severity.ERROR, (Label(place, cell),), (cell, path), cell
+    )
+    given = [found.message, found.text, found.labels[0].text, found.notes[0], found.help or ""]
+    assert {(each[0], each[-1], len(each) < 5100) for each in given} == {("<", ">", True)}
+    assert found.notes[1] == path

@@ -8,6 +8,7 @@ from lsprotocol import types
 
 from dsl import syntax
 from grammar.cursor import parts_of_line
+from grammar.reports import MOST_TOKENS
 from tfdeploy.lsp.offers import TOKEN_TYPES
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def semantic_tokens(
 
 def _of_lines(text: str) -> Iterator[tuple[int, int, str]]:
     start = 0
-    for line in text.split("\n"):
+    for line in text.split("\n", MOST_TOKENS)[:MOST_TOKENS]:
         for part in parts_of_line(line):
             if part.kind in _OF_PARTS:
                 yield start + part.start, start + part.end, _OF_PARTS[part.kind]

@@ -31,7 +31,7 @@ def names(findings: Findings, kept: KeptSpec) -> Names:
         kept: What is kept for its next reading.
     """
     kept.prepare()
-    for line in findings.document.text.split("\n"):
+    for line in findings.document.text.split("\n") if findings.reading.trees else ():
         parts_of_line(line)  # which completion looks at, and which are kept
     return names_of(findings.reading.trees)
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Collection, Iterator, Sequence
 
 from compiler.model.elaborate import elaborate
-from compiler.model.graph import LayerNode
 from compiler.topology import Topology
 from dsl import ir
 from dsl.diagnostics import Diagnostic, SpecError
@@ -15,6 +15,9 @@ from dsl.suggest import nearest_paths
 
 OF_WEIGHTS = ("variables", "slots")
 """The roles of rules whose globs match the names of weights."""
+
+MOST, MOST_ADVISED = 200, 3
+"""So many rules are reported, and for so many of them similar names are looked for."""
 
 _WILDCARD = re.compile(r"[*?[]")
 
@@ -37,25 +40,36 @@ def globs_can_match(spec: ir.Spec, topology: Topology) -> Iterator[Diagnostic]:
         layers = [each for each in elaborate(spec).layers if each.kind != "operation"]
     except SpecError:
         return  # the check of shapes reports it
+    starts = sorted(each.path if each.kind == "weight" else f"{each.path}/" for each in layers)
+    known, told = frozenset(starts), 0
     for rule in rules:
         pattern = rule.selector.pattern
         assert pattern is not None
-        if any(_may_match(pattern, each) for each in layers):
+        if _may_match(pattern, starts, known):
             continue
+        told += 1
+        if told > MOST:
+            return
         span = rule.selector.span
         written = span.text if span is not None else f'{rule.selector.role}("{pattern}")'
-        near = _nearest(pattern, [each.path for each in layers])
+        near = _nearest(pattern, [each.path for each in layers]) if told <= MOST_ADVISED else ()
         yield errors.rule_matches_nothing(written, near, span or rule.span)
 
 
-def _may_match(pattern: str, layer: LayerNode) -> bool:
-    """Whether a glob may match the name of a weight of a layer."""
-    start = layer.path if layer.kind == "weight" else f"{layer.path}/"
+def _may_match(pattern: str, starts: Sequence[str], known: Collection[str]) -> bool:
+    """Whether a glob may match the name of a weight.
+
+    Args:
+        pattern: The glob.
+        starts: What the names of weights start with, sorted.
+        known: The same as a set.
+    """
     wildcard = _WILDCARD.search(pattern)
-    if wildcard is None:
-        return pattern.startswith(start)
-    plain = pattern[: wildcard.start()]
-    return plain.startswith(start) or start.startswith(plain)
+    plain = pattern if wildcard is None else pattern[: wildcard.start()]
+    if any(plain[:end] in known for end in range(1, len(plain) + 1)):
+        return True
+    at = bisect_left(starts, plain)
+    return wildcard is not None and at < len(starts) and starts[at].startswith(plain)
 
 
 def _nearest(pattern: str, layers: Sequence[str]) -> Sequence[str]:

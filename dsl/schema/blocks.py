@@ -83,7 +83,7 @@ class Block:
 
 
 MANY = 2**31 - 1
-"""The most of what is counted in a graph, such as examples of a step: TensorFlow counts much in 32 bits."""
+"""The most of what is counted in a graph, such as micro-batches: TensorFlow counts much in 32 bits."""
 
 _HARDWARE = (
     Attribute(
@@ -215,12 +215,12 @@ BLOCKS: dict[str, Block] = {
                 ),
                 Attribute(
                     "batch",
-                    either(integer(1, MANY), listing(integer(1, MANY))),
+                    either(integer(low=1), listing(integer(low=1))),
                     "examples per step for each clone, or a list with a number for each clone",
                 ),
                 Attribute(
                     "global_batch",
-                    integer(1, MANY),
+                    integer(low=1),
                     "examples per step for all clones together, instead of `batch`",
                 ),
             ),

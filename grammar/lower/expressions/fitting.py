@@ -188,7 +188,12 @@ def _shape(value: Any, place: Place) -> Any:
 
 
 def has_length(items: Sequence[Any], place: Place) -> bool:
-    """Whether a list has as many items as its place takes; report it if not."""
+    """Whether a list has as many items as its place takes; report it if not.
+
+    Args:
+        items: The items.
+        place: The place of the list.
+    """
     wanted = place.type.length
     if wanted is None or len(items) == wanted:
         return True

@@ -59,7 +59,6 @@ def told(**changes: str) -> list[tuple[str, str]]:
         ("USE", "RandomRotation(3)", "3"),
         ("USE", "Flatten() -> Dense(4, kernel_regularizer = L2(-0.1))", "-0.1"),
         ("DATA", "-> shuffle(9223372036854775808)", "9223372036854775808"),
-        ("CLONES", "batch = 1099511627776", "1099511627776"),
         ("UPDATE", "optimizer = SGD(-0.1)", "-0.1"),
         ("UPDATE", "optimizer = SGD(0.1, momentum = 1.5)", "1.5"),
         ("UPDATE", "optimizer = SGD(ExponentialDecay(0.1, 0, 0.9))", "0"),

@@ -86,3 +86,17 @@ def test_a_rule_that_was_not_read_is_written_out() -> None:
 def test_a_glob_that_may_match_is_left_to_the_compiler(selector: str) -> None:
     """What Keras calls weights inside a layer, and the names of ops, are not known here."""
     assert found(f"{selector} -> cpu[0]") == []
+
+
+def test_many_rules_are_compared_with_many_layers_by_looking_names_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Similar names are looked for only for the first rules, and no more rules are reported than are read."""
+    asked: list[str] = []
+    monkeypatch.setattr("compiler.checks.globs._nearest", lambda pattern, _: asked.append(pattern) or ())
+    rules = "\n".join(
+        f'variables("dens_{at}/*") -> cpu[0]\nvariables("wide{at}*") -> cpu[0]' for at in range(300)
+    )
+    spec = spec_of(SPEC.replace("DEVICES", CPU).replace("place { RULE }", f"place {{\n{rules}\n}}"))
+    found = list(globs_can_match(spec, declare(spec.devices, 0)))
+    assert (len(found), len(asked)) == (200, 3)

@@ -302,6 +302,7 @@ def _fits(each: Argument) -> bool:
         "bool": bool,
         "str": str,
         "shape": int | tuple,
+        "ints": tuple,
         "any": object,
     }
     return isinstance(value, types[each.kind])

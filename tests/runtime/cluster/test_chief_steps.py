@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
-from attrs import define, evolve
+from attrs import define, evolve, field
 
 from compiler.graph.workers.coordination import State
 from tfdeploy.runtime.cluster.workers.chief_steps import AsyncChiefSteps
@@ -16,8 +16,15 @@ if TYPE_CHECKING:
 
 BEGINNING = State(1, 1, 0, 0, 4, 0, 4, 4, (0, 4), (0, 4), (1, 1), (0, 0), (False, False))
 OPS = SimpleNamespace(freeze="freeze")
-WORKER = SimpleNamespace(count=2, everyone=[[SimpleNamespace(batch=3)], [SimpleNamespace(batch=5)]])
-ENGINE = SimpleNamespace(compiled=SimpleNamespace(plan=SimpleNamespace(micro_batches=1)))
+WORKER = SimpleNamespace(
+    count=2,
+    index=0,
+    everyone=[[SimpleNamespace(batch=3)], [SimpleNamespace(batch=5)]],
+    task=lambda index: f"worker:{index}",
+)
+ENGINE = SimpleNamespace(
+    compiled=SimpleNamespace(plan=SimpleNamespace(micro_batches=1)), activity=SimpleNamespace(causes={})
+)
 
 
 @define
@@ -29,6 +36,7 @@ class Group:
     ops: SimpleNamespace = OPS
     worker: SimpleNamespace = WORKER
     engine: SimpleNamespace = ENGINE
+    told: list[str] = field(factory=list)
 
     def state(self) -> State:
         """Return the state."""
@@ -39,11 +47,17 @@ class Group:
         assert op == self.ops.freeze
         self.now = evolve(self.now, limit=min(self.now.limit, self.now.begun))
 
+    def late(self, state: State) -> list[int]:
+        """Return the workers that have not ended their updates."""
+        return WorkerGroup.late(cast("Any", self), state)
+
     def until(self, ready: Callable[[State], bool], *_: float) -> State:
         """Let the other worker end its update, and claim another if it may, until the state is right."""
         for _round in range(20):
             now = self.now
             if now.begun > now.global_step:
+                ready(evolve(now, claimed=(0, now.done[1] + 1)))
+                self.told += [words for words, _ in self.engine.activity.causes["updates"]()]
                 done = (now.done[0], now.done[1] + 1)
                 now = evolve(now, global_step=now.global_step + 1, done=done)
                 if now.begun < now.limit:
@@ -62,6 +76,8 @@ def test_in_the_end_no_update_begins_that_had_not_begun() -> None:
     assert [(each.steps, each.examples) for each in steps.settle()] == [(1, 5)]
     assert (group.now.global_step, group.now.limit) == (5, 5)
     assert steps.settle() == []
+    assert group.told == ["worker:1 has not ended its update"]
+    assert list(ENGINE.activity.causes["updates"]()) == []
 
 
 def test_the_chief_waits_until_all_others_have_noticed_the_end() -> None:

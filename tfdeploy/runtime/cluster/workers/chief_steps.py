@@ -159,6 +159,8 @@ class AsyncChiefSteps(_ChiefSteps):
         self.claimed = False
         self.loss = 0.0
         self.slowest = 0.0  # seconds of an update of the chief's own
+        self._late: list[int] = []  # the workers whose updates the chief waits for
+        group.engine.activity.causes["updates"] = self._owing
 
     def next(self, *, logged: bool, until: int) -> StepResult:
         """Make an update, or wait for one of another worker; return all updates since the last call.
@@ -205,12 +207,21 @@ class AsyncChiefSteps(_ChiefSteps):
         """
         while True:
             patience = max(LEAST_PATIENCE, UPDATES_OF_PATIENCE * self.slowest)
-            state = self.group.until(ready, longest, patience)
+            state = self.group.until(lambda each: self._is_over(each, ready), longest, patience)
             if state is None or ready(state):
+                self._late = []
                 return state
             for late in self.group.revoke(state):
                 task = self.group.worker.task(late)
                 self.group.say(f"{task} has not ended its update for {patience:.0f} s: others make it")
+
+    def _is_over(self, state: State, ready: Callable[[State], bool]) -> bool:
+        self._late = self.group.late(state)
+        return ready(state)
+
+    def _owing(self) -> list[tuple[str, None]]:
+        """Return a sentence about each worker that has not ended its update yet."""
+        return [(f"{self.group.worker.task(each)} has not ended its update", None) for each in self._late]
 
     def _made(self, state: State) -> StepResult:
         """Return the updates of all workers since the last call."""

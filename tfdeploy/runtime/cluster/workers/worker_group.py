@@ -172,14 +172,18 @@ class WorkerGroup:
 
     def revoke(self, state: State) -> list[int]:
         """Revoke the updates that other workers have claimed and not made; return these workers' numbers."""
-        late = [
+        late = self.late(state)
+        for each in late:
+            self.run(self.ops.revoke, each)
+        return late
+
+    def late(self, state: State) -> list[int]:
+        """Return the numbers of the other workers that have claimed updates and not made them."""
+        return [
             worker
             for worker, (claimed, done) in enumerate(zip(state.claimed, state.done, strict=True))
             if claimed > done and worker != self.worker.index
         ]
-        for each in late:
-            self.run(self.ops.revoke, each)
-        return late
 
     def run(self, op: Any, *given: int) -> None:
         """Run an op of the shared state; `given` are the arguments of an op of the chief.

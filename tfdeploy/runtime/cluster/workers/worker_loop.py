@@ -7,6 +7,7 @@ the present generation, and continues to read its data from there.
 from __future__ import annotations
 
 import time
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
@@ -91,7 +92,8 @@ class WorkerLoop:
     def _train(self, group: WorkerGroup) -> int:
         step = 0
         while True:
-            state = group.join()
+            with self._waiting(group, "begins or ends the training"):
+                state = group.join()
             if state is None:
                 return step
             step = state.global_step
@@ -118,7 +120,8 @@ class WorkerLoop:
         exchange, posted = group.exchange, -1
         post = group.engine.fed_callable(exchange.post, [exchange.tick])
         while True:
-            state = group.until(lambda each: not group.is_current(each) or each.tick != posted)  # noqa: B023
+            with self._waiting(group, "makes the step"):
+                state = group.until(lambda each: not group.is_current(each) or each.tick != posted)  # noqa: B023
             if state is None or not group.is_current(state):
                 return
             if state.arrived[group.worker.index] != state.tick:
@@ -140,6 +143,11 @@ class WorkerLoop:
             if not group.is_current(state) or not self._wait_for_work(group):
                 return
 
+    def _wait_for_work(self, group: WorkerGroup) -> State | None:
+        with self._waiting(group, "lets further updates be made"):
+            return group.until(lambda each: not group.is_current(each) or group.may_claim(each))
+
     @staticmethod
-    def _wait_for_work(group: WorkerGroup) -> State | None:
-        return group.until(lambda each: not group.is_current(each) or group.may_claim(each))
+    def _waiting(group: WorkerGroup, until: str) -> AbstractContextManager[None]:
+        """Say during a block what this worker waits for the chief to do."""
+        return group.engine.activity.doing(f"the wait until {group.worker.task(0)} {until}", kind=until)

@@ -156,19 +156,26 @@ def _save_without(
 
 
 def _fill(store: h5py.File, filled: Sequence[tuple[tuple[int, ...], Sequence[Slice]]], run: Run) -> None:
-    """Write the numbers of large weights where empty arrays stand for them."""
-    found: dict[int, str] = {}
+    """Write the numbers of large weights wherever an empty array stands for one: wrappers list some twice."""
+    found: dict[int, list[str]] = {}
 
     def visit(path: str, item: Any) -> None:
         if isinstance(item, h5py.Dataset) and len(item.shape) == 2 and item.shape[0] == 0:  # noqa: PLR2004
-            found[item.shape[1]] = path
+            found.setdefault(item.shape[1], []).append(path)
 
     store.visititems(visit)
     for number, (shape, slices) in enumerate(filled, start=1):
-        empty = store[found[number]]
-        kind, attributes = empty.dtype, dict(empty.attrs)
-        del store[found[number]]
-        array = store.create_dataset(found[number], shape, kind)
-        array.attrs.update(attributes)
+        arrays = [_replaced(store, path, shape) for path in found[number]]
         for each in slices:
-            array[each.region.index] = run(each.read)
+            value = run(each.read)
+            for array in arrays:
+                array[each.region.index] = value
+
+
+def _replaced(store: h5py.File, path: str, shape: tuple[int, ...]) -> Any:
+    """Return an array of a shape in place of an empty one."""
+    kind, attributes = store[path].dtype, dict(store[path].attrs)
+    del store[path]
+    array = store.create_dataset(path, shape, kind)
+    array.attrs.update(attributes)
+    return array

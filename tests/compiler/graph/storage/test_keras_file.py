@@ -26,7 +26,8 @@ model "words" {
   label = input(int32, [])
   rows = word -> Embedding(100, 8, name = "table") -> Flatten() -> Dropout(0.2, name = "drop")
   scaled = rating -> BatchNormalization(name = "scaled")
-  logits = [rows, scaled] -> Concatenate() -> Dense(64, name = "wide") -> Dense(3, name = "logits")
+  wide = [rows, scaled] -> Concatenate() -> SpectralNormalization(Dense(64), name = "wide")
+  logits = wide -> Dense(3, name = "logits")
   loss = [label, logits] -> SparseCategoricalCrossentropy(from_logits = true)
 }
 devices { cpu = 2 }

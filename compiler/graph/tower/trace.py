@@ -13,6 +13,7 @@ from contextlib import ExitStack, contextmanager, nullcontext
 from fnmatch import fnmatchcase
 from typing import Any, NoReturn
 
+import keras
 import tensorflow as tf
 from attrs import define, evolve, field
 
@@ -47,6 +48,7 @@ from dsl.errors.planning.plan import cannot_be_saved, shape_of_the_pass
 from dsl.source import Span
 
 _JOINS: dict[str, Join] = {"only_first_replica": "first", "mean": "mean", "sum": "sum"}
+_OF_KERAS = (keras.layers.BatchNormalization, keras.layers.SpectralNormalization)  # whose states are known
 SEED_STATE = "seed_generator_state"  # Keras's name for the state of every SeedGenerator
 
 
@@ -455,6 +457,8 @@ def _class_of_user(layer: Any, variable: Any) -> str:
     """Return the class of the innermost layer with a variable; empty if it is not the user's."""
     owners = [part for part in flattened_layers(layer) if any(each is variable for each in part.variables)]
     own = type(owners[-1]) if owners else type(layer)
+    if issubclass(own, _OF_KERAS):
+        return ""
     return "" if own.__module__.startswith(("keras.", f"{__name__.partition('.')[0]}.")) else own.__name__
 
 

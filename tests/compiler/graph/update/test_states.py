@@ -17,11 +17,15 @@ import keras
 from keras import ops
 
 
+class Norm(keras.layers.BatchNormalization):
+    pass
+
+
 class Counting(keras.layers.Layer):
     def __init__(self, inside=False, declared=True, **kwargs):
         super().__init__(**kwargs)
         self.kinds = ["sum", "mean", "only_first_replica"] if declared else ["none"]
-        self.norm = keras.layers.BatchNormalization()
+        self.norm = Norm()
 
     def build(self, shape):
         self.seen = self.add_weight(

@@ -39,6 +39,16 @@ def size(number: int) -> str:
     return f"{value:.{digits}f} {_UNITS[unit]}"
 
 
+def share(part: float, whole: float) -> str:
+    """Return a part of a whole in per cent (`38%`), `.` if the whole is nothing.
+
+    Args:
+        part: The part.
+        whole: The whole.
+    """
+    return f"{part / whole:.0%}" if whole else NOTHING
+
+
 def size_of_known(known: int, unknown: int) -> str:
     """Return a number of bytes, followed by `+` if there are also tensors of unknown size.
 

@@ -137,6 +137,14 @@ class Profile:
     format_version: str = FORMAT_VERSION
 
 
+MOST_CORES = 4096
+"""The most cores of a machine. The forecast follows each of them."""
+MOST = 1e9
+"""The most seconds that anything takes, and the most kernels that an op starts: sums of them are finite."""
+LEAST_SPEED = 1.0
+"""The fewest operations or bytes of a second."""
+
+
 def read_profile(path: Path | str) -> Profile:
     """Read a profile.
 
@@ -154,14 +162,13 @@ def read_profile(path: Path | str) -> Profile:
     if found.format_version.partition(".")[0] != FORMAT_VERSION.partition(".")[0]:
         reason = f"has format {found.format_version}, and this version reads 1.x"
         raise RunError(errors.bad_profile(str(path), reason))
-    figures = (found.flops_per_second, found.bytes_per_second, found.machine.cores)
-    if min(figures) <= 0 or _negative(found):
+    if not 0 < found.machine.cores <= MOST_CORES or _is_impossible(found):
         raise RunError(errors.bad_profile(str(path), "has a time, a speed or a count that cannot be"))
     return found
 
 
-def _negative(profile: Profile) -> bool:
-    """Whether a time of a profile is negative, or the speed of a link is not positive."""
+def _is_impossible(profile: Profile) -> bool:
+    """Whether a time of a profile is negative or beyond all measure, or a speed is next to nothing."""
     times = [profile.step_start, profile.op_start, profile.hand_over]
     times += [profile.cluster_start or 0.0, profile.cluster_processors]
     times += [profile.awake, profile.tower_awake or 0.0, profile.serial or 0.0, profile.parallel or 0.0]
@@ -173,8 +180,9 @@ def _negative(profile: Profile) -> bool:
         for each in profile.links
         for part in (each.latency, each.message, each.processors, each.work or 0, each.asking, each.giving)
     ]
-    speeds = [each.bytes_per_second for each in profile.links if each.bytes_per_second is not None]
-    return min(times) < 0 or any(each <= 0 for each in speeds)
+    speeds = [profile.flops_per_second, profile.bytes_per_second]
+    speeds += [each.bytes_per_second for each in profile.links if each.bytes_per_second is not None]
+    return min(times) < 0 or max(times) > MOST or min(speeds) < LEAST_SPEED
 
 
 def profile_beside(spec: str) -> Path:

@@ -176,10 +176,12 @@ def _time(change: TimeChange | None, ink: Ink) -> list[str]:
     if change is None:
         return []
     before, after = change.before, change.after
-    factor = after.seconds / before.seconds
-    if factor == 1:
+    if after.seconds == before.seconds:
         how = "the same"
+    elif not before.seconds:
+        how = "longer"
     else:
+        factor = after.seconds / before.seconds
         how = f"{factor - 1:.0%} longer" if factor > 1 else f"{1 - factor:.0%} shorter"
     lines = [f"a step: {duration(before.seconds)} -> {duration(after.seconds)}, {how}"]
     if before.estimate or after.estimate:

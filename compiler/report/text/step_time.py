@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from compiler.figures import duration, size
+from compiler.figures import duration, share, size
 from compiler.kinds.expanding.expand import busiest_links
 from compiler.kinds.records.kind_map import AnyMap, KindTime
 from compiler.mapping.step_time import MapPathPart, MapTime
@@ -72,6 +72,6 @@ _ALL = 0.005
 
 def _parts(title: str, parts: Sequence[MapPathPart], whole: float, view: View) -> list[str]:
     rows = [(title, "time", "of step")]
-    rows += [(each.name, duration(each.seconds), f"{each.seconds / whole:.0%}") for each in parts[:SHOWN]]
+    rows += [(each.name, duration(each.seconds), share(each.seconds, whole)) for each in parts[:SHOWN]]
     head, *rest = table(rows)
     return [view.ink(head, "bold"), *rest]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from compiler.figures import duration, plural
+from compiler.figures import duration, plural, share
 from compiler.mapping.explanation import Explanation
 from compiler.time.forecast import PathPart, StepForecast
 
@@ -24,10 +24,10 @@ def why_time(found: Sequence[Explanation], forecast: StepForecast) -> str:
     if not ran:
         return f"not on the critical path {of_step}\n"
     seconds = sum(each.seconds for each in parts)
-    share = f"{duration(seconds)} {of_step}, {seconds / forecast.seconds:.0%}"
+    said = f"{duration(seconds)} {of_step}, {share(seconds, forecast.seconds)}"
     if len(found) == 1:
-        return f"on the critical path: {share}\n"
-    return f"{plural(len(ran), 'op')} of these on the critical path: {share}\n"
+        return f"on the critical path: {said}\n"
+    return f"{plural(len(ran), 'op')} of these on the critical path: {said}\n"
 
 
 def _is_of(part: PathPart, thing: Explanation) -> bool:

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from attrs import asdict
+from attrs import asdict, evolve
 from click.testing import CliRunner
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from compiler.mapping.step_time import MapPathPart, MapTime
 from dsl import ir
 from dsl.diagnostics import RunError
 from dsl.ir.json_format import FormatError, from_json
@@ -271,3 +272,17 @@ def test_a_placement_map(
         said = capsys.readouterr().err
         assert code in {0, 1, 2}, said
         assert "TFD901" not in said
+
+
+@pytest.mark.parametrize("name", ["before.json", "after.json"])
+def test_a_step_that_takes_no_time(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It has no parts in per cent, and another one is longer, without saying by how much."""
+    for file, seconds in (("before.json", 0.0), ("after.json", 1.0)):
+        part = MapPathPart("fc1", seconds)
+        time = MapTime(seconds, False, 1.0, "p.json", (), (), (part,), (part,))
+        (tmp_path / file).write_text(evolve(make_map(2), time=time).to_json())
+    for arguments in (("plan", name), ("diff", name, "before.json"), ("diff", "before.json", name)):
+        command, *files = arguments
+        paths = [str(tmp_path / each) for each in files]
+        code = guarded(Common(), lambda: load(command).main(paths, standalone_mode=False))  # noqa: B023
+        assert code in {0, 1}, capsys.readouterr().err

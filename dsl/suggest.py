@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _LONGEST = 40
-_MOST = 1000
+_MOST = 500  # names are compared; of more, those that come before and after in the alphabet
 _PATHS = 3  # so many paths are suggested
 _PART = 3  # letters; a word that has another of so many in it is like it
 _ALIKE = 0.7  # of the letters; words that differ in more have nothing in common
@@ -28,7 +29,10 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     if len(name) > _LONGEST:
         return None
     best: tuple[float, str] | None = None
-    for candidate in sorted(set(known))[:_MOST]:
+    ordered = sorted(set(known))
+    at = bisect_left(ordered, name) if len(ordered) > _MOST else 0
+    first = max(at - _MOST // 2, 0)
+    for candidate in ordered[first : first + _MOST]:
         allowed = max(len(name), len(candidate)) // 3
         if len(candidate) > _LONGEST or abs(len(name) - len(candidate)) > allowed + candidate.count(
             "_"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from dsl import suggest
 from dsl.suggest import nearest, nearest_paths
 
 
@@ -41,3 +42,19 @@ def test_nearest_paths() -> None:
     assert nearest_paths("zzz", names) == ("decoder", "encoder")
     assert nearest_paths("enc*", ["encoder/a", "decoder/b"]) == ("encoder*",)
     assert nearest_paths("a/b/c/d", names) == ()
+
+
+def test_of_many_names_those_near_in_the_alphabet_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A misspelling is found among ten thousand names, and few of them are looked at."""
+    known = [f"layer_{at:05}" for at in range(10_000)] + ["zebra_crossing"]
+    compared: list[str] = []
+    distance = suggest._distance
+
+    def counted(left: str, right: str) -> float:
+        compared.append(right)
+        return distance(left, right)
+
+    monkeypatch.setattr(suggest, "_distance", counted)
+    assert nearest("zebra_crosing", known) == "zebra_crossing"
+    assert nearest("layer_0500", known) is not None
+    assert len(compared) <= 1000

@@ -26,6 +26,12 @@ NEVER_DATA = (
 FAILURES = (tf.errors.OpError, UnicodeDecodeError)
 """What a session raises for faulty data; the second if TensorFlow quotes bytes that are no text."""
 
+_BEFORE = re.compile(
+    r"^(\d+ root error\(s\) found\.|\(0\) [A-Z_]+: )?"
+    r"(Error in user-defined function passed to .*? transformation with iterator: \S+: )?"
+)
+"""What goes before a reason if a function of a dataset has failed."""
+
 NOISE = ("Graph execution error", "Detected at node", "File ", "Traceback")
 """The beginnings of lines in TensorFlow's messages that say nothing about the cause."""
 
@@ -127,7 +133,7 @@ def reason_of(error: Exception) -> str:
     if not isinstance(error, tf.errors.OpError):
         return str(error)
     bare = re.sub(r"\{\{.*?\}\}|\[\[.*?\]\]|\[Op:.*?\]", "", error.message)
-    lines = [line.strip() for line in bare.splitlines()]
+    lines = [_BEFORE.sub("", line.strip()) for line in bare.splitlines()]
     return next((line for line in lines if line and not line.startswith(NOISE)), type(error).__name__)
 
 

@@ -244,3 +244,26 @@ def test_training_data_is_read_before_the_first_step_asks_for_it(reader: Any) ->
         while not read.exists() and time.monotonic() < end:
             time.sleep(0.01)
         assert read.exists()
+
+
+def test_a_dataset_that_fails_says_why(reader: Any) -> None:
+    """In the words of its function, without those of TensorFlow about the pipeline."""
+    write(
+        reader,
+        """
+        import tensorflow as tf
+
+        def example(number):
+            small = tf.debugging.Assert(number < 9, ["too large"])
+            with tf.control_dependencies([small]):
+                return {"n": tf.identity(number)}
+
+        def examples():
+            return tf.data.Dataset.range(12).map(example)
+        """,
+    )
+    found = reader.fault(call(reader), wanted={"n": ("int64", ())})
+    assert (found.code, found.message) == (
+        "TFD714",
+        "`mine:examples`: its dataset fails: assertion failed: [too large]",
+    )

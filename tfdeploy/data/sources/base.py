@@ -202,6 +202,14 @@ class Source(ABC):
         """
         return unexplained(self.where(index), reason)
 
+    def fault_of_all(self, reason: str) -> Diagnostic:
+        """Return the diagnostic about a record of which the number is not known.
+
+        Args:
+            reason: The message of TensorFlow.
+        """
+        return unexplained(Where(self.call.name, call=self.span), reason)
+
 
 class FileSource(Source):
     """Examples in several files, which are read one after the other, and each of which can be read alone."""

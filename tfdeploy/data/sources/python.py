@@ -197,6 +197,10 @@ class Python(Source):
         """Return the number of the example."""
         return self._where(f"example {index}")
 
+    def fault_of_all(self, reason: str) -> Diagnostic:
+        """Return the diagnostic about the dataset of the function."""
+        return self._refusal(f"its dataset fails: {reason}").diagnostic
+
     def fault(self, index: int, reason: str) -> Diagnostic:
         """Return the diagnostic that was stored when the function failed."""
         return self.failure or super().fault(index, reason)

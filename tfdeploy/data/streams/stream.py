@@ -198,8 +198,15 @@ class Stream:
         emptied = re.search(rf"{EMPTY} ([^\]\n]*)\]", str(error))
         if emptied is not None:
             return RunError(self._emptied(emptied[1]))
-        if self.source.unrepeatable or not small_graphs.may_be_data(error):
+        if not small_graphs.may_be_data(error):
             return None
+        return self._found(error)
+
+    def _found(self, error: Exception) -> RunError | None:
+        """Look for the record that has made TensorFlow fail; None if there is none."""
+        if self.source.unrepeatable:
+            told = "Iterator" in str(error)  # else the function need not have failed
+            return RunError(self.source.fault_of_all(small_graphs.reason_of(error))) if told else None
         try:
             found = self._first_bad()
         except RunError as fault:

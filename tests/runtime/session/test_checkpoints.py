@@ -140,13 +140,19 @@ def test_what_the_system_does_not_let_be_read(engine: Any, tmp_path: Path) -> No
     assert checkpoints(engine, tmp_path).resume(pytest.fail).step == 4
 
 
-def test_a_folder_of_checkpoints_that_is_moved(engine: Any, tmp_path: Path) -> None:
-    """Resuming works there, and so does `tf.train.latest_checkpoint`."""
+@pytest.mark.parametrize("before", [Path("before"), None])
+def test_a_folder_of_checkpoints_that_is_moved(
+    engine: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: Path | None
+) -> None:
+    """Resuming works there, and so does `tf.train.latest_checkpoint`, wherever the process was."""
     import tensorflow as tf
 
+    here = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff")) if before is not None else tmp_path
+    here.mkdir(exist_ok=True)
+    monkeypatch.chdir(here)
     engine.assign({"global_step": 3})
-    checkpoints(engine, tmp_path / "before").save(3, 96)
-    after = (tmp_path / "before").rename(tmp_path / "after")
+    checkpoints(engine, before or here / "before").save(3, 96)
+    after = (here / "before").rename(tmp_path / "after")
     assert tf.train.latest_checkpoint(str(after)) == str(after / "model.ckpt-3")
     assert checkpoints(engine, after).resume(pytest.fail).step == 3
 

@@ -137,10 +137,11 @@ class Checkpoints:
 
     def _tell_tensorflow(self) -> None:
         """Write the file by which `tf.train.latest_checkpoint` finds the newest checkpoint."""
-        names = [each.prefix.name for each in reversed(self.store.whole())]
-        folder = str(self.store.directory.absolute())  # then names stay relative, so that it may be moved
+        folder, found = self.store.directory, [each.prefix for each in reversed(self.store.whole())]
+        # Either way TensorFlow writes names relative to the folder, so that it may be moved.
+        paths = [each.name if folder.is_absolute() else str(each) for each in found]
         try:
-            tf.compat.v1.train.update_checkpoint_state(folder, names[-1], names)
+            tf.compat.v1.train.update_checkpoint_state(str(folder), paths[-1], paths)
         except (tf.errors.OpError, OSError) as fault:
             raise refused(self.store.state, fault, self.last_step) from fault
 

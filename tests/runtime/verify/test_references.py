@@ -9,14 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from compiler.graph.tower.template import WeightInfo
 from dsl import ir
 from tfdeploy.runtime.verify import references
 from tfdeploy.runtime.verify.trial import Trial, TrialSetup
 
 WEIGHTS = {
-    "kernel": SimpleNamespace(trainable=True, dtype="float32"),
-    "mean": SimpleNamespace(trainable=False, dtype="float32"),
-    "count": SimpleNamespace(trainable=False, dtype="int32"),
+    "kernel": WeightInfo("kernel", (), "float32", True, 4, None),
+    "mean": WeightInfo("mean", (), "float32", False, 4, None),
+    "count": WeightInfo("count", (), "int32", False, 4, None),
 }
 VARIABLES = {"kernel": SimpleNamespace(weight="kernel", slots={"momentum": None})}
 

@@ -48,7 +48,8 @@ def verification(*, depends: bool = False, **more: Any) -> Any:
         **more,
     )
     made._cut = lambda case: Verification._cut(made, case)
-    made._reference = lambda case: Verification._reference(made, case)
+    made._key = lambda case: Verification._key(made, case)
+    made._reference = lambda case, setup: Verification._reference(made, case, setup)
     made._compare = lambda *given: Verification._compare(made, *given)
     return made
 
@@ -150,7 +151,7 @@ def test_a_case_is_compared_and_its_evaluation_too(
         assign=assigned.append, evaluate=lambda batch: batches.append(batch["x"].tolist()) or 1.0
     )
     run = verification(weights=frozenset({"w"}))
-    run.spec = classifier()
+    run.spec, run.tolerance = classifier(), 0.5
     arrays = {"x": np.arange(2 * GLOBAL_BATCH)}
     again: list[str] = []
 

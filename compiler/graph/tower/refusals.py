@@ -204,9 +204,10 @@ def _symbolic_shapes(
         alone: The places of those of them that have no batch axis.
     """
     shapes = [list(each.shape) if at in alone else [None, *each.shape[1:]] for at, each in enumerate(values)]
+    known = [tf.get_static_value(each) if at in alone else None for at, each in enumerate(values)]
     symbols = [
-        each if value in network.model.constants else keras.KerasTensor(shape, each.dtype)
-        for each, shape, value in zip(values, shapes, call.inputs, strict=True)
+        keras.KerasTensor(shape, each.dtype) if constant is None else constant
+        for each, shape, constant in zip(values, shapes, known, strict=True)
     ]
     found = [list(each.shape) for each in flattened(network.apply(call, symbols))]
     if all(one.shape.rank in (None, len(each)) for each, one in zip(found, made, strict=True)):

@@ -180,10 +180,11 @@ def joins_examples(function: str, made: str, span: Span | None, of: Sequence[str
         span: The place of the operation in the spec; None if it is not known.
         of: The shapes of its tensors, if there is a weight among them; `batch` stands for the examples.
     """
+    what = "this index" if function == "getitem" else f"`{function}`"
     if of:
         return error(
             "TFD561",
-            f"the result of `{function}` has the shape `{made}`, whose first axis is not that of the batch",
+            f"the result of {what} has the shape `{made}`, whose first axis is not that of the batch",
             span,
             text=f"gets {listed(of)}",
             notes=("a weight has no axis for the batch; a tensor of examples has it first",),
@@ -192,7 +193,7 @@ def joins_examples(function: str, made: str, span: Span | None, of: Sequence[str
         )
     return error(
         "TFD561",
-        f"`{function}` mixes the examples of a batch: its result has the shape `{made}`",
+        f"{what} mixes the examples of a batch: its result has the shape `{made}`",
         span,
         text="the first axis is that of the batch",
         notes=("each clone has its own batch, so the result would depend on the number of clones",),

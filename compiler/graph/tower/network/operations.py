@@ -48,12 +48,15 @@ def _part(tensor: Any, index: Sequence[Any]) -> Any:
     if at is None:
         return tensor[tuple(index)]
     chosen, others = index[at], [*index[:at], slice(None), *index[at + 1 :]]
-    if not keras.backend.is_int_dtype(chosen.dtype):
-        raise ValueError(f"an index takes whole numbers, not {keras.backend.standardize_dtype(chosen.dtype)}")
+    dtype = keras.backend.standardize_dtype(chosen.dtype)
+    if not keras.backend.is_int_dtype(dtype):
+        raise ValueError(f"an index takes whole numbers, not {dtype}")
+    if dtype not in ("int32", "int64"):
+        chosen = keras.ops.cast(chosen, "int32")
     axis = at - len(index) if ... in index[:at] else at
     if any(each is not ... and each != slice(None) for each in others):
         tensor = tensor[tuple(others)]
-    return keras.ops.take(tensor, keras.ops.cast(chosen, "int32"), axis=axis)
+    return keras.ops.take(tensor, chosen, axis=axis)
 
 
 class FreeWeight(keras.Layer):  # type: ignore[misc] # Keras has no types

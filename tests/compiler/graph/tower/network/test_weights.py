@@ -228,6 +228,8 @@ ops.matmul(s, ops.transpose(x, [0, 2, 1]))
 ops.matmul(row, s)
 ops.matmul(row, v)
 ops.matmul(ops.one_hot(ids, 5), w)
+ops.take(x, ops.array([0, 2]), axis = 1) * w[0]
+x[:, ops.arange(2)] * w[0]
 ops.dot(x, s)
 ops.dot(x, v)
 ops.tensordot(x, w, axes = [[2], [1]])
@@ -375,6 +377,7 @@ def _by_keras(expression: str, tensors: Mapping[str, Any]) -> Any:
     """Return the value that Keras gives to an expression of the spec."""
     words = {"ops": keras.ops, "true": True, "false": False, "none": None}
     words |= {each: each for each in ("int32", "float32")}
+    expression = expression.replace("x[:, ops.arange(2)]", "x[:, :2]")
     expression = re.sub(r"^w(?=\[.*(ids|arange))", "indexed", expression)
     return eval(expression, {**words, **tensors, "indexed": _Indexed(tensors["w"])})  # noqa: S307 Python's own
 

@@ -153,3 +153,11 @@ def test_a_run_in_a_program_of_others_gives_its_outcome() -> None:
         assert stop.run(word.get) == "own"  # type: ignore[arg-type]
         with pytest.raises(ZeroDivisionError):
             stop.run(lambda: 1 // 0)  # type: ignore[arg-type, return-value]
+
+
+def test_a_signal_counts_once_whoever_notes_it_first() -> None:
+    """In a process of the run's own, a thread reads what the main thread has handled already."""
+    process = start(DEFERRED.replace("StopSignals()", "StopSignals(own_process=True)").replace("0.01", "0.5"))
+    process.send_signal(signal.SIGTERM)
+    assert process.communicate(timeout=20) == ("checkpoint\n", None)
+    assert process.returncode == 143

@@ -144,7 +144,8 @@ class StopSignals:
     def _handle(self, number: int, frame: FrameType | None) -> None:
         if self.received is None:
             self.received = signal.Signals(number)
-            self.arrived = self.arrived or (self.received, time.monotonic())
+            if not self._own_process:  # otherwise the thread that reads signals notes it, and counts them
+                self.arrived = self.received, time.monotonic()
         elif self._own_process:
             end_process(BASE + number)  # as the thread does, whichever of the two comes first
         elif callable(before := self._before.get(number)):

@@ -68,7 +68,8 @@ def located(
             raise
         # The latter comes from TensorFlow's own reports of data that quote bytes which are no text.
         name = _failed_op(compiled, fault)
-        of_model = name is not None and compiled.ledger.entries[name].role != "input"
+        entry = compiled.ledger.entries.get(name or "")
+        of_model = entry is not None and entry.role != "input"
         explained = stream.explain(fault) if stream is not None and not of_model else None
         if explained is None and isinstance(fault, UnicodeDecodeError):
             raise
@@ -95,13 +96,16 @@ def _failed_op(compiled: CompiledGraph, fault: Exception) -> str | None:
     """
     if not isinstance(fault, tf.errors.OpError):
         return None
-    names = [fault.node_def.name] if fault.node_def is not None else _NAMED.findall(fault.message)
+    if fault.node_def is not None:
+        return str(fault.node_def.name)
+    names = _NAMED.findall(fault.message)
     return names[0] if names and names[0] in compiled.ledger.entries else None
 
 
 def _diagnostic(doing: str, compiled: CompiledGraph, fault: tf.errors.OpError) -> Diagnostic:
     name = _failed_op(compiled, fault)
-    clone = compiled.ledger.entries[name].clone if name is not None else None
+    entry = compiled.ledger.entries.get(name or "")
+    clone = entry.clone if entry is not None else None
     layer, span = _layer(compiled, name, clone)
     return errors.step_failed(doing, reason_of(fault), span, clone=clone, layer=layer, op=name)
 

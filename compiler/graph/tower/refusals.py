@@ -269,7 +269,7 @@ def _takes_batch_axis(
 ) -> bool:
     """Whether a function that keeps the axes works along the first, as `softmax(x, axis = 0)` does.
 
-    The axis is one of the function's first tensor, or of the tensors in its first list.
+    The axis is one of the function's first tensor, or of the tensors in its first list, but for a few.
 
     Args:
         network: The layers of the model.
@@ -289,7 +289,8 @@ def _takes_batch_axis(
         return False
     bound.apply_defaults()
     tensors = (each for each in flattened([*bound.arguments.values()]) if hasattr(each, "shape"))
-    first, name = next(tensors, values[0]), function.__name__
+    name = function.__name__
+    first = bound.arguments.get(_AXIS_OF.get(name, ""), next(tensors, values[0]))
     if not any(first is each for each in (values if of_examples is None else of_examples)):
         return False
     axis, rank = bound.arguments.get("axis"), first.shape.rank
@@ -299,6 +300,9 @@ def _takes_batch_axis(
     keeps = made.shape.rank == rank or name == "take"
     return keeps and any(isinstance(each, int) and each in {0, -rank} for each in axes)
 
+
+_AXIS_OF = {"sparse_categorical_crossentropy": "output"}
+"""Functions whose axis is not one of their first tensor, with the argument whose axis it is."""
 
 _OF_ALL_AXES = frozenset(
     {

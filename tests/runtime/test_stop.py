@@ -94,10 +94,14 @@ def test_a_signal_is_kept_until_it_is_asked_for(number: signal.Signals, kind: ty
 
 def test_in_a_program_of_others_the_second_is_theirs() -> None:
     """Where the process is not the run's own, a second SIGINT does what it did before."""
-    with StopSignals():
-        signal.raise_signal(signal.SIGINT)
-        with pytest.raises(KeyboardInterrupt):
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with StopSignals():
             signal.raise_signal(signal.SIGINT)
+            with pytest.raises(KeyboardInterrupt):
+                signal.raise_signal(signal.SIGINT)
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_the_exceptions_are_those_that_python_programs_expect() -> None:

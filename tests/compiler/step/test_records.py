@@ -11,7 +11,7 @@ import tensorflow as tf
 from compiler.graph.inspect.time.timed_step import work_of_op
 from compiler.shards import cut
 from compiler.step.mailboxes import Box
-from compiler.step.means import mean
+from compiler.step.means import change, mean
 from compiler.step.pieces import cut_value, join_pieces
 from compiler.step.sums import reduce_all
 from compiler.step.timed import timed_op
@@ -47,6 +47,7 @@ def written(bench: Bench, name: str) -> None:
         pieces = cut_value(writer, f"cut_{axis}", value, shards, place)
         join_pieces(writer, f"whole_{axis}", pieces, shards, place)
     mean(writer, "mean", {0: value, 1: value}, {0: 0.25, 1: 0.75}, place)
+    change(writer, "change", {0: value, 1: value}, {0: value, 1: value}, place)
     handle = writer.variable("held", "float16", (3, 2), "held", place)
     writer.write("VarIsInitializedOp", "asked", (handle,), place)
     writer.write("AddV2", "plus", (value, writer.read("read", handle, place)), place)

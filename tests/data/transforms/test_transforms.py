@@ -83,6 +83,10 @@ def test_tensors_that_feed_no_input_are_not_read(reader: Any, table: Any) -> Non
     assert [set(each) for each in reader.batches(stream, 5)] == [{"b"}]
 
 
+TAKE_ANOTHER = (
+    "take a source that can have it: `csv`, `npz`, `tfrecord`, `synthetic` or `python`, "
+    'as in `csv("a.csv", image = "column")`'
+)
 REFUSED = {
     "unknown tensor": (
         [("scale", "aa", 2)],
@@ -132,13 +136,17 @@ REFUSED = {
         (
             "TFD721",
             "the examples of `train` lack `image`, an input of the model",
-            "rename it: `-> rename(image = a)`",
+            "rename it: `-> rename(image = a)`; or " + TAKE_ANOTHER,
         ),
     ),
     "missing input, of which several could be a name": (
         [],
         {"image": ("float32", (6,))},
-        ("TFD721", "the examples of `train` lack `image`, an input of the model", None),
+        (
+            "TFD721",
+            "the examples of `train` lack `image`, an input of the model",
+            "rename another, `-> rename(image = OTHER)`, or " + TAKE_ANOTHER,
+        ),
     ),
     "shape": (
         [],

@@ -98,6 +98,7 @@ def test_what_a_run_finds_out_before_it_trains(
     for name, answer in (
         ("adapted_for_run", "adapted"),
         ("graph_of", "graph"),
+        ("require_savable", None),
         ("require_room", None),
         ("forecast_if_needed", "memory"),
         ("warnings_of", [REFUSED.diagnostic]),
@@ -106,11 +107,13 @@ def test_what_a_run_finds_out_before_it_trains(
     ):
         monkeypatch.setattr(module, name, note(name, answer))
     monkeypatch.setattr(module, "memory_limit", lambda: 7)
+    monkeypatch.setattr(module, "folder_of", lambda spec: f"folder of {spec}")
     membership = SimpleNamespace(launcher=1 if launched else None)
     directory = SimpleNamespace(store=SimpleNamespace(whole=lambda: [None] * checkpoints))
     listener: Any = Listener()
     listener.compiled = note("shown", None)
     run: Any = SimpleNamespace(
+        spec="the spec",
         plan=SimpleNamespace(model=SimpleNamespace(name="small")),
         directory=directory,
         options=SimpleNamespace(resume=resume, verbose=True, membership=membership),
@@ -125,6 +128,7 @@ def test_what_a_run_finds_out_before_it_trains(
         ("adapted_for_run", run.plan, directory, ("goes_on", goes_on), ("verbose", True)),
         ("graph_of", "adapted", ("seed", 11), ("verbose", True)),
         ("require_room", "graph", 7, ("launched", launched)),
+        ("require_savable", "graph", ("base", "folder of the spec")),
         ("forecast_if_needed", "graph"),
         ("warnings_of", "graph", "memory"),
         ("time_if_needed", "graph"),

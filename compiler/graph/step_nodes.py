@@ -10,7 +10,7 @@ for each variable, or for each copy of one.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import tensorflow as tf
@@ -103,6 +103,8 @@ class GraphStep:
         return found
 
     def _unique(self, name: str) -> str:
+        if not self.graph.get_name_scope():
+            return str(self.graph.unique_name(name))
         with self.graph.name_scope(None):
             return str(self.graph.unique_name(name))
 
@@ -165,18 +167,35 @@ def _write(nodes: _Nodes, op: Op, inputs: Sequence[str]) -> None:
         shape = tf.TensorShape(op.outputs[0].shape).as_proto()  # of which TensorFlow knows nothing
         node.attr["_output_shapes"].list.shape.append(shape)
     if op.type == "Const":
-        dtype = tf.as_dtype(op.attributes["dtype"])
-        node.attr["dtype"].type = dtype.as_datatype_enum
-        proto = tf.make_tensor_proto(op.attributes["value"], dtype, op.attributes["shape"])
-        node.attr["value"].tensor.CopyFrom(proto)
+        value, dtype = op.attributes["value"], op.attributes["dtype"]
+        value = tuple(value) if isinstance(value, Sequence) else value
+        node.attr["dtype"].type = _enum(dtype)
+        node.attr["value"].tensor.CopyFrom(_constant(value, repr(value), dtype, op.attributes["shape"]))
         return
     told = _told(op.type, len(op.inputs))
     for name, at in told.types.items():
-        node.attr[name].type = tf.as_dtype(op.inputs[at].dtype).as_datatype_enum
+        node.attr[name].type = _enum(op.inputs[at].dtype)
     for name, length in told.lengths.items():
         node.attr[name].i = length
     for name, value in op.attributes.items():
         _set(node.attr[name], told.kinds[name], value)
+
+
+@cache
+def _enum(dtype: str) -> int:
+    """Return the number of a type in TensorFlow's records."""
+    number: int = tf.as_dtype(dtype).as_datatype_enum
+    return number
+
+
+@lru_cache(maxsize=4096)
+def _constant(value: Any, written: str, dtype: str, shape: tuple[int, ...]) -> Any:
+    """Return the elements of a constant as TensorFlow's record; most are shapes and axes, which recur.
+
+    What is written tells `-0.0` from `0.0`.
+    """
+    del written
+    return tf.make_tensor_proto(value, tf.as_dtype(dtype), shape)
 
 
 @frozen
@@ -211,7 +230,7 @@ def _told(kind: str, inputs: int) -> _Told:
 
 def _set(attribute: Any, kind: str, value: Any) -> None:
     if kind == "type":
-        attribute.type = tf.as_dtype(value).as_datatype_enum
+        attribute.type = _enum(value)
     elif kind == "int":
         attribute.i = value
     elif kind == "shape":

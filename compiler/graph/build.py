@@ -413,44 +413,54 @@ def _has_pieces(variable: Any, shard: Shard) -> bool:
 
 def _initialisation(assembly: Assembly) -> tuple[tf.Operation, tf.Operation]:
     """Return the op that initialises every variable, and the op that makes all copies equal again."""
-    made = [assembly.global_step]
-    made += assembly.loss_scale.saved().values() if assembly.loss_scale is not None else []
+    scales = assembly.loss_scale.saved().values() if assembly.loss_scale is not None else ()
+    made: list[Sequence[Any]] = [[each] for each in (assembly.global_step, *scales)]
     copying = EqualCopies(assembly.ledger)
     _copy_counts(assembly, copying)
     for variable in assembly.variables.values():
-        made += variable.copies
-        made += [variable.mean] if variable.mean is not None else []
+        made.append(variable.copies)
+        made += [[variable.mean]] if variable.mean is not None else []
         copying.add(variable.name, variable.copies, variable.beside, variable.kept)
         for updated in variable.updated:
-            made += [each for family in updated.slots.values() for each in family]
-            made += [updated.average] if updated.average is not None else []
+            made += updated.slots.values()
+            made += [[updated.average]] if updated.average is not None else []
             for suffix, family in updated.slots.items():
                 if not _is_count(updated, family[0]) or updated is assembly.updated_of(variable.weight)[0]:
                     copying.add(f"{updated.name}/{suffix}", family, updated.slot_place)
-    init_op = _all_of(assembly, [each.initializer for each in made], "init")
+    init_op = _all_of(assembly, [[each.initializer for each in family] for family in made], "init")
     return init_op, _all_of(assembly, copying.finish(), "after_restore")
 
 
-def _all_of(assembly: Assembly, ops: Sequence[tf.Operation], name: str) -> tf.Operation:
+def _all_of(assembly: Assembly, families: Sequence[Sequence[tf.Operation]], name: str) -> tf.Operation:
     """Return an op beside the global step that waits for others.
 
     TensorFlow takes a time that grows with the square of the ops that one waits for. Those of another device,
-    if there are many, are therefore joined there, whatever the number of clones; a few would only make an op
-    more.
+    if there are many, are therefore joined there; a few would only make an op more. Families are counted, of
+    which there are as many for any number of clones.
+
+    Args:
+        assembly: The graph under construction.
+        families: The ops, those for the copies of one variable together.
+        name: The name of the op.
     """
     ledger, step = assembly.ledger, assembly.step_place
-    by_device: dict[str, list[tf.Operation]] = {}
-    for op in ops:
-        by_device.setdefault(op.device, []).append(op)
+    by_device: dict[str, list[list[tf.Operation]]] = {}
+    for family in families:
+        own: dict[str, list[tf.Operation]] = {}
+        for op in family:
+            own.setdefault(op.device, []).append(op)
+        for device, ops in own.items():
+            by_device.setdefault(device, []).append(ops)
     joined: list[tf.Operation] = []
-    for own in by_device.values():
-        placed = ledger.entries[own[0].name].placed
-        if len(own) <= (MOST_AT_STEP if placed.device == step.device else MOST_ELSEWHERE):
-            joined += own
+    for here in by_device.values():
+        placed = ledger.entries[here[0][0].name].placed
+        if len(here) <= (MOST_AT_STEP if placed.device == step.device else MOST_ELSEWHERE):
+            joined += (op for ops in here for op in ops)
             continue
-        for first in range(0, len(own), MOST_AT_STEP):
-            part = f"/{first // MOST_AT_STEP}" if len(own) > MOST_AT_STEP else ""
-            with ledger.place(placed, "init"), tf.control_dependencies(own[first : first + MOST_AT_STEP]):
+        for first in range(0, len(here), MOST_AT_STEP):
+            part = f"/{first // MOST_AT_STEP}" if len(here) > MOST_AT_STEP else ""
+            waits = [op for ops in here[first : first + MOST_AT_STEP] for op in ops]
+            with ledger.place(placed, "init"), tf.control_dependencies(waits):
                 joined.append(tf.no_op(name=f"{name}_parts/{placed.device.scope}{part}"))
     with ledger.place(step, "init"), tf.control_dependencies(joined):
         return tf.no_op(name=name)

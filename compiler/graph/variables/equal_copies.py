@@ -25,7 +25,7 @@ class EqualCopies:
 
     ledger: Ledger = field(repr=False)
     _step: GraphStep = field(init=False, repr=False)
-    _names: list[str] = field(factory=list, repr=False)
+    _names: list[list[str]] = field(factory=list, repr=False)
 
     def __attrs_post_init__(self) -> None:
         self._step = GraphStep(tf.compat.v1.get_default_graph(), self.ledger, "init")
@@ -45,11 +45,13 @@ class EqualCopies:
             return
         step, writer, flat = self._step, self._step.writer, f"{_SCOPE}/{name.replace('/', '_')}"
         first = writer.read(writer.unique(flat), step.variable(source), place(0))
+        names = []
         for copy, target in targets:
             own = writer.unique(f"{flat}_replica_{copy}")
-            self._names.append(writer.assign(own, step.variable(target), first, place(copy)))
+            names.append(writer.assign(own, step.variable(target), first, place(copy)))
+        self._names.append(names)
 
-    def finish(self) -> list[tf.Operation]:
-        """Add the ops to the graph, and return those that assign."""
+    def finish(self) -> list[list[tf.Operation]]:
+        """Add the ops to the graph, and return those that assign, for each call of `add` that wrote some."""
         self._step.finish()
-        return [self._step.op(each) for each in self._names]
+        return [[self._step.op(each) for each in names] for names in self._names]

@@ -114,7 +114,7 @@ def test_a_run_ends_early_with_its_best(project: Project) -> None:
     )
     project.write(text)
     good = project.run(train__steps=40)
-    project.write(text.replace("Adam(learning_rate = 1e-2)", "SGD(-0.05)"))  # away from what is learnt
+    project.write(text.replace("Adam(learning_rate = 1e-2)", "SGD(40.0)"))  # away from what is learnt
     result = project.run()
     assert result.stopped_early
     assert result.best.step <= 40 < result.steps < 100

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from dsl.diagnostics import RunError
-from dsl.errors.text.system import out_of_addresses
+from dsl.errors.text.system import out_of_addresses, too_few_files
 
 CGROUPS = Path("/sys/fs/cgroup")
 MEMBERSHIP = Path("/proc/self/cgroup")
@@ -49,6 +49,23 @@ def require_addresses() -> None:
     needed = ADDRESSES + ADDRESSES_OF_CORE * len(os.sched_getaffinity(0))
     if limit != resource.RLIM_INFINITY and limit < needed:
         raise RunError(out_of_addresses(limit, needed))
+
+
+FILES = 64
+"""The files, pipes and sockets that a run has open at once, with some to spare; those of data come on top."""
+
+
+def require_files() -> None:
+    """Check that the process may open the files that TensorFlow needs, which else ends the process.
+
+    Raises:
+        RunError: `ulimit -n` allows less.
+    """
+    limit, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if limit < FILES <= most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (FILES, most))
+    elif limit < FILES:
+        raise RunError(too_few_files(limit, FILES))
 
 
 def _of_machine() -> int:

@@ -125,6 +125,15 @@ def test_a_current_folder_that_is_gone(folder: Path, line: str, code: int, words
     assert done.stderr.startswith(words)
 
 
+@pytest.mark.full
+def test_too_few_files_that_may_be_open(folder: Path) -> None:
+    """TensorFlow would end the process; if the shell may have more, as many as it needs are asked for."""
+    done = shell(folder, "plan good.tfdeploy", "ulimit -n 8; ")
+    assert (done.returncode, done.stderr.startswith("error[TFD199]: TensorFlow opens 64 files")) == (2, True)
+    assert shell(folder, "compile bad.tfdeploy --out built", "ulimit -Sn 16; ").returncode == 1
+    assert "TFD199" not in shell(folder, "doctor", "ulimit -Sn 16; ").stderr
+
+
 def test_a_terminal_without_the_letters(folder: Path) -> None:
     """Words are written with escapes, and results in UTF-8, which they are by their definition."""
     text = GOOD.replace("tfdeploy = 1", "tfdeploy = 1  # größe")

@@ -16,7 +16,7 @@ from contextlib import contextmanager, nullcontext
 from typing import IO, TYPE_CHECKING, Any
 
 from compiler.collector import collector_paused
-from compiler.machine_memory import require_addresses
+from compiler.machine_memory import require_addresses, require_files
 from tfdeploy.own_process import is_owned, not_interruptible
 from tfdeploy.runtime.proxies import except_loopback
 
@@ -42,6 +42,7 @@ def start_tensorflow(*, verbose: bool = False) -> Any:
     except_loopback(os.environ)
     if "tensorflow" not in sys.modules:
         require_addresses()
+        require_files()
     if verbose or "tensorflow" in sys.modules:
         import tensorflow as tf
 

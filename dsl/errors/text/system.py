@@ -26,6 +26,21 @@ def refused_something(reason: str) -> Diagnostic:
     return error("TFD199", f"the operating system refused something that the command needs: {reason}", None)
 
 
+def too_few_files(limit: int, needed: int) -> Diagnostic:
+    """Report that a process may not open as many files as TensorFlow does.
+
+    Args:
+        limit: The most files that it may have open.
+        needed: The files that TensorFlow needs here.
+    """
+    return error(
+        "TFD199",
+        f"TensorFlow opens {needed:,} files, pipes and sockets, and the process may open {limit:,}",
+        None,
+        help=f"`ulimit -n {needed}`, or more, gives this shell more",
+    )
+
+
 def name_not_utf8(name: str) -> Diagnostic:
     """Report the name of a file that cannot be given to TensorFlow, or be written into a text."""
     return error(

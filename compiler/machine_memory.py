@@ -1,4 +1,4 @@
-"""How much memory this process may have, how much there is at present, and whether TensorFlow can start."""
+"""How much memory this process may have, and how much there is; whether its limits let TensorFlow start."""
 
 from __future__ import annotations
 

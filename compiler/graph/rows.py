@@ -13,7 +13,7 @@ from compiler.step.record import Role, Rows
 from compiler.step.rows import join_rows, merge_rows
 
 
-def sum_rows(
+def sum_equal_rows(
     ledger: Ledger, values: Sequence[tf.IndexedSlices], scope: str, placed: Placed, role: Role
 ) -> tf.IndexedSlices:
     """Return the rows of all values with distinct numbers: those of equal numbers are added.
@@ -35,7 +35,7 @@ def sum_rows(
 
 
 def unmerged(rows: tf.IndexedSlices, device: str) -> tf.IndexedSlices | None:
-    """Return the rows of which `sum_rows` has made `rows`, or None if they are made otherwise.
+    """Return the rows of which `sum_equal_rows` has made `rows`, or None if they are made otherwise.
 
     A sum that is wanted as a whole tensor can be made of them at once, in the same order. The ops by which
     they were merged do not run then, unless something else needs them.

@@ -36,7 +36,7 @@ def start_tensorflow(*, verbose: bool = False) -> Any:
         The module `tensorflow`.
 
     Raises:
-        RunError: If the process may not have as much memory as that takes.
+        RunError: If the process may not have as much memory, or as many open files, as that takes.
     """
     os.environ["KERAS_BACKEND"] = "tensorflow"
     except_loopback(os.environ)

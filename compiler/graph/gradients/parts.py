@@ -12,7 +12,7 @@ from compiler.graph.assembly import Assembly
 from compiler.graph.gradients.copies import beside, times
 from compiler.graph.gradients.summed import Gradient, SummedGradient
 from compiler.graph.gradients.weighting import SCOPE
-from compiler.graph.rows import sum_rows
+from compiler.graph.rows import sum_equal_rows
 
 
 def join_parts(
@@ -46,7 +46,7 @@ def _joined(
                 continue
         if len(weighted) > 1:
             scope, place = f"{assembly.scope}/{SCOPE}/{first.variable.name}", first.variable.beside(copy)
-            weighted = [sum_rows(assembly.ledger, weighted, scope, place, "update")]
+            weighted = [sum_equal_rows(assembly.ledger, weighted, scope, place, "update")]
         copies += weighted
     return evolve(first, copies=tuple(copies), part=0)
 

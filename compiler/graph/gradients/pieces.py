@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 import tensorflow as tf
 
 from compiler.graph.assembly import Assembly
-from compiler.graph.gradients.row_sums import sum_rows as sum_copied
+from compiler.graph.gradients.row_sums import sum_rows
 from compiler.graph.gradients.summed import Gradient
-from compiler.graph.rows import sum_rows
+from compiler.graph.rows import sum_equal_rows
 from compiler.graph.stamp.pieces import DealtRows
 from compiler.graph.stamp.stamp import StampedTower
 from compiler.graph.step_nodes import GraphStep
@@ -61,7 +61,7 @@ def _cut(
         step.finish()
         return [step.made(each) for each in parts]
     if dealt is None:
-        value = sum_rows(assembly.ledger, [value], scope, home, "aggregate")
+        value = sum_equal_rows(assembly.ledger, [value], scope, home, "aggregate")
     with assembly.ledger.place(home, "aggregate"), tf.name_scope(f"{scope}/"):
         return cut_rows(value, shards, dealt)
 
@@ -80,7 +80,7 @@ def cut_rows(
     """
     axis, sizes = shards[0].axis, [each.size for each in shards]
     if dealt is not None:
-        total = sum_copied(value.values, dealt.places, tf.size(dealt.distinct))
+        total = sum_rows(value.values, dealt.places, tf.size(dealt.distinct))
         lengths = sizes if axis else [tf.size(each) for each in dealt.asked]
         parts = tf.split(total, lengths, axis, name="cut")
         return [tf.IndexedSlices(*each) for each in zip(parts, dealt.asked, strict=True)]

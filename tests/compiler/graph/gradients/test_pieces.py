@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from compiler.graph.gradients.pieces import cut_rows
-from compiler.graph.rows import sum_rows
+from compiler.graph.rows import sum_equal_rows
 from compiler.graph.stamp.pieces import DealtRows
 from compiler.shards import Shard, cut
 from compiler.step.pieces import cut_value
@@ -29,7 +29,7 @@ def run(tensors: Any) -> Any:
 
 def summed(bench: Bench, rows: Any) -> Any:
     """Return rows of which those of equal numbers are summed."""
-    return sum_rows(bench.ledger, [rows], "merged", bench.homes[0], "aggregate")
+    return sum_equal_rows(bench.ledger, [rows], "merged", bench.homes[0], "aggregate")
 
 
 @pytest.mark.parametrize(

@@ -130,13 +130,14 @@ def test_rows_that_were_merged_are_found_again() -> None:
     """On the device on which they were merged, and only if both halves are of one merge."""
     import tensorflow as tf
 
-    from compiler.graph.rows import sum_rows, unmerged
+    from compiler.graph.rows import sum_equal_rows, unmerged
 
     pair, bench = (np.ones((3, 2), np.float32), np.array([4, 1, 4], np.int32)), Bench(1)
     with bench.graph.as_default():
         plain, other = rows(pair), rows(pair)
         merged, apart = (
-            sum_rows(bench.ledger, [each], "merged", bench.homes[0], "aggregate") for each in (plain, other)
+            sum_equal_rows(bench.ledger, [each], "merged", bench.homes[0], "aggregate")
+            for each in (plain, other)
         )
         device = merged.values.device
         found = unmerged(merged, device)

@@ -9,7 +9,7 @@ These are plain classes, because as attrs records they would add 3 ms to the sta
 from __future__ import annotations
 
 from copy import copy
-from typing import Any, Literal, Self, TypeAlias
+from typing import Literal, Self, TypeAlias
 
 from dsl.source import Source, Span
 
@@ -321,12 +321,9 @@ class Attribute(Node):
         name_span: Where the name is written.
         value: The expression.
         others: The further names with their spans.
-        memory: What a reader remembers of it until the text is read again, or None.
     """
 
-    __slots__ = ("memory", "name", "name_span", "others", "value")
-
-    memory: Any
+    __slots__ = ("name", "name_span", "others", "value")
 
     def __init__(
         self,
@@ -341,12 +338,7 @@ class Attribute(Node):
         self.name_span = name_span
         self.value = value
         self.others = others
-        self.memory = None
         self.span = span
-
-    def changed(self, **parts: object) -> Self:
-        """Return a copy with other values of some attributes, of which nothing is remembered."""
-        return super().changed(**{"memory": None, **parts})
 
     @property
     def names(self) -> tuple[tuple[str, Span], ...]:
@@ -429,19 +421,3 @@ class File:
         self.source = source
         self.items = items
         self.allowances = allowances
-
-
-def spans_in(value: object) -> list[Span]:
-    """Return all places in a node, or in nodes in tuples, each once."""
-    found: dict[int, Span] = {}
-    waiting = [value]
-    while waiting:
-        each = waiting.pop()
-        if isinstance(each, Span):
-            found[id(each)] = each
-        elif isinstance(each, tuple):
-            waiting.extend(each)
-        elif isinstance(each, Node):
-            waiting.append(each.span)
-            waiting.extend(getattr(each, name) for name in type(each).__slots__ if name != "memory")
-    return list(found.values())

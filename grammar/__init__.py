@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
     from dsl import ir, syntax
     from dsl.source import Source
-    from grammar.kept.spec import KeptSpec
 
 
 @frozen
@@ -41,7 +40,6 @@ def read(
     *,
     text: str | None = None,
     texts: Mapping[str, str] | None = None,
-    kept: KeptSpec | None = None,
     allow_python: bool = False,
 ) -> Reading:
     """Read a spec. A bad spec never raises an exception.
@@ -52,7 +50,6 @@ def read(
         text: The text to read instead of the file.
         texts: The texts to read instead of included files, by the absolute paths of these; an editor has
             texts that are not saved yet.
-        kept: What is kept of the last reading of the same spec, so that only what has changed is read again.
         allow_python: Whether `python(...)` is allowed in the spec.
 
     Returns:
@@ -60,7 +57,7 @@ def read(
     """
     from grammar import reading
 
-    return reading.read(str(path), tuple(overrides), text, texts or {}, kept, allow_python=allow_python)
+    return reading.read(str(path), tuple(overrides), text, texts or {}, allow_python=allow_python)
 
 
 def load(

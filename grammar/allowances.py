@@ -29,27 +29,19 @@ _COMMENT = r"#[ \t]*tfdeploy:[ \t]*allow\(([^()\n]*)\)"
 _NAME = r"[^\s,]+"
 
 
-def allowances(
-    source: Source,
-    tokens: Sequence[Token],
-    reports: Reports,
-    part: tuple[int, int] | None = None,
-) -> tuple[Allowance, ...]:
+def allowances(source: Source, tokens: Sequence[Token], reports: Reports) -> tuple[Allowance, ...]:
     """Return the lints that the comments of a text switch off, and report names that are not lints.
 
     Args:
         source: The text.
-        tokens: The tokens of the text, or of the part.
+        tokens: The tokens of the text.
         reports: Collects the diagnostics.
-        part: Where a part of the text starts and ends of which alone the comments count. It consists of whole
-            lines, and has the token after each comment if there is one in the text.
     """
-    start, end = part or (0, len(source.text))
-    if source.text.find(_SIGN, start, end) < 0:
+    if _SIGN not in source.text:
         return ()
     known = {code.name for code in CODES.values() if is_lint(code.code)}
     significant = [token for token in tokens if token.type != "NEWLINE"]
-    found = tuple(_found(source, significant, start, end))
+    found = tuple(_found(source, significant))
     for each in found:
         if each.name not in known:
             reports.add(lint.unknown_lint(each.name, each.span, nearest(each.name, known), sorted(known)))
@@ -78,16 +70,16 @@ def allowed(diagnostic: Diagnostic, given: Sequence[Allowance]) -> bool:
     )
 
 
-def _found(source: Source, tokens: list[Token], start: int, end: int) -> Iterator[Allowance]:
+def _found(source: Source, tokens: list[Token]) -> Iterator[Allowance]:
     starts = [token.start_pos or 0 for token in tokens]
-    for match in re.compile(_COMMENT).finditer(source.text, start, end):
+    for match in re.finditer(_COMMENT, source.text):
         after = bisect_right(starts, match.start())
         if after and (tokens[after - 1].end_pos or 0) > match.start():
             continue  # inside a string
         line = source.position(match.start()).line
-        if not after and not start:
+        if not after:
             covered = None
-        elif (after and tokens[after - 1].end_line == line) or after == len(tokens):
+        elif tokens[after - 1].end_line == line or after == len(tokens):
             covered = line
         else:
             covered = tokens[after].line

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from dsl.diagnostics import Diagnostic
-    from grammar.kept.spec import KeptSpec
     from grammar.reports import Reports
 
 LARGEST = 10_000_000
@@ -88,16 +87,15 @@ class Files:
         return tuple(each for file in self.parsed for each in file.allowances)
 
 
-def gather(source: Source, reports: Reports, texts: Mapping[str, str], kept: KeptSpec | None = None) -> Files:
+def gather(source: Source, reports: Reports, texts: Mapping[str, str]) -> Files:
     """Parse a text and all files that it includes.
 
     Args:
         source: The text.
         reports: Collects the diagnostics.
         texts: The texts of included files that are not to be read from the disk, by their absolute paths.
-        kept: What is kept of the last reading, or None if nothing is.
     """
-    gathering = _Gathering(reports, texts, kept)
+    gathering = _Gathering(reports, texts)
     gathering.file(source, os.path.abspath(source.name), ())  # noqa: PTH100 Path.absolute keeps `..`
     return Files(tuple(gathering.parsed), tuple(gathering.items), gathering.complete)
 
@@ -105,19 +103,17 @@ def gather(source: Source, reports: Reports, texts: Mapping[str, str], kept: Kep
 class _Gathering:
     """Follows the includes of a file, depth first."""
 
-    def __init__(self, reports: Reports, texts: Mapping[str, str], kept: KeptSpec | None) -> None:
+    def __init__(self, reports: Reports, texts: Mapping[str, str]) -> None:
         self.parsed: list[syntax.File] = []
         self.items: list[syntax.Item] = []
         self.complete = True
         self._reports = reports
         self._texts = texts
-        self._kept = kept
         self._done: set[str] = set()
 
     def file(self, source: Source, path: str, chain: tuple[str, ...]) -> None:
         """Parse one file, after those that it includes."""
-        kept = self._kept
-        parsed = parse(source, self._reports) if kept is None else kept.parse(path, source, self._reports)
+        parsed = parse(source, self._reports)
         if parsed is None:
             self.complete = False
             return
@@ -175,7 +171,7 @@ class _Gathering:
             return False
         self._done.add(real)
         if real in self._texts and real.endswith(SUFFIX):
-            self.file(self._source(real, path, self._texts[real]), real, chain)
+            self.file(Source(path, self._texts[real]), real, chain)
             return True
         if os.path.exists(path) and not os.path.realpath(path).endswith(SUFFIX):  # noqa: PTH110 Path.exists may raise OSError
             self._reports.add(files.not_a_spec(written, SUFFIX, span))
@@ -186,11 +182,8 @@ class _Gathering:
             missing = text.code == "TFD190"
             self._reports.add(files.missing(written, span) if missing else evolve(text, span=span))
             return False
-        self.file(self._source(real, path, text), real, chain)
+        self.file(Source(path, text), real, chain)
         return True
-
-    def _source(self, path: str, name: str, text: str) -> Source:
-        return Source(name, text) if self._kept is None else self._kept.source(path, name, text)
 
 
 def _is_header(item: syntax.Item) -> bool:

@@ -79,25 +79,14 @@ def _pattern() -> tuple[re.Pattern[str], frozenset[str]]:
     return pattern, lexer.ignore_types
 
 
-def lex(
-    text: str,
-    *,
-    everything: bool = False,
-    start: int = 0,
-    end: int | None = None,
-    line: int = 1,
-    most: int | None = None,
-) -> list[Token]:
-    """Return the tokens of a text or of some of its lines, newlines included.
+def lex(text: str, *, everything: bool = False, most: int | None = None) -> list[Token]:
+    """Return the tokens of a text, newlines included.
 
     Every character is in a terminal, and only `NEWLINE` has a newline.
 
     Args:
         text: The text.
         everything: Whether comments and other white space are among the tokens.
-        start: Where the first of the lines starts.
-        end: Where the last of the lines ends; if it is None, at the end of the text.
-        line: The number of the first line.
         most: Lexing ends after one token more than so many; None for no bound.
     """
     pattern, ignored = _pattern()
@@ -105,8 +94,8 @@ def lex(
         ignored = frozenset()
     found: list[Token] = []
     stop = -1 if most is None else most + 1
-    line_start = start
-    for match in pattern.finditer(text, start, len(text) if end is None else end):
+    line, line_start = 1, 0
+    for match in pattern.finditer(text):
         kind = match.lastgroup
         if kind in ignored:
             continue

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import suppress
 from hashlib import sha256
 from typing import TYPE_CHECKING
@@ -24,8 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from dsl import ir
-    from grammar.kept.spec import KeptSpec
-    from grammar.lower.memory import Memory
 
 
 def read(
@@ -33,7 +30,6 @@ def read(
     changes: tuple[tuple[str, str], ...],
     text: str | None,
     texts: Mapping[str, str],
-    kept: KeptSpec | None = None,
     *,
     allow_python: bool,
 ) -> Reading:
@@ -44,7 +40,6 @@ def read(
         changes: The paths and texts of `--set`, in order.
         text: The text; None reads it from the file.
         texts: The texts to read in place of included files, by the absolute paths of these.
-        kept: What earlier readings of the spec have kept, or None.
         allow_python: Whether the spec may name functions of the user.
     """
     data = files.contents(path) if text is None else text.encode("utf-8", "surrogatepass")
@@ -53,9 +48,9 @@ def read(
     decoded = files.decoded(path, data)
     if not isinstance(decoded, str):
         return Reading(None, Diagnostics([decoded]), ())
-    source = Source(path, decoded) if kept is None else kept.source(os.path.abspath(path), path, decoded)  # noqa: PTH100 as in `files`
+    source = Source(path, decoded)
     reports = Reports()
-    gathered, spec = _within_reason(source, changes, texts, reports, kept, allow_python=allow_python)
+    gathered, spec = _within_reason(source, changes, texts, reports, allow_python=allow_python)
     allowances = () if gathered is None else gathered.allowances
     found = [each for each in reports.found if not allowed(each, allowances)]
     included = () if gathered is None else tuple(each.source for each in gathered.parsed)
@@ -73,16 +68,14 @@ def _within_reason(
     changes: tuple[tuple[str, str], ...],
     texts: Mapping[str, str],
     reports: Reports,
-    kept: KeptSpec | None,
     *,
     allow_python: bool,
 ) -> tuple[files.Files | None, ir.Spec | None]:
     """Return the files of a spec and its meaning, or None for what too many errors kept from being read."""
     gathered = None
     try:
-        gathered = files.gather(source, reports, texts, kept)
-        memory = None if kept is None else kept.memory
-        return gathered, _spec(gathered, source, changes, reports, memory, allow_python=allow_python)
+        gathered = files.gather(source, reports, texts)
+        return gathered, _spec(gathered, source, changes, reports, allow_python=allow_python)
     except TooManyError:
         return gathered, None
     except RecursionError:
@@ -95,7 +88,6 @@ def _spec(
     source: Source,
     changes: tuple[tuple[str, str], ...],
     reports: Reports,
-    memory: Memory | None,
     *,
     allow_python: bool,
 ) -> ir.Spec | None:
@@ -106,9 +98,7 @@ def _spec(
             reports.add(file_errors.empty(source.name, start))
         return None
     items = overrides.apply(gathered.items, changes, reports)
-    lowered = lower(
-        items, start, reports, allow_python=allow_python, all_read=gathered.complete, memory=memory
-    )
+    lowered = lower(items, start, reports, allow_python=allow_python, all_read=gathered.complete)
     _report_all(CHECKS, lowered.facts, reports)
     if reports.has_errors:
         for file in gathered.parsed:

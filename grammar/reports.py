@@ -55,11 +55,6 @@ class Ranges:
         self._starts[low:high] = [start]
         self._ends[low:high] = [end]
 
-    @property
-    def ranges(self) -> tuple[tuple[int, int], ...]:
-        """The ranges, each from its start to its end."""
-        return tuple(zip(self._starts, self._ends, strict=True))
-
     def touch(self, start: int, end: int) -> bool:
         """Whether any of the ranges overlaps the one from `start` to `end`.
 
@@ -80,9 +75,9 @@ class Reports:
     """
 
     found: dict[Diagnostic, None] = field(factory=dict)
-    _tainted: dict[int, Ranges] = field(factory=dict, alias="tainted")
-    _distrusted: set[int] = field(factory=set, alias="distrusted")
-    _tokens: dict[int, int] = field(factory=dict, alias="tokens")
+    _tainted: dict[int, Ranges] = field(factory=dict, init=False)
+    _distrusted: set[int] = field(factory=set, init=False)
+    _tokens: dict[int, int] = field(factory=dict, init=False)
 
     @property
     def has_errors(self) -> bool:
@@ -104,10 +99,6 @@ class Reports:
         self.found[diagnostic] = None
         if len(self.found) >= MOST:
             raise TooManyError
-
-    def for_text(self) -> Reports:
-        """Return an empty collector for a text of the same spec, with whose tokens its own are counted."""
-        return Reports(tokens=self._tokens)
 
     def left_for(self, source: Source) -> int:
         """Return how many tokens `source` may have beside the other texts of the spec."""
@@ -195,15 +186,6 @@ class Reports:
         """Whether `span` overlaps a tainted part."""
         tainted = self._tainted.get(id(span.source))
         return tainted is not None and tainted.touch(span.start, max(span.end, span.start + 1))
-
-    def tainted_in(self, source: Source) -> tuple[tuple[int, int], ...]:
-        """Return where the tainted parts of `source` start and end."""
-        tainted = self._tainted.get(id(source))
-        return () if tainted is None else tainted.ranges
-
-    def is_distrusted(self, source: Source) -> bool:
-        """Whether the boundaries of the blocks of `source` are a guess."""
-        return id(source) in self._distrusted
 
     def in_source(self, source: Source) -> int:
         """Return the number of diagnostics that point into `source`."""

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dsl.source import Span
-    from grammar.lower.memory import Memory
     from grammar.reports import Reports
 
 
@@ -50,7 +49,6 @@ def lower(
     *,
     allow_python: bool = False,
     all_read: bool = True,
-    memory: Memory | None = None,
 ) -> Lowered:
     """Lower the items of a spec.
 
@@ -61,13 +59,12 @@ def lower(
         allow_python: Whether `python(...)` is allowed.
         all_read: Whether all included files could be read. If not, they may define names that seem to be
             missing.
-        memory: What is remembered of the last reading, or None if nothing is.
     """
     constants_ = [
         each for item in items if isinstance(item, syntax.Block) and item.kind == "let" for each in item.items
     ]
     lost = frozenset(name for item in (*items, *constants_) for name in lost_names(item))
-    context = Context(reports, lost=lost, allow_python=allow_python, memory=memory)
+    context = Context(reports, lost=lost, allow_python=allow_python)
     top, complete = _top(items, context)
     complete = complete and all_read
     if not complete:

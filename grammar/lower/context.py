@@ -9,7 +9,6 @@ from attrs import evolve, field, frozen
 
 from dsl import ir, syntax
 from dsl.source import Span
-from grammar.lower.memory import Memory
 from grammar.lower.notes import Notes
 from grammar.reports import Reports
 
@@ -39,7 +38,6 @@ class Context:
         lost: The names that unreadable parts may define.
         allow_python: Whether `python(...)` is allowed.
         notes: What was found in the whole spec.
-        memory: What is remembered of the last reading, or None if nothing is.
     """
 
     reports: Reports
@@ -52,7 +50,6 @@ class Context:
     lost: frozenset[str] = frozenset()
     allow_python: bool = False
     notes: Notes = field(factory=Notes)
-    memory: Memory | None = None
 
     def within(self, **changes: Any) -> Context:
         """Return a copy of this context with other names in scope."""

@@ -31,10 +31,3 @@ class Notes:
     unknown: set[str] = field(factory=set)
     incomplete: set[str] = field(factory=set)
     doubtful: set[str] = field(factory=set)
-
-    def include(self, more: Notes) -> None:
-        """Add what was found in a part of the spec."""
-        self.constants.update(more.constants)
-        self.layers.update(more.layers)
-        self.patterns.extend(more.patterns)
-        self.inputs.extend(more.inputs)

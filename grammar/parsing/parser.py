@@ -32,36 +32,14 @@ def parse(source: Source, reports: Reports) -> syntax.File | None:
     """
     try:
         tokens = lexer.tokens(source, reports)
-        items = parse_tokens(tokens, source, reports)
-        if items is None:
+        arranged = layout.arrange(tokens, source, reports)
+        if arranged is None:
             return None
+        items = _items(arranged, source, reports)
+        reports.thin(source)
         return syntax.File(source, items, allowances(source, tokens, reports))
     except TooManyError:
         return None
-
-
-def parse_tokens(
-    tokens: list[lark.Token], source: Source, reports: Reports
-) -> tuple[syntax.Item, ...] | None:
-    """Parse the tokens of a text, or of a part of it in which every block is whole.
-
-    Args:
-        tokens: The tokens.
-        source: The text that they are of.
-        reports: The reports, to which errors are added.
-
-    Returns:
-        The items, or None if brackets are nested too deeply.
-
-    Raises:
-        TooManyError: If there are too many errors.
-    """
-    arranged = layout.arrange(tokens, source, reports)
-    if arranged is None:
-        return None
-    items = _items(arranged, source, reports)
-    reports.thin(source)
-    return items
 
 
 def parse_value(source: Source, start: int, reports: Reports) -> syntax.Expr | None:

@@ -47,16 +47,6 @@ def balanced(tokens: list[Token], source: Source, reports: Reports) -> list[Toke
     return out
 
 
-def all_match(tokens: list[Token]) -> bool:
-    """Whether every round and square bracket is closed in its item, so that `balanced` changes nothing."""
-    return all(_matches(tokens[start:end]) for start, end in _items(tokens))
-
-
-def last_indent(tokens: list[Token]) -> int:
-    """Return the indentation of the first token of the last item, by which the next item is recognized."""
-    return indent_of(tokens[[start for start, _ in _items(tokens)][-1]])
-
-
 def _items(tokens: list[Token]) -> Iterator[tuple[int, int]]:
     """Yield where items start and end; the newline or brace at the end is not in them."""
     start = 0

@@ -43,11 +43,6 @@ def without_foreign(source: Source, reports: Reports) -> str:
     return "".join([*parts, text[end:]])
 
 
-def has_foreign(source: Source) -> bool:
-    """Whether a text has comments of other languages."""
-    return ("//" in source.text or "/*" in source.text) and bool(_foreign(source))
-
-
 def _foreign(source: Source) -> list[Span]:
     """Return the places of comments of other languages, in one pass over the text."""
     text, spans, at = source.text, [], 0

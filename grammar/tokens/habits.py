@@ -7,7 +7,6 @@ be parsed.
 from __future__ import annotations
 
 import re
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from dsl.diagnostics import Edit
@@ -48,14 +47,6 @@ def understood(tokens: list[Token], source: Source, reports: Reports) -> list[To
     if any(one == other and one in _DOUBLED for one, other in _pairs(tokens)):
         tokens = _singles(tokens, source, reports)
     return tokens
-
-
-def has_told_once(tokens: list[Token]) -> bool:
-    """Whether something is among tokens that `understood` reports once for all places."""
-    return any(
-        _is_arrow(token, following) or _is_key(tokens, at, tokens[at - 1].type if at else "")
-        for at, (token, following) in enumerate(pairwise(tokens))
-    )
 
 
 def _pairs(tokens: list[Token]) -> set[tuple[str, str]]:

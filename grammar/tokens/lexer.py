@@ -42,17 +42,11 @@ def tokens(source: Source, reports: Reports) -> list[Token]:
         raise TooManyError
     reports.count(source, len(raw))
     text = comments.without_foreign(source, reports)
-    return checked(raw if text is source.text else lark_parser.lex(text), source, reports)
+    return _checked(raw if text is source.text else lark_parser.lex(text), source, reports)
 
 
-def checked(raw: list[Token], source: Source, reports: Reports) -> list[Token]:
-    """Return tokens without what the language does not have, which is reported.
-
-    Args:
-        raw: All tokens of a text, or of a part of it in which every block is whole.
-        source: The text.
-        reports: Collects the diagnostics.
-    """
+def _checked(raw: list[Token], source: Source, reports: Reports) -> list[Token]:
+    """Return tokens without what the language does not have, which is reported."""
     understood = habits.understood(context.marked(raw), source, reports)
     found = [
         token if _is_fine(token) else _CHECKS[token.type](token, _span(source, token), reports)

@@ -9,7 +9,6 @@ import pytest
 import grammar
 from dsl import ir
 from grammar import lark_parser
-from grammar.kept.spec import KeptSpec
 from grammar.reports import MOST_TOKENS
 
 MODEL = 'model "m" {\n  x = input(float32, [1])\n  y = x -> Dense(1)\n  output = y\n}\n'
@@ -95,20 +94,8 @@ def test_the_words_of_all_files_are_counted_together(tmp_path: Path) -> None:
     path.write_text(main.replace("MORE", ""))
     assert not any(each.is_error for each in grammar.read(path).diagnostics)
     path.write_text(main.replace("MORE", ', "b.tfdeploy"'))
-    kept = KeptSpec()
-    for reading in (grammar.read(path), grammar.read(path, kept=kept), grammar.read(path, kept=kept)):
-        (error,) = (each for each in reading.diagnostics if each.is_error)
-        assert (error.code, error.span and error.span.source.name) == ("TFD114", str(tmp_path / "b.tfdeploy"))
-
-
-def test_a_text_that_grows_beyond_the_bound_is_refused_as_when_it_is_read_anew() -> None:
-    """An editor that keeps the pieces of a text counts them as `check` does, and forgets what goes."""
-    kept = KeptSpec()
-    lines = [f"  n{at} = 1\n" for at in range(MOST_TOKENS // 4)]
-    small, large = (f"tfdeploy = 1\n{MODEL}let {{\n{''.join(lines[:-cut])}}}\n" for cut in (20, 1))
-    for text, wanted in ((small, False), (large, True), (small, False), (large + "\n", True)):
-        found = grammar.read("spec.tfdeploy", text=text, kept=kept)
-        assert ("TFD114" in {each.code for each in found.diagnostics}) == wanted
+    (error,) = (each for each in grammar.read(path).diagnostics if each.is_error)
+    assert (error.code, error.span and error.span.source.name) == ("TFD114", str(tmp_path / "b.tfdeploy"))
 
 
 def test_a_text_that_is_given_is_bounded_like_a_file() -> None:

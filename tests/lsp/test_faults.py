@@ -10,14 +10,13 @@ from lsprotocol import types
 
 from tests.lsp.texts import SMALL
 from tfdeploy.lsp import server as module
-from tfdeploy.lsp.reading import reader
+from tfdeploy.lsp.reading import diagnostics
 from tfdeploy.lsp.requests import create_server
 from tfdeploy.lsp.settings import Settings
 
 if TYPE_CHECKING:
     import pytest
 
-    from grammar.kept.spec import KeptSpec
     from tfdeploy.lsp.documents.opened import Document
     from tfdeploy.lsp.reading.diagnostics import Findings
 
@@ -29,22 +28,24 @@ def test_a_fault_while_reading_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     shown: list[types.PublishDiagnosticsParams] = []
     monkeypatch.setattr(server, "window_log_message", lambda params: told.append(params.message))
     monkeypatch.setattr(server, "text_document_publish_diagnostics", shown.append)
-    examine = reader.examine
+    examine = diagnostics.examine
 
-    def failing(document: Document, texts: dict[str, str], settings: Settings, kept: KeptSpec) -> Findings:
+    def failing(document: Document, texts: dict[str, str], settings: Settings) -> Findings:
         if document.version == 1:
             raise ZeroDivisionError("a fault")
-        return examine(document, texts, settings, kept)
+        return examine(document, texts, settings)
 
-    monkeypatch.setattr(reader, "examine", failing)
+    monkeypatch.setattr(diagnostics, "examine", failing)
     uri = "file:///nowhere/spec.tfdeploy"
 
     async def typing() -> None:
         server.documents.open(uri, 1, SMALL)
         server._states[uri] = module._State()
-        await server._read_all(uri, server._states[uri])
+        server.read_soon(uri)
+        await server.settled(uri)
         server.documents.change(uri, 2, [types.TextDocumentContentChangeWholeDocument("tfdeploy = 1")])
-        await server._read_all(uri, server._states[uri])
+        server.read_soon(uri)
+        await server.settled(uri)
 
     asyncio.run(typing())
     server.shutdown()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,6 @@ from tfdeploy.lsp.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     from tfdeploy.lsp.server import SpecServer
 
@@ -306,19 +306,31 @@ def test_a_file_shows_what_all_specs_say_of_it_once(
     ]
 
 
-def test_names_of_the_last_reading_do_where_time_counts(server: SpecServer) -> None:
-    """If they have to be exact, the text is parsed, once for each version."""
-    state = server._states[URI]
-    document, trees, names = server.names(URI)
-    assert server.names(URI)[1:] == (trees, names)
-    reading: Any = SimpleNamespace(document=None, reading=SimpleNamespace(trees="old"))
-    old: Any = "old names"
-    state.findings, state.read = reading, old
-    assert server.names(URI, exact=False) == (document, "old", "old names")
-    assert server.names(URI)[2] is names
-    reading.document = document
-    assert server.names(URI) == (document, "old", "old names")
-    state.findings = None
-    server.documents.change(URI, 2, [types.TextDocumentContentChangeWholeDocument("let {\n  a = 1\n}\n")])
-    assert server.names(URI)[2] is not names
+def test_the_last_reading_does_where_time_counts(server: SpecServer) -> None:
+    """Completion has the names of an earlier text; what has to be exact reads each version once."""
+    first = server.latest(URI)
+    assert server.findings(URI) is first
+    change = types.TextDocumentContentChangeWholeDocument("let {\n  a = 1\n}\n")
+    server.documents.change(URI, 2, [change])
+    assert server.latest(URI) is first
+    second = server.findings(URI)
+    assert [each.symbol.name for each in second.names.uses] == ["a"]
+    assert server.latest(URI) is server.findings(URI) is second
     assert server.last_spec(URI) is None
+
+
+def test_an_open_part_of_a_spec_is_read_with_it(server: SpecServer, tmp_path: Path) -> None:
+    """What is asked of the part is answered from the reading of the spec, until the part changes."""
+    main, part = (tmp_path / name for name in ("main.tfdeploy", "part.tfdeploy"))
+    main.write_text(SMALL.replace("tfdeploy = 1\n", 'tfdeploy = 1\ninclude = ["part.tfdeploy"]\n'))
+    uri = part.as_uri()
+    server.documents.open(uri, 1, "let {\n  depth = 3\n}\n")
+    server.documents.find_specs_with(server.documents.at(uri))
+    server._states[uri] = module._State()
+    found = server.findings(uri)
+    assert [Path(each).name for each in found.paths] == ["main.tfdeploy", "part.tfdeploy"]
+    assert server.findings(uri) is found
+    server.documents.open(URI, 2, "let {")
+    assert server.findings(uri) is found
+    server.documents.change(uri, 2, [types.TextDocumentContentChangeWholeDocument("let {\n  deep = 3\n}\n")])
+    assert "deep" in {each.symbol.name for each in server.findings(uri).names.uses}

@@ -5,9 +5,12 @@ A fault in a request is answered as an error of that request.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+from attrs import frozen
 from lsprotocol import types
 from pygls.exceptions import JsonRpcException
 
@@ -16,10 +19,10 @@ from tfdeploy.lsp import features, offers
 from tfdeploy.lsp.server import SpecServer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from tfdeploy.lsp.documents.opened import Document
-    from tfdeploy.lsp.reading.names import Use
+    from dsl import ir, syntax
+    from tfdeploy.lsp.documents.opened import Document, Documents
+    from tfdeploy.lsp.reading.diagnostics import Findings
+    from tfdeploy.lsp.reading.names import Names, Use
     from tfdeploy.lsp.reading.placements import Placed
     from tfdeploy.lsp.settings import Settings
 
@@ -35,6 +38,207 @@ class RequestFailedError(JsonRpcException):
     MESSAGE = "the request cannot be answered"
 
 
+@frozen
+class Asked:
+    """A request about a document, and what is known of the document.
+
+    Attributes:
+        server: The server.
+        params: What the editor has sent.
+        latest: Whether the last reading will do, even if it was of an earlier text.
+    """
+
+    server: SpecServer
+    params: Any
+    latest: bool = False
+
+    @property
+    def documents(self) -> Documents:
+        """The open documents."""
+        return self.server.documents
+
+    @property
+    def document(self) -> Document:
+        """The document."""
+        return self.documents.at(self.params.text_document.uri)
+
+    @property
+    def offset(self) -> int:
+        """The place in the document that is asked about."""
+        return self.document.positions.offset(self.params.position)
+
+    @property
+    def findings(self) -> Findings:
+        """What reading the document, or the spec that has it, gave."""
+        read = self.server.latest if self.latest else self.server.findings
+        return read(self.params.text_document.uri)
+
+    @property
+    def trees(self) -> Sequence[syntax.File]:
+        """The syntax trees of the spec."""
+        return self.findings.reading.trees
+
+    @property
+    def names(self) -> Names:
+        """The names in the trees."""
+        return self.findings.names
+
+    @property
+    def spec(self) -> ir.Spec | None:
+        """The spec, or None if it has errors."""
+        return self.findings.reading.spec
+
+    @property
+    def placed(self) -> Mapping[int, Placed]:
+        """What a saved map says of the rules of the document, by their lines."""
+        from tfdeploy.lsp.reading import placements  # whose records take long to import, and few need them
+
+        spec = self.spec
+        return {} if spec is None else placements.placed_by_rules(self.document, spec, self._folders)
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """The names of variables in the map of the last run of the spec, whatever its text is now."""
+        from tfdeploy.lsp.reading import placements
+
+        spec = self.server.last_spec(self.document.uri)
+        return () if spec is None else placements.variables_of(self.document, spec, self._folders)
+
+    @property
+    def _folders(self) -> list[Path]:
+        """The folders in which runs may have been started."""
+        return [Path.cwd(), *(Path(each) for each in (self.server.workspace.root_path,) if each)]
+
+
+# --- edits
+
+
+def _code_actions(at: Asked) -> list[types.CodeAction]:
+    only, settings = at.params.context.only, at.server.settings
+    return features.edits.code_actions(
+        at.findings, at.document, at.params.range, only, at.documents, settings
+    )
+
+
+def _formatted(at: Asked) -> list[types.TextEdit]:
+    try:
+        return features.edits.formatting(at.document, getattr(at.params, "range", None))
+    except SpecError as fault:
+        first = fault.diagnostics[0].message
+        raise RequestFailedError(f"a text with errors of syntax cannot be formatted: {first}") from fault
+
+
+def _renamed(at: Asked) -> types.WorkspaceEdit:
+    name = at.params.new_name
+    try:
+        return features.navigation.rename(at.document, at.trees, at.names, at.offset, name, at.documents)
+    except features.navigation.CannotRenameError as fault:
+        raise RequestFailedError(str(fault)) from fault
+
+
+# --- words
+
+
+def _completed(at: Asked) -> types.CompletionList:
+    client = at.server.client_capabilities.text_document
+    item = client.completion.completion_item if client and client.completion else None
+    return features.completion.complete(
+        at.document,
+        at.trees,
+        at.names,
+        at.offset,
+        snippets=bool(item and item.snippet_support),
+        variables=lambda: at.variables,
+    )
+
+
+def _hovered(at: Asked) -> types.Hover | None:
+    document, offset = at.document, at.offset
+    rule = at.placed.get(document.source.position(offset).line)
+    return features.hover.hover(
+        document, at.trees, at.names, offset, partial(_shape, at), () if rule is None else rule.sentences
+    )
+
+
+def _shape(at: Asked, use: Use) -> Sequence[str]:
+    """Return what is known of a name beside its definition: the shape of a tensor."""
+    from tfdeploy.lsp.reading import shapes
+
+    spec = at.spec if use.symbol.kind in {"binding", "input"} else None
+    shape = None if spec is None else shapes.shapes_of(spec).get(use.symbol.name)
+    return () if shape is None else (f"Shape without the batch: `{shapes.written(shape)}`.",)
+
+
+Answer: TypeAlias = Callable[[Asked], Any]
+
+AT_ONCE: dict[str, Answer] = {
+    types.TEXT_DOCUMENT_COMPLETION: _completed,
+    types.TEXT_DOCUMENT_SIGNATURE_HELP: lambda at: features.hover.signature_help(
+        at.document, at.trees, at.offset
+    ),
+    types.TEXT_DOCUMENT_FORMATTING: _formatted,
+    types.TEXT_DOCUMENT_RANGE_FORMATTING: _formatted,
+}
+"""What is answered without waiting for a reading of the text: what is asked for while it is being typed."""
+
+AFTER_READING: dict[str, Answer] = {
+    types.TEXT_DOCUMENT_CODE_ACTION: _code_actions,
+    types.TEXT_DOCUMENT_HOVER: _hovered,
+    types.TEXT_DOCUMENT_DEFINITION: lambda at: features.navigation.definitions(
+        at.document, at.names, at.offset, at.documents
+    ),
+    types.TEXT_DOCUMENT_REFERENCES: lambda at: features.navigation.references(
+        at.document,
+        at.names,
+        at.offset,
+        at.documents,
+        with_definition=at.params.context.include_declaration,
+    ),
+    types.TEXT_DOCUMENT_DOCUMENT_HIGHLIGHT: lambda at: features.navigation.highlights(
+        at.document, at.names, at.offset
+    ),
+    types.TEXT_DOCUMENT_PREPARE_RENAME: lambda at: features.navigation.renamable(
+        at.document, at.names, at.offset
+    ),
+    types.TEXT_DOCUMENT_RENAME: _renamed,
+    types.TEXT_DOCUMENT_DOCUMENT_SYMBOL: lambda at: features.outline.symbols(at.document),
+    types.TEXT_DOCUMENT_FOLDING_RANGE: lambda at: features.outline.folds(at.document),
+    types.TEXT_DOCUMENT_SELECTION_RANGE: lambda at: features.outline.selections(
+        at.document, [at.document.positions.offset(each) for each in at.params.positions]
+    ),
+    types.TEXT_DOCUMENT_DOCUMENT_LINK: lambda at: features.outline.links(at.document),
+    types.TEXT_DOCUMENT_SEMANTIC_TOKENS_FULL: lambda at: features.colors.semantic_tokens(
+        at.document, at.names
+    ),
+    types.TEXT_DOCUMENT_SEMANTIC_TOKENS_RANGE: lambda at: features.colors.semantic_tokens(
+        at.document, at.names, at.params.range
+    ),
+    types.TEXT_DOCUMENT_INLAY_HINT: lambda at: features.hints.hints(
+        at.document, at.trees, at.spec, at.placed, at.params.range
+    ),
+    types.TEXT_DOCUMENT_CODE_LENS: lambda at: features.commands.lenses(at.document),
+}
+"""What is answered when the reading that is under way is done."""
+
+_LEGEND = types.SemanticTokensLegend(list(offers.TOKEN_TYPES), list(offers.TOKEN_MODIFIERS))
+
+OPTIONS: dict[str, Any] = {
+    types.TEXT_DOCUMENT_COMPLETION: types.CompletionOptions(
+        trigger_characters=list(offers.COMPLETION_TRIGGERS), resolve_provider=True
+    ),
+    types.TEXT_DOCUMENT_SIGNATURE_HELP: types.SignatureHelpOptions(
+        trigger_characters=list(offers.SIGNATURE_TRIGGERS)
+    ),
+    types.TEXT_DOCUMENT_CODE_ACTION: types.CodeActionOptions(
+        code_action_kinds=[types.CodeActionKind.QuickFix, offers.FIX_ALL]
+    ),
+    types.TEXT_DOCUMENT_RENAME: types.RenameOptions(prepare_provider=True),
+    types.TEXT_DOCUMENT_SEMANTIC_TOKENS_FULL: _LEGEND,
+    types.TEXT_DOCUMENT_SEMANTIC_TOKENS_RANGE: _LEGEND,
+}
+"""What the server says of requests when it starts."""
+
+
 def create_server(settings: Settings) -> SpecServer:
     """Return a server with all its features.
 
@@ -42,17 +246,58 @@ def create_server(settings: Settings) -> SpecServer:
         settings: How specs are read.
     """
     server = SpecServer(settings)
-    _add_documents(server)
-    _add_edits(server)
-    _add_words(server)
-    _add_navigation(server)
-    _add_structure(server)
-    _add_hints(server)
-    _add_commands(server)
+    _add_notifications(server)
+    for method, answer in AT_ONCE.items():
+        server.feature(method, OPTIONS.get(method))(partial(_at_once, server, answer))
+    for method, answer in AFTER_READING.items():
+        server.feature(method, OPTIONS.get(method))(partial(_after_reading, server, answer))
+    for name in offers.COMMANDS:
+        server.command(name)(_command(server, name))
+
+    @server.feature(types.COMPLETION_ITEM_RESOLVE)
+    def resolve(ls: SpecServer, item: types.CompletionItem) -> types.CompletionItem:
+        trees = [tree for each in ls.documents for tree in ls.latest(each.uri).reading.trees]
+        return features.completion.resolve(item, trees)
+
+    @server.feature(types.WORKSPACE_SYMBOL)
+    async def symbols(ls: SpecServer, params: types.WorkspaceSymbolParams) -> list[types.WorkspaceSymbol]:
+        return await ls.symbols(params.query)
+
     return server
 
 
-def _add_documents(server: SpecServer) -> None:
+def _at_once(server: SpecServer, answer: Answer, params: Any) -> Any:
+    return answer(Asked(server, params, latest=True))
+
+
+async def _after_reading(server: SpecServer, answer: Answer, params: Any) -> Any:
+    await server.settled(params.text_document.uri)
+    return answer(Asked(server, params))
+
+
+def _command(ls: SpecServer, name: str) -> Callable[[str], Awaitable[dict[str, object]]]:
+    """Return what runs a command on a document and says how it has ended."""
+
+    async def run(uri: str) -> dict[str, object]:
+        def tell(line: str) -> None:
+            ls.window_log_message(types.LogMessageParams(types.MessageType.Info, line))
+
+        options = tuple(f"--set={path}={value}" for path, value in ls.settings.overrides)
+        options += ("--allow-python",) if ls.settings.allow_python else ()
+        try:
+            done = await ls.runner.run(name, ls.documents.at(uri), options, tell)
+        except features.commands.NotSavedError as fault:
+            raise RequestFailedError(str(fault)) from fault
+        kind = types.MessageType.Error if done["code"] else types.MessageType.Info
+        end = "failed" if done["code"] else "done"
+        said = f"{offers.COMMANDS[name][0]}: {end}; the log has its output"
+        ls.window_show_message(types.ShowMessageParams(kind, said))
+        return done
+
+    return run
+
+
+def _add_notifications(server: SpecServer) -> None:
     @server.feature(types.TEXT_DOCUMENT_DID_OPEN)
     async def did_open(ls: SpecServer, params: types.DidOpenTextDocumentParams) -> None:
         given = params.text_document
@@ -68,12 +313,6 @@ def _add_documents(server: SpecServer) -> None:
     async def did_close(ls: SpecServer, params: types.DidCloseTextDocumentParams) -> None:
         ls.closed(params.text_document.uri)
 
-    @server.feature(types.TEXT_DOCUMENT_DID_SAVE)
-    async def did_save(ls: SpecServer, params: types.DidSaveTextDocumentParams) -> None:
-        del params
-        for each in ls.documents:  # the file may be included by, or be the data of, others
-            ls.read_soon(each.uri)
-
     @server.feature(types.INITIALIZED)
     async def initialized(ls: SpecServer, params: types.InitializedParams) -> None:
         del params
@@ -88,244 +327,13 @@ def _add_documents(server: SpecServer) -> None:
             registration = types.Registration("files", method, options)
             ls.client_register_capability(types.RegistrationParams([registration]))
 
-    @server.feature(types.WORKSPACE_DID_CHANGE_WATCHED_FILES)
-    async def files_changed(ls: SpecServer, params: types.DidChangeWatchedFilesParams) -> None:
+    async def files_changed(ls: SpecServer, params: object) -> None:
         del params
-        for each in ls.documents:
+        for each in ls.documents:  # the file may be included by, or be the data of, others
             ls.read_soon(each.uri)
 
-
-def _add_edits(server: SpecServer) -> None:
-    kinds = [types.CodeActionKind.QuickFix, offers.FIX_ALL]
-
-    @server.feature(types.TEXT_DOCUMENT_CODE_ACTION, types.CodeActionOptions(code_action_kinds=kinds))
-    async def code_action(ls: SpecServer, params: types.CodeActionParams) -> list[types.CodeAction]:
-        found = await ls.read(params.text_document.uri)
-        document = ls.documents.at(params.text_document.uri)
-        return features.edits.code_actions(
-            found, document, params.range, params.context.only, ls.documents, ls.settings
-        )
-
-    @server.feature(types.TEXT_DOCUMENT_FORMATTING)
-    def formatting(ls: SpecServer, params: types.DocumentFormattingParams) -> list[types.TextEdit]:
-        return _formatted(ls.documents.at(params.text_document.uri), None)
-
-    @server.feature(types.TEXT_DOCUMENT_RANGE_FORMATTING)
-    def range_formatting(ls: SpecServer, params: types.DocumentRangeFormattingParams) -> list[types.TextEdit]:
-        return _formatted(ls.documents.at(params.text_document.uri), params.range)
-
-
-def _formatted(document: Document, range_: types.Range | None) -> list[types.TextEdit]:
-    try:
-        return features.edits.formatting(document, range_)
-    except SpecError as fault:
-        first = fault.diagnostics[0].message
-        raise RequestFailedError(f"a text with errors of syntax cannot be formatted: {first}") from fault
-
-
-def _add_words(server: SpecServer) -> None:
-    options = types.CompletionOptions(
-        trigger_characters=list(offers.COMPLETION_TRIGGERS), resolve_provider=True
-    )
-
-    @server.feature(types.TEXT_DOCUMENT_COMPLETION, options)
-    def complete(ls: SpecServer, params: types.CompletionParams) -> types.CompletionList:
-        document, trees, names = ls.names(params.text_document.uri, exact=False)
-        offset = document.positions.offset(params.position)
-        client = ls.client_capabilities.text_document
-        item = client.completion.completion_item if client and client.completion else None
-        snippets = bool(item and item.snippet_support)
-        return features.completion.complete(
-            document, trees, names, offset, snippets=snippets, variables=lambda: _variables(ls, document)
-        )
-
-    @server.feature(types.COMPLETION_ITEM_RESOLVE)
-    def resolve(ls: SpecServer, item: types.CompletionItem) -> types.CompletionItem:
-        trees = [tree for each in ls.documents for tree in ls.names(each.uri, exact=False)[1]]
-        return features.completion.resolve(item, trees)
-
-    @server.feature(types.TEXT_DOCUMENT_HOVER)
-    async def hover_(ls: SpecServer, params: types.HoverParams) -> types.Hover | None:
-        await ls.read(params.text_document.uri)
-        document, trees, names = ls.names(params.text_document.uri)
-        offset = document.positions.offset(params.position)
-        return features.hover.hover(
-            document, trees, names, offset, lambda use: _more(ls, use), _of_rule(ls, document, offset)
-        )
-
-    @server.feature(
-        types.TEXT_DOCUMENT_SIGNATURE_HELP,
-        types.SignatureHelpOptions(trigger_characters=list(offers.SIGNATURE_TRIGGERS)),
-    )
-    def signature_help(ls: SpecServer, params: types.SignatureHelpParams) -> types.SignatureHelp | None:
-        document, trees, _ = ls.names(params.text_document.uri, exact=False)
-        return features.hover.signature_help(document, trees, document.positions.offset(params.position))
-
-
-def _more(ls: SpecServer, use: Use) -> Sequence[str]:
-    """Return what is known of a name beside its definition: the shape of a tensor."""
-    uri = ls.documents.of_source(use.span.source).uri
-    from tfdeploy.lsp.reading import shapes
-
-    spec = ls.findings(uri).reading.spec if use.symbol.kind in {"binding", "input"} else None
-    shape = None if spec is None else shapes.shapes_of(spec).get(use.symbol.name)
-    return () if shape is None else (f"Shape without the batch: `{shapes.written(shape)}`.",)
-
-
-def _of_rule(ls: SpecServer, document: Document, offset: int) -> Sequence[str]:
-    """Return what a saved map says of the rule in the line of a place."""
-    line = document.source.position(offset).line
-    known = _placed(ls, document).get(line)
-    return () if known is None else known.sentences
-
-
-def _placed(ls: SpecServer, document: Document) -> Mapping[int, Placed]:
-    from tfdeploy.lsp.reading import (
-        placements,  # whose records take long to import, and few requests need them
-    )
-
-    spec = ls.findings(document.uri).reading.spec
-    return {} if spec is None else placements.placed_by_rules(document, spec, _folders(ls))
-
-
-def _folders(ls: SpecServer) -> list[Path]:
-    """Return the folders in which runs may have been started."""
-    return [Path.cwd(), *(Path(each) for each in (ls.workspace.root_path,) if each)]
-
-
-def _variables(ls: SpecServer, document: Document) -> tuple[str, ...]:
-    """Return the names of variables in the map of the last run of a spec, whatever its text is now."""
-    from tfdeploy.lsp.reading import placements
-
-    spec = ls.last_spec(document.uri)
-    return () if spec is None else placements.variables_of(document, spec, _folders(ls))
-
-
-def _add_navigation(server: SpecServer) -> None:
-    @server.feature(types.TEXT_DOCUMENT_DEFINITION)
-    async def definition(ls: SpecServer, params: types.DefinitionParams) -> list[types.Location]:
-        await ls.settled(params.text_document.uri)
-        document, _, names = ls.names(params.text_document.uri)
-        offset = document.positions.offset(params.position)
-        return features.navigation.definitions(document, names, offset, ls.documents)
-
-    @server.feature(types.TEXT_DOCUMENT_REFERENCES)
-    async def references(ls: SpecServer, params: types.ReferenceParams) -> list[types.Location]:
-        await ls.settled(params.text_document.uri)
-        document, _, names = ls.names(params.text_document.uri)
-        offset = document.positions.offset(params.position)
-        with_definition = params.context.include_declaration
-        return features.navigation.references(
-            document, names, offset, ls.documents, with_definition=with_definition
-        )
-
-    @server.feature(types.TEXT_DOCUMENT_DOCUMENT_HIGHLIGHT)
-    async def highlight(
-        ls: SpecServer, params: types.DocumentHighlightParams
-    ) -> list[types.DocumentHighlight]:
-        await ls.settled(params.text_document.uri)
-        document, _, names = ls.names(params.text_document.uri)
-        return features.navigation.highlights(document, names, document.positions.offset(params.position))
-
-    @server.feature(types.TEXT_DOCUMENT_PREPARE_RENAME)
-    async def prepare_rename(ls: SpecServer, params: types.PrepareRenameParams) -> types.Range | None:
-        await ls.settled(params.text_document.uri)
-        document, _, names = ls.names(params.text_document.uri)
-        return features.navigation.renamable(document, names, document.positions.offset(params.position))
-
-    @server.feature(types.TEXT_DOCUMENT_RENAME, types.RenameOptions(prepare_provider=True))
-    async def rename(ls: SpecServer, params: types.RenameParams) -> types.WorkspaceEdit:
-        await ls.settled(params.text_document.uri)
-        document, trees, names = ls.names(params.text_document.uri)
-        offset = document.positions.offset(params.position)
-        try:
-            return features.navigation.rename(document, trees, names, offset, params.new_name, ls.documents)
-        except features.navigation.CannotRenameError as fault:
-            raise RequestFailedError(str(fault)) from fault
-
-
-def _add_structure(server: SpecServer) -> None:
-    @server.feature(types.TEXT_DOCUMENT_DOCUMENT_SYMBOL)
-    async def document_symbol(
-        ls: SpecServer, params: types.DocumentSymbolParams
-    ) -> list[types.DocumentSymbol]:
-        return features.outline.symbols(await ls.settled(params.text_document.uri))
-
-    @server.feature(types.WORKSPACE_SYMBOL)
-    async def workspace_symbol(
-        ls: SpecServer, params: types.WorkspaceSymbolParams
-    ) -> list[types.WorkspaceSymbol]:
-        return await ls.symbols(params.query)
-
-    @server.feature(types.TEXT_DOCUMENT_FOLDING_RANGE)
-    async def folding_range(ls: SpecServer, params: types.FoldingRangeParams) -> list[types.FoldingRange]:
-        return features.outline.folds(await ls.settled(params.text_document.uri))
-
-    @server.feature(types.TEXT_DOCUMENT_SELECTION_RANGE)
-    async def selection_range(
-        ls: SpecServer, params: types.SelectionRangeParams
-    ) -> list[types.SelectionRange]:
-        document = await ls.settled(params.text_document.uri)
-        return features.outline.selections(
-            document, [document.positions.offset(each) for each in params.positions]
-        )
-
-    @server.feature(types.TEXT_DOCUMENT_DOCUMENT_LINK)
-    async def document_link(ls: SpecServer, params: types.DocumentLinkParams) -> list[types.DocumentLink]:
-        return features.outline.links(await ls.settled(params.text_document.uri))
-
-    legend = types.SemanticTokensLegend(list(offers.TOKEN_TYPES), list(offers.TOKEN_MODIFIERS))
-
-    @server.feature(types.TEXT_DOCUMENT_SEMANTIC_TOKENS_FULL, legend)
-    async def semantic_tokens(ls: SpecServer, params: types.SemanticTokensParams) -> types.SemanticTokens:
-        await ls.settled(params.text_document.uri)
-        document, _, names = ls.names(params.text_document.uri)
-        return features.colors.semantic_tokens(document, names)
-
-    @server.feature(types.TEXT_DOCUMENT_SEMANTIC_TOKENS_RANGE, legend)
-    async def semantic_tokens_range(
-        ls: SpecServer, params: types.SemanticTokensRangeParams
-    ) -> types.SemanticTokens:
-        await ls.settled(params.text_document.uri)
-        document, _, names = ls.names(params.text_document.uri)
-        return features.colors.semantic_tokens(document, names, params.range)
-
-
-def _add_hints(server: SpecServer) -> None:
-    @server.feature(types.TEXT_DOCUMENT_INLAY_HINT)
-    async def inlay_hint(ls: SpecServer, params: types.InlayHintParams) -> list[types.InlayHint]:
-        spec = (await ls.read(params.text_document.uri)).reading.spec
-        document, trees, _ = ls.names(params.text_document.uri)
-        return features.hints.hints(document, trees, spec, _placed(ls, document), params.range)
-
-    @server.feature(types.TEXT_DOCUMENT_CODE_LENS)
-    async def code_lens(ls: SpecServer, params: types.CodeLensParams) -> list[types.CodeLens]:
-        return features.commands.lenses(await ls.settled(params.text_document.uri))
-
-
-def _add_commands(server: SpecServer) -> None:
-    def add(name: str) -> Callable[..., object]:
-        @server.command(name)
-        async def run(ls: SpecServer, uri: str) -> dict[str, object]:
-            def tell(line: str) -> None:
-                ls.window_log_message(types.LogMessageParams(types.MessageType.Info, line))
-
-            options = tuple(f"--set={path}={value}" for path, value in ls.settings.overrides)
-            options += ("--allow-python",) if ls.settings.allow_python else ()
-            try:
-                done = await ls.runner.run(name, ls.documents.at(uri), options, tell)
-            except features.commands.NotSavedError as fault:
-                raise RequestFailedError(str(fault)) from fault
-            kind = types.MessageType.Error if done["code"] else types.MessageType.Info
-            end = "failed" if done["code"] else "done"
-            said = f"{offers.COMMANDS[name][0]}: {end}; the log has its output"
-            ls.window_show_message(types.ShowMessageParams(kind, said))
-            return done
-
-        return run
-
-    for each in offers.COMMANDS:
-        add(each)
+    server.feature(types.TEXT_DOCUMENT_DID_SAVE)(files_changed)
+    server.feature(types.WORKSPACE_DID_CHANGE_WATCHED_FILES)(files_changed)
 
     @server.feature(types.SHUTDOWN)
     def shutdown(ls: SpecServer, params: None) -> None:

@@ -1,8 +1,8 @@
 """The server: the open documents, and when they are read.
 
-A text is read in another thread, one after the other, soon after it has changed. What changes while it is
-being read is read when that is done, and of many changes only the last; so an answer never waits for more
-than the reading that is under way and its own.
+A text is read as a whole in another thread, one after the other, as soon as nobody has changed it for a
+moment. What changes while it is being read is read when that is done, and of many changes only the last; so
+an answer never waits for more than the reading that is under way and its own.
 
 An editor waits for the first answer, to `initialize`, so what reads specs is imported after it.
 """
@@ -24,23 +24,21 @@ from tfdeploy.lsp.documents.opened import Documents, path_of
 from tfdeploy.lsp.features.commands import Runner
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
     from concurrent.futures import Future
 
-    from dsl import ir, syntax
-    from grammar.kept.spec import KeptSpec
+    from dsl import ir
     from tfdeploy.lsp.documents.opened import Document
     from tfdeploy.lsp.features.workspace import Symbols
     from tfdeploy.lsp.reading.diagnostics import Findings
-    from tfdeploy.lsp.reading.names import Names
     from tfdeploy.lsp.settings import Settings
 
-PAUSE = 0.004
-"""Seconds from a change to its reading, in which the completion that comes with the change is answered."""
+PAUSE = 0.03
+"""Seconds without a change before a text is read; completion that comes with a change is answered then."""
 
-NEW_BEFORE_LOOKING = 50_000
-"""How many new objects Python makes before it looks for garbage among them: half of what one reading of a
-long text makes. With Python's own 700 it looks through the syntax tree again and again while it is made."""
+NEW_BEFORE_LOOKING = 500_000
+"""How many new objects Python makes before it looks for garbage among them: more than one reading of a long
+text makes. With Python's own 700 it looks through the syntax tree again and again while it is made."""
 
 
 class _Protocol(LanguageServerProtocol):
@@ -56,19 +54,17 @@ class _Protocol(LanguageServerProtocol):
 class _State:
     """What is known of an open document beside its text.
 
-    What the last reading found has places that move when the next one begins, which is done in the thread of
-    the requests; so no request sees places of which some have moved.
+    Attributes:
+        findings: What the last reading gave, or None if there was none.
+        spec: The last spec without errors that it was.
+        task: Reads it.
+        again: Whether it has changed since the reading that is under way has begun.
     """
 
     findings: Findings | None = None
     spec: ir.Spec | None = None
-    read: Names | None = None
-    trees: tuple[syntax.File, ...] = ()
-    names: Names | None = None
-    parsed: Document | None = None
     task: asyncio.Task[None] | None = None
     again: bool = False
-    kept: KeptSpec | None = None
 
 
 class SpecServer(LanguageServer):
@@ -145,42 +141,36 @@ class SpecServer(LanguageServer):
             self.read_soon(root)
             return
         state = self._states[uri]
-        if state.task is not None and not state.task.done():
-            state.again = True
-            return
-        state.task = asyncio.get_running_loop().create_task(self._read_all(uri, state))
+        state.again = True
+        if state.task is None or state.task.done():
+            state.task = asyncio.get_running_loop().create_task(self._read_all(uri, state))
 
     async def _read_all(self, uri: str, state: _State) -> None:
         """Read a document until what was read is its current version."""
-        state.again = True
         while state.again:
-            await asyncio.sleep(PAUSE)
-            state.again = False
+            while state.again:
+                state.again = False
+                await asyncio.sleep(PAUSE)
             await self._read(uri, state)
 
     async def _read(self, uri: str, state: _State) -> None:
+        from tfdeploy.lsp.reading import diagnostics
+
         loop = asyncio.get_running_loop()
         document = self.documents.spec_with(self.documents.at(uri))
-        from tfdeploy.lsp.reading import reader
-
         try:
-            texts = self.documents.texts
-            kept = state.kept = state.kept or reader.KeptSpec()
-            kept.move(texts)
             found = await loop.run_in_executor(
-                self._reader, reader.examine, document, texts, self.settings, kept
+                self._reader, diagnostics.examine, document, self.documents.texts, self.settings
             )
             self.documents.note_includes(document, found.paths)
             if not state.again:
-                self._show(uri, reader.by_file(found, self.documents))
-            names = await loop.run_in_executor(self._reader, reader.names, found, kept)
+                self._show(uri, diagnostics.by_file(found, self.documents))
         except Exception as fault:  # noqa: BLE001 a fault in one text must not end the server
-            state.kept = None
             message = f"{document.path} could not be read because of a fault of tfdeploy: {fault!r}"
             self.window_log_message(types.LogMessageParams(types.MessageType.Error, message))
             return
         document.note_tree(found.reading.trees)
-        state.findings, state.read = found, names
+        state.findings = found
         state.spec = found.reading.spec or state.spec
 
     def _show(self, root: str, shown: dict[str, list[types.Diagnostic]]) -> None:
@@ -196,16 +186,19 @@ class SpecServer(LanguageServer):
 
     # --- what requests need
 
+    def latest(self, uri: str) -> Findings:
+        """Return what the last reading of a document gave, or of the spec that has it, whatever it is now."""
+        return self._state(uri).findings or self.findings(uri)
+
     def findings(self, uri: str) -> Findings:
         """Return what reading the current version of a document, or of the spec that has it, gives."""
-        root = self.documents.spec_with(self.documents.at(uri))
-        state = self._states.get(root.uri)
-        known = None if state is None else state.findings
-        if known is not None and known.document is root and root.uri == uri:
-            return known
         from tfdeploy.lsp.reading.diagnostics import examine
 
-        return examine(root, self.documents.texts, self.settings)
+        state, texts = self._state(uri), self.documents.texts
+        if state.findings is None or not state.findings.is_of(texts):
+            root = self.documents.spec_with(self.documents.at(uri))
+            state.findings = examine(root, texts, self.settings)
+        return state.findings
 
     async def read(self, uri: str) -> Findings:
         """Return the same as `findings`, and let other requests be answered while the text is being read."""
@@ -214,10 +207,15 @@ class SpecServer(LanguageServer):
 
     async def settled(self, uri: str) -> Document:
         """Return a document when the reading that is under way is done, so that nothing is parsed twice."""
-        state = self._states.get(self.documents.spec_with(self.documents.at(uri)).uri)
-        if state is not None and state.task is not None and not state.task.done():
-            await asyncio.wait([state.task])
+        task = self._state(uri).task
+        if task is not None and not task.done():
+            await asyncio.wait([task])
         return self.documents.at(uri)
+
+    def _state(self, uri: str) -> _State:
+        """Return what is known of the spec that has a document; of the document if that spec is not open."""
+        root = self.documents.spec_with(self.documents.at(uri)).uri
+        return self._states[root if root in self._states else uri]
 
     async def symbols(self, query: str) -> list[types.WorkspaceSymbol]:
         """Return the symbols of all specs of the workspace whose names contain some letters.
@@ -238,28 +236,6 @@ class SpecServer(LanguageServer):
         """Return the last spec without errors that a document was, or None if there was none yet."""
         return self._states[uri].spec
 
-    def names(self, uri: str, *, exact: bool = True) -> tuple[Document, Sequence[syntax.File], Names]:
-        """Return a document, the syntax trees of its spec and the names in these.
-
-        Args:
-            uri: The address of the document.
-            exact: Whether the trees have to be of the current version; if not, those of the last reading
-                do, so that no time is lost with parsing.
-        """
-        document = self.documents.at(uri)
-        root = self.documents.spec_with(document)
-        state = self._states[root.uri if root.uri in self._states else uri]
-        found = state.findings
-        if found is not None and state.read is not None and (not exact or found.document is document):
-            return document, found.reading.trees, state.read
-        if state.names is None or state.parsed is not document or root is not document:
-            from tfdeploy.lsp.reading.names import names_of
-
-            state.trees = self.documents.trees(document)
-            state.names = names_of(state.trees)
-            state.parsed = document
-        return document, state.trees, state.names
-
 
 def _prepare() -> None:
     """Import what reads specs, and begin to look for garbage, which the command has put off until now.
@@ -268,9 +244,10 @@ def _prepare() -> None:
     """
     gc.disable()
     try:
-        from tfdeploy.lsp.reading import reader
+        from grammar import lark_parser
+        from tfdeploy.lsp.reading import diagnostics  # noqa: F401 it imports all that reads specs
 
-        reader.prepare()
+        lark_parser.parser()
     finally:
         gc.enable()
         gc.collect()

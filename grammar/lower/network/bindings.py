@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from functools import cache, partial
+from functools import cache
 from typing import TYPE_CHECKING, Any
-
-from attrs import evolve
 
 from dsl import ir, schema, syntax
 from dsl.errors.meaning import names, references, types
 from dsl.errors.meaning import tensors as tensor_errors
 from dsl.schema import signatures
 from dsl.schema import types as kinds
-from grammar.lower import remembering
 from grammar.lower.blocks import once
 from grammar.lower.constants import RESERVED
 from grammar.lower.context import BAD
@@ -21,10 +18,9 @@ from grammar.lower.network import flows
 from grammar.lower.network.operations import PREFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from dsl.source import Span
-    from grammar.lower.context import Context
     from grammar.lower.network.flows import Tensors
 
 
@@ -74,36 +70,23 @@ def _kind(value: syntax.Expr) -> str:
 
 
 def read(
-    items: Sequence[syntax.Attribute], tensors: Tensors, layer: str | None
+    items: Sequence[syntax.Attribute], tensors: Tensors, *, in_layer: bool
 ) -> tuple[ir.Binding, ...] | None:
     """Lower the bindings.
 
     Args:
         items: The bindings as written.
         tensors: The names in scope.
-        layer: The name of the `layer` block that they are in, or None if they are in the model.
+        in_layer: Whether they are in a `layer` block instead of the model.
 
     Returns:
         The bindings, each after those that it needs, or None if there is an error.
     """
-    needed = {id(item): _needed(item) for item in items}
-    ordered = _ordered(items, needed, tensors)
-    in_layer = layer is not None
-    scope = remembering.scope_of(layer or "", tensors.kinds, tensors.context)
-    read_ = []
-    for item in ordered or items:
-        if scope is None:
-            read_.append(_binding(item, tensors, in_layer=in_layer))
-            continue
-        lower = partial(_lowered, item, tensors, in_layer=in_layer)
-        read_.append(remembering.lowered(item, needed[id(item)], scope, tensors.context, lower))
+    ordered = _ordered(items, tensors)
+    read_ = [_binding(item, tensors, in_layer=in_layer) for item in ordered or items]
     if ordered is None or any(binding is BAD for binding in read_):
         return None
     return tuple(read_)
-
-
-def _lowered(item: syntax.Attribute, tensors: Tensors, context: Context, *, in_layer: bool) -> Any:
-    return _binding(item, evolve(tensors, context=context), in_layer=in_layer)
 
 
 def _binding(item: syntax.Attribute, tensors: Tensors, *, in_layer: bool) -> Any:
@@ -197,16 +180,14 @@ def _input(call: syntax.Call, tensors: Tensors, *, in_layer: bool) -> Any:
     return ir.Input(given["dtype"], given["shape"], sizes, span=call.span)
 
 
-def _ordered(
-    items: Sequence[syntax.Attribute], needed: Mapping[int, tuple[str, ...]], tensors: Tensors
-) -> list[syntax.Attribute] | None:
+def _ordered(items: Sequence[syntax.Attribute], tensors: Tensors) -> list[syntax.Attribute] | None:
     """Sort bindings so that each comes after those that it needs; return None if they form a cycle.
 
     Bindings are identified by their position, because the first name of several of them may be `_`.
     """
 
     def positions_needed(position: int) -> Iterator[int]:
-        return iter([position_of[name] for name in needed[id(items[position])] if name in position_of])
+        return iter([position_of[name] for name in _names(items[position].value) if name in position_of])
 
     position_of = {
         name: position for position, item in enumerate(items) for name, _ in item.names if name != UNNAMED
@@ -234,12 +215,8 @@ def _ordered(
     return [items[position] for position in done] if fine else None
 
 
-def _needed(item: syntax.Attribute) -> tuple[str, ...]:
-    """Return the names in the expression of a binding that other bindings may have."""
-    return tuple(_names(item.value)) if item.memory is None else item.memory.needed
-
-
 def _names(value: Any) -> Iterator[str]:  # noqa: C901 one for each kind of expression
+    """Yield the names in the expression of a binding that other bindings may have."""
     match value:
         case syntax.Path():
             yield value.segments[0].name

@@ -95,7 +95,7 @@ class LayerReader:
                 blocks.once(item.name, item.name_span, first, "parameter", context)
         written, output = _sorted(block, first, context)
         kept = bindings.declare(written, tensors, first)
-        read = bindings.read(kept, tensors, name)
+        read = bindings.read(kept, tensors, in_layer=True)
         given: Any = BAD if output is None else flows.expression(output.value, tensors, what="`output`")
         damaged = name in context.notes.incomplete
         if output is None and not damaged:

@@ -60,7 +60,7 @@ def model(block: syntax.Block, context: Context) -> ir.Model | None:
             _inner(item, inner, first, context)
         elif not isinstance(item.value, syntax.Broken):
             blocks.misplaced(item, "`model`", context)
-    read = bindings.read(bindings.declare(written, tensors, first), tensors, None)
+    read = bindings.read(bindings.declare(written, tensors, first), tensors, in_layer=False)
     outputs = _outputs(inner["output"], tensors) if "output" in inner else ()
     return _assembled(block, own, read, _metrics(inner.get("metrics"), tensors), outputs, tensors)
 

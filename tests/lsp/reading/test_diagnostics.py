@@ -10,7 +10,6 @@ import pytest
 from lsprotocol import types
 
 from dsl.diagnostics import MAX_SHOWN
-from grammar.kept.spec import KeptSpec
 from tests.cli.conftest import Command, command
 from tests.folders import EXAMPLES
 from tests.lsp.texts import SMALL
@@ -81,13 +80,13 @@ def _place(range_: dict[str, dict[str, int]] | None) -> tuple[int, int, int, int
     return (start["line"], start["column"], end["line"], end["column"])
 
 
-def of_server(path: Path, text: str, kept: KeptSpec | None = None) -> list[Said]:
+def of_server(path: Path, text: str) -> list[Said]:
     """Return what the server says of a text, with places as `check` counts them."""
     documents = Documents()
     document = documents.open(path.as_uri(), 1, text)
     positions = Positions(text)
     shown: list[Said] = []
-    for each in by_file(examine(document, documents.texts, Settings(), kept), documents)[document.uri]:
+    for each in by_file(examine(document, documents.texts, Settings()), documents)[document.uri]:
         start = document.source.position(positions.offset(each.range.start))
         end = document.source.position(positions.offset(each.range.end))
         severity = "error" if each.severity == types.DiagnosticSeverity.Error else "warning"
@@ -97,10 +96,10 @@ def of_server(path: Path, text: str, kept: KeptSpec | None = None) -> list[Said]
     return shown
 
 
-def same(command: Command, text: str, kept: KeptSpec | None = None) -> None:
-    """Compare what the two say of a text; the server reads it with what is kept of its last reading."""
+def same(command: Command, text: str) -> None:
+    """Compare what the two say of a text."""
     said = of_check(command, text)
-    assert of_server(command.directory / "spec.tfdeploy", text, kept) == said, text
+    assert of_server(command.directory / "spec.tfdeploy", text) == said, text
 
 
 def test_every_prefix_of_a_small_spec(command: Command) -> None:
@@ -115,7 +114,7 @@ def test_every_prefix_of_a_small_spec(command: Command) -> None:
 def test_a_sequence_of_edits_is_read_as_the_text_that_it_gives(command: Command) -> None:
     """After random changes by place, the server has the edited text and says what `check` says of it."""
     chosen = random.Random(5)  # noqa: S311 edits are no secret
-    documents, text, kept = Documents(), f"# 😀é\n{TINY}", KeptSpec()
+    documents, text = Documents(), f"# 😀é\n{TINY}"
     uri = (command.directory / "spec.tfdeploy").as_uri()
     documents.open(uri, 0, text)
     for version in range(1, 41):
@@ -128,7 +127,7 @@ def test_a_sequence_of_edits_is_read_as_the_text_that_it_gives(command: Command)
         text = text[:start] + new + text[end:]
         assert document.text == text
         if version % 4 == 0:
-            same(command, document.text, kept)
+            same(command, document.text)
 
 
 def _utf16(text: str, offset: int) -> types.Position:
@@ -157,10 +156,8 @@ def mutations(text: str, count: int, seed: int) -> Iterator[str]:
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.stem)
 def test_mutations_of_the_examples(command: Command, spec: Path) -> None:
     """Damage of any kind gives the same in both."""
-    kept = KeptSpec()
-    of_server(command.directory / "spec.tfdeploy", spec.read_text(), kept)
     for text in mutations(spec.read_text(), 2, len(spec.name)):
-        same(command, text, kept)
+        same(command, text)
 
 
 @pytest.mark.full

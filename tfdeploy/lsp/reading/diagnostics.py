@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,13 +13,13 @@ import grammar
 from compiler.checks import diagnose
 from dsl.codes import CODES
 from tfdeploy.lsp.documents.opened import absolute, uri_of
+from tfdeploy.lsp.reading.names import Names, names_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from dsl.diagnostics import Diagnostic
     from dsl.source import Source
-    from grammar.kept.spec import KeptSpec
     from tfdeploy.lsp.documents.opened import Document, Documents
     from tfdeploy.lsp.settings import Settings
 
@@ -28,17 +29,19 @@ _UNUSED = ("TFD601", "TFD602", "TFD604", "TFD605", "TFD516")
 """Codes of what has no effect; editors show such text in grey."""
 
 
-@frozen
+@frozen(eq=False)
 class Findings:
     """What reading a document gave.
 
     Attributes:
         document: The document.
+        texts: The open texts by their absolute paths.
         reading: The spec, its diagnostics and its syntax trees.
         diagnostics: Everything that `check` says of it.
     """
 
     document: Document
+    texts: Mapping[str, str]
     reading: grammar.Reading
     diagnostics: tuple[Diagnostic, ...]
 
@@ -47,27 +50,32 @@ class Findings:
         """The absolute paths of the files that were read."""
         return tuple(absolute(each.name) for each in self.reading.sources if each.name != "--set")
 
+    @cached_property
+    def names(self) -> Names:
+        """The names in the syntax trees."""
+        return names_of(self.reading.trees)
 
-def examine(
-    document: Document, texts: dict[str, str], settings: Settings, kept: KeptSpec | None = None
-) -> Findings:
+    def is_of(self, texts: Mapping[str, str]) -> bool:
+        """Whether the open texts among the files that were read are still the same."""
+        return all(self.texts.get(path) == texts.get(path) for path in self.paths)
+
+
+def examine(document: Document, texts: Mapping[str, str], settings: Settings) -> Findings:
     """Read a document and check it, as `check` does.
 
     Args:
         document: The document.
         texts: The open texts by their absolute paths.
         settings: How it is read.
-        kept: What is kept of its last reading, or None to read all of it.
     """
     reading = grammar.read(
         document.path,
         settings.overrides,
         text=document.source.text,
         texts=texts,
-        kept=kept,
         allow_python=settings.allow_python,
     )
-    return Findings(document, reading, tuple(diagnose(reading)))
+    return Findings(document, texts, reading, tuple(diagnose(reading)))
 
 
 def by_file(findings: Findings, documents: Documents) -> dict[str, list[types.Diagnostic]]:

@@ -23,9 +23,9 @@ from tfdeploy.data.sources.python import Python
 from tfdeploy.data.sources.synthetic import Synthetic
 from tfdeploy.data.sources.tfrecord.source import TfRecord
 from tfdeploy.data.streams.stream import Stream
-from tfdeploy.data.transforms.changes import Cast, Change, OneHot, Rename
+from tfdeploy.data.transforms.changes import Cast, Change, OneHot, Rename, Transform
 from tfdeploy.data.transforms.lengths import Bucket, Pad
-from tfdeploy.data.transforms.table import TRANSFORMS, Transform, make_transform, require_order
+from tfdeploy.data.transforms.table import TRANSFORMS, require_order
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -66,14 +66,9 @@ def open_split(split: ir.Split, wanted: Sequence[Field], options: StreamOptions)
             data does not fit the inputs.
         RunError: If files are missing or damaged.
     """
-    transforms = [make_transform(call) for call in split.transforms]
+    transforms = [TRANSFORMS[call.name](call) for call in split.transforms]
     require_order(transforms)
-    kind = SOURCES.get(split.source.name)
-    if kind is None:
-        near = nearest(split.source.name, SOURCES)
-        advice = f"there is `{near}`" if near else None
-        span = split.source.name_span or split.source.span
-        raise SpecError([errors.bad_argument(split.source.name, "is no source of examples", span, advice)])
+    kind = SOURCES[split.source.name]
     names = [name for name in split.source.kwargs if kind.names_tensors]
     context = Context(
         options.base,

@@ -1,107 +1,66 @@
-"""The arguments of sources and transforms: what each kind takes, and what is said of all else."""
+"""The arguments of sources and transforms, by the tables of the language."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import pytest
 
 from dsl import ir
 from dsl.diagnostics import SpecError
-from tfdeploy.data.transforms.arguments import MISSING, Arguments, bind
-
-
-def bound(value: Any) -> Arguments:
-    """Return the arguments of a call with one argument."""
-    return bind(ir.Call("change", (value,)), a=MISSING)
+from dsl.schema.data_functions import FEATURES, LENGTHS, SOURCES, TRANSFORMS
+from tfdeploy.data import SOURCES as READ
+from tfdeploy.data import TRANSFORMS as MADE
+from tfdeploy.data.options import Field
+from tfdeploy.data.transforms.arguments import bind
 
 
 def reason(caught: pytest.ExceptionInfo[SpecError]) -> str:
-    """Return what is said of a call after its name."""
+    """Return what is said of a call."""
     (found,) = caught.value.diagnostics
-    return found.message.removeprefix("`change` ")
+    return found.message
 
 
-TAKEN = [
-    ("text", (), ["a", ""]),
-    ("texts", (), [("a", "b"), ("a",)]),
-    ("integer", (), [0, 7]),
-    ("integer", (2,), [2, 3]),
-    ("number", (), [0, -1.5]),
-    ("flag", (), [True, False]),
-    ("shape", (), [(), (1,), (3, 1)]),
-    ("free_shape", (), [(), (None, 1), (3,)]),
-    ("word", (("b", "a"),), ["a", "b"]),
-    ("word", (("none", "a"),), ["none"]),
-]
-
-
-@pytest.mark.parametrize(("kind", "more", "values"), TAKEN)
-def test_what_an_argument_takes(kind: str, more: tuple[Any, ...], values: list[Any]) -> None:
-    """The value comes back as it is."""
-    assert [getattr(bound(value), kind)("a", *more) for value in values] == values
-
-
-def test_one_value_stands_for_a_list_of_one() -> None:
-    """A single name or size needs no brackets; `none` is a word if it is one of the choices."""
-    assert bound("b").texts("a") == ("b",)
-    assert bound(3).shape("a") == (3,)
-    assert bound(None).free_shape("a") == (None,)
-    assert bound(None).word("a", ("none", "b")) == "none"
-
-
-REFUSED: list[tuple[str, tuple[Any, ...], list[Any], str]] = [
-    ("text", (), [1, ("b",), None], "a string"),
-    ("texts", (), [1, (), ("b", 1), None], "a string or a list of strings"),
-    ("integer", (), [-1, True, 1.0, "1"], "a whole number from 0"),
-    ("integer", (2,), [1], "a whole number from 2"),
-    ("number", (), [True, "1", None], "a number"),
-    ("flag", (), [0, 1, None], "true or false"),
-    ("shape", (), [0, (2, 0), True, (1.0,), (1, None)], "a list of sizes from 1"),
-    ("free_shape", (), [0, (None, 0), (True,), ("2",)], "a list of sizes from 1, or `none`,"),
-    ("word", (("c", "b"),), ["a", 1, None], "one of `b`, `c`"),
-]
-
-
-@pytest.mark.parametrize(("kind", "more", "values", "wanted"), REFUSED)
-def test_what_an_argument_does_not_take(
-    kind: str, more: tuple[Any, ...], values: list[Any], wanted: str
-) -> None:
-    """What it takes is said; true is no number."""
-    for value in values:
-        with pytest.raises(SpecError) as caught:
-            getattr(bound(value), kind)("a", *more)
-        assert reason(caught) == f"takes {wanted} as `a`", value
+def test_every_function_of_the_language_is_there() -> None:
+    """What a spec may call is what can be opened and made, and no name is in two tables."""
+    assert READ.keys() == {each.name for each in SOURCES}
+    assert MADE.keys() == {each.name for each in TRANSFORMS}
+    names = [each.name for each in (*SOURCES, *TRANSFORMS, *FEATURES, *LENGTHS)]
+    assert len(set(names)) == len(names)
 
 
 def test_arguments_are_bound_by_place_and_by_name() -> None:
-    """Defaults fill what is not given, and further names are kept apart if they are allowed."""
-    call = ir.Call("change", (1,), {"c": 3, "more": 4})
-    found = bind(call, others=True, a=MISSING, b=2, c=MISSING)
-    assert (found.values, found.others) == ({"a": 1, "b": 2, "c": 3}, {"more": 4})
+    """Defaults fill what is not given, and further names are kept apart."""
+    found = bind(ir.Call("tfrecord", ("a.tfrecord",), {"x": 3}))
+    assert (found.values, found.others) == ({"path": "a.tfrecord", "compression": "none"}, {"x": 3})
+    crop = bind(ir.Call("random_crop", ("image", (4, 5)), {"fill": 7}))
+    assert crop.values == {"name": "image", "size": (4, 5), "pad": 0, "fill": 7}
+    assert (crop["fill"], crop.others) == (7, {})
 
 
-@pytest.mark.parametrize(
-    ("call", "parameters", "said"),
-    [
-        (ir.Call("change", (1,)), {}, "takes no positional arguments, not 1"),
-        (ir.Call("change", (1, 2)), {"a": 0}, "takes 1 positional argument, not 2"),
-        (ir.Call("change", (1, 2, 3)), {"a": 0, "b": 0}, "takes 2 positional arguments, not 3"),
-        (ir.Call("change", (1,), {"a": 1}), {"a": 0}, "is given `a` twice"),
-        (ir.Call("change", (), {"bb": 1}), {"a": 0}, "has no argument `bb`"),
-        (ir.Call("change", ()), {"b": 0, "a": MISSING}, "lacks its argument `a`"),
-    ],
-)
-def test_arguments_that_do_not_fit(call: ir.Call, parameters: dict[str, Any], said: str) -> None:
-    """Too many, one twice, one that there is not, and one that is missing."""
+def test_one_text_stands_for_a_list_of_one() -> None:
+    """A list of none says nothing."""
+    assert bind(ir.Call("pad", ("b",))).texts("name") == ("b",)
+    assert bind(ir.Call("csv", ("a.csv",), {"x": ("b", "c")})).texts("x") == ("b", "c")
+    for call, name in ((ir.Call("pad", ((),)), "name"), (ir.Call("csv", ("a.csv",), {"x": ()}), "x")):
+        with pytest.raises(SpecError) as caught:
+            bind(call).texts(name)
+        assert reason(caught) == f"`{call.name}` takes a string or a list of strings as `{name}`"
+
+
+@pytest.mark.parametrize("size", [(), (3,), (1, 2, 3)])
+def test_a_pair_is_a_height_and_a_width(size: tuple[int, ...]) -> None:
+    """Neither more nor fewer numbers are one."""
+    assert bind(ir.Call("center_crop", ("image", (3, 4)))).pair("size") == (3, 4)
     with pytest.raises(SpecError) as caught:
-        bind(call, **parameters)
-    assert reason(caught) == said
+        bind(ir.Call("center_crop", ("image", size))).pair("size")
+    assert reason(caught) == "`center_crop` takes a height and a width as `size`"
 
 
-def test_a_name_that_is_nearly_one_is_suggested() -> None:
-    """The advice names the parameter."""
+def test_a_tensor_that_is_not_there_is_told_with_the_nearest() -> None:
+    """Of the tensors that there are."""
+    fields = {"image": Field("image", "uint8", (2,))}
+    given = bind(ir.Call("take", (3,)))
+    assert given.tensor("image", fields) == fields["image"]
     with pytest.raises(SpecError) as caught:
-        bind(ir.Call("change", (), {"facter": 1}), factor=2)
+        given.tensor("imag", fields)
     (found,) = caught.value.diagnostics
-    assert found.help == "there is `factor`"
+    assert (found.code, found.help) == ("TFD720", "there is a tensor with a similar name: `image`")

@@ -205,7 +205,7 @@ def test_what_a_tensor_cannot_be(
                 "takes the lowest and the highest number as `range`",
                 "write `[low, high]`",
             )
-            for wrong in ((1, 1), (2, 1), (1,), (0, 1, 2), 1)
+            for wrong in ((1, 1), (2, 1), (1,), (0, 1, 2))
         ),
     ],
 )

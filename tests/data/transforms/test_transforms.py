@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from attrs import evolve
 
 from dsl.diagnostics import SpecError
+from tfdeploy.data.options import DTYPES
 
 INT = {"n": ("int32", ())}
 
@@ -202,26 +202,14 @@ REFUSED = {
             "change the transforms or the input",
         ),
     ),
-    "unknown transform": (
-        [("shufle", 3)],
+    "a cast to text": (
+        [("cast", "a", "string")],
         INT,
-        ("TFD724", "`shufle` is no transform", "there is `shuffle`"),
-    ),
-    "missing argument": ([("shuffle",)], INT, ("TFD724", "`shuffle` lacks its argument `buffer`", None)),
-    "surplus argument": (
-        [("cache", 3)],
-        INT,
-        ("TFD724", "`cache` takes no positional arguments, not 1", None),
-    ),
-    "wrong type": (
-        [("take", "all")],
-        INT,
-        ("TFD724", "`take` takes a whole number from 1 as `n`", None),
-    ),
-    "unknown argument": (
-        [("shuffle", 3, {"sed": 4})],
-        INT,
-        ("TFD724", "`shuffle` has no argument `sed`", "there is `seed`"),
+        (
+            "TFD724",
+            f"`cast` takes one of {', '.join(f'`{each}`' for each in sorted(DTYPES))} as `dtype`",
+            None,
+        ),
     ),
 }
 
@@ -249,21 +237,6 @@ def test_all_inputs_that_do_not_fit_are_said_at_once(table: Any) -> None:
     with pytest.raises(SpecError) as caught:
         table(a=("float32", (3,)), b=("uint8", (1,)), c=("float32", ()))
     assert [each.code for each in caught.value.diagnostics] == ["TFD722", "TFD722", "TFD721"]
-
-
-def test_an_unknown_source_is_refused(reader: Any) -> None:
-    """A source that does not exist is named with the nearest that does."""
-    call = reader.call("cvs", "x.csv")
-    name = evolve(call.span, end=3)
-    with pytest.raises(SpecError) as caught:
-        reader.open(evolve(call, name_span=name), wanted=INT)
-    (found,) = caught.value.diagnostics
-    assert found.span == name
-    assert (found.code, found.message, found.help) == (
-        "TFD724",
-        "`cvs` is no source of examples",
-        "there is `csv`",
-    )
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from dsl.files.regular import open_regular
 from tfdeploy.data.options import Field, Tensors
 from tfdeploy.data.sources.base import Context, FileSource
 from tfdeploy.data.sources.files import find_files, name_of, size_of
-from tfdeploy.data.transforms.arguments import MISSING, bind
+from tfdeploy.data.transforms.arguments import bind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,8 +33,8 @@ class Cifar10(FileSource):
 
     def __init__(self, call: ir.Call, context: Context) -> None:
         super().__init__(call, context)
-        given = bind(call, path=MISSING)
-        self.files = find_files([given.text("path")], context.base, given.span("path"))
+        given = bind(call)
+        self.files = find_files(given["path"], context.base, given.span("path"))
         self.sizes = []
         for path in self.files:
             size = size_of(path, call.span)

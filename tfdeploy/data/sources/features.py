@@ -9,13 +9,11 @@ from attrs import frozen
 from dsl import ir
 from dsl.schema.data_functions import RESIZES
 from dsl.source import Span
-from tfdeploy.data.options import BOUNDS, DTYPES, INTEGERS, Field
-from tfdeploy.data.transforms.arguments import MISSING, Arguments, bind
+from tfdeploy.data.options import BOUNDS, INTEGERS, Field
+from tfdeploy.data.transforms.arguments import Arguments, bind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-ENCODINGS = ("list", "raw", "image")
 
 
 @frozen
@@ -41,34 +39,24 @@ class Feature:
 
 def features(given: Arguments) -> Mapping[str, Feature]:
     """Return the features that the keywords of a source describe, by tensor; raises SpecError."""
-    found = {}
-    for name, value in given.others.items():
-        if not isinstance(value, ir.Call) or value.name != "feature":
-            given.refuse(f"takes `feature(dtype, [shape])` as `{name}`", name)
-        found[name] = _feature(name, value)
-    if not found:
+    if not given.others:
         given.refuse("names no tensor", advice="write `name = feature(dtype, [shape])`")
-    return found
+    return {name: _feature(name, call) for name, call in given.others.items()}
 
 
 def _feature(name: str, call: ir.Call) -> Feature:
-    given = bind(call, dtype=MISSING, shape=(), classes=None, key=None, encoding="list", resize=None)
-    encoding = given.word("encoding", ENCODINGS)
-    dtypes = sorted(DTYPES | {"string"})
-    dtype = given.word("dtype", dtypes)
-    classes = None if given.values["classes"] is None else given.integer("classes", 1)
+    given = bind(call)
+    encoding, dtype, shape, classes = (given[each] for each in ("encoding", "dtype", "shape", "classes"))
     if classes is not None and dtype not in INTEGERS:
         given.refuse(f"has classes only with whole numbers, not {dtype}", "classes")
     if classes is not None and classes - 1 > BOUNDS[dtype][1]:
         given.refuse(f"has more classes than {dtype} has numbers", "classes")
-    shape = given.free_shape("shape")
     if None in shape and (encoding != "list" or None in shape[1:]):
         given.refuse("can have `none` for the first axis only, and not with `encoding`", "shape")
     if encoding == "image" and (len(shape) != 3 or shape[-1] not in (1, 3, 4)):  # noqa: PLR2004 height, width, channels
         given.refuse("needs height, width and 1, 3 or 4 channels for an image", "shape")
-    if encoding != "image" and given.values["resize"] is not None:
+    if encoding != "image" and given["resize"] is not None:
         given.refuse("has `resize` only with `encoding = image`", "resize")
-    resize = RESIZES[0] if given.values["resize"] is None else given.word("resize", RESIZES)
-    key = name if given.values["key"] is None else given.text("key")
+    key = name if given["key"] is None else given["key"]
     field = Field(name, dtype, shape, ragged=None in shape)
-    return Feature(field, key, encoding, resize, classes, call.span)
+    return Feature(field, key, encoding, given["resize"] or RESIZES[0], classes, call.span)

@@ -17,7 +17,7 @@ from dsl.files.regular import open_regular, strange_kind
 from dsl.suggest import nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from dsl.diagnostics import Diagnostic
     from dsl.source import Span
@@ -39,30 +39,26 @@ def natural_key(name: str) -> list[tuple[int, int, str]]:
     ]
 
 
-def find_files(patterns: Sequence[str], base: Path, call: Span | None) -> tuple[Path, ...]:
-    """Return the files that `patterns` (paths or globs, relative to `base`) name, globs in natural order.
+def find_files(pattern: str, base: Path, call: Span | None) -> tuple[Path, ...]:
+    """Return the files that a path or a glob, relative to `base`, names; those of a glob in natural order.
 
     Args:
-        patterns: Paths or globs, relative to `base`.
+        pattern: A path or a glob, relative to `base`.
         base: The folder of the spec.
         call: The source in the spec, or None.
 
     Raises:
         RunError: A path is not there or is a folder, or a glob matches nothing.
     """
-    found: list[Path] = []
-    for pattern in patterns:
-        path = base / pattern
-        if is_there(path):
-            _require_file(path, call)
-            found.append(path)
-            continue
-        matching = [each for each in matches(base, pattern) if each.is_file()]
-        found += sorted(matching, key=lambda each: natural_key(str(each)))
-        if not matching:
-            near = None if is_glob(pattern) else _similar(path, Path.is_file)
-            raise RunError(errors.missing(Where(str(path), call=call), nearest=near))
-    return tuple(found)
+    path = base / pattern
+    if is_there(path):
+        _require_file(path, call)
+        return (path,)
+    matching = [each for each in matches(base, pattern) if each.is_file()]
+    if not matching:
+        near = None if is_glob(pattern) else _similar(path, Path.is_file)
+        raise RunError(errors.missing(Where(str(path), call=call), nearest=near))
+    return tuple(sorted(matching, key=lambda each: natural_key(str(each))))
 
 
 def _require_file(path: Path, call: Span | None) -> None:

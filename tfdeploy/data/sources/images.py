@@ -13,7 +13,6 @@ from dsl.diagnostics import RunError
 from dsl.errors.running import running_data as errors
 from dsl.errors.running.running_data import Where
 from dsl.files.regular import strange_kind
-from dsl.schema.data_functions import RESIZES
 from tfdeploy.data.options import Field, Tensors
 from tfdeploy.data.sources.base import Context, Source
 from tfdeploy.data.sources.files import (
@@ -25,7 +24,7 @@ from tfdeploy.data.sources.files import (
     size_of,
 )
 from tfdeploy.data.sources.pixels import decode_image
-from tfdeploy.data.transforms.arguments import MISSING, bind
+from tfdeploy.data.transforms.arguments import bind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,17 +43,16 @@ class Images(Source):
 
     def __init__(self, call: ir.Call, context: Context) -> None:
         super().__init__(call, context)
-        given = bind(call, path=MISSING, size=MISSING, channels=3, classes=None, resize=RESIZES[0])
-        self.folder = find_folder(given.text("path"), context.base, given.span("path"))
-        size = given.shape("size")
-        if len(size) != 2:  # noqa: PLR2004 height and width
+        given = bind(call)
+        self.folder = find_folder(given["path"], context.base, given.span("path"))
+        self.size: tuple[int, int] = given["size"]
+        if len(self.size) != 2:  # noqa: PLR2004 height and width
             given.refuse("takes height and width as `size`", "size")
-        self.channels = given.integer("channels", 1)
+        self.channels: int = given["channels"]
         if self.channels not in CHANNELS:
             given.refuse("takes 1 channel for grey, 3 for colour, 4 with transparency", "channels")
-        self.size = (size[0], size[1])
-        self.resize = given.word("resize", RESIZES)
-        self.classes = self._classes(given.texts("classes") if given.values["classes"] is not None else None)
+        self.resize: str = given["resize"]
+        self.classes = self._classes(given.texts("classes") if given["classes"] is not None else None)
         self.fields = (Field("image", "uint8", (*self.size, self.channels)), Field("label", "int32", ()))
 
     @property

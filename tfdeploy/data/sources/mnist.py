@@ -18,7 +18,7 @@ from dsl.source import Span
 from tfdeploy.data.options import Field, Tensors
 from tfdeploy.data.sources.base import Context, Source
 from tfdeploy.data.sources.files import READ_FAULTS, find_files, is_gzip, name_of, open_binary, read_fault
-from tfdeploy.data.transforms.arguments import MISSING, Arguments, bind
+from tfdeploy.data.transforms.arguments import Arguments, bind
 
 if TYPE_CHECKING:
     from dsl import ir
@@ -118,7 +118,7 @@ class Mnist(Source):
 
     def __init__(self, call: ir.Call, context: Context) -> None:
         super().__init__(call, context)
-        given = bind(call, images=MISSING, labels=MISSING)
+        given = bind(call)
         self.images = IdxFile(self._file(given, "images"), IMAGE_AXES, given.span("images"))
         self.labels = IdxFile(self._file(given, "labels"), LABEL_AXES, given.span("labels"))
         self.length, height, width = self.images.sizes
@@ -128,9 +128,9 @@ class Mnist(Source):
         self.fields = (Field("image", "uint8", (height, width, 1)), Field("label", "int32", ()))
 
     def _file(self, given: Arguments, name: str) -> Path:
-        found = find_files([given.text(name)], self.context.base, given.span(name))
+        found = find_files(given[name], self.context.base, given.span(name))
         if len(found) > 1:
-            given.refuse(f"takes one file as `{name}`, and `{given.text(name)}` matches {len(found)}", name)
+            given.refuse(f"takes one file as `{name}`, and `{given[name]}` matches {len(found)}", name)
         return found[0]
 
     def count(self) -> int:

@@ -16,7 +16,7 @@ from dsl.errors.running import running_data as errors
 from dsl.errors.running.running_data import Where
 from tfdeploy.data.options import DTYPES, Field, Tensors
 from tfdeploy.data.sources.base import Asked, Context, PythonOnly, Source
-from tfdeploy.data.transforms.arguments import MISSING, bind
+from tfdeploy.data.transforms.arguments import bind
 
 if TYPE_CHECKING:
     from dsl import ir
@@ -36,8 +36,8 @@ class Python(Source):
 
     def __init__(self, call: ir.Call, context: Context) -> None:
         super().__init__(call, context)
-        given = bind(call, others=True, function=MISSING)
-        self.path = given.text("function")
+        given = bind(call)
+        self.path: str = given["function"]
         self.function: Callable[..., Any] = load_function(self.path, context.base, given.span("function"))
         self.arguments = dict(given.others)
         with tf.Graph().as_default(), tf.device("/cpu:0"):

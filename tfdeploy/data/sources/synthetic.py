@@ -10,7 +10,7 @@ import tensorflow as tf
 from tfdeploy.data.options import BOUNDS, FLOATS, ROUGH_SIZE, Tensors
 from tfdeploy.data.sources.base import Context, Source
 from tfdeploy.data.sources.features import Feature, features
-from tfdeploy.data.transforms.arguments import MISSING, bind
+from tfdeploy.data.transforms.arguments import bind
 
 if TYPE_CHECKING:
     from dsl import ir
@@ -29,9 +29,9 @@ class Synthetic(Source):
 
     def __init__(self, call: ir.Call, context: Context) -> None:
         super().__init__(call, context)
-        given = bind(call, others=True, count=MISSING, seed=0)
-        self.length = given.integer("count", 1)
-        self.seed = given.integer("seed")
+        given = bind(call)
+        self.length: int = given["count"]
+        self.seed: int = given["seed"]
         self.features = features(given)
         for each in self.features.values():
             if each.field.dtype == "string":

@@ -21,11 +21,11 @@ from tfdeploy.data.small_graphs import without_autograph
 from tfdeploy.data.sources.base import FileSource
 from tfdeploy.data.streams.buckets import bucketed, measured_in_chunks, measured_one_by_one
 from tfdeploy.data.streams.shares import FileShare, Shard
-from tfdeploy.data.transforms.changes import Cast, Change, OneTensor, Rename
+from tfdeploy.data.transforms.changes import Cast, Change, OneTensor, Rename, Transform
 from tfdeploy.data.transforms.draws import Keys
 from tfdeploy.data.transforms.images import Mixup, RandomChange, lookahead_of
 from tfdeploy.data.transforms.lengths import Bucket, Pad
-from tfdeploy.data.transforms.table import Cache, Shuffle, Skip, Take, Transform
+from tfdeploy.data.transforms.table import Cache, Choice, Shuffle, Skip, Take
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -55,7 +55,7 @@ def steps_of(
         options: Says whether the stream is for training.
         shard: The share of a worker in the examples, or None for all of them.
     """
-    last = max((at for at, each in enumerate(transforms) if isinstance(each, Take | Skip)), default=-1)
+    last = max((at for at, each in enumerate(transforms) if isinstance(each, Choice)), default=-1)
     steps: list[Step] = [*transforms[: last + 1]]
     if shard is not None:
         steps.append(shard)

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 from attrs import frozen
 
 from tfdeploy.data.sources.base import FileSource
-from tfdeploy.data.transforms.table import Skip, Take
+from tfdeploy.data.transforms.table import Choice
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tfdeploy.data.options import StreamOptions
     from tfdeploy.data.sources.base import Source
-    from tfdeploy.data.transforms.table import Transform
+    from tfdeploy.data.transforms.changes import Transform
 
 
 @frozen
@@ -62,7 +62,7 @@ def share_of(
     if options.shard is None:
         return None
     index, of = options.shard
-    counts_examples = any(isinstance(each, Take | Skip) for each in transforms)
+    counts_examples = any(isinstance(each, Choice) for each in transforms)
     if options.whole_files and isinstance(source, FileSource) and not counts_examples:
         counts = source.counts()
         hands = deal(counts, of)

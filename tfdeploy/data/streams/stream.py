@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 from attrs import evolve
 
-from dsl.diagnostics import RunError, SpecError
+from dsl.diagnostics import RunError
 from dsl.errors.running import running_data as errors
 from dsl.errors.running.running_data import Where
 from tfdeploy.data import small_graphs
@@ -20,9 +20,9 @@ from tfdeploy.data.options import FLOATS
 from tfdeploy.data.small_graphs import without_autograph
 from tfdeploy.data.streams.passes import EMPTY, Examples, Passes, steps_of
 from tfdeploy.data.streams.shares import FileShare, Shard, share_of
-from tfdeploy.data.transforms.changes import Cast, Change, Rename, Scale
+from tfdeploy.data.transforms.changes import Cast, Change, Rename, Scale, Transform
 from tfdeploy.data.transforms.lengths import Bucket
-from tfdeploy.data.transforms.table import Shuffle, Skip, Take, Transform
+from tfdeploy.data.transforms.table import Choice, Shuffle, Skip, Take
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -134,7 +134,7 @@ class Stream:
         if bucket is not None and self.size is None:
             reason = "the source does not say how many examples a pass has"
             advice = "let the function return something with a length, such as a list"
-            raise SpecError([errors.bad_transform("bucket", reason, bucket.call.span, advice)])
+            raise bucket.refuse(reason, advice)
         if self.size == 0:
             raise RunError(self.nothing())
         start, _ = self._used()
@@ -143,7 +143,7 @@ class Stream:
         except small_graphs.FAILURES as error:
             raise RunError(self._fault(start, small_graphs.reason_of(error))) from error
         shuffled = dropwhile(lambda each: not isinstance(each, Shuffle), self.transforms)
-        chosen_later = self.size is None and any(isinstance(each, Take | Skip) for each in shuffled)
+        chosen_later = self.size is None and any(isinstance(each, Choice) for each in shuffled)
         if found is None or (chosen_later and not self._count_up_to(1)):
             raise RunError(self.nothing())
 
@@ -398,7 +398,7 @@ class Stream:
     def nothing(self) -> Diagnostic:
         """Return the diagnostic about a pass without an example."""
         count = self.source.count()
-        chosen = any(isinstance(each, Take | Skip) for each in self.transforms)
+        chosen = any(isinstance(each, Choice) for each in self.transforms)
         if count == 0 or not chosen:
             return errors.empty(self._where, "there is no example")
         of = "its" if count is None else f"the {count:,}"

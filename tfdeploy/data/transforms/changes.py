@@ -16,9 +16,8 @@ from attrs import evolve
 
 from dsl.diagnostics import SpecError
 from dsl.errors.running import running_data as errors
-from dsl.suggest import nearest
 from tfdeploy.data.options import BOUNDS, DTYPES, FLOATS, INTEGERS, Field
-from tfdeploy.data.transforms.arguments import MISSING, Arguments, bind
+from tfdeploy.data.transforms.arguments import bind
 from tfdeploy.data.transforms.numbers import checked_cast
 
 if TYPE_CHECKING:
@@ -34,11 +33,12 @@ if TYPE_CHECKING:
 Fields = dict[str, Field]
 
 
-class Change(ABC):
-    """A transform that changes tensors. Making one checks its arguments; raises SpecError."""
+class Transform:
+    """A transform of `data`. Making one checks its arguments; raises SpecError."""
 
     def __init__(self, call: ir.Call) -> None:
         self.call = call
+        self.given = bind(call)
 
     def refuse(self, reason: str, advice: str | None = None) -> SpecError:
         """Return the error of a transform that does not fit its tensor.
@@ -48,6 +48,16 @@ class Change(ABC):
             advice: What to write instead, if that is known.
         """
         return SpecError([errors.bad_transform(self.call.name, reason, self.call.span, advice)])
+
+
+class Change(Transform, ABC):
+    """A transform that changes tensors."""
+
+    def require_fixed(self, tensor: Field) -> None:
+        """Raise SpecError if a tensor has an axis without a fixed size."""
+        if None in tensor.shape:
+            advice = f"put `-> pad({tensor.name}, to = SIZE)` before it"
+            raise self.refuse(f"`{tensor.name}` is {tensor.words}, which has no fixed size", advice)
 
     @abstractmethod
     def fields(self, before: Fields) -> Fields:
@@ -73,10 +83,9 @@ class OneTensor(Change):
     single_numbers: ClassVar[bool] = False
     """Whether each number is changed by itself, so that axes without a fixed size do not matter."""
 
-    def __init__(self, call: ir.Call, given: Arguments) -> None:
+    def __init__(self, call: ir.Call) -> None:
         super().__init__(call)
-        self.given = given
-        self.name = given.text("name")
+        self.name: str = self.given["name"]
 
     @abstractmethod
     def after(self, before: Field) -> Field:
@@ -88,13 +97,9 @@ class OneTensor(Change):
 
     def fields(self, before: Fields) -> Fields:
         """Return the examples with the one tensor changed; raises SpecError for a name that is none."""
-        found = before.get(self.name)
-        if found is None:
-            near = nearest(self.name, before)
-            raise SpecError([errors.unknown_tensor(self.name, list(before), near, self.given.span("name"))])
-        if None in found.shape and not self.single_numbers:
-            advice = f"put `-> pad({self.name}, to = SIZE)` before it"
-            raise self.refuse(f"`{self.name}` is {found.words}, which has no fixed size", advice)
+        found = self.given.tensor(self.name, before)
+        if not self.single_numbers:
+            self.require_fixed(found)
         return {**before, self.name: self.after(found)}
 
     def apply(self, tensors: Tensors) -> Tensors:
@@ -113,9 +118,9 @@ class Scale(OneTensor):
     single_numbers = True
 
     def __init__(self, call: ir.Call) -> None:
-        super().__init__(call, bind(call, name=MISSING, factor=MISSING, offset=0.0))
-        self.factor = self.given.number("factor")
-        self.offset = self.given.number("offset")
+        super().__init__(call)
+        self.factor: float = self.given["factor"]
+        self.offset: float = self.given["offset"]
 
     def after(self, before: Field) -> Field:
         """Return the same dtype and shape."""
@@ -134,8 +139,8 @@ class Reshape(OneTensor):
     """`reshape(name, [shape])`: the same numbers in another shape."""
 
     def __init__(self, call: ir.Call) -> None:
-        super().__init__(call, bind(call, name=MISSING, shape=MISSING))
-        self.shape = self.given.shape("shape")
+        super().__init__(call)
+        self.shape: tuple[int, ...] = self.given["shape"]
 
     def after(self, before: Field) -> Field:
         """Return the new shape, which must hold as many numbers."""
@@ -157,8 +162,11 @@ class Cast(OneTensor):
     single_numbers = True
 
     def __init__(self, call: ir.Call) -> None:
-        super().__init__(call, bind(call, name=MISSING, dtype=MISSING))
-        self.dtype = self.given.word("dtype", sorted(DTYPES))
+        super().__init__(call)
+        self.dtype: str = self.given["dtype"]
+        if self.dtype not in DTYPES:
+            known = ", ".join(f"`{each}`" for each in sorted(DTYPES))
+            self.given.refuse(f"takes one of {known} as `dtype`", "dtype")
 
     def after(self, before: Field) -> Field:
         """Return the new dtype."""
@@ -190,8 +198,8 @@ class OneHot(OneTensor):
     single_numbers = True
 
     def __init__(self, call: ir.Call) -> None:
-        super().__init__(call, bind(call, name=MISSING, classes=MISSING))
-        self.classes = self.given.integer("classes", 1)
+        super().__init__(call)
+        self.classes: int = self.given["classes"]
 
     def after(self, before: Field) -> Field:
         """Return the shape with one more axis, as float32."""
@@ -224,17 +232,14 @@ class Rename(Change):
 
     def __init__(self, call: ir.Call) -> None:
         super().__init__(call)
-        self.given = bind(call, others=True)
-        self.names = {new: self.given.as_texts(new, old)[0] for new, old in self.given.others.items()}
+        self.names: Mapping[str, str] = self.given.others
         if not self.names:
             self.given.refuse("names nothing", advice="write `new = old`")
 
     def fields(self, before: Fields) -> Fields:
         """Return the examples with their new names in the old order."""
         for new, old in self.names.items():
-            if old not in before:
-                near = nearest(old, before)
-                raise SpecError([errors.unknown_tensor(old, list(before), near, self.given.span(new))])
+            self.given.tensor(old, before, new)
         after = {self._new(name): evolve(each, name=self._new(name)) for name, each in before.items()}
         if len(after) < len(before):
             raise self.refuse("two tensors would bear the same name")

@@ -13,11 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import tensorflow as tf
 from attrs import evolve
 
-from dsl.diagnostics import SpecError
-from dsl.errors.running import running_data as errors
-from dsl.suggest import nearest
 from tfdeploy.data.options import FLOATS, Field
-from tfdeploy.data.transforms.arguments import MISSING, Arguments, bind
 from tfdeploy.data.transforms.changes import Change, Fields, OneTensor
 
 if TYPE_CHECKING:
@@ -95,14 +91,6 @@ def _require_fill(change: OneImage, image: Field, fill: float) -> None:
         raise change.refuse(f"`{change.name}` is {image.words}, whose pixels cannot be {fill}")
 
 
-def _pair(given: Arguments, name: str) -> tuple[int, int]:
-    """Return a height and a width."""
-    sizes = given.shape(name)
-    if len(sizes) != 2:  # noqa: PLR2004 height and width
-        given.refuse(f"takes a height and a width as `{name}`", name, "write `[height, width]`")
-    return sizes[0], sizes[1]
-
-
 def _middle(images: Any, size: tuple[int, int]) -> Any:
     top, left = ((images.shape[axis] - size[axis - 1]) // 2 for axis in (1, 2))
     return images[:, top : top + size[0], left : left + size[1]]
@@ -112,8 +100,8 @@ class CenterCrop(OneImage):
     """`center_crop(name, [height, width])`: the middle of an image."""
 
     def __init__(self, call: ir.Call) -> None:
-        super().__init__(call, bind(call, name=MISSING, size=MISSING))
-        self.size = _pair(self.given, "size")
+        super().__init__(call)
+        self.size = self.given.pair("size")
 
     def image_after(self, before: Field) -> Field:
         """Return the smaller size."""
@@ -128,10 +116,10 @@ class RandomCrop(OneRandomImage):
     """`random_crop(name, [height, width], pad, fill)`: a random part of the image with a margin around it."""
 
     def __init__(self, call: ir.Call) -> None:
-        super().__init__(call, bind(call, name=MISSING, size=MISSING, pad=0, fill=0))
-        self.size = _pair(self.given, "size")
-        self.pad = self.given.integer("pad")
-        self.fill = self.given.number("fill")
+        super().__init__(call)
+        self.size = self.given.pair("size")
+        self.pad: int = self.given["pad"]
+        self.fill: float = self.given["fill"]
 
     def image_after(self, before: Field) -> Field:
         """Return the size of the part."""
@@ -174,8 +162,8 @@ class RandomFlip(OneRandomImage):
     """`random_flip(name, direction)`: half of the images, mirrored."""
 
     def __init__(self, call: ir.Call) -> None:
-        super().__init__(call, bind(call, name=MISSING, direction="horizontal"))
-        self.axes = DIRECTIONS[self.given.word("direction", tuple(DIRECTIONS))]
+        super().__init__(call)
+        self.axes = DIRECTIONS[self.given["direction"]]
 
     def change_randomly(self, images: Any, keys: Keys) -> Any:
         """Reverse each axis of half of the images."""
@@ -196,9 +184,8 @@ class RandomColor(OneRandomImage):
     KINDS = ("brightness", "contrast", "saturation", "hue")
 
     def __init__(self, call: ir.Call) -> None:
-        kinds: dict[str, Any] = dict.fromkeys(self.KINDS)
-        super().__init__(call, bind(call, name=MISSING, **kinds, range=None))
-        if all(self.given.values[kind] is None for kind in self.KINDS):
+        super().__init__(call)
+        if all(self.given[kind] is None for kind in self.KINDS):
             self.given.refuse(
                 "changes nothing", advice="give it `brightness`, `contrast`, `saturation` or `hue`"
             )
@@ -206,21 +193,19 @@ class RandomColor(OneRandomImage):
         self.contrast = self._around("contrast", 1)
         self.saturation = self._around("saturation", 1)
         self.hue = self._around("hue", 0)
-        self.range = (0.0, 0.0) if self.given.values["range"] is None else self._numbers("range")
+        self.range = (0.0, 0.0) if self.given["range"] is None else self._numbers("range")
 
     def _around(self, name: str, middle: float) -> tuple[float, float] | None:
         """Return the bounds of a random number, given as both or as the distance from the middle."""
-        value = self.given.values[name]
+        value = self.given[name]
         if value is None:
             return None
         if isinstance(value, tuple):
             return self._numbers(name)
-        distance = self.given.number(name)
-        return max(middle - distance, 0 if middle else -distance), middle + distance
+        return max(middle - value, 0 if middle else -value), middle + value
 
     def _numbers(self, name: str) -> tuple[float, float]:
-        value = self.given.values[name]
-        numbers = tuple(x for x in value if isinstance(x, int | float)) if isinstance(value, tuple) else ()
+        numbers = self.given[name]
         if len(numbers) != 2 or numbers[0] >= numbers[1]:  # noqa: PLR2004 both ends
             self.given.refuse(
                 f"takes the lowest and the highest number as `{name}`", name, "write `[low, high]`"
@@ -265,10 +250,11 @@ class Cutout(OneRandomImage):
     """`cutout(name, size, fill)`: a covered rectangle around a random pixel (DeVries and Taylor, 2017)."""
 
     def __init__(self, call: ir.Call) -> None:
-        super().__init__(call, bind(call, name=MISSING, size=MISSING, fill=0))
-        sizes = self.given.shape("size")
-        self.size = (sizes[0], sizes[0]) if len(sizes) == 1 else _pair(self.given, "size")
-        self.fill = self.given.number("fill")
+        super().__init__(call)
+        size = self.given["size"]
+        sizes = size if isinstance(size, tuple) else (size,)
+        self.size = (sizes[0], sizes[0]) if len(sizes) == 1 else self.given.pair("size")
+        self.fill: float = self.given["fill"]
 
     def image_after(self, before: Field) -> Field:
         """Return the same image; raises SpecError if its pixels cannot be `fill`."""
@@ -297,21 +283,15 @@ class Mixup(RandomChange):
 
     def __init__(self, call: ir.Call) -> None:
         super().__init__(call)
-        self.given = bind(call, image=MISSING, label=MISSING, alpha=0.2)
-        self.names = (self.given.text("image"), self.given.text("label"))
-        self.alpha = self.given.number("alpha")
+        self.names = (self.given["image"], self.given["label"])
+        self.alpha: float = self.given["alpha"]
 
     def fields(self, before: Fields) -> Fields:
         """Return the same tensors; raises SpecError if they cannot be mixed."""
         for argument, name in zip(("image", "label"), self.names, strict=True):
-            field = before.get(name)
-            if field is None:
-                near = nearest(name, before)
-                raise SpecError([errors.unknown_tensor(name, list(before), near, self.given.span(argument))])
+            field = self.given.tensor(name, before, argument)
             mixes = field.dtype in FLOATS or (field.dtype == "uint8" and len(field.shape) == IMAGE_RANK)
-            if None in field.shape:
-                advice = f"put `-> pad({name}, to = SIZE)` before it"
-                raise self.refuse(f"`{name}` is {field.words}, which has no fixed size", advice)
+            self.require_fixed(field)
             if not mixes:
                 change = "cast(NAME, float32)" if field.shape else "one_hot(NAME, classes)"
                 advice = f"put `-> {change.replace('NAME', name)}` before it"

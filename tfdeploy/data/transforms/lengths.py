@@ -11,12 +11,10 @@ import tensorflow as tf
 from attrs import evolve
 
 from dsl import ir
-from dsl.diagnostics import SpecError
 from dsl.errors.running import running_data as errors
-from dsl.suggest import nearest
 from tfdeploy.data.options import BOUNDS
-from tfdeploy.data.transforms.arguments import MISSING, bind
-from tfdeploy.data.transforms.changes import Change
+from tfdeploy.data.transforms.arguments import bind
+from tfdeploy.data.transforms.changes import Change, Transform
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,16 +38,12 @@ class Pad(Change):
 
     def __init__(self, call: ir.Call) -> None:
         super().__init__(call)
-        self.given = bind(call, name=MISSING, to=None, value=0, truncate=False)
         self.names = self.given.texts("name")
-        self.value = self.given.number("value")
-        self.truncate = self.given.flag("truncate")
-        self.size, self.multiple = None, 1
-        to = self.given.values["to"]
-        if isinstance(to, ir.Call):
-            self.multiple = bind(to, n=MISSING).integer("n", 1)
-        elif to is not None:
-            self.size = self.given.integer("to", 1)
+        self.value: float = self.given["value"]
+        self.truncate: bool = self.given["truncate"]
+        to = self.given["to"]
+        self.size: int | None = None if isinstance(to, ir.Call) else to
+        self.multiple: int = bind(to)["n"] if isinstance(to, ir.Call) else 1
         if self.truncate and self.size is None:
             self.given.refuse("cuts off only what is longer than a number given as `to`", "truncate")
 
@@ -58,10 +52,7 @@ class Pad(Change):
         return {**before, **{name: self._after(name, before) for name in self.names}}
 
     def _after(self, name: str, before: Fields) -> Field:
-        found = before.get(name)
-        if found is None:
-            near = nearest(name, before)
-            raise SpecError([errors.unknown_tensor(name, list(before), near, self.given.span("name"))])
+        found = self.given.tensor(name, before)
         if None not in found.shape:
             reason = f"`{name}` is {found.words}, which has a fixed size"
             raise self.refuse(reason, "leave it out")
@@ -113,7 +104,7 @@ class Pad(Change):
         return None
 
 
-class Bucket:
+class Bucket(Transform):
     """`bucket(name, boundaries)`: examples of about the same length one after the other.
 
     Attributes:
@@ -123,24 +114,19 @@ class Bucket:
     """
 
     def __init__(self, call: ir.Call) -> None:
-        given = bind(call, name=MISSING, boundaries=MISSING)
-        self.call = call
-        self.given = given
-        self.name = given.text("name")
-        self.boundaries = given.shape("boundaries")
+        super().__init__(call)
+        self.name: str = self.given["name"]
+        self.boundaries: tuple[int, ...] = self.given["boundaries"]
         if not self.boundaries or list(self.boundaries) != sorted(set(self.boundaries)):
-            given.refuse("takes lengths in ascending order as `boundaries`", "boundaries")
+            self.given.refuse("takes lengths in ascending order as `boundaries`", "boundaries")
 
     def require_lengths(self, fields: Fields) -> None:
         """Raise SpecError if the examples have no such tensor, or if its length is fixed."""
-        found = fields.get(self.name)
-        if found is None:
-            near = nearest(self.name, fields)
-            raise SpecError([errors.unknown_tensor(self.name, list(fields), near, self.given.span("name"))])
+        found = self.given.tensor(self.name, fields)
         if not found.shape or found.shape[0] is not None or not found.ragged:
             reason = f"`{self.name}` is {found.words}, and all examples have the same length here"
             advice = "put it before `pad`" if found.shape and found.shape[0] is None else "leave it out"
-            raise SpecError([errors.bad_transform("bucket", reason, self.call.span, advice)])
+            raise self.refuse(reason, advice)
 
     def group(self, length: Any) -> Any:
         """Return the number of the group of each length, as int64 tensors."""

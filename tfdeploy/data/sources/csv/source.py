@@ -19,7 +19,7 @@ from tfdeploy.data.small_graphs import without_autograph
 from tfdeploy.data.sources.base import Context, FileSource, PythonOnly
 from tfdeploy.data.sources.csv.table import Column, Table
 from tfdeploy.data.sources.files import find_files, name_of, natural_key
-from tfdeploy.data.transforms.arguments import MISSING, bind
+from tfdeploy.data.transforms.arguments import bind
 from tfdeploy.data.transforms.numbers import checked_cast
 
 if TYPE_CHECKING:
@@ -71,16 +71,14 @@ class Csv(FileSource):
 
     def __init__(self, call: ir.Call, context: Context) -> None:
         super().__init__(call, context)
-        given = bind(call, others=True, path=MISSING)
+        given = bind(call)
         if not given.others:
             given.refuse("names no tensor", advice='write `name = "column"`')
-        self.tables = tuple(
-            Table(path, call.span)
-            for path in find_files(given.texts("path"), context.base, given.span("path"))
-        )
+        paths = find_files(given["path"], context.base, given.span("path"))
+        self.tables = tuple(Table(path, call.span) for path in paths)
         self.header = self._common_header()
         self.tensors = tuple(
-            self._columns(name, given.as_texts(name, value), listed=isinstance(value, tuple))
+            self._columns(name, given.texts(name), listed=isinstance(value, tuple))
             for name, value in given.others.items()
         )
         self.fields = tuple(each.field for each in self.tensors)

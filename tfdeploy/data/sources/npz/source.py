@@ -21,7 +21,7 @@ from tfdeploy.data.options import Field, Tensors
 from tfdeploy.data.sources.base import Context, PythonOnly, Source
 from tfdeploy.data.sources.files import find_files, name_of
 from tfdeploy.data.sources.npz.archive import Archive, Array
-from tfdeploy.data.transforms.arguments import MISSING, bind
+from tfdeploy.data.transforms.arguments import bind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,17 +41,14 @@ class Npz(Source):
 
     def __init__(self, call: ir.Call, context: Context) -> None:
         super().__init__(call, context)
-        given = bind(call, others=True, path=MISSING)
-        paths = find_files([given.text("path")], context.base, given.span("path"))
+        given = bind(call)
+        paths = find_files(given["path"], context.base, given.span("path"))
         if len(paths) > 1:
-            given.refuse(f"reads one file, and `{given.text('path')}` matches {len(paths)}", "path")
+            given.refuse(f"reads one file, and `{given['path']}` matches {len(paths)}", "path")
         self.archive = Archive(paths[0], call.span)
         names = self.archive.names
-        chosen = {name: given.as_texts(name, value)[0] for name, value in given.others.items()}
-        self.arrays = {
-            name: self._array(array, names, given.span(name))
-            for name, array in (chosen or dict(zip(names, names, strict=True))).items()
-        }
+        chosen = given.others or dict(zip(names, names, strict=True))
+        self.arrays = {name: self._array(array, names, given.span(name)) for name, array in chosen.items()}
         self.fields = tuple(Field(name, each.dtype, each.shape[1:]) for name, each in self.arrays.items())
         self.length = self._common_length()
 

@@ -20,7 +20,7 @@ from tfdeploy.data.sources.files import find_files, name_of
 from tfdeploy.data.sources.pixels import decode_image
 from tfdeploy.data.sources.tfrecord.faults import names_in, record_fault
 from tfdeploy.data.sources.tfrecord.file import RecordFile
-from tfdeploy.data.transforms.arguments import MISSING, bind
+from tfdeploy.data.transforms.arguments import bind
 from tfdeploy.data.transforms.numbers import checked_cast
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from dsl import ir
     from dsl.diagnostics import Diagnostic
 
-COMPRESSIONS = ("none", "gzip", "zlib")
 CHUNK = 1024
 
 
@@ -40,15 +39,14 @@ class TfRecord(FileSource):
 
     def __init__(self, call: ir.Call, context: Context) -> None:
         super().__init__(call, context)
-        given = bind(call, others=True, path=MISSING, compression="none")
+        given = bind(call)
         self.features = features(given)
         keys = [each.key for each in self.features.values()]
         if len(set(keys)) < len(keys):
             given.refuse("takes one feature twice")
         self.fields = tuple(each.field for each in self.features.values())
-        compression = given.word("compression", COMPRESSIONS)
-        paths = find_files([given.text("path")], context.base, given.span("path"))
-        self.files = tuple(RecordFile(path, compression, call.span) for path in paths)
+        paths = find_files(given["path"], context.base, given.span("path"))
+        self.files = tuple(RecordFile(path, given["compression"], call.span) for path in paths)
         for file in self.files:
             file.check_start()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import pkgutil
+import re
 from typing import TYPE_CHECKING, Any
 
 import dsl.errors
@@ -14,10 +15,13 @@ from dsl.ir import Condition
 from dsl.source import Source, Span
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 SHARED = {"making", "words"}
 """Modules of the package that have no factories."""
+
+PLACES = "Span|Source|Where|Edit|Label|Condition"
+"""What the types of arguments are that point to a place, as a pattern."""
 
 
 def modules() -> list[str]:
@@ -44,8 +48,8 @@ def factories(module: str) -> Iterator[tuple[str, Callable[..., Diagnostic]]]:
 def arguments(function: Callable[..., Diagnostic], given: dict[str, Any], *, full: bool) -> dict[str, Any]:
     """Return arguments for a factory: those `given`, else made up by their types and names."""
     parameters = inspect.signature(function).parameters.values()
-    lines = [each.name for each in parameters]
-    source = Source("spec.tfdeploy", "".join(f"{line}\n" for line in lines))
+    places = {each.name for each in parameters if re.search(PLACES, str(each.annotation))}
+    source = _text_with(places)
     made = {}
     for each in parameters:
         if each.kind is inspect.Parameter.VAR_POSITIONAL:
@@ -57,12 +61,18 @@ def arguments(function: Callable[..., Diagnostic], given: dict[str, Any], *, ful
     return made
 
 
+def _text_with(places: Iterable[str]) -> Source:
+    """Return a text with a line for each place, which holds its name; that of the fault comes first."""
+    lines = ["span", *sorted(set(places) - {"span"})]
+    return Source("spec.tfdeploy", "".join(f"{line}\n" for line in lines))
+
+
 def _made_up(name: str, kind: str, source: Source, *, full: bool) -> Any:
     """Return a value of a type, which shows in a message as the name of its parameter."""
     word = name.upper().replace("_", " ")
     if kind.endswith(" | None"):
         return _made_up(name, kind.removesuffix(" | None"), source, full=full) if full else None
-    start = sum(len(line) + 1 for line in source.text.split("\n")[: source.text.split("\n").index(name)])
+    start = f"\n{source.text}".find(f"\n{name}\n")
     span = Span(source, start, start + len(name))
     values: dict[str, tuple[Any, Any]] = {  # as much as there can be, and as little
         "str": (word, word),

@@ -8,6 +8,7 @@ from typing import Literal
 
 from attrs import field, frozen
 
+from dsl.codes import name_of
 from dsl.source import Span
 
 MAX_SHOWN = 50
@@ -79,6 +80,18 @@ class Fix:
     edits: tuple[Edit, ...]
     applicability: Literal["safe", "unsafe"] = "unsafe"
 
+    @classmethod
+    def replacing(cls, title: str, span: Span, replacement: str, *, safe: bool = False) -> Fix:
+        """Return a fix with a single edit.
+
+        Args:
+            title: What the fix does, as an editor shows it.
+            span: The characters that are replaced.
+            replacement: The text in their place; an empty one removes them.
+            safe: Whether the fix cannot change what is meant, so that it may be made without asking.
+        """
+        return cls(title, (Edit(span, replacement),), "safe" if safe else "unsafe")
+
 
 @frozen
 class Diagnostic:
@@ -86,7 +99,6 @@ class Diagnostic:
 
     Attributes:
         code: The number of its kind, such as `TFD101`.
-        name: The name of its kind in kebab case.
         message: What is wrong.
         span: The smallest part of the text that shows the fault, or None if no line of the spec causes it.
         text: The text beside the marker of `span`.
@@ -99,7 +111,6 @@ class Diagnostic:
     """
 
     code: str
-    name: str
     message: str = field(converter=_bounded)
     span: Span | None = None
     text: str = field(default="", converter=_bounded)
@@ -109,6 +120,11 @@ class Diagnostic:
     help: str | None = field(default=None, converter=_bounded_if_any)
     fix: Fix | None = None
     file: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of its kind in kebab case."""
+        return name_of(self.code)
 
     @property
     def path(self) -> str | None:

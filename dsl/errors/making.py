@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dsl.codes import name_of
 from dsl.diagnostics import Diagnostic, Edit, Fix, Severity
 
 if TYPE_CHECKING:
@@ -35,7 +34,7 @@ def error(
         help: What to do.
         fix: Edits that correct the spec.
     """
-    return Diagnostic(code, name_of(code), message, span, text, Severity.ERROR, labels, notes, help, fix)
+    return Diagnostic(code, message, span, text, Severity.ERROR, labels, notes, help, fix)
 
 
 def warning(
@@ -61,7 +60,7 @@ def warning(
         help: What to do about it; None if there is no advice.
         fix: Edits that put it right; None if there are none.
     """
-    return Diagnostic(code, name_of(code), message, span, text, Severity.WARNING, labels, notes, help, fix)
+    return Diagnostic(code, message, span, text, Severity.WARNING, labels, notes, help, fix)
 
 
 def replacing(title: str, span: Span, replacement: str, *, safe: bool = False) -> Fix:

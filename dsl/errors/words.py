@@ -61,6 +61,11 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
+def sizes(shape: Iterable[int | None]) -> str:
+    """Return a shape as the language writes it, with `?` for an axis of unknown size: [28, ?]."""
+    return f"[{', '.join('?' if each is None else str(each) for each in shape)}]"
+
+
 def first_of(notes: Sequence[str], most: int) -> tuple[str, ...]:
     """Return the first of several notes, and in the last place how many are left out, if any.
 

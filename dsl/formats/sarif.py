@@ -25,9 +25,7 @@ def sarif(diagnostics: Sequence[Diagnostic]) -> str:
         "version": "2.1.0",
         "runs": [
             {
-                "tool": {
-                    "driver": {"name": "tfdeploy", "rules": [_rule(code, diagnostics) for code in codes]}
-                },
+                "tool": {"driver": {"name": "tfdeploy", "rules": [_rule(code) for code in codes]}},
                 "columnKind": "unicodeCodePoints",
                 "results": [_result(each, codes.index(each.code)) for each in diagnostics],
             }
@@ -36,10 +34,8 @@ def sarif(diagnostics: Sequence[Diagnostic]) -> str:
     return json.dumps(log, indent=2) + "\n"
 
 
-def _rule(code: str, diagnostics: Sequence[Diagnostic]) -> dict[str, Any]:
-    name = next(each.name for each in diagnostics if each.code == code)
-    title = CODES[code].title if code in CODES else name.replace("-", " ")
-    return {"id": code, "name": name, "shortDescription": {"text": title}}
+def _rule(code: str) -> dict[str, Any]:
+    return {"id": code, "name": CODES[code].name, "shortDescription": {"text": CODES[code].title}}
 
 
 def _result(each: Diagnostic, rule: int) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 from lark import Token
 
 from dsl import syntax
-from dsl.errors.text import reading
+from dsl.errors import reading
 from dsl.source import Source, Span
 from grammar.parsing import literals
 from grammar.reports import Reports
@@ -78,7 +78,7 @@ class Builder:
     def unquoted_block(self, children: Children) -> syntax.Block:
         """Make `kind label { ... }` into a block, and report that the label needs quotes."""
         kind, label, _, items, _ = children
-        self._reports.add(reading.unquoted_label(str(kind), str(label), self._span(label)))
+        self._reports.add(reading.unquoted_label(self._span(label), kind=str(kind), label=str(label)))
         self._reports.taint(self._span(label))
         return self._block(kind, items, children, str(label), label)
 
@@ -86,7 +86,7 @@ class Builder:
         """Make `kind = { ... }` into a block, and report the superfluous `=` if it is not `output`."""
         kind, equals, _, items, _ = children
         if str(kind) != OUTPUT:
-            self._reports.add(reading.equals_before_block(str(kind), self._span(equals)))
+            self._reports.add(reading.equals_before_block(self._span(equals), kind=str(kind)))
         return self._block(kind, items, children)
 
     def _block(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dsl.errors.text.reading import OPERATIONS
+from dsl.errors.reading import OPERATIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

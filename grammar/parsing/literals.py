@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from dsl import syntax
-from dsl.errors.text import reading
+from dsl.errors import reading
 from dsl.source import Span
 
 if TYPE_CHECKING:
@@ -36,7 +36,11 @@ def text(quoted: str, span: Span, reports: Reports) -> str:
     for match in re.finditer(_ESCAPE, inner):
         if match[1] not in _ESCAPES:
             start = span.start + 1 + match.start()
-            reports.add(reading.unknown_escape(match[0], Span(span.source, start, start + 2)))
+            reports.add(
+                reading.unknown_escape(
+                    Span(span.source, start, start + 2), escape=match[0], quote=match[0][1] == "'"
+                )
+            )
     return re.sub(_ESCAPE, lambda match: _ESCAPES.get(match[1], match[0]), inner)
 
 
@@ -52,13 +56,13 @@ def number(token: Token, span: Span, reports: Reports) -> syntax.Expr:
     match = re.fullmatch(_QUANTITY, written) if token.type == "QUANTITY" else None
     digits, unit = (match[1], match[2]) if match else (written, None)
     if "_" in digits and ("__" in digits or re.search(r"_(?!\d)", digits)):
-        reports.add(reading.misplaced_underscore(written, span))
+        reports.add(reading.misplaced_underscore(span, written=written))
         return syntax.Broken(span=span)
     if len(digits) > _MOST_DIGITS:
-        reports.add(reading.too_many_digits(span))
+        reports.add(reading.too_many_digits(span, digits=span.end - span.start))
         return syntax.Broken(span=span)
     value = int(digits) if digits.replace("_", "").isdecimal() else float(digits)
     if math.isinf(value):
-        reports.add(reading.number_too_large(written, span))
+        reports.add(reading.number_too_large(span, written=written))
         return syntax.Broken(span=span)
     return syntax.Number(value, unit, span=span)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dsl import syntax
-from dsl.errors.text import reading
+from dsl.errors import reading
 from grammar.allowances import allowances
 from grammar.lark_parser import RunningParser
 from grammar.parsing.builder import Builder

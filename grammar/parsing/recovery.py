@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import lark
 
-from dsl.errors.text import habits as errors_of_habits
-from dsl.errors.text import reading
+from dsl.errors import reading
 from dsl.source import Span
 from grammar.parsing import hints
 from grammar.parsing.builder import Lost
@@ -112,7 +111,9 @@ class Recovery:
         calls = [each.type for each in self._tokens[at : at + 2]] == ["NAME", "LPAREN"]
         advice = hints.advice(before, token, in_brackets=self._opener_around(at) != "LBRACE", calls=calls)
         self._reports.add(
-            reading.unexpected_token(hints.shown(token), span, hints.expected(accepted), advice)
+            reading.unexpected_token(
+                span, found=hints.shown(token), expected=hints.expected(accepted), advice=advice
+            )
         )
 
     def _habit(self, at: int) -> Diagnostic | None:
@@ -125,9 +126,9 @@ class Recovery:
         first = self._start_of_item(at)
         for each in (at, first):
             word = self._tokens[each]
-            if word.type == "NAME" and word in errors_of_habits.WORDS:
+            if word.type == "NAME" and word in reading.WORDS:
                 span = Span(self._source, word.start_pos or 0, word.end_pos or 0)
-                return errors_of_habits.foreign_word(str(word), span)
+                return reading.foreign_word(str(word), span)
         return None
 
     def _second_call(self, at: int) -> Diagnostic:
@@ -137,7 +138,7 @@ class Recovery:
         starts = {token.start_pos: number for number, token in enumerate(self._tokens)}
         first = starts[found[0].start] if found is not None else 0
         whole = found is not None and first > 0 and self._tokens[first - 1].type == "EQUALS"
-        return errors_of_habits.called_twice(span, found, whole=whole)
+        return reading.called_twice(span, found, whole=whole)
 
     def _start_of_item(self, at: int) -> int:
         """Return the index of the first token of the item, or of the argument, that contains token `at`."""

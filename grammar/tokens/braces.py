@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dsl.errors.text import reading
+from dsl.errors import reading
 from dsl.source import Span
 from grammar.tokens.bracket_tokens import indent_of, made_after
 
@@ -138,7 +138,7 @@ class _Balancer:
     def _close(self) -> None:
         """Insert the closing brace of the innermost open block after the last token."""
         opener, _ = self._open.pop()
-        self._report(reading.unclosed("{", self._span(opener)))
+        self._report(reading.unclosed(self._span(opener), opener="{", closer="}"))
         self._surplus += 1
         end = len(self._out)
         while self._out[end - 1].type == "NEWLINE":
@@ -149,12 +149,12 @@ class _Balancer:
         """Leave out a surplus `}`, or insert the missing `{` after the header that it belongs to."""
         self._surplus -= 1
         if header is None:
-            self._report(reading.unmatched("}", self._span(token)))
+            self._report(reading.unmatched(self._span(token), closer="}"))
             return
         last = self._out[header]
         first = self._out[header - 1] if header and self._out[header - 1].type == "NAME" else last
         whole = self._span(first).to(self._span(last))
-        self._reports.add(reading.missing_brace(whole, self._span(token)))
+        self._reports.add(reading.missing_brace(whole, closer=self._span(token)))
         self._reports.taint(whole)
         self._out.insert(header + 1, made_after("LBRACE", last))
         self._out.append(token)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from lark import Token
 
-from dsl.errors.text import reading
+from dsl.errors import reading
 from dsl.source import Span
 from grammar.tokens.braces import starts_item
 from grammar.tokens.bracket_tokens import BRACKET, CLOSER, OPENER, indent_of, made_after
@@ -144,7 +144,13 @@ class _Item:
     def _close(self) -> None:
         """Insert the closing bracket of the innermost open one."""
         opener = self._open.pop()
-        self._report(reading.unclosed(BRACKET[opener.type], self._span(opener)))
+        self._report(
+            reading.unclosed(
+                self._span(opener),
+                opener=BRACKET[opener.type],
+                closer=BRACKET[CLOSER[opener.type]],
+            )
+        )
         self._surplus[CLOSER[opener.type]] += 1
         end = len(self._out)
         while self._out[end - 1].type == "NEWLINE":
@@ -153,7 +159,7 @@ class _Item:
 
     def _drop(self, token: Token) -> None:
         self._surplus[token.type] -= 1
-        self._report(reading.unmatched(str(token), self._span(token)))
+        self._report(reading.unmatched(self._span(token), closer=str(token)))
 
     def _exchange(self, token: Token) -> None:
         """Replace a closing bracket by the one that is needed."""
@@ -163,7 +169,11 @@ class _Item:
         self._surplus[right] += 1
         self._report(
             reading.wrong_closer(
-                BRACKET[opener.type], str(token), BRACKET[right], self._span(token), self._span(opener)
+                self._span(token),
+                opener=BRACKET[opener.type],
+                closer=str(token),
+                right=BRACKET[right],
+                opened=self._span(opener),
             )
         )
         self._out.append(Token.new_borrow_pos(right, BRACKET[right], token))

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from dsl.diagnostics import Edit
-from dsl.errors.text import habits
+from dsl.errors import reading
 from dsl.source import Span
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def without_foreign(source: Source, reports: Reports) -> str:
         return text
     edits = [_edits(span) for span in spans]
     whole = [each for found in edits if found for each in found] if all(edits) else []
-    reports.add(habits.foreign_comments(spans, whole))
+    reports.add(reading.foreign_comments(spans, whole))
     parts, end = [], 0
     for span in spans:
         parts += [text[end : span.start], re.sub(r"[^\n]", " ", span.text)]

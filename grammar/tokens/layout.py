@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from lark import Token
 
-from dsl.errors.text import reading
+from dsl.errors import reading
 from dsl.source import Span
 from grammar.tokens import braces, brackets, context
 from grammar.tokens.braces import starts_item
@@ -57,7 +57,7 @@ def _reported_depth(survey: Token | bool, source: Source, reports: Reports) -> b
     if isinstance(survey, bool):
         return False
     place = Span(source, survey.start_pos or 0, survey.end_pos or 0)
-    reports.add(reading.nested_too_deeply(DEEPEST, place))
+    reports.add(reading.nested_too_deeply(place, deepest=DEEPEST, level=DEEPEST + 1))
     return True
 
 

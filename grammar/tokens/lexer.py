@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from lark import Token
 
-from dsl.errors.text import reading
+from dsl.errors import reading
 from dsl.source import Span
 from grammar import lark_parser
 from grammar.reports import MOST_TOKENS, TooManyError
@@ -79,12 +79,14 @@ def _open_string(token: Token, span: Span, reports: Reports) -> Token:
 
 
 def _other_quoted(token: Token, span: Span, reports: Reports) -> Token:
-    reports.add(reading.single_quotes(span))
+    inner = span.text[1:-1].replace('"', '\\"')
+    reports.add(reading.single_quotes(span, right=f'"{inner}"'))
     return _retyped(token, "STRING", f'"{token[1:-1]}"')
 
 
 def _bad_number(token: Token, span: Span, reports: Reports) -> Token:
-    reports.add(reading.malformed_number(str(token), span))
+    right = f"0{token}" if token.startswith(".") else f"{token}0"
+    reports.add(reading.malformed_number(span, written=str(token), right=right))
     reports.taint(span)
     return _retyped(token, "FLOAT", f"0{token}0")
 

@@ -115,9 +115,9 @@ def test_debug_shows_the_traceback(command: Command) -> None:
 
 def test_spec_error_ends_with_one_and_run_error_with_two(command: Command) -> None:
     """Errors of the spec end with 1, a run that cannot go on and a missing file with 2."""
-    spec = command(program=faulty('raise SpecError([Diagnostic("TFD401", "unknown-name", "no name")])'))
-    file = command(program=faulty('raise SpecError([Diagnostic("TFD190", "missing-file", "no file")])'))
-    run = command(program=faulty('raise RunError(Diagnostic("TFD701", "data-missing", "no data"))'))
+    spec = command(program=faulty('raise SpecError([Diagnostic("TFD401", "no name")])'))
+    file = command(program=faulty('raise SpecError([Diagnostic("TFD190", "no file")])'))
+    run = command(program=faulty('raise RunError(Diagnostic("TFD701", "no data"))'))
     assert (spec.code, spec.err) == (
         1,
         "error[TFD401]: no name\n\n1 error\n`tfdeploy explain TFD401` says more about it\n",

@@ -9,7 +9,7 @@ import pytest
 import grammar
 from dsl import schema
 from dsl.errors.meaning.references import TRANSFORMS
-from dsl.errors.text.reading import OPERATIONS
+from dsl.errors.reading import OPERATIONS
 from dsl.schema import signatures
 
 MODEL = """\

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import click
 
-from dsl.codes import is_file_fault, name_of
+from dsl.codes import is_file_fault
 from dsl.diagnostics import Diagnostic, RunError, SpecError
 from dsl.errors.text import system
 from dsl.formats.render import render
@@ -173,7 +173,6 @@ def _internal_fault(error: Exception) -> Diagnostic:
     what = f"{type(error).__name__}: {error}".rstrip(": ")
     return Diagnostic(
         "TFD901",
-        name_of("TFD901"),
         f"tfdeploy itself failed: {what}",
         notes=(f"tfdeploy {__version__}, Python {sys.version.split()[0]}",),
         help="run again with `--debug` and report what it prints, with the spec and the command line",

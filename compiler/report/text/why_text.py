@@ -104,6 +104,6 @@ def frame(rule: ir.Rule, labels: tuple[Label, ...], ink: Ink) -> list[str]:
         labels: Notes at other places of the spec, such as at rules that it overrides.
         ink: Says whether the lines have colours.
     """
-    shown = Diagnostic("", "", "", rule.span, "placed by this rule", severity=Severity.WARNING, labels=labels)
+    shown = Diagnostic("", "", rule.span, "placed by this rule", severity=Severity.WARNING, labels=labels)
     (text,) = human([shown], color=ink.color)
     return text.splitlines()[1:]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dsl.diagnostics import Diagnostic, Edit, Fix, Label
 from dsl.errors.making import error, replacing, warning
-from dsl.errors.text.habits import ATTRIBUTES
+from dsl.errors.reading import ATTRIBUTES
 from dsl.errors.words import article, options, quoted
 from dsl.source import Span
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from attrs import evolve, field, frozen
 
-from dsl.codes import name_of
 from dsl.diagnostics import Diagnostic, Label, Severity
 from dsl.errors.words import alternatives, counted, first_of, joined, options, to_have
 from dsl.source import Position, Source, Span
@@ -83,7 +82,6 @@ def _fault(
     both = where.span is not None and where.call is not None
     return Diagnostic(
         code,
-        name_of(code),
         f"{where.words}: {message}",
         where.span or where.call,
         text,
@@ -101,7 +99,7 @@ def _spec_fault(
     notes: Sequence[str] = (),
     advice: str | None = None,
 ) -> Diagnostic:
-    return Diagnostic(code, name_of(code), message, span, text, notes=tuple(notes), help=advice)
+    return Diagnostic(code, message, span, text, notes=tuple(notes), help=advice)
 
 
 # --- files ------------------------------------------------------------------------------------------------

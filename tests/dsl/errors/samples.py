@@ -1,4 +1,4 @@
-"""Every factory of messages called with made-up arguments: with all it can be given, and with as little."""
+"""Every row and function of messages with made-up values: with all it can be given, and with as little."""
 
 from __future__ import annotations
 
@@ -6,59 +6,103 @@ import importlib
 import inspect
 import pkgutil
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import dsl.errors
 from dsl.diagnostics import Diagnostic, Edit, Label
 from dsl.errors.running.running_data import Where
+from dsl.errors.wording import Placeless, Row
 from dsl.ir import Condition
 from dsl.source import Source, Span
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-SHARED = {"making", "words"}
-"""Modules of the package that have no factories."""
+Factory: TypeAlias = "Row | Callable[..., Diagnostic]"
+
+KINDS = {
+    "if": "bool",
+    "listed": "Sequence[str]",
+    "joined": "Sequence[str]",
+    "alternatives": "Sequence[str]",
+    "each": "Sequence[str]",
+    "sizes": "Sequence[int | None]",
+    "counted": "int",
+    "is": "int",
+    "d": "int",
+    ",": "int",
+}
+"""The types of fields by the words after their colons; of several words the first one here counts."""
+
+SHARED = {"making", "wording", "words"}
+"""Modules of the package that have no messages of their own."""
 
 PLACES = "Span|Source|Where|Edit|Label|Condition"
 """What the types of arguments are that point to a place, as a pattern."""
 
 
 def modules() -> list[str]:
-    """Return the names of the modules with factories, below `dsl.errors`: `text.files` and so on."""
+    """Return the names of the modules with messages, below `dsl.errors`."""
     beginning = "dsl.errors."
     found = pkgutil.walk_packages(dsl.errors.__path__, beginning)
     names = (each.name.removeprefix(beginning) for each in found if not each.ispkg)
     return sorted(name for name in names if name not in SHARED)
 
 
-def factories(module: str) -> Iterator[tuple[str, Callable[..., Diagnostic]]]:
-    """Yield the factories of a module by their names, in the order of the file."""
+def factories(module: str) -> Iterator[tuple[str, Factory]]:
+    """Yield the rows of a module, and its functions that make a diagnostic, by their names in the file."""
     found = importlib.import_module(f"dsl.errors.{module}")
-    for name, function in vars(found).items():
-        if (
-            inspect.isfunction(function)
-            and function.__module__ == found.__name__
-            and not name.startswith("_")
-            and inspect.signature(function).return_annotation == "Diagnostic"
+    for name, each in vars(found).items():
+        if name.startswith("_"):
+            continue
+        if isinstance(each, Row) or (
+            inspect.isfunction(each)
+            and each.__module__ == found.__name__
+            and inspect.signature(each).return_annotation == "Diagnostic"
         ):
-            yield name, function
+            yield name, each
 
 
-def arguments(function: Callable[..., Diagnostic], given: dict[str, Any], *, full: bool) -> dict[str, Any]:
-    """Return arguments for a factory: those `given`, else made up by their types and names."""
-    parameters = inspect.signature(function).parameters.values()
+def made(factory: Factory, given: dict[str, Any], *, full: bool) -> Diagnostic:
+    """Return the diagnostic of a row or function with the values `given`, the others made up."""
+    if isinstance(factory, Row):
+        return _of_row(factory, given, full=full)
+    parameters = inspect.signature(factory).parameters.values()
     places = {each.name for each in parameters if re.search(PLACES, str(each.annotation))}
     source = _text_with(places)
-    made = {}
+    values = {}
     for each in parameters:
         if each.kind is inspect.Parameter.VAR_POSITIONAL:
             continue
         if each.name in given:
-            made[each.name] = given[each.name]
+            values[each.name] = given[each.name]
         elif full or each.default is inspect.Parameter.empty:
-            made[each.name] = _made_up(each.name, str(each.annotation), source, full=full)
-    return made
+            values[each.name] = _made_up(each.name, str(each.annotation), source, full=full)
+    return factory(**values)
+
+
+def _of_row(row: Row, given: dict[str, Any], *, full: bool) -> Diagnostic:
+    places = {name.removesuffix("?") for name in row.places}
+    source = _text_with({*places, *(("labels",) if row.labelled else ())})
+    values = {
+        name: _made_up(name, "Span" if name in places else _kind(name, row), source, full=full)
+        for name, optional in row.fields.items()
+        if full or not optional
+    }
+    values |= given
+    if isinstance(row, Placeless):
+        return row(**values)
+    if row.labelled:
+        values["labels"] = _made_up("labels", "tuple[Label, ...]", source, full=full)
+    return row(_made_up("span", "Span", source, full=True), **values)
+
+
+def _kind(name: str, row: Row) -> str:
+    """Return the type of what a field of a row is filled with, as its texts use it."""
+    texts = repr([row.message, row.text, row.places, row.notes, row.help, row.fix])
+    words = {word or "" for word in re.findall(rf"{{{name}\??(?::(\w+|,))?", texts)}
+    words |= {"if"} if f"{{if:{name}}}" in texts else set()
+    return next((kind for word, kind in KINDS.items() if word in words), "str")
 
 
 def _text_with(places: Iterable[str]) -> Source:

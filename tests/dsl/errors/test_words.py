@@ -1,8 +1,8 @@
 """The words of every message there is stand in golden files, to be read.
 
-`tests/golden/words/ROOM/MODULE.txt` has for each factory of `dsl/errors/ROOM/MODULE.py` the diagnostic with
-all arguments that it can be given, and the one with as few as possible. The name of an argument in capitals
-is its value. The diagnostics of real mistakes are in `tests/golden/errors/`.
+`tests/golden/words/MODULE.txt` has for each row and function of `dsl/errors/MODULE.py` the diagnostic with
+all that it can be given, and the one with as little as possible. The name of a field in capitals is its
+value. The diagnostics of real mistakes are in `tests/golden/errors/`.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from dsl.errors.words import first_of
 from dsl.formats.render import render
 from dsl.ir import Condition
 from tests.conftest import GOLDEN
-from tests.dsl.errors.samples import arguments, factories, modules
+from tests.dsl.errors.samples import factories, made, modules
 
 GIVEN: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "plan_modes.conflict": ({"code": "TFD521"}, {"code": "TFD521"}),
     "reading.name_not_ascii": ({"name": "größe"}, {"name": "é"}),
-    "habits.foreign_word": ({"word": "if"}, {"word": "if"}),
-    "habits.called_twice": ({"rewritten": None}, {"rewritten": None}),
-    "reading.unclosed": ({"opener": "{"}, {"opener": "("}),
+    "reading.foreign_word": ({"word": "if"}, {"word": "if"}),
+    "reading.called_twice": ({"rewritten": None}, {"rewritten": None}),
+    "reading.unclosed": ({"opener": "{", "closer": "}"}, {"opener": "(", "closer": ")"}),
     "types.loss_expected": ({"kind": "loss"}, {"kind": "metric"}),
     "types.sizes_of_free_axes": ({"sizes": 2, "free": 1}, {"sizes": 1, "free": 0}),
     "types.pair_expected": ({"kind": "loss", "given": 4}, {"kind": "metric"}),
@@ -51,14 +51,11 @@ def words(diagnostic: Diagnostic) -> str:
 
 @pytest.mark.parametrize("module", modules())
 def test_every_message_reads_as_it_should(module: str, golden: Callable[[str, str], None]) -> None:
-    """What each factory says is what was read and found good; none is left out."""
+    """What each row and function says is what was read and found good; none is left out."""
     parts = []
     for name, factory in factories(module):
         much, little = GIVEN.get(f"{module.rpartition('.')[2]}.{name}", ({}, {}))
-        said = [
-            words(factory(**arguments(factory, given, full=full)))
-            for given, full in ((much, True), (little, False))
-        ]
+        said = [words(made(factory, given, full=full)) for given, full in ((much, True), (little, False))]
         parts += [f"=== {name}\n", said[0], *([f"--- {name}\n", said[1]] if said[1] != said[0] else [])]
     golden(f"words/{module.replace('.', '/')}.txt", "".join(parts))
 

@@ -18,7 +18,7 @@ def at(source: Source, text: str) -> Span:
 
 def error(message: str, span: Span | None = None, text: str = "", **more: Any) -> Diagnostic:
     """Return an error, with a code of its own, to be rendered."""
-    return Diagnostic("TFD402", "no-such-device", message, span, text, **more)
+    return Diagnostic("TFD402", message, span, text, **more)
 
 
 TRAIN = Source("train.tfdeploy", "\n" * 9 + "  gpu = 4\n\n\n\n\n\n  clones -> gpu[0..7]\n")

@@ -207,7 +207,7 @@ def test_value_of_the_command_line_and_a_second_source() -> None:
 def test_colour_marks_severity_frame_and_labels() -> None:
     """Colour is plain escape sequences, and without them the text is the same."""
     source = Source("a.tfdeploy", "x = 1\n")
-    diagnostic = Diagnostic("TFD601", "unused", "unused `x`", at(source, "x"), "here", Severity.WARNING)
+    diagnostic = Diagnostic("TFD601", "unused `x`", at(source, "x"), "here", Severity.WARNING)
     painted = render([diagnostic], color=True)
     bold, yellow, blue, off = "\x1b[1m", "\x1b[1;33m", "\x1b[1;34m", "\x1b[0m"
     assert painted == (
@@ -229,7 +229,7 @@ def test_summary_counts_all_and_shows_fifty() -> None:
     source = Source("a.tfdeploy", "x = 1\n")
     fix = Fix("remove it", (Edit(at(source, "x"), ""),), "safe")
     many = [error(f"error {number}") for number in range(60)]
-    warning = Diagnostic("TFD601", "unused", "unused", severity=Severity.WARNING, fix=fix)
+    warning = Diagnostic("TFD601", "unused", severity=Severity.WARNING, fix=fix)
     text = render([warning, *many])
     assert text.endswith(
         "error[TFD402]: error 48\n\n"
@@ -299,9 +299,7 @@ def test_no_text_of_a_diagnostic_is_longer_than_a_path_can_be() -> None:
     path, cell = "p" * 4096, "<" + "x" * 3_000_000 + ">"
     source = Source("a", "b")
     place = Span(source, 0, 1)
-    found = Diagnostic(
-        "TFD706", "n", cell, place, cell, Severity.ERROR, (Label(place, cell),), (cell, path), cell
-    )
+    found = Diagnostic("TFD706", cell, place, cell, Severity.ERROR, (Label(place, cell),), (cell, path), cell)
     given = [found.message, found.text, found.labels[0].text, found.notes[0], found.help or ""]
     assert {(each[0], each[-1], len(each) < 5100) for each in given} == {("<", ">", True)}
     assert found.notes[1] == path

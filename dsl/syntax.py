@@ -8,6 +8,7 @@ These are plain classes, because as attrs records they would add 3 ms to the sta
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from copy import copy
 from typing import Literal, Self, TypeAlias
 
@@ -164,18 +165,15 @@ class Path(Node):
 
     Attributes:
         segments: The parts between the dots.
+        name: The names of the segments, joined by dots, without indices.
     """
 
-    __slots__ = ("segments",)
+    __slots__ = ("name", "segments")
 
     def __init__(self, segments: tuple[Segment, ...], *, span: Span) -> None:
         self.segments = segments
+        self.name = ".".join([segment.name for segment in segments])
         self.span = span
-
-    @property
-    def name(self) -> str:
-        """The names of the segments, joined by dots, without indices."""
-        return ".".join(segment.name for segment in self.segments)
 
     @property
     def has_no_index(self) -> bool:
@@ -421,3 +419,57 @@ class File:
         self.source = source
         self.items = items
         self.allowances = allowances
+
+
+def parts_of(node: Node) -> tuple[Node, ...]:  # noqa: C901, PLR0911 one for each kind
+    """Return the parts of an item, expression or index, in the order in which they are written."""
+    match node:
+        case Path():
+            return node.segments
+        case Segment():
+            return () if node.index is None else (node.index,)
+        case Call():
+            return (node.callee, *node.arguments, *node.given)
+        case Attribute() | Entry() | Argument():
+            return (node.value,)
+        case Flow():
+            return (node.source, *node.steps)
+        case Block() | List() | Parts():
+            return node.items
+        case Chain():
+            return (node.first, *(operand for _, operand in node.rest))
+        case Negative():
+            return (node.operand,)
+        case Indexed():
+            return (node.operand, node.index)
+        case Comparison():
+            return (node.left, node.right)
+        case Range():
+            return (node.first, node.last)
+        case Slice():
+            return tuple(each for each in (node.first, node.last, node.step) if each is not None)
+    return ()
+
+
+def within(node: Node) -> Iterator[Node]:
+    """Yield a node and all that is in it, each before its parts."""
+    waiting = [node]
+    while waiting:
+        each = waiting.pop()
+        yield each
+        waiting.extend(reversed(parts_of(each)))
+
+
+def blocks_in(items: Iterable[Node], *kinds: str) -> list[Block]:
+    """Return the blocks among some items; if kinds are given, those of these kinds."""
+    return [each for each in items if isinstance(each, Block) and (not kinds or each.kind in kinds)]
+
+
+def attributes_in(items: Iterable[Node], *names: str) -> list[Attribute]:
+    """Return the attributes among some items; if names are given, those with these names."""
+    return [each for each in items if isinstance(each, Attribute) and (not names or each.name in names)]
+
+
+def source_and_steps(value: Expr) -> tuple[Expr, tuple[Expr, ...]]:
+    """Return where a flow starts and its steps; anything else starts with itself and has no steps."""
+    return (value.source, value.steps) if isinstance(value, Flow) else (value, ())

@@ -119,15 +119,12 @@ class _Gathering:
             return
         self.parsed.append(parsed)
         self._version(parsed, first=not chain)
-        for item in parsed.items:
-            if isinstance(item, syntax.Attribute) and item.name == "include":
-                self._include(item, source, (*chain, path))
+        for item in syntax.attributes_in(parsed.items, "include"):
+            self._include(item, source, (*chain, path))
         self.items.extend(item for item in parsed.items if not _is_header(item) or not chain)
 
     def _version(self, file: syntax.File, *, first: bool) -> None:
-        written = [
-            item for item in file.items if isinstance(item, syntax.Attribute) and item.name == "tfdeploy"
-        ]
+        written = syntax.attributes_in(file.items, "tfdeploy")
         if not written:
             if first and file.items:
                 self._reports.add(names.missing_version(Span(file.source, 0, 0), VERSION))

@@ -87,11 +87,11 @@ class _Override:
         if kind not in schema.ROOT or kind in {"place", "expect"}:
             raise _UnknownPathError(0, [each for each in schema.ROOT if each not in {"place", "expect"}])
         if kind == "layer":
-            labels = [item.label for item in items if isinstance(item, syntax.Block) and item.kind == kind]
+            labels = [block.label for block in syntax.blocks_in(items, kind)]
             return self._in_named(items, kind, [label for label in labels if label], 1)
-        if not any(isinstance(item, syntax.Block) and item.kind == kind for item in items):
+        if not syntax.blocks_in(items, kind):
             if kind in {"let", "model"}:
-                raise _UnknownPathError(0, [item.kind for item in items if isinstance(item, syntax.Block)])
+                raise _UnknownPathError(0, [block.kind for block in syntax.blocks_in(items)])
             items = (*items, self._made(kind))
         return tuple(
             item.changed(items=self._in_block(item, 1))
@@ -123,8 +123,8 @@ class _Override:
 
     def _in_block(self, block: syntax.Block, at: int) -> Items:
         known = BLOCKS[block.kind]
-        here = [item.name for item in block.items if isinstance(item, syntax.Attribute)]
-        inner = [item for item in block.items if isinstance(item, syntax.Block)]
+        here = [item.name for item in syntax.attributes_in(block.items)]
+        inner = syntax.blocks_in(block.items)
         into = [item.label or item.kind if item.kind == "job" else item.kind for item in inner]
         name = self._part(at, [*known.names, *here, *into])
         row = known.attribute(name)

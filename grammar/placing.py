@@ -21,7 +21,7 @@ def with_rules(tree: syntax.File, roles: Collection[str], rules: Sequence[str]) 
         rules: The new rules as text.
     """
     text = tree.source.text
-    blocks = [each for each in tree.items if isinstance(each, syntax.Block) and each.kind == "place"]
+    blocks = syntax.blocks_in(tree.items, "place")
     if not blocks:
         return text.rstrip() + "\n\n" + _block(rules) if rules else text
     block = blocks[-1]

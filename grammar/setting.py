@@ -20,13 +20,12 @@ def with_value(tree: syntax.File, kind: str, name: str, value: str) -> str:
         value: The value as text.
     """
     text = tree.source.text
-    blocks = [each for each in tree.items if isinstance(each, syntax.Block) and each.kind == kind]
+    blocks = syntax.blocks_in(tree.items, kind)
     if not blocks:
         return f"{text.rstrip()}\n\n{kind} {{\n{_INDENT}{name} = {value}\n}}\n"
     block = blocks[-1]
-    for item in block.items:
-        if isinstance(item, syntax.Attribute) and item.name == name:
-            return text[: item.value.span.start] + value + text[item.value.span.end :]
+    for item in syntax.attributes_in(block.items, name):
+        return text[: item.value.span.start] + value + text[item.value.span.end :]
     if "\n" not in text[block.span.start : block.span.end]:
         items = [text[each.span.start : each.span.end] for each in block.items]
         lines = "".join(f"{_INDENT}{each}\n" for each in (*items, f"{name} = {value}"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 from attrs import frozen
@@ -54,7 +55,7 @@ class Function:
         """Return the argument with this name, or None."""
         return next((each for each in self.arguments if each.name == name), None)
 
-    @property
+    @cached_property
     def positional(self) -> tuple[Argument, ...]:
         """The arguments that may be given by position, in their order."""
         return tuple(each for each in self.arguments if each.positional)

@@ -60,9 +60,7 @@ def lower(
         all_read: Whether all included files could be read. If not, they may define names that seem to be
             missing.
     """
-    constants_ = [
-        each for item in items if isinstance(item, syntax.Block) and item.kind == "let" for each in item.items
-    ]
+    constants_ = [each for block in syntax.blocks_in(items, "let") for each in block.items]
     lost = frozenset(name for item in (*items, *constants_) for name in lost_names(item))
     context = Context(reports, lost=lost, allow_python=allow_python)
     top, complete = _top(items, context)
@@ -154,7 +152,7 @@ def _jobs(top: dict[str, list[syntax.Block]]) -> frozenset[str] | None:
     items = top["devices"][0].items if "devices" in top else ()
     if any(lost_names(item) for item in items):
         return None
-    labels = (item.label for item in items if isinstance(item, syntax.Block))
+    labels = (block.label for block in syntax.blocks_in(items))
     return frozenset(label for label in labels if label is not None)
 
 

@@ -27,10 +27,9 @@ def part_weights(train: syntax.Block, context: Context) -> tuple[ir.PartWeights,
         The rules in their order, or None if there is an error.
     """
     found: list[ir.PartWeights | None] = []
-    for block in train.items:
-        if isinstance(block, syntax.Block) and block.kind == "weights":
-            blocks.check_label(block, BLOCKS["weights"], context)
-            found += [_rule(item, context) for item in block.items]
+    for block in syntax.blocks_in(train.items, "weights"):
+        blocks.check_label(block, BLOCKS["weights"], context)
+        found += [_rule(item, context) for item in block.items]
     rules = [each for each in found if each is not None]
     return tuple(rules) if len(rules) == len(found) else None
 

@@ -446,17 +446,17 @@ class _Binding:
         missing = [
             each.name for each in self._function.arguments if each.required and each.name not in self._given
         ]
+        if not missing:
+            return
         lost = any(isinstance(each.value, syntax.Broken) for each in self._call.arguments)
         unknown_names = (
             any(name not in {each.name for each in self._function.arguments} for name in self._kwargs)
             and self._function.rest is None
         )
         doubtful = lost or unknown_names or self._late or self._context.reports.is_tainted(self._call.span)
-        if missing and doubtful:
-            self._args.append(BAD)
-        elif missing:
+        if not doubtful:
             callee, function = self._call.callee, self._function
             known = [each.name for each in function.arguments]
             report = references.missing_argument(callee.name, missing, callee.span, known, function.tensor)
             self._context.reports.add(report)
-            self._args.append(BAD)
+        self._args.append(BAD)

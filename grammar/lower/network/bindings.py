@@ -215,33 +215,20 @@ def _ordered(items: Sequence[syntax.Attribute], tensors: Tensors) -> list[syntax
     return [items[position] for position in done] if fine else None
 
 
-def _names(value: Any) -> Iterator[str]:  # noqa: C901 one for each kind of expression
+def _names(value: syntax.Node) -> Iterator[str]:
     """Yield the names in the expression of a binding that other bindings may have."""
+    parts = syntax.parts_of(value)
     match value:
         case syntax.Path():
             yield value.segments[0].name
-            yield from _names(value.segments[0].index)
-        case syntax.List() | syntax.Parts():
-            for item in value.items:
-                yield from _names(item)
-        case syntax.Flow():
-            yield from _names(value.source)
-            for step in value.steps:
-                yield from _names(step)
-        case syntax.Chain():
-            yield from _names(value.first)
-            for _, operand in value.rest:
-                yield from _names(operand)
-        case syntax.Negative():
-            yield from _names(value.operand)
-        case syntax.Indexed():
-            yield from _names(value.operand)
-            yield from _names(value.index)
         case syntax.Call():
             yield value.callee.segments[0].name  # of a shared layer
             takes_tensors = value.callee.name.startswith(PREFIX) or value.callee.name in {"repeat", "layer"}
-            for argument in (*(value.arguments if takes_tensors else ()), *value.given):
-                yield from _names(argument.value)
+            parts = (*(value.arguments if takes_tensors else ()), *value.given)
+        case syntax.Comparison() | syntax.Range() | syntax.Slice():
+            return
+    for part in parts:
+        yield from _names(part)
 
 
 def parameter(item: syntax.Attribute, tensors: Tensors) -> Any:

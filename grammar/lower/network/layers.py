@@ -129,17 +129,16 @@ class LayerReader:
         return list(done)
 
     def _needed(self, name: str) -> Iterator[str]:
-        used = [each for item in self._blocks[name].items for each in _called(item) if each in self._blocks]
-        return iter(used)
+        inside = (each for item in self._blocks[name].items for each in syntax.within(item))
+        called = [each.callee.name for each in inside if isinstance(each, syntax.Call)]
+        return iter([each for each in called if each in self._blocks])
 
 
 def _parameters(block: syntax.Block) -> list[syntax.Attribute]:
     return [
         item
-        for item in block.items
-        if isinstance(item, syntax.Attribute)
-        and isinstance(item.value, syntax.Call)
-        and item.value.callee.name == "parameter"
+        for item in syntax.attributes_in(block.items)
+        if isinstance(item.value, syntax.Call) and item.value.callee.name == "parameter"
     ]
 
 
@@ -165,31 +164,3 @@ def _sorted(
         elif not isinstance(item.value, syntax.Broken):
             blocks.misplaced(item, "`layer`", context)
     return written, output
-
-
-def _called(part: Any) -> Iterator[str]:  # noqa: C901, PLR0912 one for each kind of expression
-    """Return the names of all functions that are called in a part of a syntax tree."""
-    match part:
-        case syntax.Attribute() | syntax.Argument():
-            yield from _called(part.value)
-        case syntax.Call():
-            yield part.callee.name
-            for argument in (*part.arguments, *part.given):
-                yield from _called(argument)
-        case syntax.Chain():
-            for operand in (part.first, *(operand for _, operand in part.rest)):
-                yield from _called(operand)
-        case syntax.Path():
-            yield from _called(part.segments[0].index)
-        case syntax.Negative():
-            yield from _called(part.operand)
-        case syntax.Indexed():
-            for each in (part.operand, *part.index.items):
-                yield from _called(each)
-        case syntax.Flow():
-            yield from _called(part.source)
-            for step in part.steps:
-                yield from _called(step)
-        case syntax.List() | syntax.Parts():
-            for item in part.items:
-                yield from _called(item)

@@ -226,7 +226,7 @@ class Documents:
 
 
 def _includes(tree: syntax.File) -> bool:
-    return any(isinstance(item, syntax.Attribute) and item.name == "include" for item in tree.items)
+    return bool(syntax.attributes_in(tree.items, "include"))
 
 
 def absolute(path: str) -> str:

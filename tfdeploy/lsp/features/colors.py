@@ -12,7 +12,7 @@ from grammar.reports import MOST_TOKENS
 from tfdeploy.lsp.offers import TOKEN_TYPES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from dsl.source import Span
     from tfdeploy.lsp.documents.opened import Document
@@ -60,8 +60,10 @@ def semantic_tokens(
     kinds: dict[int, tuple[int, str, int]] = {}  # by the offset: the end, the type and the modifiers
     for offset, end, kind in _of_lines(document.text):
         kinds[offset] = (end, kind, 0)
-    for span, kind in _of_items(document.tree.items):
-        kinds[span.start] = (span.end, kind, 0)
+    for item in document.tree.items:
+        for node in syntax.within(item):
+            for span, kind in _of_node(node):
+                kinds.setdefault(span.start, (span.end, kind, 0))  # a callee is known from its call already
     for use in names.uses:
         if use.span.source.name == document.source.name:
             kind, modifiers = _OF_NAMES[use.symbol.kind]
@@ -93,49 +95,20 @@ def _of_lines(text: str) -> Iterator[tuple[int, int, str]]:
         start += len(line) + 1
 
 
-def _of_items(items: Iterable[syntax.Item]) -> Iterator[tuple[Span, str]]:
-    for item in items:
-        if isinstance(item, syntax.Block):
-            yield item.kind_span, "keyword"
-            yield from _of_items(item.items)
-        elif isinstance(item, syntax.Attribute):
-            for _, span in item.names:
-                yield span, "property"
-            yield from _of_value(item.value)
-        else:
-            yield from _of_value(item.value)
-
-
-def _of_value(value: object) -> Iterator[tuple[Span, str]]:  # noqa: C901, PLR0912 one for each kind
-    match value:
-        case syntax.Path():
-            for segment in value.segments:
-                yield segment.name_span, "enumMember"
-                yield from _of_value(segment.index)
+def _of_node(node: syntax.Node) -> Iterator[tuple[Span, str]]:
+    """Yield what the words of a node are, and those of a callee; not those of its other parts."""
+    match node:
+        case syntax.Block():
+            yield node.kind_span, "keyword"
+        case syntax.Attribute():
+            yield from ((span, "property") for _, span in node.names)
         case syntax.Constant():
-            yield value.span, "keyword"
+            yield node.span, "keyword"
         case syntax.Call():
-            for segment in value.callee.segments[:-1]:
-                yield segment.name_span, "namespace"
-            yield value.callee.segments[-1].name_span, "function"
-            for argument in (*value.arguments, *value.given):
-                if argument.name_span is not None:
-                    yield argument.name_span, "parameter"
-                yield from _of_value(argument.value)
-        case syntax.List() | syntax.Parts():
-            for item in value.items:
-                yield from _of_value(item)
-        case syntax.Flow():
-            for item in (value.source, *value.steps):
-                yield from _of_value(item)
-        case syntax.Chain():
-            for item in (value.first, *(operand for _, operand in value.rest)):
-                yield from _of_value(item)
-        case syntax.Negative():
-            yield from _of_value(value.operand)
-        case syntax.Indexed():
-            yield from _of_value(value.operand)
-            yield from _of_value(value.index)
-        case syntax.Comparison():
-            yield from _of_value(value.left)
-            yield from _of_value(value.right)
+            *folders, function = node.callee.segments
+            yield from ((each.name_span, "namespace") for each in folders)
+            yield function.name_span, "function"
+        case syntax.Argument() if node.name_span is not None:
+            yield node.name_span, "parameter"
+        case syntax.Segment():
+            yield node.name_span, "enumMember"

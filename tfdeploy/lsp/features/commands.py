@@ -29,15 +29,11 @@ class NotSavedError(ValueError):
 
 def lenses(document: Document) -> list[types.CodeLens]:
     """Return the commands for a spec, above its model; nothing for a text that has none."""
-    model = next(
-        (item for item in document.tree.items if isinstance(item, syntax.Block) and item.kind == "model"),
-        None,
-    )
-    if model is None:
-        return []
-    range_ = document.positions.span(model.header)
     return [
-        types.CodeLens(range_, types.Command(title, name, arguments=[document.uri]))
+        types.CodeLens(
+            document.positions.span(model.header), types.Command(title, name, arguments=[document.uri])
+        )
+        for model in syntax.blocks_in(document.tree.items, "model")[:1]
         for name, (title, _) in COMMANDS.items()
     ]
 

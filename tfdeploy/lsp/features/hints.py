@@ -8,14 +8,14 @@ from lsprotocol import types
 
 from compiler import topology
 from compiler.towers import batches, clone_count
-from dsl import syntax
+from dsl import schema, syntax
 from grammar.cursor import cursor_at
 from tfdeploy.lsp.reading import shapes
 from tfdeploy.lsp.words import scope
 from tfdeploy.lsp.words.slots import function_at
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from dsl import ir
     from dsl.schema import Function
@@ -45,38 +45,20 @@ def hints(
     layers = scope.layer_functions(trees)
     found = [
         types.InlayHint(document.positions.position(offset), f"{name}:", _Kind.Parameter, padding_right=True)
-        for call in _calls(document.tree.items)
-        if call.span.end >= start and call.span.start <= end
+        for item in document.tree.items
+        for call in syntax.within(item)
+        if isinstance(call, syntax.Call) and call.span.end >= start and call.span.start <= end
         for offset, name in _positional(document, call, layers)
     ]
     if spec is not None:
         found += _of_spec(document, spec)
-    for block in document.tree.items:
-        if isinstance(block, syntax.Block) and block.kind == "place":
-            for item in block.items:
-                known = placed.get(item.span.begin.line)
-                if known is not None and known.short:
-                    at = document.positions.position(item.span.end)
-                    found.append(types.InlayHint(at, known.short, padding_left=True))
+    for block in syntax.blocks_in(document.tree.items, "place"):
+        for rule in block.items:
+            known = placed.get(rule.span.begin.line)
+            if known is not None and known.short:
+                at = document.positions.position(rule.span.end)
+                found.append(types.InlayHint(at, known.short, padding_left=True))
     return [each for each in found if start <= document.positions.offset(each.position) <= end]
-
-
-def _calls(items: Iterable[object]) -> Iterator[syntax.Call]:
-    for part in items:
-        match part:
-            case syntax.Block():
-                yield from _calls(part.items)
-            case syntax.Attribute() | syntax.Entry() | syntax.Argument():
-                yield from _calls([part.value])
-            case syntax.Flow():
-                yield from _calls([part.source, *part.steps])
-            case syntax.Call():
-                yield part
-                yield from _calls([*part.arguments, *part.given])
-            case syntax.List():
-                yield from _calls(part.items)
-            case syntax.Chain():
-                yield from _calls([part.first, *(operand for _, operand in part.rest)])
 
 
 def _positional(
@@ -90,7 +72,8 @@ def _positional(
     if not cursor.around or cursor.around[0].shape != "call":
         return
     function = function_at(cursor, layers, 0)
-    if function is None or call.callee.name.startswith("ops."):
+    name = call.callee.name
+    if function is None or name.startswith("ops.") or schema.measure(name) is not None:
         return
     for row, argument in zip(function.positional, given, strict=False):
         value = argument.value
@@ -101,20 +84,17 @@ def _positional(
 def _of_spec(document: Document, spec: ir.Spec) -> Iterator[types.InlayHint]:
     """Yield the hints of what follows from the whole spec."""
     known = shapes.shapes_of(spec)
-    for block in document.tree.items:
-        if not isinstance(block, syntax.Block):
-            continue
-        for item in block.items:
-            if not isinstance(item, syntax.Attribute):
-                continue
-            if block.kind == "model" and item.name in known and isinstance(item.value, syntax.Flow):
+    for block in syntax.blocks_in(document.tree.items, "model"):
+        for item in syntax.attributes_in(block.items):
+            if item.name in known and isinstance(item.value, syntax.Flow):
                 at = document.positions.position(item.name_span.end)
                 yield types.InlayHint(at, f": {shapes.written(known[item.name])}", _Kind.Type)
-            if block.kind == "clones" and item.name in {"batch", "global_batch"}:
-                said = _batch(spec, item.name)
-                if said is not None:
-                    at = document.positions.position(item.span.end)
-                    yield types.InlayHint(at, said, padding_left=True)
+    for block in syntax.blocks_in(document.tree.items, "clones"):
+        for item in syntax.attributes_in(block.items, "batch", "global_batch"):
+            said = _batch(spec, item.name)
+            if said is not None:
+                at = document.positions.position(item.span.end)
+                yield types.InlayHint(at, said, padding_left=True)
 
 
 def _batch(spec: ir.Spec, name: str) -> str | None:

@@ -10,6 +10,7 @@ from lsprotocol import types
 from dsl import schema, syntax
 from dsl.schema import signatures
 from grammar.lower.constants import RESERVED
+from grammar.lower.data import SPLITS
 from grammar.lower.devices import KINDS
 from grammar.lower.network.flows import SPECIAL
 
@@ -163,21 +164,10 @@ def _clash(one: Symbol, other: Symbol) -> bool:
 
 def _silent_splits(trees: Sequence[syntax.File], name: str) -> Iterator[tuple[str, str]]:
     """Yield the splits whose data does not write the name of a tensor, each with its source."""
-    for tree in trees:
-        for block in tree.items:
-            if not isinstance(block, syntax.Block) or block.kind != "data":
-                continue
-            for item in block.items:
-                if not isinstance(item, syntax.Attribute) or item.name not in {"train", "validation", "test"}:
-                    continue
-                flow = item.value
-                source = flow.source if isinstance(flow, syntax.Flow) else flow
-                steps = flow.steps if isinstance(flow, syntax.Flow) else ()
-                if not isinstance(source, syntax.Call):
-                    continue
-                renames = [
-                    each for each in steps if isinstance(each, syntax.Call) and each.callee.name == "rename"
-                ]
-                calls = [source, *renames]
-                if not any(each.name == name for call in calls for each in call.arguments):
-                    yield item.name, source.callee.name
+    data = [block for tree in trees for block in syntax.blocks_in(tree.items, "data")]
+    for split in (each for block in data for each in syntax.attributes_in(block.items, *SPLITS)):
+        source, steps = syntax.source_and_steps(split.value)
+        if isinstance(source, syntax.Call):
+            calls = [each for each in steps if isinstance(each, syntax.Call) and each.callee.name == "rename"]
+            if all(each.name != name for call in (source, *calls) for each in call.arguments):
+                yield split.name, source.callee.name

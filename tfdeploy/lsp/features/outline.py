@@ -121,43 +121,16 @@ def selections(document: Document, offsets: Sequence[int]) -> list[types.Selecti
     return found
 
 
-def _around(parts: Iterable[object], offset: int) -> Iterator[Span]:
+def _around(parts: Iterable[syntax.Node], offset: int) -> Iterator[Span]:
     """Yield the spans of the parts that contain an offset, from the outside in."""
     for part in parts:
-        span = getattr(part, "span", None)
-        if span is not None and span.start <= offset <= span.end:
-            yield span
-            yield from _around(_inner(part), offset)
+        if part.span.start <= offset <= part.span.end:
+            yield part.span
+            yield from _around(syntax.parts_of(part), offset)
             name = getattr(part, "name_span", None)
             if name is not None and name.start <= offset <= name.end:
                 yield name
             return
-
-
-def _inner(part: object) -> Iterator[object]:  # noqa: C901 one for each kind
-    match part:
-        case syntax.Block():
-            yield from part.items
-        case syntax.Attribute() | syntax.Entry() | syntax.Argument():
-            yield part.value
-        case syntax.Flow():
-            yield from (part.source, *part.steps)
-        case syntax.Call():
-            yield from (*part.arguments, *part.given, part.callee)
-        case syntax.List() | syntax.Parts():
-            yield from part.items
-        case syntax.Chain():
-            yield from (part.first, *(operand for _, operand in part.rest))
-        case syntax.Negative():
-            yield part.operand
-        case syntax.Indexed():
-            yield from (part.operand, part.index)
-        case syntax.Comparison():
-            yield from (part.left, part.right)
-        case syntax.Path():
-            yield from part.segments
-        case syntax.Segment():
-            yield part.index
 
 
 def links(document: Document) -> list[types.DocumentLink]:
@@ -177,18 +150,12 @@ def links(document: Document) -> list[types.DocumentLink]:
 
 def _paths(items: Iterable[syntax.Item]) -> Iterator[syntax.Text]:
     """Yield the strings that name files."""
-    for item in items:
-        if (
-            isinstance(item, syntax.Attribute)
-            and item.name == "include"
-            and isinstance(item.value, syntax.List)
-        ):
-            yield from (each for each in item.value.items if isinstance(each, syntax.Text))
-        elif isinstance(item, syntax.Block) and item.kind == "data":
-            for split in item.items:
-                if isinstance(split, syntax.Attribute):
-                    flow = split.value
-                    source = flow.source if isinstance(flow, syntax.Flow) else flow
-                    if isinstance(source, syntax.Call) and source.callee.name in _SOURCES:
-                        values = [each.value for each in source.arguments if each.name in {None, "path"}]
-                        yield from (each for each in values if isinstance(each, syntax.Text))
+    named: list[syntax.Expr] = []
+    for include in syntax.attributes_in(items, "include"):
+        named += include.value.items if isinstance(include.value, syntax.List) else ()
+    for data in syntax.blocks_in(items, "data"):
+        for split in syntax.attributes_in(data.items):
+            source, _ = syntax.source_and_steps(split.value)
+            if isinstance(source, syntax.Call) and source.callee.name in _SOURCES:
+                named += [each.value for each in source.arguments if each.name in {None, "path"}]
+    yield from (each for each in named if isinstance(each, syntax.Text))

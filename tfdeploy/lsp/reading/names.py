@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from attrs import define, field, frozen
 
 from dsl import schema, syntax
-from grammar.lower.network.flows import MAKERS
+from grammar.lower.data import SPLITS
 from grammar.lower.network.operations import PREFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from dsl.source import Source, Span
 
@@ -20,7 +20,6 @@ Kind: TypeAlias = Literal[
 ]
 """What a name is of. An `input` is of a model and has the name of a tensor of the examples, an `example`."""
 
-_SPLITS = ("train", "validation", "test")
 _ATTRIBUTES = frozenset(schema.BLOCKS["model"].names)
 
 
@@ -139,7 +138,7 @@ def names_of(trees: Sequence[syntax.File]) -> Names:
         trees: The syntax trees of the files.
     """
     finding = _Finding()
-    blocks = [item for tree in trees for item in tree.items if isinstance(item, syntax.Block)]
+    blocks = [block for tree in trees for block in syntax.blocks_in(tree.items)]
     for block in blocks:
         finding.declare(block)
     for block in blocks:
@@ -164,36 +163,31 @@ class _Finding:
     def declare(self, block: syntax.Block) -> None:
         """Add what a block defines."""
         if block.kind == "let":
-            for item in block.items:
-                if isinstance(item, syntax.Attribute):
-                    self._globals[item.name] = self._define("constant", item.name, item.name_span, item)
+            for item in syntax.attributes_in(block.items):
+                self._globals[item.name] = self._define("constant", item.name, item.name_span, item)
         elif block.kind in {"model", "layer"}:
-            if block.kind == "layer" and block.label is not None and block.label_span is not None:
-                inside = _inside_quotes(block.label_span)
-                self._layers[block.label] = self._define("layer", block.label, inside, block)
+            label = block.label if block.kind == "layer" else None
+            if label is not None:
+                self._layers[label] = self._define("layer", label, _inside_quotes(block.label_span), block)
             self._bindings(block)
-            if block.kind == "layer" and block.label is not None:
+            if label is not None:
                 scope = self._locals[_key(block)]
-                self._parameters[block.label] = {
+                self._parameters[label] = {
                     name: symbol for name, symbol in scope.items() if symbol.kind == "parameter"
                 }
         elif block.kind == "devices":
-            for inner in block.items:
-                if (
-                    isinstance(inner, syntax.Block)
-                    and inner.label is not None
-                    and inner.label_span is not None
-                ):
-                    inside = _inside_quotes(inner.label_span)
-                    self._jobs[inner.label] = self._define("job", inner.label, inside, inner)
+            for job in syntax.blocks_in(block.items):
+                if job.label is not None:
+                    self._jobs[job.label] = self._define(
+                        "job", job.label, _inside_quotes(job.label_span), job
+                    )
 
     def _bindings(self, block: syntax.Block) -> None:
         scope = self._locals.setdefault(_key(block), {})
         for item in block.items:
             if isinstance(item, syntax.Block) and item.kind == "metrics":
-                for metric in item.items:
-                    if isinstance(metric, syntax.Attribute):
-                        self._define("metric", metric.name, metric.name_span, metric, _key(block))
+                for metric in syntax.attributes_in(item.items):
+                    self._define("metric", metric.name, metric.name_span, metric, _key(block))
             if not isinstance(item, syntax.Attribute) or _is_attribute(item, block):
                 continue
             for name, span in item.names:
@@ -222,14 +216,14 @@ class _Finding:
                 self._item(each, item.kind)
         elif kind in {"model", "layer", "metrics", "output"}:
             self._tensors(item.value)
-        elif kind == "data" and isinstance(item, syntax.Attribute) and item.name in _SPLITS:
+        elif kind == "data" and isinstance(item, syntax.Attribute) and item.name in SPLITS:
             self._split(item)
         elif kind in {"place", "expect"}:
             self._devices(item.value)
         else:
             self._values(item.value)
 
-    def _tensors(self, value: object) -> None:
+    def _tensors(self, value: syntax.Node) -> None:
         """Add the names in an expression of tensors, or of steps of a flow."""
         match value:
             case syntax.Path():
@@ -243,20 +237,17 @@ class _Finding:
                 for argument in value.given:
                     self._tensors(argument.value)
             case _:
-                for part in _parts(value):
+                for part in syntax.parts_of(value):
                     self._tensors(part)
 
-    def _values(self, value: object) -> None:
+    def _values(self, value: syntax.Node) -> None:
         """Add the names in an expression of plain values."""
-        match value:
-            case syntax.Path():
-                self._path(value, tensor=False)
-            case syntax.Call():
-                for argument in (*value.arguments, *value.given):
-                    self._values(argument.value)
-            case _:
-                for part in _parts(value):
-                    self._values(part)
+        if isinstance(value, syntax.Path):
+            self._path(value, tensor=False)
+            return
+        parts = syntax.parts_of(value)
+        for part in parts[1:] if isinstance(value, syntax.Call) else parts:  # a callee is no value
+            self._values(part)
 
     def _path(self, path: syntax.Path, *, tensor: bool) -> None:
         head = path.segments[0]
@@ -266,10 +257,8 @@ class _Finding:
         if symbol is not None and len(path.segments) == 1:
             self.uses.append(Use(symbol, head.name_span))
         for segment in path.segments:
-            for part in _parts(segment.index):
-                self._tensors(part) if tensor else self._values(part)
-            if isinstance(segment.index, syntax.Path | syntax.Call):
-                self._tensors(segment.index) if tensor else self._values(segment.index)
+            for index in syntax.parts_of(segment):
+                self._tensors(index) if tensor else self._values(index)
 
     def _callee(self, call: syntax.Call) -> None:
         head = call.callee.segments[0]
@@ -286,28 +275,25 @@ class _Finding:
             if argument.name in parameters and argument.name_span is not None:
                 self.uses.append(Use(parameters[argument.name], argument.name_span))
 
-    def _devices(self, value: object) -> None:
+    def _devices(self, value: syntax.Node) -> None:
         """Add the jobs and constants in a rule or condition."""
         match value:
             case syntax.Path():
                 head = value.segments[0]
-                if head.name in self._jobs:
-                    self.uses.append(Use(self._jobs[head.name], head.name_span))
-                    for segment in value.segments:
-                        self._devices(segment.index)
-                else:
+                if head.name not in self._jobs:
                     self._path(value, tensor=False)
+                    return
+                self.uses.append(Use(self._jobs[head.name], head.name_span))
             case syntax.Call():
                 for argument in value.arguments:
                     self._devices(argument.value)
-            case _:
-                for part in _parts(value):
-                    self._devices(part)
+                return
+        for part in syntax.parts_of(value):
+            self._devices(part)
 
     def _split(self, item: syntax.Attribute) -> None:
         """Add the tensors of the examples that a split names."""
-        steps = item.value.steps if isinstance(item.value, syntax.Flow) else ()
-        source = item.value.source if isinstance(item.value, syntax.Flow) else item.value
+        source, steps = syntax.source_and_steps(item.value)
         if isinstance(source, syntax.Call):
             function = schema.function("source", source.callee.name)
             for argument in source.arguments:
@@ -357,34 +343,9 @@ def _kind(value: syntax.Expr, block: syntax.Block) -> Kind:
     return "binding"
 
 
-def _parts(value: object) -> Iterator[object]:
-    """Yield the parts of an expression that is neither a path nor a call."""
-    match value:
-        case syntax.List() | syntax.Parts():
-            yield from value.items
-        case syntax.Flow():
-            yield value.source
-            yield from value.steps
-        case syntax.Chain():
-            yield value.first
-            yield from (operand for _, operand in value.rest)
-        case syntax.Negative():
-            yield value.operand
-        case syntax.Indexed():
-            yield from (value.operand, value.index)
-        case syntax.Comparison():
-            yield from (value.left, value.right)
-        case syntax.Range():
-            yield from (value.first, value.last)
-        case syntax.Slice():
-            yield from (each for each in (value.first, value.last, value.step) if each is not None)
-
-
-def _inside_quotes(span: Span) -> Span:
+def _inside_quotes(span: Span | None) -> Span:
     """Return the span of a label without its quotes."""
+    assert span is not None, "a block with a label"
     text = span.text
     quoted = len(text) > 1 and text[0] == text[-1] == '"'
     return type(span)(span.source, span.start + 1, span.end - 1) if quoted else span
-
-
-__all__ = ["MAKERS", "Kind", "Names", "Symbol", "Use", "names_of"]

@@ -35,20 +35,13 @@ class Devices:
 
 def layer_functions(trees: Sequence[syntax.File]) -> dict[str, Function]:
     """Return the layer blocks of a spec as functions, by their names."""
-    found = {}
-    for tree in trees:
-        for item in tree.items:
-            if isinstance(item, syntax.Block) and item.kind == "layer" and item.label is not None:
-                found[item.label] = _function(item, item.label)
-    return found
+    blocks = [block for tree in trees for block in syntax.blocks_in(tree.items, "layer")]
+    return {block.label: _function(block, block.label) for block in blocks if block.label is not None}
 
 
 def _function(block: syntax.Block, name: str) -> Function:
-    arguments = [
-        each
-        for item in block.items
-        if isinstance(item, syntax.Attribute) and (each := _parameter(item)) is not None
-    ]
+    written = map(_parameter, syntax.attributes_in(block.items))
+    arguments = [each for each in written if each is not None]
     if all(each.name != "name" for each in arguments):
         arguments.append(Argument("name", Type("str"), "the name of the layer"))
     return Function(name, tuple(arguments), doc="a layer block of this spec")
@@ -74,18 +67,14 @@ def devices_of(trees: Sequence[syntax.File], names: Names) -> tuple[Devices, ...
         names: The names of the spec, by which constants in numbers of devices are found.
     """
     found = []
-    for tree in trees:
-        for item in tree.items:
-            if isinstance(item, syntax.Block) and item.kind == "devices":
-                jobs = [each for each in item.items if isinstance(each, syntax.Block) and each.label]
-                found += [_devices(each, each.label, names) for each in jobs]
-                if not jobs:
-                    found.append(_devices(item, None, names))
+    for block in (each for tree in trees for each in syntax.blocks_in(tree.items, "devices")):
+        jobs = [each for each in syntax.blocks_in(block.items) if each.label]
+        found += [_devices(each, each.label, names) for each in jobs] or [_devices(block, None, names)]
     return tuple(found)
 
 
 def _devices(block: syntax.Block, job: str | None, names: Names) -> Devices:
-    written = {item.name: item.value for item in block.items if isinstance(item, syntax.Attribute)}
+    written = {item.name: item.value for item in syntax.attributes_in(block.items)}
     counts = {kind: _number(written[kind], names) for kind in KINDS if kind in written}
     hosts = written.get("hosts")
     tasks = _number(written["tasks"], names) if "tasks" in written else None
@@ -137,18 +126,14 @@ def attributes_of(trees: Sequence[syntax.File], kind: str) -> frozenset[str]:
         kind: The kind of the blocks, such as `update`.
     """
     found: set[str] = set()
-    waiting = [item for tree in trees for item in tree.items if isinstance(item, syntax.Block)]
-    while waiting:
-        block = waiting.pop()
-        inner = [item for item in block.items if isinstance(item, syntax.Block)]
-        waiting += inner
-        if block.kind == kind:
-            found |= {each.kind for each in inner}
-            found |= {item.name for item in block.items if isinstance(item, syntax.Attribute)}
+    nodes = (node for tree in trees for item in tree.items for node in syntax.within(item))
+    for block in syntax.blocks_in(nodes, kind):
+        found |= {each.kind for each in syntax.blocks_in(block.items)}
+        found |= {each.name for each in syntax.attributes_in(block.items)}
     return frozenset(found)
 
 
 def blocks_of(trees: Sequence[syntax.File]) -> frozenset[str]:
     """Return the kinds of the blocks at the top of a spec, without `layer`, of which there may be several."""
-    kinds = {item.kind for tree in trees for item in tree.items if isinstance(item, syntax.Block)}
+    kinds = {block.kind for tree in trees for block in syntax.blocks_in(tree.items)}
     return frozenset(kinds & set(schema.ROOT)) - {"layer"}

@@ -9,6 +9,7 @@ from attrs import evolve, frozen
 from dsl import schema
 from dsl.schema import Argument, Function, Type, signatures
 from dsl.schema import types as kinds
+from grammar.lower.data import SPLITS
 from grammar.lower.expressions.keras_functions import keras_function, step_function
 from grammar.lower.network import bindings, flows
 from grammar.lower.network.operations import PREFIX
@@ -38,7 +39,6 @@ Want: TypeAlias = Literal[
 ]
 
 _ENDS = frozenset({"EQUALS", "ARROW", "COMPARE", "PLUS", "MINUS", "STAR", "SLASH"})
-_SPLITS = ("train", "validation", "test")
 
 REPEAT = Function(
     "repeat",
@@ -185,7 +185,7 @@ def _in_block(kind: str, item: tuple[Part, ...]) -> Slot:  # noqa: PLR0911 one f
         return Slot("value", kinds.keras("optimizer"), doc="the optimizer of the weights that match")
     if kind == "expect":
         return Slot("constant")
-    if kind == "data" and name in _SPLITS:
+    if kind == "data" and name in SPLITS:
         return Slot("transform" if last == "ARROW" else "source")
     block = schema.BLOCKS.get(kind)
     row = None if block is None else block.attribute(name)

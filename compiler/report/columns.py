@@ -8,6 +8,7 @@ from typing import Literal
 from attrs import frozen
 
 from compiler.report import refs
+from dsl.gathering import gathered
 
 
 @frozen
@@ -49,9 +50,7 @@ def groupings(devices: Sequence[str], figures: Callable[[str], Hashable]) -> Ite
 def _together(
     devices: Sequence[str], key: Callable[[str], Hashable], figures: Literal["each", "sum"]
 ) -> tuple[Group, ...]:
-    groups: dict[Hashable, list[str]] = {}
-    for each in devices:
-        groups.setdefault(key(each), []).append(each)
+    groups = gathered((key(each), each) for each in devices)
     return tuple(Group(refs.label(each), tuple(each), figures) for each in groups.values())
 
 

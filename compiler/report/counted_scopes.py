@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable
 
 from attrs import define, field
@@ -13,6 +12,7 @@ from compiler.kinds.records.kind_map import AnyMap, KindMap
 from compiler.kinds.records.sets import Kinds
 from compiler.report import refs, scopes
 from compiler.report.scopes import Scope
+from dsl.gathering import gathered
 
 
 @define
@@ -40,10 +40,7 @@ class CountedScopes:
         """
         found = cls()
         found.root = scopes.build(ops, name, found._key, lambda each: each.count)
-        keys: dict[str, list[str]] = defaultdict(list)
-        for key, devices in found._sets.items():
-            for ref in devices:
-                keys[ref].append(key)
+        keys = gathered((ref, key) for key, devices in found._sets.items() for ref in devices)
         found._of = {ref: tuple(each) for ref, each in keys.items()}
         return found
 
@@ -110,9 +107,7 @@ class KindNames:
             scope = self.scopes.get(each.of)
             if scope is not None and each.like.clone is not None and each.like.name.startswith(scope):
                 inside[each.of].append(each.like.name.removeprefix(scope))
-        alike: dict[frozenset[str], list[int]] = {}
-        for of, names in inside.items():
-            alike.setdefault(frozenset(names), []).append(of)
+        alike = gathered((frozenset(names), of) for of, names in inside.items())
         self.labels = {of: self.label(group) for group in alike.values() for of in group}
 
     def label(self, group: list[int]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from attrs import define, field, frozen
+from attrs import frozen
 
 from compiler.figures import plural, size_of_known
 from compiler.kinds.expanding.expand import devices_of
@@ -39,24 +39,6 @@ class Node:
     name: str
     label: str
     cluster: int
-
-
-@define
-class Flow:
-    """What is sent to another device between two nodes.
-
-    Attributes:
-        tensors: The bytes of each tensor by its name; None if its size is not known.
-    """
-
-    tensors: dict[str, int | None] = field(factory=dict)
-
-    @property
-    def label(self) -> str:
-        """The number of tensors and of bytes."""
-        known = [each for each in self.tensors.values() if each is not None]
-        unknown = len(self.tensors) - len(known)
-        return f"{plural(len(self.tensors), 'tensor')}\n{size_of_known(sum(known), unknown)}"
 
 
 def dot(placement: PlacementMap, step: StepGraph) -> str:
@@ -160,13 +142,15 @@ def _edges(step: StepSites, node_of: Mapping[Site, int], nodes: Sequence[Node]) 
         node_of: The number of the node of each site.
         nodes: The nodes.
     """
-    flows: dict[tuple[int, int], Flow] = {}
+    flows: dict[tuple[int, int], dict[str, int | None]] = {}  # the bytes of tensors, if they are known
     for source, target, tensors in step.edges:
         pair = (node_of[source], node_of[target])
         if tensors or pair[0] != pair[1]:
-            flows.setdefault(pair, Flow()).tensors.update(tensors)
-    for (tail, head), flow in sorted(flows.items(), key=lambda each: each[0]):
-        style = f' [label={_quoted(flow.label)}, color="#b03030", penwidth=1.5]' if flow.tensors else ""
+            flows.setdefault(pair, {}).update(tensors)
+    for (tail, head), sent in sorted(flows.items(), key=lambda each: each[0]):
+        known = [each for each in sent.values() if each is not None]
+        label = f"{plural(len(sent), 'tensor')}\n{size_of_known(sum(known), len(sent) - len(known))}"
+        style = f' [label={_quoted(label)}, color="#b03030", penwidth=1.5]' if sent else ""
         yield f"  {nodes[tail].name} -> {nodes[head].name}{style};"
 
 

@@ -8,6 +8,8 @@ from functools import cache
 
 from attrs import frozen
 
+from dsl.gathering import gathered
+
 _REF = re.compile(r"(?:(?P<job>\w+)\[(?P<task>\d+)\]\.)?(?P<kind>\w+)\[(?P<index>\d+)\]")
 
 
@@ -51,12 +53,10 @@ def label(refs: Sequence[str]) -> str:
     """Return one name for several devices: `gpu[0..3,6]`, `worker[0..7].gpu[0..7]`."""
     if len(refs) == 1:
         return refs[0]
-    hosts: dict[tuple[str, int, str], list[int]] = {}
-    for each in map(parse, refs):
-        hosts.setdefault(each.host, []).append(each.index)
-    families: dict[tuple[str, str, tuple[int, ...]], list[int]] = {}
-    for (job, task, kind), indices in hosts.items():
-        families.setdefault((job, kind, tuple(sorted(indices))), []).append(task)
+    hosts = gathered((each.host, each.index) for each in map(parse, refs))
+    families = gathered(
+        ((job, kind, tuple(sorted(indices))), task) for (job, task, kind), indices in hosts.items()
+    )
     return ", ".join(
         f"{f'{job}[{span(tasks)}].' if job else ''}{kind}[{span(indices)}]"
         for (job, kind, indices), tasks in families.items()

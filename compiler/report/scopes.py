@@ -12,6 +12,7 @@ from compiler.kinds.expanding.expand import clones_of
 from compiler.kinds.records.kind_map import AnyMap
 from compiler.mapping.records import MapOp, PlacementMap
 from compiler.report import refs
+from dsl.gathering import gathered
 
 T = TypeVar("T")
 
@@ -61,36 +62,16 @@ class Scope:
                 yield from child.walk(depth, level + 1)
 
 
-def requested(op: MapOp) -> str:
-    """Return the device that the compiler asked for."""
-    return op.requested
-
-
 def op_name(op: MapOp) -> str:
     """Return the name of the op."""
     return op.name
-
-
-def tree_of(ops: Iterable[MapOp], name: Callable[[MapOp], str] = op_name) -> Scope:
-    """Return the root of the tree of ops, counted by the device asked for.
-
-    Args:
-        ops: The ops of a map.
-        name: Names an op by its path in the tree.
-    """
-    return build(ops, name, requested)
-
-
-def one(_thing: object) -> int:
-    """Return 1: an op or variable that stands only for itself is counted once."""
-    return 1
 
 
 def build(
     things: Iterable[T],
     name: Callable[[T], str],
     key: Callable[[T], str],
-    number: Callable[[T], int] = one,
+    number: Callable[[T], int] = lambda _: 1,
 ) -> Scope:
     """Return the root of a tree of named things.
 
@@ -173,9 +154,7 @@ def renaming(scopes: Mapping[int, str], inside: Mapping[int, frozenset[str]]) ->
         scopes: The scope of each clone by its number.
         inside: The names inside it, likewise.
     """
-    alike: dict[frozenset[str], list[int]] = {}
-    for index, names in inside.items():
-        alike.setdefault(names, []).append(index)
+    alike = gathered((names, index) for index, names in inside.items())
     labels = {
         index: scopes[index] if len(group) == 1 else f"clone_{refs.span(group)}"
         for group in alike.values()

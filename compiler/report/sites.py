@@ -11,15 +11,15 @@ from itertools import groupby
 
 from attrs import define, field, frozen
 
-from compiler.kinds.deployment.grid import Spot
 from compiler.kinds.deployment.repeat import repeated
 from compiler.kinds.names.templates import Numbers, Template
 from compiler.kinds.records.kind_map import KindMap
 from compiler.kinds.records.sets import Kinds
-from compiler.kinds.records.step_kinds import EdgeKind, Member, StepKinds
+from compiler.kinds.records.step_kinds import Member, StepKinds
 from compiler.mapping.records import PlacementMap
 from compiler.mapping.step_graph import StepGraph
 from compiler.report import scopes
+from dsl.gathering import gathered
 
 Site = tuple[str, str]
 """The path of a scope, in which equal clones are one, and a device."""
@@ -159,10 +159,10 @@ class _Sites:
 
     def edges(self) -> Iterator[tuple[Site, Site, Tensors]]:
         """Yield the edges, those between the same sites together."""
-        together: dict[tuple[int, int, Spot], list[EdgeKind]] = {}
-        for each in self.step.edges:
-            kinds = self.of_op[each.source], self.of_op[each.target]
-            together.setdefault((id(kinds[0]), id(kinds[1]), each.spot), []).append(each)
+        together = gathered(
+            ((id(self.of_op[each.source]), id(self.of_op[each.target]), each.spot), each)
+            for each in self.step.edges
+        )
         for edges in together.values():
             source, target = self.of_op[edges[0].source], self.of_op[edges[0].target]
             tensors = [each for each in edges if not each.handle]

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
+
+from compiler.report.view import Ink
+
+N = TypeVar("N", int, float)
 
 GAP = "  "
 CUT = "..."
@@ -25,9 +30,31 @@ def table(rows: Sequence[Sequence[str]], *, left: int = 1) -> list[str]:
     ]
 
 
+def headed(rows: Sequence[Sequence[str]], ink: Ink, *, left: int = 1) -> list[str]:
+    """Return the lines of a table whose first row is its head.
+
+    Args:
+        rows: The cells of each row, equally many in all.
+        ink: Styles the head.
+        left: The number of columns that are flush left.
+    """
+    head, *rest = table(rows, left=left)
+    return [ink(head, "bold"), *rest]
+
+
 def column_widths(rows: Iterable[Sequence[str]]) -> list[int]:
     """Return the width of each column."""
     return [max(map(len, column)) for column in zip(*rows, strict=True)]
+
+
+def signed(change: N, text: Callable[[N], str]) -> str:
+    """Return a difference with its sign.
+
+    Args:
+        change: The difference.
+        text: Returns what is written for its amount.
+    """
+    return f"{'+' if change > 0 else '-'}{text(abs(change))}"
 
 
 def width_of(rows: Iterable[Sequence[str]]) -> int:

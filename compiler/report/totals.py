@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from typing import Any
 
-from attrs import frozen
+from attrs import astuple, frozen
 
 from compiler.kinds.expanding.expand import busy_of, devices_of
 from compiler.kinds.records.kind_map import AnyMap
@@ -41,26 +42,15 @@ class Totals:
     busy: float | None = None
 
     def __add__(self, other: Totals) -> Totals:
-        return Totals(
-            self.ops + other.ops,
-            self.variables + other.variables,
-            self.slots + other.slots,
-            _sum(self.memory, other.memory),
-            self.bytes_in + other.bytes_in,
-            self.in_unknown + other.in_unknown,
-            self.bytes_out + other.bytes_out,
-            self.out_unknown + other.out_unknown,
-        )  # busy shares have no sum
-
-
-def _sum(left: int | None, right: int | None) -> int | None:
-    return (left or 0) + (right or 0) if (left, right) != (None, None) else None
+        *pairs, _ = zip(astuple(self), astuple(other), strict=True)  # busy shares have no sum
+        sums: Any = (None if pair == (None, None) else sum(filter(None, pair)) for pair in pairs)
+        return Totals(*sums)
 
 
 def device_totals(placement: AnyMap) -> dict[str, Totals]:
     """Return the figures of every device of the map, by its name in specs."""
     busy = busy_of(placement)
-    received: dict[str, list[int]] = defaultdict(lambda: [0, 0])
+    received: dict[str, list[int]] = defaultdict(lambda: [0, 0])  # bytes, and tensors of unknown size
     sent: dict[str, list[int]] = defaultdict(lambda: [0, 0])
     for link, number in _ends(placement):
         for found, devices in ((sent, link.sources), (received, link.targets)):
@@ -73,17 +63,11 @@ def device_totals(placement: AnyMap) -> dict[str, Totals]:
         for each in devices_of(placement)
     }
     nothing = (0, 0, 0, None)
-    return {
-        ref: Totals(
-            *held.get(ref, nothing),
-            bytes_in=received[ref][0],
-            in_unknown=received[ref][1],
-            bytes_out=sent[ref][0],
-            out_unknown=sent[ref][1],
-            busy=busy.get(ref),
-        )
-        for ref in {**held, **sent, **received}
-    }
+
+    def figures(ref: str) -> tuple[Any, ...]:
+        return *held.get(ref, nothing), *received[ref], *sent[ref], busy.get(ref)
+
+    return {ref: Totals(*figures(ref)) for ref in {**held, **sent, **received}}
 
 
 @frozen

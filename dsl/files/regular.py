@@ -51,6 +51,11 @@ def read_text(path: str | os.PathLike[str]) -> str:
     return read_regular(path).decode("utf-8")
 
 
+def system_reason(fault: OSError) -> str:
+    """Return what the operating system says of a file that it refuses, in words within a sentence."""
+    return (fault.strerror or str(fault)).lower()
+
+
 def is_text(name: str) -> bool:
     """Whether the name of a file is UTF-8, as TensorFlow and the texts of specs need it."""
     try:

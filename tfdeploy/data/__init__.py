@@ -103,7 +103,7 @@ def _read_as(
         for transform in transforms:
             match transform:
                 case Rename():
-                    now = next((new for new, old in transform.names.items() if old == now), now)
+                    now = transform.after(now)
                 case Cast(name=changed) if changed == now and not dtype:
                     dtype = "float64" if transform.dtype in EXACT else "float32"
                 case OneHot(name=changed) if changed == now and not dtype:
@@ -143,7 +143,7 @@ def _renamed(name: str, transforms: Sequence[Transform]) -> str:
     """Return the name that a tensor has after transforms."""
     for each in transforms:
         if isinstance(each, Rename):
-            name = next((new for new, old in each.names.items() if old == name), name)
+            name = each.after(name)
     return name
 
 

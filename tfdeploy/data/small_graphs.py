@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Generator, Iterator
 
     import numpy as np
 
@@ -71,15 +71,15 @@ def evaluate(make: Callable[[], Any]) -> Any:
 
 def first_element(make: Callable[[], Any]) -> dict[str, np.ndarray] | None:
     """Return the first element of the dataset that `make` makes, or None if it is empty; raises OpError."""
+    with closing(_elements(make)) as elements:
+        found = next(elements, None)
+        return None if found is None else dict(found)
+
+
+def _elements(make: Callable[[], Any]) -> Generator[Any, None, None]:
     with tf.Graph().as_default(), tf.device("/cpu:0"):
         iterator = tf.compat.v1.data.make_initializable_iterator(make())
-        following = iterator.get_next()
-        with _session() as session:
-            session.run(iterator.initializer)
-            try:
-                return dict(session.run(following))
-            except tf.errors.OutOfRangeError:
-                return None
+        yield from run_to_end(iterator.initializer, iterator.get_next())
 
 
 def run_to_end(start: Any, tensors: Any) -> Iterator[Any]:
@@ -91,9 +91,10 @@ def run_to_end(start: Any, tensors: Any) -> Iterator[Any]:
     """
     with _session() as session:
         session.run(start)
+        step = session.make_callable(tensors)
         while True:
             try:
-                yield session.run(tensors)
+                yield step()
             except tf.errors.OutOfRangeError:
                 return
 
@@ -104,21 +105,14 @@ def find_first_failure(make: Callable[[], Any]) -> tuple[int, str] | None:
     Returns:
         The number of elements before the first one that failed, and TensorFlow's reason; None if none failed.
     """
-    with tf.Graph().as_default(), tf.device("/cpu:0"):
-        iterator = tf.compat.v1.data.make_initializable_iterator(make().map(without_autograph(_any_part)))
-        following = iterator.get_next()
-        with _session() as session:
-            count = 0
-            try:
-                session.run(iterator.initializer)
-                step = session.make_callable(following)
-                while True:
-                    step()
-                    count += 1
-            except tf.errors.OutOfRangeError:
-                return None
-            except FAILURES as error:
-                return count, reason_of(error)
+    count = 0
+    with closing(_elements(lambda: make().map(without_autograph(_any_part)))) as elements:
+        try:
+            for _ in elements:
+                count += 1
+        except FAILURES as error:
+            return count, reason_of(error)
+    return None
 
 
 def _any_part(element: Any) -> Any:

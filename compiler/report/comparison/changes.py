@@ -14,6 +14,7 @@ from compiler.report.comparison.compare import Change
 from compiler.report.cut import Part, cut
 from compiler.report.scopes import Scope
 from compiler.report.table import shorten
+from dsl.gathering import gathered
 
 LINES = 20
 """The most lines about ops."""
@@ -134,9 +135,8 @@ def _tops(parts: Iterable[Part]) -> Iterator[Part]:
 
 
 def _part_lines(part: Part, ways: dict[str, Way]) -> Iterator[Line]:
-    families: dict[object, list[tuple[Way, int]]] = {}
-    for name, number in part.counts.items():
-        families.setdefault(ways[name].family, []).append((ways[name], number))
+    counted = ((ways[name], number) for name, number in part.counts.items())
+    families = gathered((way.family, (way, number)) for way, number in counted)
     for members in families.values():
         clones = [way.clone for way, _ in members if way.clone is not None]
         path = part.scope.path.replace(CLONES, f"clone_{refs.span(clones)}", 1) if clones else part.scope.path

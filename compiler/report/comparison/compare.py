@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from operator import attrgetter
 from typing import TypeVar
 
 from attrs import evolve, field, frozen
@@ -16,6 +17,7 @@ from compiler.report.totals import Totals, device_totals
 from dsl.shown import Shown
 
 K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
 
 
 @frozen
@@ -198,16 +200,12 @@ def compare(before: AnyMap, after: AnyMap) -> Comparison:
 # --- ops and variables ------------------------------------------------------------------------------------
 
 
-def _changed_ops(before: PlacementMap, after: PlacementMap) -> Iterable[Change]:
-    old, new = _by_key(before), _by_key(after)
-    for key in _both(old, new):
-        was, now = old.get(key), new.get(key)
-        places = (was.requested,) if was else (), (now.requested,) if now else ()
-        if places[0] != places[1]:
-            clone, inner, _ = key
-            named = now or was
-            assert named is not None
-            yield Change(named.name, inner, clone, *places)
+def _changed_ops(before: PlacementMap, after: PlacementMap) -> Iterator[Change]:
+    for (clone, inner, _), was, now in _differing(_by_key(before), _by_key(after), attrgetter("requested")):
+        named = now or was
+        assert named is not None
+        left, got = ((each.requested,) if each is not None else () for each in (was, now))
+        yield Change(named.name, inner, clone, left, got)
 
 
 def _by_key(placement: PlacementMap) -> dict[tuple[int | None, str, str], MapOp]:
@@ -215,13 +213,11 @@ def _by_key(placement: PlacementMap) -> dict[tuple[int | None, str, str], MapOp]
     return {(op.clone, inner_name(op, scopes), op.type): op for op in placement.ops}
 
 
-def _changed_variables(before: PlacementMap, after: PlacementMap) -> Iterable[Change]:
-    old, new = _holders(before), _holders(after)
-    for name in _both(old, new):
-        was, now = old.get(name, _Held()), new.get(name, _Held())
-        if was != now:
-            size = now.bytes if now.devices else was.bytes
-            yield Change(name, name, None, was.devices, now.devices, size, was.cut, now.cut)
+def _changed_variables(before: PlacementMap, after: PlacementMap) -> Iterator[Change]:
+    for name, *held in _differing(_holders(before), _holders(after), lambda held: held):
+        was, now = (each or _Held() for each in held)
+        size = now.bytes if now.devices else was.bytes
+        yield Change(name, name, None, was.devices, now.devices, size, was.cut, now.cut)
 
 
 @frozen
@@ -255,16 +251,10 @@ def _holders(placement: PlacementMap) -> dict[str, _Held]:
 # --- devices and links ------------------------------------------------------------------------------------
 
 
-def _changed_devices(before: AnyMap, after: AnyMap) -> Iterable[DeviceChange]:
-    old, new = device_totals(before), device_totals(after)
-    for ref in _both(old, new):
-        if _placed(old.get(ref)) != _placed(new.get(ref)):
-            yield DeviceChange(ref, old.get(ref), new.get(ref))
-
-
-def _placed(totals: Totals | None) -> Totals | None:
-    """Return figures without those of time, which also differ from profile to profile."""
-    return evolve(totals, busy=None) if totals is not None else None
+def _changed_devices(before: AnyMap, after: AnyMap) -> Iterator[DeviceChange]:
+    # Figures of time also differ from profile to profile.
+    totals = device_totals(before), device_totals(after)
+    return (DeviceChange(*each) for each in _differing(*totals, lambda found: evolve(found, busy=None)))
 
 
 def _changed_time(before: PlacementMap, after: PlacementMap) -> TimeChange | None:
@@ -274,29 +264,26 @@ def _changed_time(before: PlacementMap, after: PlacementMap) -> TimeChange | Non
         {(each.from_device, each.to_device): each.seconds for each in time.links}
         for time in (before.time, after.time)
     )
-    changes = [
-        LinkTimeChange(*pair, old.get(pair, 0.0), new.get(pair, 0.0))
-        for pair in _both(old, new)
-        if old.get(pair) != new.get(pair)
-    ]
+    found = _differing(old, new, lambda seconds: seconds)
+    changes = [LinkTimeChange(*pair, was or 0.0, now or 0.0) for pair, was, now in found]
     changes.sort(key=lambda each: -abs(each.after - each.before))
     return TimeChange(before.time, after.time, tuple(changes))
 
 
-def _changed_links(before: PlacementMap, after: PlacementMap) -> Iterable[LinkChange]:
-    old = {(each.from_device, each.to_device): each for each in before.transfers}
-    new = {(each.from_device, each.to_device): each for each in after.transfers}
-    for pair in _both(old, new):
-        was, now = old.get(pair), new.get(pair)
-        if _traffic(was) != _traffic(now):
-            yield LinkChange(*pair, was, now)
+def _changed_links(before: PlacementMap, after: PlacementMap) -> Iterator[LinkChange]:
+    old, new = (
+        {(each.from_device, each.to_device): each for each in placement.transfers}
+        for placement in (before, after)
+    )
+    found = _differing(old, new, attrgetter("tensors", "bytes", "bytes_unknown"))
+    return (LinkChange(*pair, was, now) for pair, was, now in found)
 
 
-def _traffic(transfer: MapTransfer | None) -> tuple[int, int, int] | None:
-    """Return the figures of a link, without the names of its tensors."""
-    return (transfer.tensors, transfer.bytes, transfer.bytes_unknown) if transfer is not None else None
-
-
-def _both(old: Mapping[K, object], new: Mapping[K, object]) -> Iterable[K]:
-    """Return the keys of both, first those of `old`."""
-    return dict.fromkeys((*old, *new))
+def _differing(
+    old: Mapping[K, V], new: Mapping[K, V], look: Callable[[V], object]
+) -> Iterator[tuple[K, V | None, V | None]]:
+    """Yield what looks different, or only one has, with its key; first what `old` has."""
+    for key in dict.fromkeys((*old, *new)):
+        was, now = old.get(key), new.get(key)
+        if (was and look(was)) != (now and look(now)):
+            yield key, was, now

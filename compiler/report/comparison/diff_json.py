@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from attrs import asdict
 
-from compiler.mapping.records import MapTransfer
-from compiler.report.comparison.compare import Change, Comparison, TimeChange
-from compiler.report.totals import Totals
+from compiler.report.comparison.compare import Change, Comparison, DeviceChange, LinkChange, TimeChange
 
 FORMAT_VERSION = "1.0"
 
@@ -23,17 +22,9 @@ def diff_json(comparison: Comparison) -> str:
         "after": {"spec": asdict(comparison.spec_after), "mode": asdict(comparison.mode_after)},
         "ops": [_op(each) for each in comparison.ops],
         "variables": [_variable(each) for each in comparison.variables],
-        "devices": [
-            {"ref": each.ref, "before": _totals(each.before), "after": _totals(each.after)}
-            for each in comparison.devices
-        ],
+        "devices": [{"ref": each.ref, **_sides(each, _FIGURES)} for each in comparison.devices],
         "links": [
-            {
-                "from": each.from_device,
-                "to": each.to_device,
-                "before": _transfer(each.before),
-                "after": _transfer(each.after),
-            }
+            {"from": each.from_device, "to": each.to_device, **_sides(each, _TRAFFIC)}
             for each in comparison.links
         ],
         "time": _time(comparison.time),
@@ -75,25 +66,23 @@ def _variable(change: Change) -> dict[str, Any]:
     }
 
 
-def _totals(totals: Totals | None) -> dict[str, Any] | None:
-    if totals is None:
-        return None
-    return {
-        "ops": totals.ops,
-        "variable_bytes": totals.variables,
-        "slot_bytes": totals.slots,
-        "memory_bytes": totals.memory,
-        "bytes_in": totals.bytes_in,
-        "bytes_out": totals.bytes_out,
-        "busy": totals.busy,
-    }
+_FIGURES = {
+    "ops": "ops",
+    "variable_bytes": "variables",
+    "slot_bytes": "slots",
+    "memory_bytes": "memory",
+    "bytes_in": "bytes_in",
+    "bytes_out": "bytes_out",
+    "busy": "busy",
+}
+"""The figures of devices by their names in JSON."""
+_TRAFFIC = {each: each for each in ("tensors", "bytes", "bytes_unknown")}
 
 
-def _transfer(transfer: MapTransfer | None) -> dict[str, Any] | None:
-    if transfer is None:
-        return None
+def _sides(change: DeviceChange | LinkChange, figures: Mapping[str, str]) -> dict[str, Any]:
+    """Return figures before and after a change."""
+    sides = {"before": change.before, "after": change.after}
     return {
-        "tensors": transfer.tensors,
-        "bytes": transfer.bytes,
-        "bytes_unknown": transfer.bytes_unknown,
+        when: None if side is None else {name: getattr(side, each) for name, each in figures.items()}
+        for when, side in sides.items()
     }

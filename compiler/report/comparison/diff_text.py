@@ -12,9 +12,10 @@ from compiler.report import refs
 from compiler.report.columns import groupings
 from compiler.report.comparison.changes import change_lines
 from compiler.report.comparison.compare import Change, Comparison, DeviceChange, LinkChange, TimeChange
-from compiler.report.table import table
+from compiler.report.table import headed, signed
 from compiler.report.totals import Totals
 from compiler.report.view import Ink
+from dsl.gathering import gathered
 
 ROWS = 20
 """The most variables, devices and links that are listed."""
@@ -72,13 +73,11 @@ def _ops(title: str, changes: Sequence[Change], ink: Ink) -> list[str]:
 
 def _variables(changes: Sequence[Change], ink: Ink) -> Iterator[str]:
     """Yield lines about the variables and slots that moved, those with most bytes first."""
-    ways: dict[tuple[str, str], list[Change]] = {}
-    for each in changes:
-        sides = zip((each.before, each.after), each.cuts, strict=True)
-        was, now = (place_of(devices, cut) for devices, cut in sides)
-        ways.setdefault((was, now), []).append(each)
-    if not ways:
+    if not changes:
         return
+    ways = gathered(
+        ((place_of(each.before, each.cuts[0]), place_of(each.after, each.cuts[1])), each) for each in changes
+    )
     total = sum(each.bytes for each in changes)
     yield ink(f"variables and slots: {len(changes):,}, {size(total)}", "bold")
     ranked = sorted(ways.items(), key=lambda item: -sum(each.bytes for each in item[1]))
@@ -134,7 +133,7 @@ def _devices(changes: Sequence[DeviceChange], ink: Ink) -> list[str]:
         changed = [by_ref[ref] for ref in group.devices]
         sample = changed[:1] if group.figures == "each" else changed
         rows += _device_rows(f"{group.label} ({group.note})" if group.note else group.label, sample)
-    return _headed(rows, 2, ink)
+    return headed(rows, ink, left=2)
 
 
 def _device_rows(label: str, changes: Sequence[DeviceChange]) -> Iterator[tuple[str, ...]]:
@@ -142,17 +141,8 @@ def _device_rows(label: str, changes: Sequence[DeviceChange]) -> Iterator[tuple[
         before = sum(figure(each.before) for each in changes if each.before is not None)
         after = sum(figure(each.after) for each in changes if each.after is not None)
         if before != after:
-            yield label, name, text(before), text(after), _signed(after - before, text)
+            yield label, name, text(before), text(after), signed(after - before, text)
             label = ""
-
-
-def _signed(number: int, text: Callable[[int], str]) -> str:
-    return f"{'+' if number > 0 else '-'}{text(abs(number))}"
-
-
-def _headed(rows: Sequence[Sequence[str]], left: int, ink: Ink) -> list[str]:
-    lines = table(rows, left=left)
-    return [ink(lines[0], "bold"), *lines[1:]]
 
 
 # --- links ------------------------------------------------------------------------------------------------
@@ -163,9 +153,8 @@ def _links(changes: Sequence[LinkChange], ink: Ink) -> list[str]:
     rows.sort(key=lambda row: -abs(row[0]))
     if not rows:
         return []
-    lines = _headed(
-        [("from", "to", "", "before", "after", "change"), *(row[1] for row in rows[:ROWS])], 3, ink
-    )
+    head = ("from", "to", "", "before", "after", "change")
+    lines = headed([head, *(row[1] for row in rows[:ROWS])], ink, left=3)
     if len(rows) > ROWS:
         lines.append(f"and {len(rows) - ROWS} more links with smaller changes")
     return lines
@@ -192,18 +181,17 @@ def _time(change: TimeChange | None, ink: Ink) -> list[str]:
     rows = [("on the critical path", "before", "after", "change")]
     rows += [(name, *_times(old.get(name, 0.0), new.get(name, 0.0))) for name in ranked[:PARTS]]
     if ranked:
-        lines += _headed(rows, 1, ink)
+        lines += headed(rows, ink)
     rows = [("link", "before", "after", "change")]
     rows += [
         (f"{each.from_device} -> {each.to_device}", *_times(each.before, each.after))
         for each in change.links[:PARTS]
     ]
-    return lines + (_headed(rows, 1, ink) if change.links else [])
+    return lines + (headed(rows, ink) if change.links else [])
 
 
 def _times(before: float, after: float) -> tuple[str, str, str]:
-    change = after - before
-    return duration(before), duration(after), f"{'+' if change > 0 else '-'}{duration(abs(change))}"
+    return duration(before), duration(after), signed(after - before, duration)
 
 
 def _link_row(members: Sequence[LinkChange]) -> tuple[int, tuple[str, ...]]:
@@ -212,23 +200,20 @@ def _link_row(members: Sequence[LinkChange]) -> tuple[int, tuple[str, ...]]:
     sources = list(dict.fromkeys(each.from_device for each in members))
     targets = list(dict.fromkeys(each.to_device for each in members))
     note = f"each of {len(members)}" if len(members) > 1 else ""
-    cells = (_sent(first.before), _sent(first.after), _signed(change, size) if change else "")
+    cells = (_sent(first.before), _sent(first.after), signed(change, size) if change else "")
     return change * len(members), (refs.label(sources), refs.label(targets), note, *cells)
 
 
 def _alike(changes: Sequence[LinkChange]) -> list[list[LinkChange]]:
     """Combine links with equal figures: from one device to those of a kind, or from those to one."""
-    by_source: dict[object, list[LinkChange]] = {}
-    for each in changes:
-        kind = refs.parse(each.to_device).job_kind
-        by_source.setdefault((each.from_device, kind, _figures(each)), []).append(each)
-    groups = [members for members in by_source.values() if len(members) > 1]
-    by_target: dict[object, list[LinkChange]] = {}
-    for members in by_source.values():
-        if len(members) == 1:
-            kind = refs.parse(members[0].from_device).job_kind
-            by_target.setdefault((members[0].to_device, kind, _figures(members[0])), []).append(members[0])
-    return groups + list(by_target.values())
+    by_source = gathered(
+        ((each.from_device, refs.parse(each.to_device).job_kind, _figures(each)), each) for each in changes
+    ).values()
+    single = [members[0] for members in by_source if len(members) == 1]
+    by_target = gathered(
+        ((each.to_device, refs.parse(each.from_device).job_kind, _figures(each)), each) for each in single
+    ).values()
+    return [*(members for members in by_source if len(members) > 1), *by_target]
 
 
 def _figures(change: LinkChange) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ import json
 from attrs import asdict
 
 from compiler.figures import duration, plural
-from compiler.report.table import shorten, table
+from compiler.report.table import headed, shorten, signed
 from compiler.report.view import View
 from compiler.time.measured_trace import Beneath
 
@@ -36,13 +36,12 @@ def beneath_text(beneath: Beneath, view: View) -> list[str]:
             each.device,
             duration(each.forecast),
             duration(each.measured),
-            f"{'+' if each.difference > 0 else '-'}{duration(abs(each.difference))}",
+            signed(each.difference, duration),
         )
         for each in beneath.ops[:SHOWN]
         if each.difference
     ]
-    head, *rest = table(rows, left=2)
-    return [*lines, view.ink(head, "bold"), *rest]
+    return lines + headed(rows, view.ink, left=2)
 
 
 def beneath_json(beneath: Beneath) -> str:

@@ -9,8 +9,9 @@ from compiler.kinds.expanding.expand import devices_of
 from compiler.kinds.records.kind_map import AnyMap
 from compiler.mapping.records import MapDevice
 from compiler.report import refs
-from compiler.report.table import table
+from compiler.report.table import headed
 from compiler.report.view import View
+from dsl.gathering import gathered
 
 
 @frozen
@@ -35,10 +36,8 @@ class Pool:
 
 def pools(placement: AnyMap) -> tuple[Pool, ...]:
     """Return every GPU and machine whose memory the spec gives and for which there is a forecast."""
-    together: dict[str, list[MapDevice]] = {}
-    for each in devices_of(placement):
-        name = refs.parse(each.ref)
-        together.setdefault(each.ref if name.kind == "gpu" else f"{name.host}", []).append(each)
+    names = ((refs.parse(each.ref), each) for each in devices_of(placement))
+    together = gathered((each.ref if name.kind == "gpu" else f"{name.host}", each) for name, each in names)
     return tuple(
         Pool(tuple(devices), sum(each.memory_bytes or 0 for each in devices), limit)
         for devices in together.values()
@@ -54,10 +53,10 @@ def fullness(placement: AnyMap, view: View) -> list[str]:
         placement: The map, of any version.
         view: The settings of the view, which colour the head of the table.
     """
-    alike: dict[tuple[str, int, int], list[Pool]] = {}
-    for pool in pools(placement):
-        kind = refs.parse(pool.devices[0].ref).job_kind
-        alike.setdefault((str(kind), pool.needed, pool.limit), []).append(pool)
+    alike = gathered(
+        ((refs.parse(pool.devices[0].ref).job_kind, pool.needed, pool.limit), pool)
+        for pool in pools(placement)
+    )
     if not alike:
         return []
     rows = [("memory", "forecast", "there is", "full")]
@@ -65,5 +64,4 @@ def fullness(placement: AnyMap, view: View) -> list[str]:
         label = refs.label([device.ref for pool in same for device in pool.devices])
         each = f" (each of {len(same)})" if len(same) > 1 else ""
         rows.append((f"{label}{each}", size(needed), size(limit), f"{needed / limit:.1%}"))
-    lines = table(rows)
-    return [view.ink(lines[0], "bold"), *lines[1:]]
+    return headed(rows, view.ink)

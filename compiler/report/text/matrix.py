@@ -12,8 +12,9 @@ from compiler.report.choose import choose_counted
 from compiler.report.columns import Group, first_that_fits
 from compiler.report.counted_scopes import CountedScopes, names_of
 from compiler.report.scopes import Scope
-from compiler.report.table import GAP, shorten, table, width_of
+from compiler.report.table import GAP, headed, shorten, width_of
 from compiler.report.view import View
+from dsl.gathering import gathered
 
 SCREEN = 40
 """The most rows if no depth is asked for."""
@@ -88,9 +89,7 @@ def _lines(shown: Sequence[Row], tree: CountedScopes, groups: Sequence[Group], v
     rows = [(label, *row) for label, row in zip(labels, cells, strict=True)]
     if not any(rows[1]):
         del rows[1]
-    lines = table(rows)
-    lines[0] = view.ink(lines[0], "bold")
-    return lines
+    return headed(rows, view.ink)
 
 
 def _cells(groups: Sequence[Group], counted: Sequence[Scope], tree: CountedScopes) -> list[tuple[str, ...]]:
@@ -104,9 +103,7 @@ def _sorts(group: Group, tree: CountedScopes) -> list[tuple[str, int]]:
     """Return devices of which a group has the figures, one for all that are alike, with their number."""
     if group.figures == "each":
         return [(group.devices[0], 1)]
-    sorts: dict[tuple[str, ...], list[str]] = {}
-    for ref in group.devices:
-        sorts.setdefault(tree.sort_of(ref), []).append(ref)
+    sorts = gathered((tree.sort_of(ref), ref) for ref in group.devices)
     return [(alike[0], len(alike)) for alike in sorts.values()]
 
 

@@ -8,7 +8,7 @@ from compiler.figures import duration, share, size
 from compiler.kinds.expanding.expand import busiest_links
 from compiler.kinds.records.kind_map import AnyMap, KindTime
 from compiler.mapping.step_time import MapPathPart, MapTime
-from compiler.report.table import table
+from compiler.report.table import headed
 from compiler.report.view import View
 
 SHOWN = 5
@@ -41,8 +41,7 @@ def step_time(placement: AnyMap, view: View) -> list[str]:
             )
             for each in links
         ]
-        head, *rest = table(rows)
-        lines += [view.ink(head, "bold"), *rest]
+        lines += headed(rows, view.ink)
     return lines
 
 
@@ -73,5 +72,4 @@ _ALL = 0.005
 def _parts(title: str, parts: Sequence[MapPathPart], whole: float, view: View) -> list[str]:
     rows = [(title, "time", "of step")]
     rows += [(each.name, duration(each.seconds), share(each.seconds, whole)) for each in parts[:SHOWN]]
-    head, *rest = table(rows)
-    return [view.ink(head, "bold"), *rest]
+    return headed(rows, view.ink)

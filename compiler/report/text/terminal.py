@@ -17,6 +17,7 @@ from compiler.report.text.fullness import fullness
 from compiler.report.text.matrix import matrix
 from compiler.report.text.step_time import step_time
 from compiler.report.view import View
+from dsl.gathering import gathered
 
 MISPLACED_SHOWN = 10
 """More misplaced ops than this are listed by scope."""
@@ -52,17 +53,12 @@ def headline(placement: AnyMap) -> list[str]:
         f"{placement.spec.path}: {mode.update}, {mode.replication}, {mode.aggregate}, {mode.reduce}",
         ", ".join((*counts, *whose, f"TensorFlow {placement.tensorflow}")),
     ]
-    clones = clones_of(placement)
-    return lines + [_clones(clones, members, batch) for members, batch in _sorts_of_clones(clones)]
+    alike = gathered(((len(each.devices), each.batch), each) for each in clones_of(placement))
+    return lines + [_clones(clones, *both) for both, clones in alike.items()]
 
 
-def _sorts_of_clones(clones: Sequence[MapClone]) -> list[tuple[int, int]]:
-    """Return the different pairs of (devices of a clone, examples of a clone)."""
-    return list(dict.fromkeys((len(each.devices), each.batch) for each in clones))
-
-
-def _clones(everyone: Sequence[MapClone], members: int, batch: int) -> str:
-    clones = [each for each in everyone if (len(each.devices), each.batch) == (members, batch)]
+def _clones(clones: Sequence[MapClone], members: int, batch: int) -> str:
+    """Return where clones are that have equally many devices and examples each."""
     used = list(dict.fromkeys(device for clone in clones for device in clone.devices))
     several = len(clones) > 1
     return (

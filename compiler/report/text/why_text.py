@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 
 from compiler.figures import plural
 from compiler.mapping.explanation import Explanation
-from compiler.reasons import Reason
 from compiler.report.view import Ink
 from compiler.shards import Shard
 from dsl import ir
 from dsl.diagnostics import Diagnostic, Label, Severity
 from dsl.formats.human import human
+from dsl.gathering import gathered
 
 NAMED = 8
 """The most things placed by one rule that are named."""
@@ -26,9 +26,7 @@ def why_text(found: Sequence[Explanation], ink: Ink) -> str:
     """
     if len(found) == 1:
         return "".join(f"{line}\n" for line in _single(found[0], ink))
-    groups: dict[tuple[Reason, tuple[ir.Rule, ...]], list[Explanation]] = {}
-    for each in found:
-        groups.setdefault((each.decider, each.beaten), []).append(each)
+    groups = gathered(((each.decider, each.beaten), each) for each in found)
     paragraphs = [list(_group(members, ink)) for members in groups.values()]
     return "\n".join("".join(f"{line}\n" for line in lines) for lines in paragraphs)
 

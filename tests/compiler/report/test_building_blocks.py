@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+
 import pytest
 from attrs import evolve
 
 from compiler.figures import count, size, size_of_known
 from compiler.kinds.expanding.expand import expand
-from compiler.mapping.records import MapWorker
+from compiler.mapping.records import MapOp, MapWorker
 from compiler.report import refs, scopes
 from compiler.report.choose import choose_ops
 from compiler.report.columns import Group, first_that_fits
@@ -15,6 +17,11 @@ from compiler.report.cut import cut, finder
 from compiler.report.table import shorten, table, width_of
 from compiler.report.totals import Totals, add_up, device_totals, of_group
 from tests.placement_maps import make_kinds, make_map
+
+
+def tree_of(ops: Iterable[MapOp], name: Callable[[MapOp], str] = scopes.op_name) -> scopes.Scope:
+    """Return the tree of ops, counted by the device asked for."""
+    return scopes.build(ops, name, lambda op: op.requested)
 
 
 @pytest.mark.parametrize(
@@ -67,7 +74,7 @@ def test_labels_of_several_devices(names: list[str], label: str) -> None:
 
 def test_scopes_count_what_is_inside() -> None:
     """A scope counts the ops in it and in its scopes, by device; an op that bears its name is not in it."""
-    root = scopes.tree_of(make_map(1).ops)
+    root = tree_of(make_map(1).ops)
     conv1 = root.children["conv1"]
     assert dict(conv1.counts) == {"cpu[0]": 3, "gpu[0]": 3}
     assert dict(conv1.own) == {"cpu[0]": 1, "gpu[0]": 3}
@@ -128,9 +135,9 @@ def test_figures_are_added_up_but_for_busy_shares() -> None:
 def test_clones_alike_share_a_name() -> None:
     """From five clones on, those with the same ops inside are filed under one name; fewer stay apart."""
     five = make_map(5)
-    assert set(scopes.tree_of(five.ops, scopes.fold(five)).children) >= {"clone_0..4"}
+    assert set(tree_of(five.ops, scopes.fold(five)).children) >= {"clone_0..4"}
     four = make_map(4)
-    assert set(scopes.tree_of(four.ops, scopes.fold(four)).children) >= {"clone_0", "clone_3"}
+    assert set(tree_of(four.ops, scopes.fold(four)).children) >= {"clone_0", "clone_3"}
 
 
 def test_clones_of_other_workers_have_no_share_in_the_names_of_the_first() -> None:
@@ -142,7 +149,7 @@ def test_clones_of_other_workers_have_no_share_in_the_names_of_the_first() -> No
         MapWorker("worker:1", tuple(range(5, 10)), False),
     )
     both = evolve(first, clones=(*first.clones, *others), workers=workers)
-    names = set(scopes.tree_of(both.ops, scopes.fold(both)).children)
+    names = set(tree_of(both.ops, scopes.fold(both)).children)
     assert {each for each in names if each.startswith("clone")} == {"clone_0..4"}
 
 
@@ -151,10 +158,10 @@ def test_a_clone_of_its_own_kind_stays_apart() -> None:
     whole = make_map(5)
     odd = tuple(op for op in whole.ops if op.name != "clone_2/conv1/Relu")
     lacking = evolve(whole, ops=odd)
-    names = set(scopes.tree_of(odd, scopes.fold(lacking)).children)
+    names = set(tree_of(odd, scopes.fold(lacking)).children)
     assert {"clone_0..1,3..4", "clone_2"} <= names
     two = tuple(op for op in odd if op.name != "clone_4/conv1/Relu")
-    names = set(scopes.tree_of(two, scopes.fold(evolve(whole, ops=two))).children)
+    names = set(tree_of(two, scopes.fold(evolve(whole, ops=two))).children)
     assert {"clone_0..1,3", "clone_2,4"} <= names
 
 
@@ -206,7 +213,7 @@ def test_devices_that_differ_are_added_up_for_each_host_and_then_for_each_job() 
 def test_cutting_stops_at_the_limit() -> None:
     """Parts together hold every op, their keys stay within the limit, and every op is found in its part."""
     ops = make_map(4).ops
-    root = scopes.tree_of(ops)
+    root = tree_of(ops)
     for limit in (10, 20, 40):
         parts = cut(root, limit)
         assert sum(len(part.counts) for part in parts) <= limit
@@ -223,7 +230,7 @@ def test_cutting_stops_at_the_limit() -> None:
 def test_cutting_uses_all_of_the_limit() -> None:
     """A scope is opened if its parts come to exactly the limit, and not if there is one place less."""
     ops = make_map(4).ops
-    root = scopes.tree_of(ops)
+    root = tree_of(ops)
     inside = sum(len(part.counts) for part in cut(root, 20))
     assert sum(len(part.counts) for part in cut(root, inside)) == inside
     assert sum(len(part.counts) for part in cut(root, inside - 1)) < inside
@@ -236,7 +243,7 @@ def test_cutting_names_little_things_together() -> None:
         type(op)(f"Fill_{at}/dims", "Const", None, "init", "cpu[0]", None, op.rule)
         for at, op in enumerate(ops[:9])
     ]
-    parts = cut(scopes.tree_of([*ops, *small]), 6)
+    parts = cut(tree_of([*ops, *small]), 6)
     assert [(part.scope.path, part.counts.total()) for part in parts] == [
         ("conv1", 120),
         ("logits", 80),

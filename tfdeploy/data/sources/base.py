@@ -91,6 +91,10 @@ class Source(ABC):
     """Whether its numbers are finite, because they are whole or because it refuses others."""
     unrepeatable = False
     """Whether reading again may give other examples, so that a fault must be stored when it happens."""
+    gives_tensors: ClassVar[bool] = False
+    """Whether records are dicts of tensors already, which `decode` does not change."""
+    per_record = False
+    """Whether `decode` takes one record at a time, not a batch of them."""
     fields: tuple[Field, ...]
 
     def __init__(self, call: ir.Call, context: Context) -> None:
@@ -98,16 +102,7 @@ class Source(ABC):
         self.context = context
         self.asked: list[Asked] = []  # the examples for which Python was asked, and which have not come yet
         self.reader = ""
-        self._failures: list[Diagnostic] = []
-
-    @property
-    def failure(self) -> Diagnostic | None:
-        """The fault that was stored while Python gave examples to any reader."""
-        return self._failures[0] if self._failures else None
-
-    @failure.setter
-    def failure(self, found: Diagnostic) -> None:
-        self._failures.append(found)
+        self.failures: list[Diagnostic] = []  # the faults while Python gave examples to any reader
 
     @property
     def span(self) -> Span | None:
@@ -115,19 +110,9 @@ class Source(ABC):
         return self.call.span
 
     @property
-    def per_record(self) -> bool:
-        """Whether `decode` takes one record at a time, not a batch of them."""
-        return False
-
-    @property
     def ragged(self) -> bool:
         """Whether tensors can have different sizes in a batch."""
         return any(each.ragged for each in self.fields)
-
-    @property
-    def gives_tensors(self) -> bool:
-        """Whether records are dicts of tensors already, which `decode` does not change."""
-        return False
 
     @property
     def needs_python(self) -> PythonOnly | None:

@@ -6,6 +6,7 @@ import gzip
 import os
 import re
 import zlib
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, cast
 
@@ -13,13 +14,12 @@ from dsl.diagnostics import RunError
 from dsl.errors.running import running_data as errors
 from dsl.errors.running.running_data import Where
 from dsl.files.paths import is_glob, is_there, matches
-from dsl.files.regular import open_regular, strange_kind
+from dsl.files.regular import open_regular, strange_kind, system_reason
 from dsl.suggest import nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
-    from dsl.diagnostics import Diagnostic
     from dsl.source import Span
 
 GZIP_MAGIC = b"\x1f\x8b"
@@ -123,11 +123,8 @@ def read_start(path: Path, size: int, call: Span | None) -> bytes:
     Raises:
         RunError: The file cannot be read.
     """
-    try:
-        with open_regular(path) as file:
-            return file.read(size)
-    except OSError as fault:
-        raise RunError(cannot_open(path, fault, call)) from fault
+    with reading(path, call), open_regular(path) as file:
+        return file.read(size)
 
 
 def open_binary(path: Path, *, compressed: bool) -> IO[bytes]:
@@ -158,33 +155,22 @@ def unpacked(file: IO[bytes]) -> IO[bytes]:
     return cast("IO[bytes]", _Unpacked(file))
 
 
-def cannot_open(path: Path, fault: OSError, call: Span | None) -> Diagnostic:
-    """Report a file that the operating system refuses to read.
+@contextmanager
+def reading(path: Path, call: Span | None) -> Iterator[None]:
+    """Turn what reading a file within may raise into a RunError: it is refused, or what is packed is damaged.
 
     Args:
-        path: The file.
-        fault: What the operating system says.
+        path: The file, or a folder that is listed.
         call: The source in the spec, or None.
     """
-    return errors.unreadable(Where(str(path), call=call), (fault.strerror or str(fault)).lower())
-
-
-READ_FAULTS = (OSError, EOFError, zlib.error)
-"""What reading a file may raise that the operating system refuses or that gzip or zlib packed."""
-
-
-def read_fault(path: Path, fault: Exception, call: Span | None) -> Diagnostic:
-    """Report a file of which reading raised one of READ_FAULTS: refused, or damaged.
-
-    Args:
-        path: The file.
-        fault: The exception.
-        call: The source in the spec, or None.
-    """
-    if isinstance(fault, OSError) and not isinstance(fault, gzip.BadGzipFile):
-        return cannot_open(path, fault, call)
-    reason = str(fault)[:1].lower() + str(fault)[1:]
-    return errors.damaged(Where(str(path), call=call), f"unpacking it fails: {reason}")
+    where = Where(str(path), call=call)
+    try:
+        yield
+    except (gzip.BadGzipFile, EOFError, zlib.error) as fault:
+        reason = str(fault)[:1].lower() + str(fault)[1:]
+        raise RunError(errors.damaged(where, f"unpacking it fails: {reason}")) from fault
+    except OSError as fault:
+        raise RunError(errors.unreadable(where, system_reason(fault))) from fault
 
 
 def size_of(path: Path, call: Span | None) -> int:
@@ -197,7 +183,5 @@ def size_of(path: Path, call: Span | None) -> int:
     Raises:
         RunError: The system does not say how large the file is.
     """
-    try:
+    with reading(path, call):
         return path.stat().st_size
-    except OSError as fault:
-        raise RunError(cannot_open(path, fault, call)) from fault

@@ -16,11 +16,11 @@ from dsl.files.regular import strange_kind
 from tfdeploy.data.options import Field, Tensors
 from tfdeploy.data.sources.base import Context, Source
 from tfdeploy.data.sources.files import (
-    cannot_open,
     find_folder,
     name_of,
     natural_key,
     read_start,
+    reading,
     size_of,
 )
 from tfdeploy.data.sources.pixels import decode_image
@@ -41,6 +41,8 @@ CHANNELS = (1, 3, 4)
 class Images(Source):
     """Images brought to one size: `image`, uint8, and `label`, int32, the number of the class."""
 
+    per_record = True
+
     def __init__(self, call: ir.Call, context: Context) -> None:
         super().__init__(call, context)
         given = bind(call)
@@ -55,21 +57,13 @@ class Images(Source):
         self.classes = self._classes(given.texts("classes") if given["classes"] is not None else None)
         self.fields = (Field("image", "uint8", (*self.size, self.channels)), Field("label", "int32", ()))
 
-    @property
-    def per_record(self) -> bool:
-        """Files are read and decoded one by one."""
-        return True
-
     def _where(self, path: Path) -> Where:
         return Where(str(path), call=self.span)
 
     def _entries(self, folder: Path) -> list[os.DirEntry[str]]:
         """Return what is in a folder and not hidden, in the order of names; raises RunError."""
-        try:
-            with os.scandir(folder) as entries:
-                found = [each for each in entries if not each.name.startswith(".")]
-        except OSError as fault:
-            raise RunError(cannot_open(folder, fault, self.span)) from fault
+        with reading(folder, self.span), os.scandir(folder) as entries:
+            found = [each for each in entries if not each.name.startswith(".")]
         return sorted(found, key=lambda each: natural_key(each.name))
 
     def _classes(self, wanted: tuple[str, ...] | None) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from dsl.files.regular import open_regular
 from dsl.source import Span
 from tfdeploy.data.options import Field, Tensors
 from tfdeploy.data.sources.base import Context, Source
-from tfdeploy.data.sources.files import READ_FAULTS, find_files, is_gzip, name_of, open_binary, read_fault
+from tfdeploy.data.sources.files import find_files, is_gzip, name_of, open_binary, reading
 from tfdeploy.data.transforms.arguments import Arguments, bind
 
 if TYPE_CHECKING:
@@ -60,11 +60,8 @@ class IdxFile:
     @cached_property
     def sizes(self) -> tuple[int, ...]:
         """The sizes of the axes; raises RunError for a file that is no such idx file, or not of that size."""
-        try:
-            with open_binary(self.path, compressed=self.compressed) as file:
-                start = file.read(self.header)
-        except READ_FAULTS as fault:
-            raise RunError(read_fault(self.path, fault, self.call)) from fault
+        with reading(self.path, self.call), open_binary(self.path, compressed=self.compressed) as file:
+            start = file.read(self.header)
         if not start:
             raise RunError(errors.empty(self.where, "the file is empty"))
         magic = bytes([0, 0, UNSIGNED_BYTES, self.axes])
@@ -105,11 +102,11 @@ class IdxFile:
     def damage(self) -> Diagnostic | None:
         """Read the whole file; return the diagnostic if that fails."""
         try:
-            with open_binary(self.path, compressed=self.compressed) as file:
+            with reading(self.path, self.call), open_binary(self.path, compressed=self.compressed) as file:
                 while file.read(1 << 20):
                     pass
-        except READ_FAULTS as fault:
-            return read_fault(self.path, fault, self.call)
+        except RunError as error:
+            return error.diagnostic
         return None
 
 

@@ -33,6 +33,7 @@ class Python(Source):
 
     finite = False
     unrepeatable = True
+    gives_tensors = True
 
     def __init__(self, call: ir.Call, context: Context) -> None:
         super().__init__(call, context)
@@ -141,7 +142,7 @@ class Python(Source):
         try:
             yield from self._examples()
         except RunError as error:
-            self.failure = error.diagnostic
+            self.failures.append(error.diagnostic)
             raise
 
     def _examples(self) -> Iterator[dict[str, np.ndarray]]:
@@ -179,11 +180,6 @@ class Python(Source):
             extra = next(name for name in arrays if name not in {each.name for each in self.fields})
             raise self._refusal(f"has `{extra}`, which the first one lacks", place)
 
-    @property
-    def gives_tensors(self) -> bool:
-        """Records are the examples."""
-        return True
-
     def decode(self, record: Any) -> Tensors:
         """Return the batch, which holds the tensors already."""
         tensors: Tensors = dict(record)
@@ -203,4 +199,4 @@ class Python(Source):
 
     def fault(self, index: int, reason: str) -> Diagnostic:
         """Return the diagnostic that was stored when the function failed."""
-        return self.failure or super().fault(index, reason)
+        return self.failures[0] if self.failures else super().fault(index, reason)

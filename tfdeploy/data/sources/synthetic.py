@@ -27,6 +27,8 @@ class Synthetic(Source):
     assume for it. Tensors with the same largest size have the same size in each example.
     """
 
+    per_record = True  # so that an example does not depend on its neighbours
+
     def __init__(self, call: ir.Call, context: Context) -> None:
         super().__init__(call, context)
         given = bind(call)
@@ -37,11 +39,6 @@ class Synthetic(Source):
             if each.field.dtype == "string":
                 given.refuse("makes numbers, no text", each.field.name)
         self.fields = tuple(each.field for each in self.features.values())
-
-    @property
-    def per_record(self) -> bool:
-        """Every example is drawn by itself, so that it does not depend on its neighbours."""
-        return True
 
     def count(self) -> int:
         """Return how many were asked for."""

@@ -180,8 +180,7 @@ class Examples:
         found = set()
         for change in self.changes:
             if isinstance(change, Rename):
-                olds = {old: new for new, old in change.names.items()}
-                untouched = {olds.get(now, now): name for now, name in untouched.items()}
+                untouched = {change.after(now): name for now, name in untouched.items()}
             elif isinstance(change, Mixup):
                 for mixed in change.names:
                     untouched.pop(mixed, None)

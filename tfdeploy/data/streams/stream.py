@@ -193,8 +193,8 @@ class Stream:
         """
         if isinstance(error, RunError):
             return error
-        if self.source.failure is not None:
-            return RunError(self.source.failure)
+        if self.source.failures:
+            return RunError(self.source.failures[0])
         emptied = re.search(rf"{EMPTY} ([^\]\n]*)\]", str(error))
         if emptied is not None:
             return RunError(self._emptied(emptied[1]))
@@ -251,8 +251,7 @@ class Stream:
         now = {each.name: each.name for each in self.source.fields}
         for change in self._changes():
             if isinstance(change, Rename):
-                news = {old: new for new, old in change.names.items()}
-                now = {name: news.get(known, known) for name, known in now.items()}
+                now = {name: change.after(known) for name, known in now.items()}
         return now
 
     def is_zero(self, name: str) -> bool:
@@ -371,8 +370,8 @@ class Stream:
 
     def _fault(self, index: int, reason: str) -> Diagnostic:
         """Say whether the source or a transform refuses example `index`, and why."""
-        if self.source.failure is not None:
-            return self.source.failure
+        if self.source.failures:
+            return self.source.failures[0]
         try:
             values = small_graphs.first_element(lambda: self._decoded(index))
         except small_graphs.FAILURES as error:

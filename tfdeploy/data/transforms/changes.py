@@ -240,14 +240,15 @@ class Rename(Change):
         """Return the examples with their new names in the old order."""
         for new, old in self.names.items():
             self.given.tensor(old, before, new)
-        after = {self._new(name): evolve(each, name=self._new(name)) for name, each in before.items()}
+        after = {self.after(name): evolve(each, name=self.after(name)) for name, each in before.items()}
         if len(after) < len(before):
             raise self.refuse("two tensors would bear the same name")
         return after
 
-    def _new(self, name: str) -> str:
+    def after(self, name: str) -> str:
+        """Return the name that a tensor has after the change."""
         return next((new for new, old in self.names.items() if old == name), name)
 
     def apply(self, tensors: Tensors) -> Tensors:
         """Rename the tensors."""
-        return {self._new(name): tensor for name, tensor in tensors.items()}
+        return {self.after(name): tensor for name, tensor in tensors.items()}

@@ -12,6 +12,7 @@ from compiler.report import refs
 from compiler.report.page.data.costs import FREE, Cost
 from compiler.report.page.data.numbers import Numbers
 from compiler.report.scopes import FOLD_FROM
+from dsl.gathering import gathered
 
 Spot = tuple[str, str | None]
 """The device that was asked for, and the one on which the op ran, if that is known."""
@@ -67,10 +68,7 @@ def families_of(placement: PlacementMap, costs: Mapping[str, Cost]) -> list[Fami
         clone = clones.get(op.clone) if op.clone is not None else None
         if clone is not None and op.name.startswith(f"{clone.scope}/"):
             _read(clone, op, looks, costs)
-    alike: dict[bytes, list[int]] = {}
-    for index, clone in clones.items():
-        if clone.ops:
-            alike.setdefault(clone.look.tobytes(), []).append(index)
+    alike = gathered((clone.look.tobytes(), index) for index, clone in clones.items() if clone.ops)
     return [_family(group, clones, costs) for group in alike.values() if len(group) > 1]
 
 

@@ -15,6 +15,7 @@ from compiler.mapping.records import RuleRef
 from compiler.report.counted_scopes import KindNames
 from compiler.report.page.data.costs import FREE, Cost, OfKind
 from compiler.report.page.data.tree import FAMILY, NONE, Branch, Tables
+from dsl.gathering import gathered
 
 
 def kinds_data(
@@ -50,9 +51,7 @@ class _Writer:
         for op in ops:
             if self._is_of_clone(op):
                 inside[op.of or 0].append(op)
-        alike: dict[object, list[int]] = {}
-        for of, own in inside.items():
-            alike.setdefault(tuple(self._look(each) for each in own), []).append(of)
+        alike = gathered((tuple(self._look(each) for each in own), of) for of, own in inside.items())
         groups = [group for group in alike.values() if sum(map(self._count, group)) > 1]
         number_of = {of: number for number, group in enumerate(groups) for of in group}
         branch, met = Branch(self.tables), set()

@@ -9,6 +9,7 @@ from typing import Any
 from compiler.report.page.data.numbers import Numbers
 from compiler.time.forecast import StepForecast
 from compiler.time.measured_trace import RunTrace, join_alike, lay_beneath
+from dsl.gathering import gathered
 
 _NUMBER = re.compile(r"(?<!\d)(?:0|[1-9]\d{0,8})(?!\d)")
 """A number in a name that is the same if it is read and written again."""
@@ -92,14 +93,12 @@ def _device_bars(forecast: StepForecast) -> dict[str, list[list[Any]]]:
 
 
 def _link_bars(forecast: StepForecast) -> dict[str, list[list[Any]]]:
-    bars: dict[str, list[list[Any]]] = {}
     critical = {(each.device, each.name) for each in forecast.path if each.what == "transfer"}
-    for hop in forecast.simulated.hops:
-        way = _way(hop.source.ref, hop.target.ref)
-        on_path = (way, hop.tensor) in critical
-        bar = [hop.tensor, 0, *_span(hop.start, hop.end), int(on_path), hop.bytes]
-        bars.setdefault(way, []).append(bar)
-    return bars
+    hops = ((_way(each.source.ref, each.target.ref), each) for each in forecast.simulated.hops)
+    return gathered(
+        (way, [hop.tensor, 0, *_span(hop.start, hop.end), int((way, hop.tensor) in critical), hop.bytes])
+        for way, hop in hops
+    )
 
 
 def _busiest(bars: Mapping[str, object], busy: Mapping[str, float]) -> list[str]:
@@ -111,11 +110,11 @@ def _busiest(bars: Mapping[str, object], busy: Mapping[str, float]) -> list[str]
 def _measured_bars(forecast: StepForecast, trace: RunTrace) -> dict[str, list[list[Any]]]:
     """Return the measured runs of the ops that the forecast has, by their devices, each in a free lane."""
     step = trace.typical_step()
-    bars: dict[str, list[list[Any]]] = {}
-    for op in forecast.work.ops:
-        for start, seconds in step.get(op.name, ()):
-            bar: list[Any] = [op.name, 0, *_span(start, start + seconds)]
-            bars.setdefault(op.device.ref, []).append(bar)
+    bars: dict[str, list[list[Any]]] = gathered(
+        (op.device.ref, [op.name, 0, *_span(start, start + seconds)])
+        for op in forecast.work.ops
+        for start, seconds in step.get(op.name, ())
+    )
     for listed in bars.values():
         listed.sort(key=lambda each: each[2])
         free: list[float] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -14,11 +15,12 @@ from dsl.errors.running.running_data import Excerpt, Where
 from dsl.source import Span
 from tfdeploy.data.sources.csv import cells as csv_cells
 from tfdeploy.data.sources.csv import text as csv_text
-from tfdeploy.data.sources.files import READ_FAULTS, is_gzip, open_binary, read_fault, size_of
+from tfdeploy.data.sources.files import is_gzip, open_binary, reading, size_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
+    from typing import IO
 
     from dsl.diagnostics import Diagnostic
     from tfdeploy.data.sources.csv.text import Row
@@ -63,20 +65,22 @@ class Table:
 
     def rows(self) -> Iterator[Row]:
         """Yield the records of the file, the header first; raises RunError if it cannot be read."""
-        try:
-            with open_binary(self.path, compressed=self.compressed) as file:
-                yield from csv_text.rows(file)
-        except READ_FAULTS as fault:
-            raise RunError(read_fault(self.path, fault, self.call)) from fault
+        with self._opened() as file:
+            yield from csv_text.rows(file)
 
     @cached_property
     def layout(self) -> csv_text.Layout:
         """The layout of the records, found by reading the file once."""
-        try:
-            with open_binary(self.path, compressed=self.compressed) as file:
-                return csv_text.layout(file)
-        except READ_FAULTS as fault:
-            raise RunError(read_fault(self.path, fault, self.call)) from fault
+        with self._opened() as file:
+            return csv_text.layout(file)
+
+    @contextmanager
+    def _opened(self) -> Iterator[IO[bytes]]:
+        with (
+            reading(self.path, self.call),
+            open_binary(self.path, compressed=self.compressed) as file,
+        ):
+            yield file
 
     @cached_property
     def header(self) -> tuple[str, ...]:

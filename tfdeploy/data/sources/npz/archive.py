@@ -17,10 +17,9 @@ from compiler.graph.storage.zip_files import ZipArchive
 from dsl.diagnostics import RunError
 from dsl.errors.running import running_data as errors
 from dsl.errors.running.running_data import Where
-from dsl.files.regular import open_regular
+from dsl.files.regular import open_regular, system_reason
 from dsl.source import Span
 from tfdeploy.data.options import DTYPES
-from tfdeploy.data.sources.files import cannot_open
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -98,7 +97,7 @@ class Archive:
             what = "this is a single array (.npy)" if advice else "this is no NumPy archive"
             raise RunError(errors.unreadable(self._where(), what, advice=advice)) from fault
         except OSError as fault:
-            raise RunError(cannot_open(self.path, fault, self.call)) from fault
+            raise RunError(errors.unreadable(self._where(), system_reason(fault))) from fault
         except MEMBER_FAULTS as fault:
             raise RunError(errors.damaged(self._where(), f"its directory cannot be read: {fault}")) from fault
 

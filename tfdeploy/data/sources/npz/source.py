@@ -105,7 +105,7 @@ class Npz(Source):
         try:
             yield from self.archive.pieces(array, rows)
         except RunError as error:
-            self.failure = error.diagnostic
+            self.failures.append(error.diagnostic)
             raise
 
     def decode(self, record: Any) -> Tensors:

@@ -15,7 +15,7 @@ from dsl.errors.running import running_data as errors
 from dsl.errors.running.running_data import Where
 from dsl.files.regular import open_regular
 from dsl.source import Span
-from tfdeploy.data.sources.files import GZIP_MAGIC, READ_FAULTS, read_fault, read_start, unpacked
+from tfdeploy.data.sources.files import GZIP_MAGIC, read_start, reading, unpacked
 from tfdeploy.data.sources.tfrecord.crc32c import crc32c, masked
 
 HEAD = 12
@@ -70,11 +70,8 @@ class RecordFile:
 
         TensorFlow may miss that the last is cut off, and takes as much memory as a length says.
         """
-        try:
-            with self._open() as file:
-                found, reason = _count(file)
-        except READ_FAULTS as fault:
-            raise RunError(read_fault(self.path, fault, self.call)) from fault
+        with reading(self.path, self.call), self._open() as file:
+            found, reason = _count(file)
         if reason is not None:
             raise RunError(errors.damaged(self.where(found), reason))
         return found
@@ -89,10 +86,10 @@ class RecordFile:
     def record(self, number: int) -> bytes | Diagnostic:
         """Return the bytes of record `number`, or what is wrong with them."""
         try:
-            with self._open() as file:
+            with reading(self.path, self.call), self._open() as file:
                 return self._record(file, number)
-        except READ_FAULTS as fault:
-            return read_fault(self.path, fault, self.call)
+        except RunError as error:
+            return error.diagnostic
 
     def _record(self, file: _Bytes, number: int) -> bytes | Diagnostic:
         length = 0

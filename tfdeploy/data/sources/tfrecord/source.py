@@ -45,6 +45,8 @@ class TfRecord(FileSource):
         if len(set(keys)) < len(keys):
             given.refuse("takes one feature twice")
         self.fields = tuple(each.field for each in self.features.values())
+        # Images are better decoded side by side.
+        self.per_record = any(each.encoding == "image" for each in self.features.values())
         paths = find_files(given["path"], context.base, given.span("path"))
         self.files = tuple(RecordFile(path, given["compression"], call.span) for path in paths)
         for file in self.files:
@@ -59,11 +61,6 @@ class TfRecord(FileSource):
         chosen = range(len(self.files)) if files is None else files
         names = [name_of(self.files[number].path) for number in chosen]
         return tf.data.TFRecordDataset(names, self.files[0].tensorflow_compression, buffer_size=1 << 20)
-
-    @property
-    def per_record(self) -> bool:
-        """Whether there are images, which are better decoded side by side."""
-        return any(each.encoding == "image" for each in self.features.values())
 
     def decode(self, record: Any) -> Tensors:
         """Return the features of a batch of serialized examples, or of one."""

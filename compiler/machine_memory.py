@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from dsl.diagnostics import RunError
-from dsl.errors.text.system import out_of_addresses, too_few_files
+from dsl.errors.files import out_of_addresses, too_few_files
 
 CGROUPS = Path("/sys/fs/cgroup")
 MEMBERSHIP = Path("/proc/self/cgroup")
@@ -65,7 +65,7 @@ def require_files() -> None:
     if limit < FILES <= most:
         resource.setrlimit(resource.RLIMIT_NOFILE, (FILES, most))
     elif limit < FILES:
-        raise RunError(too_few_files(limit, FILES))
+        raise RunError(too_few_files(limit=limit, needed=FILES))
 
 
 def _of_machine() -> int:

@@ -11,7 +11,7 @@ from bisect import bisect_right
 from typing import TYPE_CHECKING
 
 from dsl.codes import CODES
-from dsl.errors.meaning import lint
+from dsl.errors import lint
 from dsl.source import Source, Span
 from dsl.suggest import nearest
 from dsl.syntax import Allowance
@@ -44,7 +44,11 @@ def allowances(source: Source, tokens: Sequence[Token], reports: Reports) -> tup
     found = tuple(_found(source, significant))
     for each in found:
         if each.name not in known:
-            reports.add(lint.unknown_lint(each.name, each.span, nearest(each.name, known), sorted(known)))
+            reports.add(
+                lint.unknown_lint(
+                    each.span, name=each.name, near=nearest(each.name, known), known=sorted(known)
+                )
+            )
     return found
 
 

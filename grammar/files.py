@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from attrs import evolve, frozen
 
 from dsl import syntax
-from dsl.errors.meaning import names
-from dsl.errors.text import files
+from dsl.errors import files, names
 from dsl.files.regular import open_regular
 from dsl.schema import VERSION
 from dsl.schema import types as kinds
@@ -41,9 +40,9 @@ def contents(path: str) -> bytes | Diagnostic:
         with open_regular(path) as file:
             data = file.read(LARGEST + 1)
     except FileNotFoundError:
-        return files.missing(path, None)
+        return files.missing(path=path)
     except OSError as error:
-        return files.unreadable(path, (error.strerror or "failed").lower(), None)
+        return files.unreadable(None, path=path, reason=(error.strerror or "failed").lower())
     return data
 
 
@@ -55,7 +54,7 @@ def decoded(path: str, data: bytes) -> str | Diagnostic:
         data: The bytes, at most `LARGEST` of them. A byte order mark at their start is left out.
     """
     if len(data) > LARGEST:
-        return files.too_large(path, LARGEST, None)
+        return files.too_large(None, path=path, largest=LARGEST)
     null = data.find(b"\0")
     try:
         text = data.decode("utf-8")
@@ -136,7 +135,7 @@ class _Gathering:
             self._reports.add(names.version_not_first(written[0].name_span))
         value = typed(written[0].value, kinds.integer(1), "`tfdeploy`", Context(self._reports))
         if value is not BAD and value > VERSION:
-            self._reports.add(names.newer_version(value, VERSION, written[0].value.span))
+            self._reports.add(names.newer_version(written[0].value.span, found=value, known=VERSION))
 
     def _include(self, item: syntax.Attribute, source: Source, chain: tuple[str, ...]) -> None:
         context = Context(self._reports)
@@ -154,7 +153,7 @@ class _Gathering:
         directory = os.path.dirname(source.name)  # noqa: PTH120 messages show the path as it was written
         path = os.path.join(directory, written)  # noqa: PTH118 a Path would lose `./`
         if not Path(written).is_absolute() and _leaves(written):
-            self._reports.add(names.include_outside(written, span))
+            self._reports.add(names.include_outside(span, path=written))
             return False
         real = os.path.abspath(path)  # noqa: PTH100 as in `gather`
         if real in chain:
@@ -164,20 +163,22 @@ class _Gathering:
         if real in self._done:
             return True
         if len(chain) > DEEPEST:
-            self._reports.add(files.included_too_deeply(written, DEEPEST, span))
+            self._reports.add(files.included_too_deeply(span, path=written, deepest=DEEPEST))
             return False
         self._done.add(real)
         if real in self._texts and real.endswith(SUFFIX):
             self.file(Source(path, self._texts[real]), real, chain)
             return True
         if os.path.exists(path) and not os.path.realpath(path).endswith(SUFFIX):  # noqa: PTH110 Path.exists may raise OSError
-            self._reports.add(files.not_a_spec(written, SUFFIX, span))
+            self._reports.add(files.not_a_spec(span, path=written, suffix=SUFFIX))
             return False
         data = contents(path)
         text = decoded(path, data) if isinstance(data, bytes) else data
         if not isinstance(text, str):
             missing = text.code == "TFD190"
-            self._reports.add(files.missing(written, span) if missing else evolve(text, span=span))
+            self._reports.add(
+                files.included_missing(span, path=written) if missing else evolve(text, span=span)
+            )
             return False
         self.file(Source(path, text), real, chain)
         return True

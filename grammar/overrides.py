@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dsl import schema, syntax
-from dsl.errors.meaning import names
+from dsl.errors import names
 from dsl.schema import BLOCKS, Function, Type, signatures
 from dsl.source import Source, Span
 from dsl.suggest import nearest
@@ -73,7 +73,15 @@ class _Override:
         whole = (
             None if near is None else ".".join([*self._parts[: wrong.at], near, *self._parts[wrong.at + 1 :]])
         )
-        self._reports.add(names.unknown_path(".".join(self._parts), self._span(wrong.at), whole, wrong.known))
+        self._reports.add(
+            names.unknown_path(
+                self._span(wrong.at),
+                path=".".join(self._parts),
+                near=whole,
+                known=wrong.known,
+                last=self._parts[-1],
+            )
+        )
 
     def _span(self, at: int) -> Span:
         start = sum(len(part) + 1 for part in self._parts[:at])

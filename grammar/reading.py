@@ -10,8 +10,8 @@ from attrs import evolve
 
 from dsl.checks import CHECKS, LINTS, Facts, Rule
 from dsl.diagnostics import Diagnostic, Diagnostics
+from dsl.errors import files as file_errors
 from dsl.errors.planning.plan import expressions_too_deep
-from dsl.errors.text import files as file_errors
 from dsl.source import Source, Span
 from grammar import Reading, files, overrides
 from grammar.allowances import allowed
@@ -95,7 +95,7 @@ def _spec(
     start = Span(source, 0, 0)
     if not gathered.items:
         if gathered.complete and not reports.has_errors:
-            reports.add(file_errors.empty(source.name, start))
+            reports.add(file_errors.empty(start, path=source.name))
         return None
     items = overrides.apply(gathered.items, changes, reports)
     lowered = lower(items, start, reports, allow_python=allow_python, all_read=gathered.complete)

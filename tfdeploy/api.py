@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from dsl.diagnostics import RunError
-from dsl.errors.meaning import types as errors
+from dsl.errors import types as errors
 from dsl.files.paths import scheme_of
 from tfdeploy.showing.register import register_summaries
 

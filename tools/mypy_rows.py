@@ -10,7 +10,7 @@ from typing import Any
 
 from mypy.nodes import ARG_NAMED, ARG_NAMED_OPT, ARG_STAR2, CallExpr, RefExpr
 from mypy.plugin import MethodSigContext, Plugin, ReportConfigContext
-from mypy.types import FunctionLike, NoneType, Type, UnionType
+from mypy.types import FunctionLike, NoneType, Type, UnionType, get_proper_type
 
 import dsl.errors
 from dsl.errors.wording import Field, Row
@@ -72,9 +72,8 @@ def _signature(call: MethodSigContext) -> FunctionLike:
 
 def _type(field: Field, call: MethodSigContext) -> Type:
     """Return the type of what a field is filled with."""
-    if field.kind == "place":
-        return call.default_signature.arg_types[0]
     named = call.api.named_generic_type
+    given = get_proper_type(call.default_signature.arg_types[0])  # of a row with a place: Span | None
     text, number = named("builtins.str", []), named("builtins.int", [])
     made: Type = {
         "text": text,
@@ -82,6 +81,7 @@ def _type(field: Field, call: MethodSigContext) -> Type:
         "flag": named("builtins.bool", []),
         "names": named("typing.Iterable", [text]),
         "sizes": named("typing.Iterable", [UnionType([number, NoneType()])]),
+        "place": given.items[0] if isinstance(given, UnionType) else given,
     }[field.kind]
     return UnionType([made, NoneType()]) if field.optional else made
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from compiler.topology import Topology
 from dsl import ir
 from dsl.diagnostics import Diagnostic
-from dsl.errors.meaning import names
+from dsl.errors import names
 
 
 def model_has_a_loss(spec: ir.Spec, topology: Topology) -> Iterator[Diagnostic]:
@@ -22,4 +22,4 @@ def model_has_a_loss(spec: ir.Spec, topology: Topology) -> Iterator[Diagnostic]:
         doc = (
             "a loss compares a target with a prediction: `loss = [target, prediction] -> MeanSquaredError()`"
         )
-        yield names.missing_attribute("loss", "`model`", spec.model.span, doc)
+        yield names.missing_attribute(spec.model.span, name="loss", place="`model`", doc=doc)

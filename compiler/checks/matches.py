@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from compiler.checks.sums import own_gradients
 from dsl import ir
 from dsl.diagnostics import Diagnostic
-from dsl.errors.meaning import lint
+from dsl.errors import lint
 from dsl.errors.planning import plan as errors
 from dsl.suggest import nearest_paths
 
@@ -50,7 +50,7 @@ def rules_decide(rules: Sequence[ir.Rule], names: Names) -> Iterator[Diagnostic]
             if left and later.selector.role == rule.selector.role:
                 left -= _matching(later, left)
                 if not left and rule.span is not None and later.span is not None:
-                    yield lint.ineffective_rule(rule.span, later.span)
+                    yield lint.ineffective_rule(rule.span, later=later.span)
 
 
 def rules_place(spec: ir.Spec, deciding: Collection[ir.Rule]) -> Iterator[Diagnostic]:
@@ -67,7 +67,7 @@ def rules_place(spec: ir.Spec, deciding: Collection[ir.Rule]) -> Iterator[Diagno
         plainly = any(_is_plainly_over(later, rule) for later in rules[at + 1 :])
         cuts = isinstance(rule.target, ir.OverClones)  # also the sums of what has no slots
         if rule.span is not None and not (plainly or cuts or rule in deciding):
-            yield lint.rule_without_things(rule.span, _nothing(rule.selector.role, spec))
+            yield lint.rule_without_things(rule.span, reason=_nothing(rule.selector.role, spec))
 
 
 def _nothing(role: str, spec: ir.Spec) -> str:

@@ -11,7 +11,7 @@ from compiler.model.known_shapes import Misfit, known_shapes
 from compiler.model.layer_shapes import Shape
 from dsl import ir
 from dsl.diagnostics import Diagnostic, SpecError
-from dsl.errors.meaning import tensors as tensor_errors
+from dsl.errors import tensors as tensor_errors
 from dsl.errors.planning import plan as errors
 from dsl.schema.signatures import find
 from dsl.source import Span
@@ -80,7 +80,7 @@ def _faults(graph: ModelGraph) -> Iterator[Diagnostic]:
     for term in graph.tensor_terms:
         shape = known.values[term.value]
         if shape is not None and shape not in ((), (1,)):
-            yield tensor_errors.several_losses(shape, term.span)
+            yield tensor_errors.several_losses(term.span, shape=shape)
 
 
 def _loss_fault(name: str, target: Shape, prediction: Shape) -> str | None:

@@ -8,7 +8,7 @@ from compiler.compatibility import layout_of, replication_of, variable_rules
 from compiler.topology import Topology
 from dsl import ir
 from dsl.diagnostics import Diagnostic
-from dsl.errors.meaning import lint
+from dsl.errors import lint
 
 
 def updates_place_sums(spec: ir.Spec, topology: Topology) -> Iterator[Diagnostic]:
@@ -28,9 +28,9 @@ def updates_place_sums(spec: ir.Spec, topology: Topology) -> Iterator[Diagnostic
     update, copied = spec.update, _copying_rule(spec)
     if update.mode == "sync" and copied is not None:
         reason = "each copy of a replicated variable gets its sum where it is"
-        yield lint.rule_without_sums(rule.span, reason, copied.span)
+        yield lint.rule_without_sums(rule.span, reason=reason, copies=copied.span)
     elif update.mode == "async" and replication_of(spec) == "between_graph":
-        yield lint.rule_without_sums(rule.span, own_gradients("worker", update.mode))
+        yield lint.rule_without_sums(rule.span, reason=own_gradients("worker", update.mode))
 
 
 def own_gradients(who: str, mode: str) -> str:

@@ -34,7 +34,7 @@ from compiler.model.latest import kept_for_latest
 from compiler.model.parameters import arguments, evaluate, own_arguments, with_values
 from dsl import ir
 from dsl.diagnostics import SpecError
-from dsl.errors.meaning import tensors as tensor_errors
+from dsl.errors import tensors as tensor_errors
 from dsl.errors.planning.plan import expressions_too_deep
 from dsl.source import Span
 
@@ -271,7 +271,7 @@ class _Builder:
         alone = self.constants | self.of_weights
         if tensor not in alone and not index.keeps_first:
             name = index.tensor.name if isinstance(index.tensor, ir.Ref) else None
-            raise SpecError([tensor_errors.batch_indexed(name, index.span)])
+            raise SpecError([tensor_errors.batch_indexed(index.span, name=name)])
         parts: Any = call.args[1]
         reason = None
         if tensor not in alone and not alone.issuperset(choosing):
@@ -281,7 +281,7 @@ class _Builder:
         elif choosing and any(isinstance(each, int) for each in parts):
             reason = "a number and a tensor choose along its axes"
         if reason is not None:
-            raise SpecError([tensor_errors.unusable_index(reason, index.span)])
+            raise SpecError([tensor_errors.unusable_index(index.span, reason=reason)])
         return found
 
     def _operation(
@@ -333,7 +333,7 @@ class _Builder:
         if step.kind == "shared" and scope.shared[step.call.name].kind == "block":
             return self._shared_block(step, sources, scope, count)
         if not self.constants.isdisjoint(sources):
-            raise SpecError([tensor_errors.constant_into_layer(step.call.name, step.span)])
+            raise SpecError([tensor_errors.constant_into_layer(step.span, step=step.call.name)])
         layer = self._shared(step, scope) if step.kind == "shared" else self._layer(step, scope)
         inputs = [*sources]
         given = {key: self._argument(each, scope, inputs) for key, each in step.given.items()}

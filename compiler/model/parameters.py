@@ -9,7 +9,7 @@ from attrs import evolve
 
 from dsl import ir
 from dsl.diagnostics import SpecError
-from dsl.errors.meaning import types
+from dsl.errors import types
 from dsl.values import CannotCalculateError, calculate, negate
 
 
@@ -90,7 +90,7 @@ def _calculated(expression: ir.Arithmetic, left: ir.Value, right: ir.Value) -> i
     try:
         found = negate(left) if right is None else calculate(expression.operator, left, right)
     except CannotCalculateError as reason:
-        raise SpecError([types.no_result(str(reason), expression.span)]) from reason
+        raise SpecError([types.no_result(expression.span, why=str(reason))]) from reason
     return _plain_number(found)
 
 

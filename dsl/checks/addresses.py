@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dsl import ir
-from dsl.errors.meaning import types
+from dsl.errors import types
 from dsl.files.paths import scheme_of
 from dsl.ir.walk import calls_in, steps_in
 from dsl.schema.layer_state import STATES, named_arguments

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dsl.errors.meaning import names
+from dsl.errors import names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

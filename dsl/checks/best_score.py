@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dsl.errors.meaning import names, references
+from dsl.errors import names, references
 from dsl.suggest import nearest
 
 if TYPE_CHECKING:
@@ -25,16 +25,16 @@ def best_score(facts: Facts) -> Iterator[Diagnostic]:
     if train.best is None:
         if train.patience is not None:
             doc = "`patience` counts evaluations that are no better than the best"
-            yield names.missing_attribute("best", "`train`", train.spans["patience"], doc)
+            yield names.missing_attribute(train.spans["patience"], name="best", place="`train`", doc=doc)
         return
     if facts.model is not None:
         yield from _known(train.best, [LOSS, *(metric.name for metric in facts.model.metrics)])
     if train.evaluate_every is None:
         doc = "the best is found among the evaluations in the course of training"
-        yield names.missing_attribute("evaluate_every", "`train`", train.spans["best"], doc)
+        yield names.missing_attribute(train.spans["best"], name="evaluate_every", place="`train`", doc=doc)
     if not {"validation", "test"} & {each.name for each in facts.splits}:
         doc = "the best is found by evaluating `validation`, or `test` if there is no other"
-        yield names.missing_attribute("validation", "`data`", train.spans["best"], doc)
+        yield names.missing_attribute(train.spans["best"], name="validation", place="`data`", doc=doc)
 
 
 def _known(goal: ir.Call, scores: list[str]) -> Iterator[Diagnostic]:

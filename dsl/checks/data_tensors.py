@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dsl.errors.meaning import references
+from dsl.errors import references
 from dsl.examples import tensors_of_split
 from dsl.suggest import nearest
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeAlias
 
 from dsl import ir
-from dsl.errors.meaning import types
+from dsl.errors import types
 from dsl.ir.place import PARAMETER_SERVER
 
 if TYPE_CHECKING:
@@ -27,7 +27,9 @@ def few_devices(facts: Facts) -> Iterator[Diagnostic]:
         total += job.tasks * (job.cpu + job.gpu)
         span = job.span_of("gpu" if job.gpu > job.cpu else "cpu" if "cpu" in job.spans else "tasks")
         if total > MOST and span is not None:
-            yield types.out_of_range("the number of all devices", f"at most {MOST:,}", f"{total:,}", span)
+            yield types.out_of_range(
+                span, what="the number of all devices", bounds=f"at most {MOST:,}", found=f"{total:,}"
+            )
             return
 
 

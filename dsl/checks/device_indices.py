@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dsl import ir
-from dsl.errors.meaning import placement
+from dsl.errors import placement
 from dsl.ir.place import PARAMETER_SERVER
 from dsl.source import Span
 
@@ -65,7 +65,7 @@ def _device(
         if (pattern.job, pattern.kind) in absent:
             return
         absent.add((pattern.job, pattern.kind))
-        yield placement.none_declared(pattern.kind, pattern.span, at)
+        yield placement.none_declared(pattern.span, kind=pattern.kind, at=at, noun=pattern.kind.upper())
     elif pattern.indices is not None and max(pattern.indices) >= count:
         highest = max(pattern.indices)
         name = f"{pattern.kind}[{highest}]"

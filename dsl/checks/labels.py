@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dsl import ir
-from dsl.errors.meaning import references
+from dsl.errors import references
 from dsl.schema import signatures
 from dsl.schema.class_labels import takes_one_hot
 

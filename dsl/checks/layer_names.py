@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dsl import ir
-from dsl.errors.meaning import names
+from dsl.errors import names
 from dsl.ir.walk import steps_in
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def layer_names(facts: Facts) -> Iterator[Diagnostic]:
         inputs = _inputs(block) if isinstance(block, ir.Model) else {}
         for name, span in _named(block):
             if name in inputs:
-                yield names.name_of_input(name, span, inputs[name])
+                yield names.name_of_input(span, name=name, first=inputs[name])
             elif name in first:
                 yield names.duplicate("layer name", name, span, first[name])
             else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dsl.errors.meaning import examples
+from dsl.errors import tensors
 from dsl.ir.walk import steps_in
 
 if TYPE_CHECKING:
@@ -23,4 +23,4 @@ def mixed_examples(facts: Facts) -> Iterator[Diagnostic]:
         for binding in block.bindings:
             for step in steps_in(binding.value):
                 if step.call.name.rpartition(".")[2] in MIXING:
-                    yield examples.mixing_layer(step.call.name, step.call.name_span or step.call.span)
+                    yield tensors.mixing_layer(step.call.name_span or step.call.span, layer=step.call.name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dsl.errors.meaning import examples
+from dsl.errors import tensors
 from dsl.schema.data_functions import RANDOM_TRANSFORMS
 
 if TYPE_CHECKING:
@@ -22,6 +22,10 @@ def random_examples(facts: Facts) -> Iterator[Diagnostic]:
             if call.name not in RANDOM_TRANSFORMS:
                 continue
             if split.name != "train":
-                yield examples.random_in_evaluation(call.name, split.name, call.span)
+                yield tensors.random_in_evaluation(
+                    call.span, transform=call.name, split=split.name, crops=call.name == "random_crop"
+                )
             elif caches and at < caches[-1]:
-                yield examples.random_before_cache(call.name, call.span, split.transforms[caches[-1]].span)
+                yield tensors.random_before_cache(
+                    call.span, transform=call.name, cache=split.transforms[caches[-1]].span
+                )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from dsl import ir
 from dsl.checks.declared import declared, named
-from dsl.errors.meaning import placement
+from dsl.errors import placement
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,5 +30,5 @@ def single_places(facts: Facts) -> Iterator[Diagnostic]:
             tasks = Counter(each[:2] for each in dict.fromkeys(found))
             if any(count > 1 for count in tasks.values()):
                 yield placement.one_device_only(
-                    rule.selector.role, max(tasks.values()), rule.target.span or rule.span
+                    rule.target.span or rule.span, role=rule.selector.role, count=max(tasks.values())
                 )

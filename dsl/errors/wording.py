@@ -43,8 +43,9 @@ def _number(of: Any) -> int:
 WORDS: Mapping[str, Callable[[Any, str], str]] = {
     "quoted": lambda text, _: quoted(text),
     "in_full": lambda path, _: in_full(path),
-    "article": lambda word, _: article(word),
+    "article": lambda word, quotes: article(quoted(word) if quotes else word),
     "counted": lambda of, noun: counted(_number(of), noun),
+    "count": lambda of, _: str(_number(of)),
     "is": lambda of, _: "is" if _number(of) == 1 else "are",
     "has": lambda of, _: "has" if _number(of) == 1 else "have",
     "was": lambda of, _: "was" if _number(of) == 1 else "were",
@@ -58,7 +59,7 @@ WORDS: Mapping[str, Callable[[Any, str], str]] = {
 
 _KINDS: Mapping[str, Kind] = {
     **dict.fromkeys(("listed", "joined", "alternatives", "each"), "names"),
-    **dict.fromkeys(("counted", "is", "has", "was", "d", ","), "number"),
+    **dict.fromkeys(("counted", "count", "is", "has", "was", "d", ","), "number"),
     "sizes": "sizes",
 }
 """What a field is filled with by its word, if that is no text; a list is also counted."""
@@ -78,7 +79,8 @@ class Field:
 
     def joined(self, other: Field) -> Field:
         """Return the field of two uses; a list may be counted, and what is shown be asked for."""
-        kind = other.kind if self.kind in {"number", "flag"} else self.kind
+        weak: tuple[Kind, ...] = ("flag", "number")
+        kind = max(self.kind, other.kind, key=lambda kind: weak.index(kind) if kind in weak else len(weak))
         return Field(kind, self.optional and other.optional)
 
 
@@ -96,6 +98,10 @@ class Replacing:
     safe: bool = False
 
 
+TO_NEAREST = Replacing("write {near?:quoted}", "{near?}")
+"""The fix of a name that is not known: the known one, `near`, that is probably meant."""
+
+
 @frozen(slots=False)
 class Row:
     """What a diagnostic says. The classes below differ in how they are told the place of a fault.
@@ -104,8 +110,7 @@ class Row:
         code: The number of its kind, of which `dsl/codes.py` has the name.
         message: What is wrong.
         text: The text beside the marker of the place.
-        places: Texts at other places that help to understand the fault, by the fields of these places; a
-            place that is None is left out.
+        places: Texts at other places that help to understand the fault, by the fields of these places.
         notes: Facts about the fault. `{names:each}` stands for a note for each value, and `{names:each 5}`
             for five of them at most and how many are left out.
         help: What to do.

@@ -105,6 +105,11 @@ def options(lead: str, names: Iterable[str], to: str = "") -> tuple[str, ...]:
     return (f"{lead} {alternatives(known, to)}",) if known else ()
 
 
+def similar(kind: str, near: str | None) -> tuple[str, ...]:
+    """Return the note that points to a similar name of a kind, such as `attribute`, if there is one."""
+    return () if near is None else (f"there is {article(kind)} with a similar name: {quoted(near)}",)
+
+
 def to_have(name: str, near: str | None) -> str:
     """Return how examples come to have a tensor, as advice.
 

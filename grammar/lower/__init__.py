@@ -8,7 +8,7 @@ from attrs import frozen
 
 from dsl import ir, schema, syntax
 from dsl.checks import Facts
-from dsl.errors.meaning import names
+from dsl.errors import names
 from dsl.schema import BLOCKS
 from dsl.suggest import nearest
 from grammar.lower import blocks, constants
@@ -126,7 +126,9 @@ def _simple(block: syntax.Block, name: str, context: Context) -> Any:
     first, second, advice = _EXCLUSIVE.get(name, ("", "", ""))
     if first in fields.spans and second in fields.spans:
         span, other = fields.spans[second], fields.spans[first]
-        context.reports.add(names.conflicting(first, second, f"`{name}`", span, other, advice))
+        context.reports.add(
+            names.conflicting(span, first=first, second=second, place=f"`{name}`", other=other, advice=advice)
+        )
     if fields.bad or known.record is None:
         return None
     values = dict(fields.values)
@@ -174,7 +176,7 @@ def _top(items: Sequence[syntax.Item], context: Context) -> tuple[dict[str, list
         else:
             complete = False
             if isinstance(item, syntax.Entry) and not isinstance(item.value, syntax.Broken):
-                context.reports.add(names.misplaced_entry("a spec", item.span, "a block", None))
+                context.reports.add(names.misplaced_entry(item.span, place="a spec", takes="a block"))
     return top, complete
 
 
@@ -187,7 +189,7 @@ def _kind(item: syntax.Block, top: dict[str, list[syntax.Block]], context: Conte
         kind = nearest(item.kind, [each for each in schema.ROOT if each not in top])
     elif item.kind in top and item.kind != "layer":
         first = top[item.kind][0].kind_span
-        twice = names.second_model(item.kind_span, first) if item.kind == "model" else None
+        twice = names.second_model(item.kind_span, first=first) if item.kind == "model" else None
         context.reports.add(twice or names.duplicate("block", item.kind, item.kind_span, first))
         kind = None
     return kind
@@ -199,11 +201,13 @@ def _top_attribute(item: syntax.Attribute, context: Context) -> None:
     if item.name in known:
         return
     if item.name in schema.ROOT:
-        context.reports.add(names.block_written_as_attribute(item.name, item.name_span))
+        context.reports.add(names.block_written_as_attribute(item.name_span, name=item.name))
         return
     near = nearest(item.name, known)
     homes = [block.name for block in BLOCKS.values() if block.attribute(item.name) is not None]
     if near is None and homes:
-        context.reports.add(names.attribute_elsewhere(item.name, item.name_span, "a spec", homes[0]))
+        context.reports.add(
+            names.attribute_elsewhere(item.name_span, name=item.name, place="a spec", home=homes[0])
+        )
     else:
         context.reports.add(names.unknown_attribute(item.name, item.name_span, near, known, "a spec"))

@@ -7,7 +7,7 @@ from typing import Any
 from attrs import field, frozen
 
 from dsl import schema, syntax
-from dsl.errors.meaning import names
+from dsl.errors import names
 from dsl.schema import Block
 from dsl.source import Span
 from dsl.suggest import nearest
@@ -115,7 +115,7 @@ def misplaced(item: syntax.Entry, place: str, context: Context) -> None:
     advice = None
     if isinstance(item.value, syntax.Comparison) and item.value.operator == "==":
         advice = "one `=` gives a name its value"
-    context.reports.add(names.misplaced_entry(place, item.span, "`name = value`", advice))
+    context.reports.add(names.misplaced_entry(item.span, place=place, takes="`name = value`", advice=advice))
 
 
 def once(name: str, span: Span, first: dict[str, Span], kind: str, context: Context) -> bool:
@@ -145,12 +145,14 @@ def unknown_attribute(item: syntax.Attribute, known: Block, context: Context) ->
     """
     place = f"`{known.name}`"
     if item.name in known.inner:
-        context.reports.add(names.block_written_as_attribute(item.name, item.name_span))
+        context.reports.add(names.block_written_as_attribute(item.name_span, name=item.name))
         return
     near = nearest(item.name, known.names)
     homes = [block.name for block in schema.BLOCKS.values() if block.attribute(item.name) is not None]
     if near is None and homes:
-        context.reports.add(names.attribute_elsewhere(item.name, item.name_span, place, homes[0]))
+        context.reports.add(
+            names.attribute_elsewhere(item.name_span, name=item.name, place=place, home=homes[0])
+        )
     else:
         context.reports.add(names.unknown_attribute(item.name, item.name_span, near, known.names, place))
 
@@ -173,17 +175,19 @@ def unknown_block(
     """
     context.notes.doubtful.add(item.kind)
     if item.kind in attributes:
-        context.reports.add(names.attribute_written_as_block(item.kind, item.kind_span))
+        context.reports.add(names.attribute_written_as_block(item.kind_span, name=item.kind))
         return
     near = nearest(item.kind, known)
     inner_of = next((block.name for block in schema.BLOCKS.values() if item.kind in block.inner), None)
     if near is None and item.kind in schema.ROOT:
-        context.reports.add(names.block_elsewhere(item.kind, item.kind_span, place, None))
+        context.reports.add(names.block_elsewhere(item.kind_span, name=item.kind, place=place, home=None))
         context.reports.distrust(item.span.source)  # more likely a `}` is missing before it
     elif near is None and inner_of is not None:
-        context.reports.add(names.block_elsewhere(item.kind, item.kind_span, place, inner_of))
+        context.reports.add(names.block_elsewhere(item.kind_span, name=item.kind, place=place, home=inner_of))
     else:
-        context.reports.add(names.unknown_block(item.kind, item.kind_span, near, known, place))
+        context.reports.add(
+            names.unknown_block(item.kind_span, name=item.kind, near=near, known=known, place=place)
+        )
 
 
 def check_label(block: syntax.Block, known: Block, context: Context) -> None:
@@ -196,11 +200,11 @@ def check_label(block: syntax.Block, known: Block, context: Context) -> None:
     """
     if known.label == "none":
         if block.label_span is not None:
-            context.reports.add(names.unexpected_label(block.kind, block.label_span))
+            context.reports.add(names.unexpected_label(block.label_span, kind=block.kind))
     elif block.label is None or block.label_span is None:
-        context.reports.add(names.missing_label(block.kind, block.kind_span))
+        context.reports.add(names.missing_label(block.kind_span, kind=block.kind))
     elif not usable(block.label):
-        context.reports.add(names.bad_label(block.kind, block.label, block.label_span))
+        context.reports.add(names.bad_label(block.label_span, kind=block.kind, label=block.label))
 
 
 def usable(label: str) -> bool:

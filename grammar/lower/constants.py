@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dsl import syntax
-from dsl.errors.meaning import names, references
+from dsl.errors import names, references
 from dsl.schema import BLOCKS
 from grammar.lower.blocks import check_label, once
 from grammar.lower.context import BAD, Context
@@ -31,11 +31,11 @@ def declare(block: syntax.Block, context: Context) -> None:
     for item in block.items:
         if isinstance(item, syntax.Attribute):
             if item.name in RESERVED:
-                context.reports.add(names.reserved(item.name, item.name_span, RESERVED[item.name]))
+                context.reports.add(names.reserved(item.name_span, name=item.name, why=RESERVED[item.name]))
             elif once(item.name, item.name_span, first, "constant", context):
                 context.constants[item.name] = item
         elif not isinstance(item.value if isinstance(item, syntax.Entry) else None, syntax.Broken):
-            context.reports.add(names.misplaced_entry("`let`", item.span, "`name = value`", None))
+            context.reports.add(names.misplaced_entry(item.span, place="`let`", takes="`name = value`"))
     for name in list(context.constants):
         _resolve(name, context)
 

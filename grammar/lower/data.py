@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dsl import ir, schema, syntax
-from dsl.errors.meaning import references, types
+from dsl.errors import references, types
 from dsl.examples import renamed, tensors_of
 from dsl.schema import BLOCKS
 from dsl.schema import types as kinds
@@ -69,7 +69,10 @@ def _source(written: syntax.Expr, context: Context) -> Any:
         return BAD
     if not isinstance(written, syntax.Call):
         report = types.misplaced_expression(
-            "a split", "a source such as `csv(...)`", described(written), written.span
+            written.span,
+            what="a split",
+            takes="a source such as `csv(...)`",
+            found=described(written),
         )
         context.reports.add(report)
         return BAD
@@ -81,12 +84,14 @@ def _transform(step: syntax.Expr, context: Context) -> Any:
         return BAD
     if isinstance(step, syntax.Path) and step.bare is not None:
         if schema.function("transform", step.bare) is not None:
-            context.reports.add(references.not_called("transform", step.bare, step.span))
+            context.reports.add(references.not_called(step.span, kind="transform", name=step.bare))
         else:
             near = nearest(step.bare, schema.function_names("transform"))
             context.reports.add(references.unknown_function("transform", step.bare, step.span, near))
         return BAD
     if not isinstance(step, syntax.Call):
-        context.reports.add(types.misplaced_expression("a step", "a transform", described(step), step.span))
+        context.reports.add(
+            types.misplaced_expression(step.span, what="a step", takes="a transform", found=described(step))
+        )
         return BAD
     return values.called(step, kinds.call("transform"), "a step", context)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dsl import ir, syntax
-from dsl.errors.meaning import names, placement, types
+from dsl.errors import names, placement, types
 from dsl.schema import BLOCKS
 from dsl.schema import types as kinds
 from dsl.suggest import nearest
@@ -49,15 +49,17 @@ def _job(block: syntax.Block, context: Context) -> ir.Job | None:
     known = BLOCKS["job"]
     fields = blocks.attributes(block, known, context)
     if block.label in KINDS and block.label_span is not None:
-        context.reports.add(names.reserved(block.label, block.label_span, "this is a kind of device"))
+        context.reports.add(
+            names.reserved(block.label_span, name=block.label, why="this is a kind of device")
+        )
     if "tasks" in fields.values and "hosts" in fields.values:
         report = names.conflicting(
-            "tasks",
-            "hosts",
-            "the job",
             fields.spans["hosts"],
-            fields.spans["tasks"],
-            "leave `tasks` out: it is the number of hosts",
+            first="tasks",
+            second="hosts",
+            place="the job",
+            other=fields.spans["tasks"],
+            advice="leave `tasks` out: it is the number of hosts",
         )
         context.reports.add(report)
         return None
@@ -88,7 +90,9 @@ def device_set(written: syntax.Expr, jobs: frozenset[str] | None, context: Conte
     items = written.items if isinstance(written, syntax.List) else (written,)
     if not items:
         context.reports.add(
-            types.misplaced_expression("a placement", "devices", "an empty list", written.span)
+            types.misplaced_expression(
+                written.span, what="a placement", takes="devices", found="an empty list"
+            )
         )
         return BAD
     patterns = [_pattern(item, jobs, context) for item in items]
@@ -103,7 +107,10 @@ def _pattern(  # noqa: PLR0911 one for each kind of name
         return BAD
     if not isinstance(written, syntax.Path):
         report = types.misplaced_expression(
-            "this place", "devices such as `gpu[0]`", described(written), written.span
+            written.span,
+            what="this place",
+            takes="devices such as `gpu[0]`",
+            found=described(written),
         )
         context.reports.add(report)
         return BAD
@@ -140,7 +147,7 @@ def _indices(segment: syntax.Segment, what: str, context: Context) -> Any:
     """Return the indices in the brackets of a segment, or None for all."""
     match segment.index:
         case None:
-            context.reports.add(placement.index_missing(segment.name, what, segment.span))
+            context.reports.add(placement.index_missing(segment.span, name=segment.name, what=what))
             return BAD
         case syntax.Every():
             return None
@@ -156,10 +163,10 @@ def _range(written: syntax.Range, context: Context) -> Any:
     if first is BAD or last is BAD:
         return BAD
     if last < first:
-        context.reports.add(types.descending_range(written.span, first, last))
+        context.reports.add(types.descending_range(written.span, first=first, last=last))
         return BAD
     if last - first >= LONGEST_RANGE:
-        context.reports.add(types.range_too_long(written.span, LONGEST_RANGE))
+        context.reports.add(types.range_too_long(written.span, longest=LONGEST_RANGE))
         return BAD
     return tuple(range(first, last + 1))
 
@@ -168,15 +175,17 @@ def _unknown(written: syntax.Path, head: syntax.Segment, jobs: frozenset[str], c
     if context.may_exist("job") or context.is_silent(head.name):
         return BAD
     if head.name in KINDS:
-        context.reports.add(placement.segment_after_device(written.segments[1].span, head.name))
+        context.reports.add(placement.segment_after_device(written.segments[1].span, kind=head.name))
         return BAD
     known = (*KINDS, *sorted(jobs))
     near = nearest(head.name, known)
-    context.reports.add(placement.no_such_device(head.name, head.name_span, near, known))
+    context.reports.add(placement.no_such_device(head.name_span, name=head.name, near=near, known=known))
     return BAD
 
 
 def _unknown_kind(segment: syntax.Segment, context: Context) -> Any:
     near = nearest(segment.name, KINDS)
-    context.reports.add(placement.no_such_device(segment.name, segment.name_span, near, KINDS))
+    context.reports.add(
+        placement.no_such_device(segment.name_span, name=segment.name, near=near, known=KINDS)
+    )
     return BAD

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dsl import ir, schema, syntax
-from dsl.errors.meaning import names, placement, references, types
+from dsl.errors import names, placement, references, types
 from dsl.schema import BLOCKS, Type
 from dsl.schema import types as kinds
 from dsl.schema.placement import Measure
@@ -39,7 +39,10 @@ def expect(block: syntax.Block, jobs: frozenset[str] | None, context: Context) -
                 if isinstance(item, syntax.Attribute):
                     advice = "a condition compares with `==`, not `=`"
                 report = names.misplaced_entry(
-                    "`expect`", item.span, "a comparison such as `memory(gpu[*]) <= 14GiB`", advice
+                    item.span,
+                    place="`expect`",
+                    takes="a comparison such as `memory(gpu[*]) <= 14GiB`",
+                    advice=advice,
                 )
                 context.reports.add(report)
             conditions.append(BAD)
@@ -56,7 +59,10 @@ def _condition(written: syntax.Comparison, jobs: frozenset[str] | None, context:
         call = syntax.Call(call, (), span=call.span)
     if not isinstance(call, syntax.Call):
         report = types.misplaced_expression(
-            "the left side", "a measure such as `memory(gpu[*])`", described(call), call.span
+            call.span,
+            what="the left side",
+            takes="a measure such as `memory(gpu[*])`",
+            found=described(call),
         )
         context.reports.add(report)
         return BAD

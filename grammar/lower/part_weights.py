@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dsl import ir, syntax
-from dsl.errors.meaning import names
+from dsl.errors import names
 from dsl.schema import BLOCKS
 from dsl.schema import types as kinds
 from grammar.lower import blocks
@@ -39,7 +39,7 @@ def _rule(item: syntax.Item, context: Context) -> ir.PartWeights | None:
     if isinstance(value, syntax.Broken):
         return None
     if not isinstance(value, syntax.Flow) or len(value.steps) != 1:
-        context.reports.add(names.misplaced_entry("`weights`", item.span, '`"glob" -> "file"`', None))
+        context.reports.add(names.misplaced_entry(item.span, place="`weights`", takes='`"glob" -> "file"`'))
         return None
     pattern = typed(value.source, kinds.string(filled=True), "the glob of a rule in `weights`", context)
     file = typed(value.steps[0], kinds.path(), "the file of a rule in `weights`", context)

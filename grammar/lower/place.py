@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, TypeGuard
 
 from dsl import ir, schema, syntax
-from dsl.errors.meaning import names, placement, references, types
+from dsl.errors import names, placement, references, types
 from dsl.schema import BLOCKS
 from dsl.schema import types as kinds
 from dsl.suggest import nearest
@@ -42,7 +42,9 @@ def place(block: syntax.Block, jobs: frozenset[str] | None, context: Context) ->
             elif isinstance(item, syntax.Entry) and isinstance(item.value, syntax.Chain):
                 advice = "between the two stands `->`"
             span = item.name_span if isinstance(item, syntax.Attribute) else item.span
-            context.reports.add(names.misplaced_entry("`place`", span, "`selector -> target`", advice))
+            context.reports.add(
+                names.misplaced_entry(span, place="`place`", takes="`selector -> target`", advice=advice)
+            )
             rules.append(BAD)
     if any(rule is BAD for rule in rules):
         return None
@@ -54,7 +56,7 @@ def _rule(flow: syntax.Flow, jobs: frozenset[str] | None, context: Context) -> A
         context.reports.add(placement.two_targets(flow.steps[1].span))
         return BAD
     if _is_swapped(flow, jobs):
-        report = placement.swapped_rule(flow.steps[0].span.text, flow.source.span.text, flow.span)
+        report = placement.swapped_rule(flow.span, what=flow.steps[0].span.text, where=flow.source.span.text)
         context.reports.add(report)
         return BAD
     selector = _selector(flow.source, context)
@@ -101,7 +103,9 @@ def _over_clones(
     elif selector.role == "variables":
         context.reports.add(placement.variables_cut_over_clones(written.span))
     elif selector.role != "slots":
-        report = placement.target_not_for("sharded(clones)", ("slots",), selector.role, written.span)
+        report = placement.target_not_for(
+            written.span, target="sharded(clones)", roles=("slots",), role=selector.role
+        )
         context.reports.add(report)
     elif not keywords:
         return ir.Rule(selector, ir.OverClones(span=written.span), span=flow.span)
@@ -121,13 +125,15 @@ def _selector(written: syntax.Expr, context: Context) -> Any:
     if not isinstance(path, syntax.Path):
         found = described(path)
         context.reports.add(
-            types.misplaced_expression("a rule", "a selector before the `->`", found, written.span)
+            types.misplaced_expression(
+                written.span, what="a rule", takes="a selector before the `->`", found=found
+            )
         )
         return BAD
     known = schema.selector(path.name) if path.bare is not None else None
     if known is None:
         near = nearest(path.name, SELECTOR_NAMES)
-        report = placement.unknown_selector(path.span.text, path.span, near, SELECTOR_NAMES)
+        report = placement.unknown_selector(path.span, name=path.span.text, near=near, known=SELECTOR_NAMES)
         context.reports.add(report)
         return BAD
     pattern = _pattern(written, known, context)
@@ -139,7 +145,7 @@ def _pattern(written: syntax.Expr, known: Any, context: Context) -> Any:
     function = schema.Function(known.name, () if known.pattern == "none" else (glob,))
     if not isinstance(written, syntax.Call):
         if known.pattern == "required":
-            context.reports.add(placement.glob_missing(known.name, written.span))
+            context.reports.add(placement.glob_missing(written.span, name=known.name))
             return BAD
         return None
     call = values.bound(written, function, context)
@@ -168,7 +174,9 @@ def _target(written: syntax.Expr, jobs: frozenset[str] | None, context: Context)
             known = (*KINDS, *sorted(jobs), *TARGET_NAMES)
             near = nearest(head.name, known)
             context.reports.add(
-                placement.no_such_device(head.name, head.name_span, near, (*KINDS, *sorted(jobs)))
+                placement.no_such_device(
+                    head.name_span, name=head.name, near=near, known=(*KINDS, *sorted(jobs))
+                )
             )
             return BAD
     return device_set(written, jobs, context)
@@ -177,7 +185,7 @@ def _target(written: syntax.Expr, jobs: frozenset[str] | None, context: Context)
 def _member(written: syntax.Path, context: Context) -> Any:
     index = written.segments[0].index
     if index is None or isinstance(index, (syntax.Every, syntax.Range)):
-        context.reports.add(placement.index_missing("group", "a device of the group", written.span))
+        context.reports.add(placement.index_missing(written.span, name="group", what="a device of the group"))
         return BAD
     value = typed(index, kinds.integer(0), "the index of `group`", context)
     return BAD if value is BAD else ir.GroupMember(value, span=written.span)
@@ -218,7 +226,7 @@ def _target_call(call: syntax.Call, jobs: frozenset[str] | None, context: Contex
 def _devices_of(name: str, written: syntax.Expr, jobs: frozenset[str] | None, context: Context) -> Any:
     """Return the set of devices of a target."""
     if isinstance(written, syntax.Path) and written.bare in TARGET_NAMES and written.bare not in (jobs or ()):
-        context.reports.add(placement.target_inside(name, written.name, written.span))
+        context.reports.add(placement.target_inside(written.span, outer=name, inner=written.name))
         return BAD
     return device_set(written, jobs, context)
 
@@ -256,5 +264,7 @@ def _go_together(selector: ir.Selector, target: Any, written: syntax.Expr, conte
     known = schema.target(name) if name is not None else None
     if known is None or selector.role in known.roles:
         return True
-    context.reports.add(placement.target_not_for(known.name, known.roles, selector.role, written.span))
+    context.reports.add(
+        placement.target_not_for(written.span, target=known.name, roles=known.roles, role=selector.role)
+    )
     return False

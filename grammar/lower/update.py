@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dsl import ir, syntax
-from dsl.errors.meaning import names, types
+from dsl.errors import names, types
 from dsl.schema import BLOCKS
 from dsl.schema import types as kinds
 from grammar.lower import blocks
@@ -61,7 +61,9 @@ def _group(item: syntax.Item, context: Context) -> Any:
         span = item.name_span if isinstance(item, syntax.Attribute) else item.span
         advice = "one optimizer for all weights is `optimizer = SGD(0.1)`, an attribute of `update`"
         several = isinstance(flow, syntax.Flow)
-        report = names.misplaced_entry(f"`{_NAME}`", span, _FORM, None if several else advice)
+        report = names.misplaced_entry(
+            span, place=f"`{_NAME}`", takes=_FORM, advice=None if several else advice
+        )
         context.reports.add(report)
         return BAD
     optimizer = typed(flow.steps[0], kinds.keras(_NAME), f"`{_NAME}`", context)
@@ -69,7 +71,10 @@ def _group(item: syntax.Item, context: Context) -> Any:
         return BAD
     if not isinstance(flow.source, syntax.Text):
         report = types.misplaced_expression(
-            "a rule", "a glob in quotes before the `->`", described(flow.source), flow.source.span
+            flow.source.span,
+            what="a rule",
+            takes="a glob in quotes before the `->`",
+            found=described(flow.source),
         )
         context.reports.add(report)
         return BAD

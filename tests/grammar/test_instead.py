@@ -8,8 +8,8 @@ import pytest
 
 import grammar
 from dsl import schema
-from dsl.errors.meaning.references import TRANSFORMS
 from dsl.errors.reading import OPERATIONS
+from dsl.errors.references import TRANSFORMS
 from dsl.schema import signatures
 
 MODEL = """\

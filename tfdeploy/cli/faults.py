@@ -21,7 +21,7 @@ import click
 
 from dsl.codes import is_file_fault
 from dsl.diagnostics import Diagnostic, RunError, SpecError
-from dsl.errors.text import system
+from dsl.errors import files
 from dsl.formats.render import render
 from tfdeploy.cli.common import Common
 from tfdeploy.cli.terminal import say
@@ -125,7 +125,9 @@ def goes_on(common: Common) -> None:
         common: Says whether standard error gets colours.
     """
     color = common.color_errors
-    outlive_terminal(lambda reason: render([system.output_given_up(_words(reason))], "human", color=color))
+    outlive_terminal(
+        lambda reason: render([files.output_given_up(reason=_words(reason))], "human", color=color)
+    )
 
 
 def _words(reason: OSError) -> str:
@@ -145,18 +147,18 @@ def _report(error: Exception, common: Common) -> int:
 def _diagnostic(error: Exception) -> Diagnostic:
     """Return what is said of an exception that nothing has foreseen where it was raised."""
     if isinstance(error, MemoryError) or (isinstance(error, ImportError) and _UNMAPPED.search(str(error))):
-        return system.out_of_memory()
+        return files.out_of_memory()
     if isinstance(error, RuntimeError) and str(error) == "can't start new thread":  # as Python says it
-        return system.refused_something("a new thread")
+        return files.refused_something(reason="a new thread")
     if isinstance(error, UnicodeEncodeError):
         for name in filter(_STRANGE.search, _ENDS.split(error.object)):
-            return system.name_not_utf8(name)
+            return files.name_not_utf8(name=name)
     if not isinstance(error, OSError) or error.errno is None:
         return _internal_fault(error)
     reason = _words(error)
     if error.filename is not None:
-        return system.refused(os.fsdecode(error.filename), reason)
-    return system.refused_something(reason) if _has_current_folder() else system.no_current_folder()
+        return files.refused(path=os.fsdecode(error.filename), reason=reason)
+    return files.refused_something(reason=reason) if _has_current_folder() else files.no_current_folder()
 
 
 def _has_current_folder() -> bool:
@@ -182,5 +184,5 @@ def _internal_fault(error: Exception) -> Diagnostic:
 def _lost_output(reason: OSError, common: Common) -> int:
     """Say that standard output is lost, unless its reader has gone, who has what it wanted."""
     if reason.errno != errno.EPIPE:
-        show([system.lost_output(_words(reason))], common)
+        show([files.lost_output(reason=_words(reason))], common)
     return FAULT

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import grammar
 from dsl.diagnostics import SpecError
-from dsl.errors.text import files as errors
+from dsl.errors import files as errors
 from dsl.files import atomic
 from grammar.files import LARGEST
 from grammar.format import source_of
@@ -61,7 +61,7 @@ def specs_of(paths: Iterable[str]) -> list[str]:
             continue
         below = sorted(_below(path))
         if not below:
-            raise SpecError([errors.no_specs(path, ENDING)])
+            raise SpecError([errors.no_specs(folder=path, ending=ENDING)])
         found.update(dict.fromkeys(below))
     return list(found)
 

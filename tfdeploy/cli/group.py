@@ -86,7 +86,7 @@ def _require_paths(args: list[str]) -> None:
     for each in args:
         option, equals, value = each.partition("=") if each.startswith("--") else ("", "", each)
         if scheme_of(value) is not None:
-            from dsl.errors.meaning import types as errors
+            from dsl.errors import types as errors
 
             raise RunError(errors.address(f"`{option}`" if equals else "this command", value, None))
 

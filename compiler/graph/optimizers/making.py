@@ -21,7 +21,7 @@ from compiler.graph.tower.network.network import first_sentence, make
 from compiler.graph.user_code import failure, load_function
 from dsl import ir
 from dsl.diagnostics import RunError, SpecError
-from dsl.errors.meaning import references
+from dsl.errors import references
 from dsl.errors.planning import optimizers, plan
 from dsl.errors.running.running_data import Where
 from dsl.schema import signatures

@@ -16,7 +16,7 @@ from compiler.graph.tower.network.network import Network, filled, first_sentence
 from compiler.graph.user_code import comparing_elements, diagnosed, raised_at
 from compiler.model.graph import CallNode, ModelGraph
 from dsl.diagnostics import Diagnostic, RunError, SpecError
-from dsl.errors.meaning import tensors as tensor_errors
+from dsl.errors import tensors as tensor_errors
 from dsl.errors.planning import plan as errors
 from dsl.errors.words import listed
 from dsl.source import Span

@@ -42,7 +42,7 @@ from compiler.graph.tower.trim import TracedPart, TracedTensors, ancestors, trim
 from compiler.graph.user_code import UserCode
 from compiler.model.graph import CallNode, LayerNode, ModelGraph, ObjectiveNode, TensorTermNode
 from dsl.diagnostics import Diagnostic, SpecError
-from dsl.errors.meaning import tensors as tensor_errors
+from dsl.errors import tensors as tensor_errors
 from dsl.errors.planning import plan_modes
 from dsl.errors.planning.plan import cannot_be_saved, shape_of_the_pass
 from dsl.source import Span
@@ -364,7 +364,7 @@ class _Trace:
         value = self.values[node.value]
         shape = value.shape.as_list()[0 if node.value in self.model.of_weights else 1 :]
         if shape not in ([], [1]):
-            raise SpecError([tensor_errors.several_losses(shape, node.span)])
+            raise SpecError([tensor_errors.several_losses(node.span, shape=shape)])
         with tf.name_scope("loss/"):
             mean = tf.reduce_mean(tf.cast(value, tf.float32))
             return mean * node.weight if node.weight != 1.0 else mean

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dsl import ir
 from dsl.checks.declared import declared, named, written
-from dsl.errors.meaning import lint
+from dsl.errors import lint
 from dsl.ir.place import PARAMETER_SERVER
 
 if TYPE_CHECKING:
@@ -45,4 +45,4 @@ def clone_shares(facts: Facts) -> Iterator[Diagnostic]:
         yield lint.uneven_clones(count, places, size, at)
     idle = [written(each) for each in given[count * size :] if each[2] == "cpu"]
     if count < places and idle and rules:
-        yield lint.devices_without_clones(idle, len(given), rules[-1].span, at)
+        yield lint.devices_without_clones(at, names=idle, of=len(given), rule=rules[-1].span)

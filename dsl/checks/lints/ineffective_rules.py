@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dsl.errors.meaning import lint
+from dsl.errors import lint
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,6 +23,6 @@ def ineffective_rules(facts: Facts) -> Iterator[Diagnostic]:
         role, pattern = rule.selector.role, rule.selector.pattern
         over = later.get((role, None)) or later.get((role, pattern))
         if over is not None and rule.span is not None and over.span is not None:
-            found.append(lint.ineffective_rule(rule.span, over.span))
+            found.append(lint.ineffective_rule(rule.span, later=over.span))
         later[role, None if pattern == "*" else pattern] = rule
     yield from reversed(found)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dsl import ir
-from dsl.errors.meaning import lint
+from dsl.errors import lint
 from dsl.ir.walk import names_in
 
 if TYPE_CHECKING:
@@ -27,13 +27,13 @@ def unused_bindings(facts: Facts) -> Iterator[Diagnostic]:
         used = {"_", *(name for part in (*results, *values) for name in names_in(part))}
         for binding in block.bindings:
             if used.isdisjoint(binding.names) and binding.name_span is not None:
-                yield lint.unused_binding(binding.name, binding.name_span)
+                yield lint.unused_binding(binding.name_span, name=binding.name)
                 continue
             for name, span in zip(binding.others, binding.other_spans, strict=False):
                 if name not in used:
-                    yield lint.unused_output(name, span)
+                    yield lint.unused_output(span, name=name)
             if binding.others and binding.name not in used and binding.name_span is not None:
-                yield lint.unused_output(binding.name, binding.name_span)
+                yield lint.unused_output(binding.name_span, name=binding.name)
 
 
 def _results(block: ir.Model | ir.LayerBlock) -> list[Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dsl.errors.meaning import lint
+from dsl.errors import lint
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,4 +17,4 @@ def unused_constants(facts: Facts) -> Iterator[Diagnostic]:
     """Report constants of `let` that nothing uses."""
     for name, span in facts.constants.items():
         if name not in facts.used:
-            yield lint.unused_constant(name, span)
+            yield lint.unused_constant(span, name=name)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dsl import ir
 from dsl.checks.declared import Device, declared, named, written
-from dsl.errors.meaning import lint
+from dsl.errors import lint
 from dsl.ir.place import PARAMETER_SERVER
 
 if TYPE_CHECKING:

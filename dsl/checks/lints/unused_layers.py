@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dsl.errors.meaning import lint
+from dsl.errors import lint
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,4 +17,4 @@ def unused_layers(facts: Facts) -> Iterator[Diagnostic]:
     """Report `layer` blocks that nothing uses."""
     for layer in facts.layers or ():
         if layer.name not in facts.used_layers and layer.span is not None:
-            yield lint.unused_layer(layer.name, layer.span)
+            yield lint.unused_layer(layer.span, name=layer.name)

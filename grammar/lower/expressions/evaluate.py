@@ -6,7 +6,7 @@ from typing import Any
 
 from dsl import ir, syntax
 from dsl.diagnostics import Label
-from dsl.errors.meaning import references, types
+from dsl.errors import references, types
 from dsl.source import Span
 from dsl.suggest import nearest
 from dsl.values import UNITS, CannotCalculateError, calculate, kind_of, negate, quantity, units_of
@@ -47,7 +47,9 @@ def evaluate(  # noqa: PLR0911 one for each kind
         case syntax.Broken():
             return BAD
     context.reports.add(
-        types.misplaced_expression("this place", "a value", described(expression), expression.span)
+        types.misplaced_expression(
+            expression.span, what="this place", takes="a value", found=described(expression)
+        )
     )
     return BAD
 
@@ -114,7 +116,9 @@ def _name(path: syntax.Path, context: Context, words: tuple[str, ...], wanted: s
     name = path.bare
     if name is None:
         context.reports.add(
-            types.misplaced_expression("this place", "a value", f"`{path.span.text}`", path.span)
+            types.misplaced_expression(
+                path.span, what="this place", takes="a value", found=f"`{path.span.text}`"
+            )
         )
         return BAD
     if name in context.parameters:
@@ -136,7 +140,11 @@ def _report_unknown(
 ) -> None:
     if name in context.bound:
         at = context.bound[name]
-        context.reports.add(references.wrong_reference(name, "a tensor", "a constant", path.span, at))
+        context.reports.add(
+            references.wrong_reference(
+                path.span, name=name, found="a tensor", wanted="a constant", defined=at
+            )
+        )
         return
     known = {*context.parameters, *context.constants}
     near = nearest(name, known)
@@ -185,7 +193,7 @@ def _applied(operator: Any, left: Any, right: Any, span: Span, context: Context)
     try:
         return calculate(operator, left, right)
     except CannotCalculateError as reason:
-        context.reports.add(types.no_result(str(reason), span))
+        context.reports.add(types.no_result(span, why=str(reason)))
         return BAD
 
 
@@ -194,7 +202,7 @@ def _with_parameters(operator: Any, left: Any, right: Any, span: Span, context: 
     for operand in (left, right):
         if not _symbolic(operand) and (isinstance(operand, bool) or not isinstance(operand, (int, float))):
             reason = f"a layer parameter cannot be combined with {kind_of(operand)}"
-            context.reports.add(types.no_result(reason, span))
+            context.reports.add(types.no_result(span, why=reason))
             return BAD
     return ir.Arithmetic(operator, left, right, span=span)
 
@@ -208,7 +216,7 @@ def _negative(expression: syntax.Negative, context: Context) -> Any:
     try:
         return negate(operand)
     except CannotCalculateError as reason:
-        context.reports.add(types.no_result(str(reason), expression.span))
+        context.reports.add(types.no_result(expression.span, why=str(reason)))
         return BAD
 
 

@@ -10,7 +10,7 @@ from attrs import evolve
 
 from dsl import ir
 from dsl.diagnostics import Label
-from dsl.errors.meaning import types
+from dsl.errors import types
 from dsl.files.paths import scheme_of
 from dsl.schema import Type
 from dsl.schema.types import DAY, PATH, TERABYTE
@@ -56,7 +56,12 @@ class Place:
             advice: What to write instead, if that is known.
         """
         report = types.wrong_type(
-            self.what, self.type.described(), kind_of(value), self.span, self.labels, advice
+            self.span,
+            what=self.what,
+            takes=self.type.described(),
+            found=kind_of(value),
+            labels=self.labels,
+            advice=advice,
         )
         self.context.reports.add(report)
         return BAD
@@ -83,7 +88,7 @@ def fitted(value: Any, place: Place) -> Any:  # noqa: C901, PLR0911 one for each
     if type_.kind == "list" and type_.item is not None:
         return _list(value, type_.item, place)
     if isinstance(value, str) and type_.kind == "str" and len(value.strip()) < (type_.low or 0):
-        place.context.reports.add(types.empty_string(place.what, place.span, place.labels))
+        place.context.reports.add(types.empty_string(place.span, what=place.what, labels=place.labels))
         return BAD
     if isinstance(value, str) and type_.of == PATH and scheme_of(value) is not None:
         place.context.reports.add(types.address(place.what, value, place.span, place.labels))
@@ -102,7 +107,9 @@ def _truth(value: bool, place: Place) -> Any:
     only = place.type.only
     if only is None or value is only:
         return value
-    place.context.reports.add(types.not_in_a_clone(place.what, only, place.span, place.labels))
+    place.context.reports.add(
+        types.not_in_a_clone(place.span, what=place.what, only=only, labels=place.labels)
+    )
     return BAD
 
 
@@ -140,7 +147,9 @@ def _bounded(value: Any, place: Place, shown: str | None = None) -> Any:
         else _bound("less than" if open_ else "at most", high, place.type)
     )
     place.context.reports.add(
-        types.out_of_range(place.what, bounds, shown or written, place.span, place.labels)
+        types.out_of_range(
+            place.span, what=place.what, bounds=bounds, found=shown or written, labels=place.labels
+        )
     )
     return BAD
 
@@ -160,13 +169,17 @@ def _bound(words: str, bound: float | None, of: Type) -> str:
 def _quantity(value: Any, place: Place) -> Any:
     type_ = place.type
     if type_.kind != "quantity" or type_.dimension is None:
-        report = types.wrong_unit(place.what, type_.described(), kind_of(value), place.span, place.labels)
+        report = types.wrong_unit(
+            place.span, what=place.what, takes=type_.described(), found=kind_of(value), labels=place.labels
+        )
     elif isinstance(value, bool) or not isinstance(value, (int, float, Quantity)):
         return place.wrong_type(value)
     elif not isinstance(value, Quantity):
         report = types.missing_unit(place.what, type_.dimension, place.span, place.labels)
     elif value.dimension != type_.dimension:
-        report = types.wrong_unit(place.what, type_.described(), kind_of(value), place.span, place.labels)
+        report = types.wrong_unit(
+            place.span, what=place.what, takes=type_.described(), found=kind_of(value), labels=place.labels
+        )
     else:
         whole = type_.dimension == "bytes" and isfinite(value.amount)
         amount = int(value.amount) if whole else value.amount
@@ -197,7 +210,9 @@ def has_length(items: Sequence[Any], place: Place) -> bool:
     wanted = place.type.length
     if wanted is None or len(items) == wanted:
         return True
-    place.context.reports.add(types.list_length(place.what, wanted, len(items), place.span, place.labels))
+    place.context.reports.add(
+        types.list_length(place.span, what=place.what, wanted=wanted, found=len(items), labels=place.labels)
+    )
     return False
 
 

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 from attrs import evolve
 
 from dsl import ir, schema, syntax
-from dsl.errors.meaning import names, references, types
+from dsl.errors import names, references, types
 from dsl.schema import Function, Type, signatures
 from dsl.schema import types as kinds
 from dsl.source import Span
@@ -53,7 +53,9 @@ def typed(  # noqa: PLR0911 one for each kind
         found = [typed(each, type, f"an item of {what}", context) for each in expression.items]
         return BAD if any(each is BAD for each in found) else tuple(found)
     if isinstance(expression, (syntax.Call, syntax.Flow, syntax.Comparison)):
-        report = types.misplaced_expression(what, type.described(), described(expression), expression.span)
+        report = types.misplaced_expression(
+            expression.span, what=what, takes=type.described(), found=described(expression)
+        )
         context.reports.add(report)
         return BAD
     if type.kind == "tensor":
@@ -94,7 +96,13 @@ def word(expression: syntax.Expr, type: Type, what: str, context: Context) -> An
         return None if type.optional else "none"
     labels = labels_of(expression, context)
     if not isinstance(value, str):
-        report = types.wrong_type(what, type.described(), kind_of(value), expression.span, labels)
+        report = types.wrong_type(
+            expression.span,
+            what=what,
+            takes=type.described(),
+            found=kind_of(value),
+            labels=labels,
+        )
         context.reports.add(report)
         return BAD
     if value in type.words:
@@ -156,7 +164,9 @@ def _tensor(expression: syntax.Expr, what: str, context: Context) -> Any:
         name = expression.value
     else:
         found = described(expression)
-        context.reports.add(types.misplaced_expression(what, "the name of a tensor", found, expression.span))
+        context.reports.add(
+            types.misplaced_expression(expression.span, what=what, takes="the name of a tensor", found=found)
+        )
         return BAD
     known = context.tensors
     if known is not None and name not in known:
@@ -194,12 +204,14 @@ def called(expression: syntax.Expr, type: Type, what: str, context: Context) -> 
     if isinstance(expression, syntax.Constant) and expression.value is None and type.optional:
         return None
     if isinstance(expression, syntax.Path) and _known(type.of, expression.name):
-        context.reports.add(references.not_called(type.of, expression.name, expression.span))
+        context.reports.add(references.not_called(expression.span, kind=type.of, name=expression.name))
         return BAD
     near = _near_call(expression, type, context)
     if near is not None:
         context.reports.add(
-            references.not_called(type.of or "", near, expression.span, written=expression.span.text)
+            references.not_called(
+                expression.span, kind=type.of or "", name=near, written=expression.span.text
+            )
         )
         return BAD
     return _not_a_call(expression, type, what, context)
@@ -233,7 +245,11 @@ def _not_a_call(expression: syntax.Expr, type: Type, what: str, context: Context
         found = kind_of(value)
     labels = () if isinstance(expression, syntax.Flow) else labels_of(expression, context)
     advice = _as_call(expression, type)
-    context.reports.add(types.wrong_type(what, type.described(), found, expression.span, labels, advice))
+    context.reports.add(
+        types.wrong_type(
+            expression.span, what=what, takes=type.described(), found=found, labels=labels, advice=advice
+        )
+    )
     return BAD
 
 
@@ -312,7 +328,7 @@ def unknown(kind: str, call: syntax.Call, known: tuple[str, ...], context: Conte
     elsewhere = _known_as(name) if near is None else None
     span = call.callee.span
     if elsewhere is not None and elsewhere != kind:
-        context.reports.add(references.other_kind(kind, name, span, elsewhere))
+        context.reports.add(references.other_kind(span, kind=kind, name=name, found=elsewhere))
     else:
         context.reports.add(references.unknown_function(kind, name, span, near, known))
     return BAD
@@ -405,7 +421,9 @@ class _Binding:
         value: Any = BAD
         if name in self._given:
             first = self._given[name]
-            report = references.repeated_argument(self._call.callee.name, name, name_span, first)
+            report = references.repeated_argument(
+                name_span, callee=self._call.callee.name, name=name, first=first
+            )
             self._context.reports.add(report)
         elif parameter is not None:
             value = self._value(argument, name, parameter.type)
@@ -439,7 +457,9 @@ class _Binding:
             names_ = [each.name for each in self._function.positional]
             given = len(self._args) + len(self._surplus)
             span = self._surplus[0].span
-            report = references.too_many_arguments(self._call.callee.name, len(names_), given, span, names_)
+            report = references.too_many_arguments(
+                span, callee=self._call.callee.name, most=len(names_), given=given, names=names_
+            )
             self._context.reports.add(report)
 
     def _missing(self) -> None:

@@ -6,8 +6,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from dsl import ir, schema, syntax
-from dsl.errors.meaning import names, references, types
-from dsl.errors.meaning import tensors as tensor_errors
+from dsl.errors import names, references, types
+from dsl.errors import tensors as tensor_errors
 from dsl.schema import signatures
 from dsl.schema import types as kinds
 from grammar.lower.blocks import once
@@ -56,7 +56,7 @@ def _declared(name: str, span: Span, tensors: Tensors, first: dict[str, Span]) -
     if name == UNNAMED:
         return True
     if name in RESERVED:
-        tensors.context.reports.add(names.reserved(name, span, RESERVED[name]))
+        tensors.context.reports.add(names.reserved(span, name=name, why=RESERVED[name]))
         return False
     return once(name, span, first, "binding", tensors.context)
 

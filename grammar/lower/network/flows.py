@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from attrs import evolve, field, frozen
 
 from dsl import ir, schema, syntax
-from dsl.errors.meaning import names, references, types
-from dsl.errors.meaning import tensors as tensor_errors
+from dsl.errors import names, references, types
+from dsl.errors import tensors as tensor_errors
 from dsl.schema import signatures
 from dsl.schema import types as kinds
 from dsl.source import Span
@@ -80,7 +80,9 @@ def expression(written: syntax.Expr, tensors: Tensors, *, what: str = "this plac
             items = [tensor(item, tensors, what="an item of a list") for item in written.items]
             if not items:
                 tensors.context.reports.add(
-                    types.misplaced_expression(what, "tensors", "an empty list", written.span)
+                    types.misplaced_expression(
+                        written.span, what=what, takes="tensors", found="an empty list"
+                    )
                 )
                 return BAD
             return BAD if any(item is BAD for item in items) else ir.Group(tuple(items), span=written.span)
@@ -91,7 +93,9 @@ def expression(written: syntax.Expr, tensors: Tensors, *, what: str = "this plac
         case syntax.Call():
             return _lonely_call(written, tensors, what)
     found = described(written)
-    tensors.context.reports.add(types.misplaced_expression(what, "a tensor", found, written.span))
+    tensors.context.reports.add(
+        types.misplaced_expression(written.span, what=what, takes="a tensor", found=found)
+    )
     return BAD
 
 
@@ -114,7 +118,7 @@ def tensor(written: syntax.Expr, tensors: Tensors, *, what: str = "this place") 
     """
     found = expression(written, tensors, what=what)
     if isinstance(found, ir.Group):
-        tensors.context.reports.add(types.several_tensors(what, written.span))
+        tensors.context.reports.add(types.several_tensors(written.span, what=what))
         return BAD
     return found
 
@@ -145,7 +149,9 @@ def _lonely_call(written: syntax.Call, tensors: Tensors, what: str) -> Any:
     near = nearest(name, MAKERS)
     if name in tensors.context.layers or signatures.find("layer", name) is not None:
         advice = f"give it something to work on: `x -> {name}(...)`"
-        report = types.misplaced_expression(what, "a tensor", f"a call of `{name}`", written.span, advice)
+        report = types.misplaced_expression(
+            written.span, what=what, takes="a tensor", found=f"a call of `{name}`", advice=advice
+        )
     elif near is not None:
         report = references.unknown_function("function", name, written.callee.span, near)
     elif (random := references.random_function(name)) is not None:
@@ -154,7 +160,9 @@ def _lonely_call(written: syntax.Call, tensors: Tensors, what: str) -> Any:
         operation = f"ops.{name.rpartition('.')[2]}"
         report = references.unknown_function("function", name, written.callee.span, operation)
     else:
-        report = types.misplaced_expression(what, "a tensor", f"a call of `{name}`", written.span)
+        report = types.misplaced_expression(
+            written.span, what=what, takes="a tensor", found=f"a call of `{name}`"
+        )
     tensors.context.reports.add(report)
     return BAD
 
@@ -164,7 +172,9 @@ def _reference(path: syntax.Path, tensors: Tensors) -> Any:
     context = tensors.context
     if name is None:
         context.reports.add(
-            types.misplaced_expression("a flow", "a tensor", f"`{path.span.text}`", path.span)
+            types.misplaced_expression(
+                path.span, what="a flow", takes="a tensor", found=f"`{path.span.text}`"
+            )
         )
         return BAD
     kind = tensors.kinds.get(name)
@@ -172,16 +182,29 @@ def _reference(path: syntax.Path, tensors: Tensors) -> Any:
         return ir.Ref(name, span=path.span)
     if kind == "shared":
         report = references.wrong_reference(
-            name, "a layer", "a tensor", path.span, tensors.spans[name], f"use it as a step: `x -> {name}`"
+            path.span,
+            name=name,
+            found="a layer",
+            wanted="a tensor",
+            defined=tensors.spans[name],
+            advice=f"use it as a step: `x -> {name}`",
         )
         context.reports.add(report)
     elif name in context.constants:
         at = context.constants[name].value.span
         context.notes.constants.add(name)
-        context.reports.add(references.wrong_reference(name, "a constant", "a tensor", path.span, at))
+        context.reports.add(
+            references.wrong_reference(
+                path.span, name=name, found="a constant", wanted="a tensor", defined=at
+            )
+        )
     elif name in context.parameters:
         at_ = context.parameters[name].span
-        context.reports.add(references.wrong_reference(name, "a parameter", "a tensor", path.span, at_))
+        context.reports.add(
+            references.wrong_reference(
+                path.span, name=name, found="a parameter", wanted="a tensor", defined=at_
+            )
+        )
     elif kind is None and not context.is_silent(name):
         known = [each for each, of in tensors.kinds.items() if of != "shared"]
         near = nearest(name, known)
@@ -214,7 +237,9 @@ def step(written: syntax.Expr, tensors: Tensors) -> Any:
         advice = "put each flow in round brackets: `(a -> F()) + (b -> G())`"
     elif isinstance(written, syntax.Indexed):
         advice = "put the flow in round brackets: `(a -> F())[:, 0]`"
-    report = types.misplaced_expression("a step", "a layer", described(written), written.span, advice)
+    report = types.misplaced_expression(
+        written.span, what="a step", takes="a layer", found=described(written), advice=advice
+    )
     tensors.context.reports.add(report)
     return BAD
 
@@ -229,15 +254,21 @@ def _named(path: syntax.Path, tensors: Tensors) -> Any:
     if name in tensors.kinds:
         at = tensors.spans[name]
         if tensors.kinds[name] != "bad" and not context.is_silent(name):
-            context.reports.add(references.wrong_reference(name, "a tensor", "a layer", path.span, at))
+            context.reports.add(
+                references.wrong_reference(
+                    path.span, name=name, found="a tensor", wanted="a layer", defined=at
+                )
+            )
     elif (
         name in context.layers or signatures.find("layer", name) is not None or _application(name) is not None
     ):
         context.notes.layers.add(name)
-        context.reports.add(references.not_called("layer", name, path.span))
+        context.reports.add(references.not_called(path.span, kind="layer", name=name))
     elif name in context.constants:
         at = context.constants[name].value.span
-        context.reports.add(references.wrong_reference(name, "a constant", "a layer", path.span, at))
+        context.reports.add(
+            references.wrong_reference(path.span, name=name, found="a constant", wanted="a layer", defined=at)
+        )
     elif not context.may_exist(name):
         shared = [each for each, kind in tensors.kinds.items() if kind == "shared"]
         near = nearest(name, [*shared, *_layer_names(context)])
@@ -263,7 +294,7 @@ def _call(call: syntax.Call, tensors: Tensors) -> Any:
     if not call.given or made is BAD:
         return made
     if made.kind in {"block", "repeat"}:
-        tensors.context.reports.add(tensor_errors.no_call_arguments(made.call.name, call.given[0].span))
+        tensors.context.reports.add(tensor_errors.no_call_arguments(call.given[0].span, name=made.call.name))
         return BAD
     given = operations(tensors).given(call)
     return BAD if given is BAD else evolve(made, given={**made.given, **given})
@@ -274,7 +305,9 @@ def _made(call: syntax.Call, tensors: Tensors) -> Any:  # noqa: PLR0911 one for 
     name = call.callee.name
     if any(segment.index is not None for segment in call.callee.segments):
         context.reports.add(
-            types.misplaced_expression("a step", "a layer", "a name with an index", call.callee.span)
+            types.misplaced_expression(
+                call.callee.span, what="a step", takes="a layer", found="a name with an index"
+            )
         )
         return BAD
     if name in context.layers:
@@ -322,7 +355,11 @@ def _unknown(call: syntax.Call, tensors: Tensors) -> Any:
         return BAD
     if name in tensors.kinds:
         at = tensors.spans[name]
-        context.reports.add(references.wrong_reference(name, "a tensor", "a layer", call.callee.span, at))
+        context.reports.add(
+            references.wrong_reference(
+                call.callee.span, name=name, found="a tensor", wanted="a layer", defined=at
+            )
+        )
         return BAD
     shared = tuple(each for each, kind in tensors.kinds.items() if kind == "shared")
     return values.unknown("layer", call, (*shared, *_layer_names(context)), context)
@@ -336,7 +373,12 @@ def _shared_called(call: syntax.Call, tensors: Tensors) -> Any:
         at = tensors.spans[name]
         advice = f"write `-> {name}`: its arguments were given where it was made"
         report = references.wrong_reference(
-            name, "a layer already made", "a layer to be made", call.span, at, advice
+            call.span,
+            name=name,
+            found="a layer already made",
+            wanted="a layer to be made",
+            defined=at,
+            advice=advice,
         )
         tensors.context.reports.add(report)
         return BAD
@@ -430,6 +472,6 @@ def layer_made(call: syntax.Call, tensors: Tensors) -> Any:
     if inner is BAD:
         return BAD
     if inner.kind in {"repeat", "shared"} or inner.given:
-        context.reports.add(references.shared_block(inner.call.name, call.arguments[0].value.span))
+        context.reports.add(references.shared_block(call.arguments[0].value.span, name=inner.call.name))
         return BAD
     return ir.SharedLayer(inner, span=call.span)

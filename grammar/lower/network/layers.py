@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dsl import ir, syntax
-from dsl.errors.meaning import names, references
+from dsl.errors import names, references
 from dsl.schema import BLOCKS
 from dsl.suggest import nearest
 from grammar.lower import blocks
@@ -99,9 +99,9 @@ class LayerReader:
         given: Any = BAD if output is None else flows.expression(output.value, tensors, what="`output`")
         damaged = name in context.notes.incomplete
         if output is None and not damaged:
-            context.reports.add(names.missing_output(name, block.header))
+            context.reports.add(names.missing_output(block.header, name=name))
         if not damaged and "input" not in tensors.kinds.values():
-            context.reports.add(names.missing_input(name, block.header))
+            context.reports.add(names.missing_input(block.header, name=name))
         if read is None or given is BAD or name in context.notes.incomplete:
             return None
         spans = {} if output is None else {"output": output.value.span}
@@ -153,7 +153,9 @@ def _sorted(
         if isinstance(item, syntax.Attribute):
             parameter = any(item is each for each in parameters)
             if parameter and item.name == "output":
-                context.reports.add(names.reserved("output", item.name_span, "it is what the layer gives"))
+                context.reports.add(
+                    names.reserved(item.name_span, name="output", why="it is what the layer gives")
+                )
             elif item.name == "output":
                 if blocks.once("output", item.name_span, first, "attribute", context):
                     output = item

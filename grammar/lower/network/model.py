@@ -6,8 +6,8 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from dsl import ir, syntax
-from dsl.errors.meaning import names, references, types
-from dsl.errors.meaning import tensors as tensor_errors
+from dsl.errors import names, references, types
+from dsl.errors import tensors as tensor_errors
 from dsl.schema import BLOCKS, signatures
 from dsl.schema import types as kinds
 from dsl.suggest import nearest
@@ -202,7 +202,7 @@ def _weighted(written: syntax.Chain, weight: float, tensors: Tensors) -> Any:
         if value is BAD:
             return BAD
         if isinstance(value, bool) or not isinstance(value, (int, float)) or (operator == "/" and value == 0):
-            context.reports.add(types.no_result("the weight of a loss is a number", factor.span))
+            context.reports.add(types.no_result(factor.span, why="the weight of a loss is a number"))
             return BAD
         weight = weight * value if operator == "*" else weight / value
     if found is None:
@@ -252,10 +252,10 @@ def _class_weights(step: syntax.Expr, context: Context) -> tuple[syntax.Expr, An
     if others:
         context.reports.add(
             references.repeated_argument(
-                step.callee.name,
-                CLASS_WEIGHT,
                 others[0].name_span or others[0].span,
-                first.name_span or first.span,
+                callee=step.callee.name,
+                name=CLASS_WEIGHT,
+                first=first.name_span or first.span,
             )
         )
         return rest, BAD
@@ -275,7 +275,7 @@ def _compared(written: syntax.Flow, category: str, tensors: Tensors) -> Any:
         tensors.context.reports.add(types.brackets_around_flows(category, written.steps[0].span))
         return BAD
     if len(written.steps) > 1:
-        tensors.context.reports.add(types.steps_before_loss(category, written.steps[0].span))
+        tensors.context.reports.add(types.steps_before_loss(written.steps[0].span, kind=category))
         return BAD
     if not isinstance(source, syntax.List) or len(source.items) not in COUNTS:
         if not (
@@ -295,7 +295,7 @@ def _objective_call(step: syntax.Expr, category: str, context: Context) -> Any: 
     if isinstance(step, syntax.Broken):
         return BAD
     if isinstance(step, syntax.Path) and step.bare is not None and signatures.find(category, step.bare):
-        context.reports.add(references.not_called(category, step.bare, step.span))
+        context.reports.add(references.not_called(step.span, kind=category, name=step.bare))
         return BAD
     if isinstance(step, syntax.Chain):
         return BAD  # reported with the pair
@@ -305,7 +305,9 @@ def _objective_call(step: syntax.Expr, category: str, context: Context) -> Any: 
         return BAD
     if not isinstance(step, syntax.Call):
         context.reports.add(
-            types.misplaced_expression("this step", f"a {category}", described(step), step.span)
+            types.misplaced_expression(
+                step.span, what="this step", takes=f"a {category}", found=described(step)
+            )
         )
         return BAD
     if (
@@ -313,7 +315,9 @@ def _objective_call(step: syntax.Expr, category: str, context: Context) -> Any: 
         and signatures.find("layer", step.callee.name)
         and not signatures.find("loss", step.callee.name)
     ):
-        context.reports.add(references.other_kind("loss", step.callee.name, step.callee.span, "layer"))
+        context.reports.add(
+            references.other_kind(step.callee.span, kind="loss", name=step.callee.name, found="layer")
+        )
         return BAD
     return values.called(step, kinds.keras(category), f"a {category}", context)
 
@@ -367,4 +371,4 @@ def _named_items(block: syntax.Block, kind: str, sample: str, context: Context) 
             if blocks.once(item.name, item.name_span, first, kind, context):
                 yield item
         elif isinstance(item, syntax.Block) or not isinstance(item.value, syntax.Broken):
-            context.reports.add(names.misplaced_entry(f"`{block.kind}`", item.span, sample, None))
+            context.reports.add(names.misplaced_entry(item.span, place=f"`{block.kind}`", takes=sample))

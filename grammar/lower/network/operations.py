@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dsl import ir, syntax
-from dsl.errors.meaning import references, tensors, types
+from dsl.errors import references, tensors, types
 from dsl.ir.walk import names_in
 from dsl.schema import signatures
 from dsl.schema import types as kinds
@@ -102,7 +102,9 @@ class Operations:
     def _chain(self, written: syntax.Chain) -> Any:
         """Return the operations of a chain, from the left; numbers before its first tensor are one number."""
         if len(written.rest) > MOST_SIGNS:
-            self._context.reports.add(tensors.chain_too_long(MOST_SIGNS, written.rest[MOST_SIGNS][1].span))
+            self._context.reports.add(
+                tensors.chain_too_long(written.rest[MOST_SIGNS][1].span, most=MOST_SIGNS)
+            )
             return BAD
         parts = [written.first, *(part for _, part in written.rest)]
         begin = next((at for at, part in enumerate(parts) if _has_tensor(part, self._names)), 0)
@@ -156,7 +158,7 @@ class Operations:
         index = ir.Index(tensor, tuple(read), span=span)
         # Of other tensors it is known only in the flat model whether they have examples.
         if not index.keeps_first and any(each in self._of_examples for each in names_in(tensor)):
-            self._context.reports.add(tensors.batch_indexed(name, span))
+            self._context.reports.add(tensors.batch_indexed(span, name=name))
             return BAD
         return index
 
@@ -185,7 +187,7 @@ class Operations:
         name = call.callee.name.removeprefix(PREFIX)
         signature = signatures.find("operation", name)
         if call.given:
-            self._context.reports.add(tensors.no_call_arguments(call.callee.name, call.given[0].span))
+            self._context.reports.add(tensors.no_call_arguments(call.given[0].span, name=call.callee.name))
             return BAD
         if signature is None:
             left_out = name in signatures.words("left_out_operation")
@@ -216,7 +218,9 @@ class Operations:
         if wanted.kind == "any" and (_has_tensor(written, self._names) or self._may_be_tensor(written)):
             return self._read(written)
         if wanted.kind == "any" and isinstance(written, syntax.Call | syntax.Comparison):
-            report = types.misplaced_expression(what, "a tensor or a value", described(written), written.span)
+            report = types.misplaced_expression(
+                written.span, what=what, takes="a tensor or a value", found=described(written)
+            )
             self._context.reports.add(report)
             return BAD
         if wanted.kind == "any":
@@ -237,7 +241,7 @@ class Operations:
                 return BAD
             if name in spans:
                 report = references.repeated_argument(
-                    call.callee.name, name, argument.name_span or argument.span, spans[name]
+                    argument.name_span or argument.span, callee=call.callee.name, name=name, first=spans[name]
                 )
                 self._context.reports.add(report)
                 return BAD

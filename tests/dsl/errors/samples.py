@@ -21,18 +21,14 @@ if TYPE_CHECKING:
 Factory: TypeAlias = "Row | Callable[..., Diagnostic]"
 
 KINDS = {
-    "if": "bool",
-    "listed": "Sequence[str]",
-    "joined": "Sequence[str]",
-    "alternatives": "Sequence[str]",
-    "each": "Sequence[str]",
+    "text": "str",
+    "number": "int",
+    "flag": "bool",
+    "names": "Sequence[str]",
     "sizes": "Sequence[int | None]",
-    "counted": "int",
-    "is": "int",
-    "d": "int",
-    ",": "int",
+    "place": "Span",
 }
-"""The types of fields by the words after their colons; of several words the first one here counts."""
+"""The types of what the kinds of fields are filled with."""
 
 SHARED = {"making", "wording", "words"}
 """Modules of the package that have no messages of their own."""
@@ -85,9 +81,9 @@ def _of_row(row: Row, given: dict[str, Any], *, full: bool) -> Diagnostic:
     places = {name.removesuffix("?") for name in row.places}
     source = _text_with({*places, *(("labels",) if row.labelled else ())})
     values = {
-        name: _made_up(name, "Span" if name in places else _kind(name, row), source, full=full)
-        for name, optional in row.fields.items()
-        if full or not optional
+        name: _made_up(name, KINDS[field.kind], source, full=full)
+        for name, field in row.fields.items()
+        if full or not field.optional or field.kind in {"names", "sizes"}
     }
     values |= given
     if isinstance(row, Placeless):
@@ -95,14 +91,6 @@ def _of_row(row: Row, given: dict[str, Any], *, full: bool) -> Diagnostic:
     if row.labelled:
         values["labels"] = _made_up("labels", "tuple[Label, ...]", source, full=full)
     return row(_made_up("span", "Span", source, full=True), **values)
-
-
-def _kind(name: str, row: Row) -> str:
-    """Return the type of what a field of a row is filled with, as its texts use it."""
-    texts = repr([row.message, row.text, row.places, row.notes, row.help, row.fix])
-    words = {word or "" for word in re.findall(rf"{{{name}\??(?::(\w+|,))?", texts)}
-    words |= {"if"} if f"{{if:{name}}}" in texts else set()
-    return next((kind for word, kind in KINDS.items() if word in words), "str")
 
 
 def _text_with(places: Iterable[str]) -> Source:

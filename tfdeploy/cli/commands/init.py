@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from dsl.diagnostics import RunError
-from dsl.errors.running import outputs as errors
+from dsl.errors import files as errors
 from dsl.suggest import nearest
 from tfdeploy.cli.common import Common
 from tfdeploy.cli.options import common_options, offer
@@ -60,7 +60,7 @@ def _write(template: Template, target: Path) -> None:
     files = template.files(target)
     for path in files:
         if os.path.lexists(path):
-            raise RunError(errors.never_replaced(str(path)))
+            raise RunError(errors.never_replaced(output=str(path)))
     with ExitStack() as undo:
         for path, text in files.items():
             try:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from attrs import evolve, fields, frozen, has
 
 from dsl.diagnostics import RunError
-from dsl.errors.running import outputs as errors
+from dsl.errors import files as errors
 from dsl.files.regular import open_regular
 from tfdeploy.runtime.records.effective import files_of
 from tfdeploy.runtime.records.files import write_atomically, write_fault
@@ -68,7 +68,11 @@ class InputFiles:
         """Raise RunError if `output` is one of the files, also under another name."""
         for path in self.paths:
             if _same(path, output):
-                raise RunError(errors.output_is_read(str(output), str(path)))
+                raise RunError(
+                    errors.output_is_read(
+                        None, output=str(output), read=None if str(path) == str(output) else str(path)
+                    )
+                )
 
 
 def require_free(output: Path, is_own: Callable[[Path], bool], *, force: bool) -> None:
@@ -83,7 +87,7 @@ def require_free(output: Path, is_own: Callable[[Path], bool], *, force: bool) -
         RunError: If another file would be replaced.
     """
     if not force and output.is_file() and not is_own(output):
-        raise RunError(errors.foreign_output(str(output)))
+        raise RunError(errors.foreign_output(output=str(output)))
 
 
 def require_place(output: Path) -> None:
@@ -159,7 +163,7 @@ def require_free_folder(folder: Path, *, force: bool) -> None:
     there = [name for name in GRAPH_FILES if os.path.lexists(folder / name)]
     if not there or force or (folder / GRAPH_MARK).is_file() or _was_compiled(folder):
         return
-    raise RunError(errors.foreign_output(str(folder / there[0])))
+    raise RunError(errors.foreign_output(output=str(folder / there[0])))
 
 
 def _was_compiled(folder: Path) -> bool:

@@ -22,9 +22,9 @@ from compiler.graph.storage.starting import starting_weights
 from compiler.machine_memory import memory_limit
 from compiler.plan import WorkerPlan
 from dsl.diagnostics import RunError, SpecError
+from dsl.errors.files import output_is_read
 from dsl.errors.planning import plan as plan_errors
 from dsl.errors.running import running as errors
-from dsl.errors.running.outputs import output_is_read
 from dsl.files.atomic import FOLDER
 from tfdeploy.runtime.adapted import adapted_for_run, require_one_graph
 from tfdeploy.runtime.cluster.health.status import cluster_record
@@ -358,7 +358,9 @@ class _Run:
         files += [(train.weights, train.span_of("weights"))] if train.weights is not None else []
         for file, span in files:
             if (folder_of(self.spec) / file).resolve() == model.resolve():
-                raise RunError(output_is_read(str(model), file, span))
+                raise RunError(
+                    output_is_read(span, output=str(model), read=None if file == str(model) else file)
+                )
 
     def _start_from_weights(self, engine: Engine) -> None:
         """Set the weights from which the spec wants training to start."""

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
 
-from dsl.diagnostics import Diagnostic, Label
-from dsl.errors.making import error, replacing
-from dsl.errors.meaning.names import similar
-from dsl.errors.words import alternatives, article, counted, joined, listed, options, quoted, to_have
+from dsl.diagnostics import Diagnostic, Fix, Label
+from dsl.errors.wording import Replacing, Wording, either
+from dsl.errors.words import alternatives, joined, listed, options, quoted, similar, to_have
 from dsl.source import Span
 from dsl.values import FEATURE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 
 def unknown_name(
@@ -27,7 +23,7 @@ def unknown_name(
     words: Sequence[str] = (),
     wanted: str = "",
 ) -> Diagnostic:
-    """A name that is not defined.
+    """Return the diagnostic of a name that is not defined.
 
     Args:
         name: The name.
@@ -46,38 +42,27 @@ def unknown_name(
         *((wanted,) if wanted else ()),
     )
     best = near or word
-    return error(
+    return Diagnostic(
         "TFD401",
         f"nothing is called {quoted(name)} here",
         span,
-        text="unknown name",
+        "unknown name",
         notes=hints,
         help=advice,
-        fix=replacing(f"write {quoted(best)}", span, best) if best and not (near and word) else None,
+        fix=Fix.replacing(f"write {quoted(best)}", span, best) if best and not (near and word) else None,
     )
 
 
 def cycle(kind: str, names: Sequence[str], span: Span, others: Iterable[Span]) -> Diagnostic:
-    """Definitions that need each other in a circle.
-
-    Args:
-        kind: What the names are, in the singular.
-        names: The names of the circle, in order.
-        span: The place of the first of the definitions in the spec.
-        others: The places of the other definitions.
-    """
+    """Return the diagnostic of definitions, such as of a `constant`, that need each other in a circle."""
     if len(names) == 1:
-        return error(
-            "TFD403",
-            f"the {kind} {quoted(names[0])} needs itself",
-            span,
-            text="it is used in its own definition",
-        )
-    return error(
+        message = f"the {kind} {quoted(names[0])} needs itself"
+        return Diagnostic("TFD403", message, span, "it is used in its own definition")
+    return Diagnostic(
         "TFD403",
         f"the {kind}s {listed(names[:8])} need each other",
         span,
-        text="the circle starts here",
+        "the circle starts here",
         labels=tuple(Label(other, "and comes through here") for other in others)[:7],
     )
 
@@ -90,7 +75,7 @@ def unknown_function(
     known: Sequence[str] = (),
     advice: str | None = None,
 ) -> Diagnostic:
-    """A call of something that there is not.
+    """Return the diagnostic of a call of something that there is not.
 
     Args:
         kind: What the function should be, such as `layer`.
@@ -105,15 +90,15 @@ def unknown_function(
         near, advice = None, known_advice
     elif kind in {"function", "layer"} and (own := random_function(name)) is not None:
         near, advice = None, own
-    return error(
+    return Diagnostic(
         "TFD404",
         f"there is no {kind} {quoted(name)}",
         span,
-        text=f"unknown {kind}",
+        f"unknown {kind}",
         notes=similar(kind, near)
         or (() if advice else _FORMS.get(kind) or options(f"the {kind}s are", known, name)),
         help=advice,
-        fix=replacing(f"write {quoted(near)}", span, near) if near else None,
+        fix=Fix.replacing(f"write {quoted(near)}", span, near) if near else None,
     )
 
 
@@ -158,17 +143,7 @@ _FORMS = {
     "feature": (f"the tensors of the examples are written as in `x = {FEATURE}`",),
 }
 
-
-def other_kind(kind: str, name: str, span: Span, found: str) -> Diagnostic:
-    """A call of something of another kind, such as a loss among the layers.
-
-    Args:
-        kind: What is wanted, such as `layer`.
-        name: The name as it is written.
-        span: The place of the name in the spec.
-        found: What has this name, such as `loss`.
-    """
-    return error("TFD404", f"there is no {kind} {quoted(name)}", span, text=f"this is {article(found)}")
+other_kind = Wording("TFD404", "there is no {kind} {name:quoted}", text="this is {found:article}")
 
 
 def unknown_argument(
@@ -179,7 +154,7 @@ def unknown_argument(
     known: Sequence[str],
     others: Sequence[str] = (),
 ) -> Diagnostic:
-    """A keyword that a call does not take.
+    """Return the diagnostic of a keyword that a call does not take.
 
     Args:
         callee: The name of the function.
@@ -189,29 +164,20 @@ def unknown_argument(
         known: The arguments that the function takes.
         others: The names of functions of the same kind that take this keyword, if this one does not.
     """
-    takes = (
-        f"{quoted(callee)} takes {alternatives(known, name)}"
-        if known
-        else f"{quoted(callee)} takes no arguments"
-    )
-    elsewhere = ELSEWHERE.get(name)
-    advice = (
-        _FROZEN if name == "trainable" else elsewhere and f"write {quoted(elsewhere)} in the block `update`"
-    )
+    takes = f"{quoted(callee)} takes {alternatives(known, name) if known else 'no arguments'}"
+    elsewhere = (f"{joined([quoted(each) for each in others])} take {quoted(name)}",) if others else ()
+    update = ELSEWHERE.get(name)
+    advice = _FROZEN if name == "trainable" else update and f"write {quoted(update)} in the block `update`"
     near = near if advice is None else None
-    return error(
+    return Diagnostic(
         "TFD405",
         f"{quoted(callee)} has no argument {quoted(name)}",
         span,
-        text="unknown argument",
-        notes=similar("argument", near) or (takes, *_takers(name, others)),
+        "unknown argument",
+        notes=similar("argument", near) or (takes, *elsewhere),
         help=advice,
-        fix=replacing(f"write {quoted(near)}", span, near) if near and span is not None else None,
+        fix=Fix.replacing(f"write {quoted(near)}", span, near) if near and span is not None else None,
     )
-
-
-def _takers(name: str, others: Sequence[str]) -> tuple[str, ...]:
-    return (f"{joined([quoted(each) for each in others])} take {quoted(name)}",) if others else ()
 
 
 _FROZEN = (
@@ -255,41 +221,26 @@ ELSEWHERE = {
 }
 """Arguments of Keras's optimizers that a spec says with an attribute of `update`, whatever the optimizer."""
 
-
-def too_many_arguments(callee: str, most: int, given: int, span: Span, names: Sequence[str]) -> Diagnostic:
-    """More positional arguments than a call takes.
-
-    Args:
-        callee: The name of what is called.
-        most: The number of arguments that it takes by position.
-        given: The number that is given.
-        span: The place of the first argument that is too many in the spec.
-        names: The names of the arguments that it takes by position, in order.
-    """
-    takes = "no arguments" if not most else counted(most, "argument")
-    return error(
-        "TFD405",
-        f"{quoted(callee)} takes {takes} by position, and {given} {'is' if given == 1 else 'are'} given",
-        span,
-        text="one too many",
-        notes=(f"by position it takes {joined([quoted(name) for name in names])}",) if names else (),
-    )
-
-
-def positional_after_keyword(span: Span) -> Diagnostic:
-    """`Dense(activation = relu, 3)`."""
-    return error(
-        "TFD405",
-        "an argument without a name comes after one with a name",
-        span,
-        text="give this one its name, or move it to the front",
-    )
+too_many_arguments = Wording(
+    "TFD405",
+    either(
+        "{if:most}{callee:quoted} takes {most:counted argument} by position, and {given:d} {given:is} given",
+        "{callee:quoted} takes no arguments by position, and {given:d} {given:is} given",
+    ),
+    text="one too many",
+    notes=("by position it takes {names?:listed}",),
+)
+positional_after_keyword = Wording(
+    "TFD405",
+    "an argument without a name comes after one with a name",
+    text="give this one its name, or move it to the front",
+)
 
 
 def missing_argument(
     callee: str, names: Sequence[str], span: Span, others: Sequence[str] = (), tensor: str = ""
 ) -> Diagnostic:
-    """Arguments that a call cannot do without.
+    """Return the diagnostic of arguments that a call cannot do without.
 
     Args:
         callee: The function.
@@ -299,61 +250,35 @@ def missing_argument(
         tensor: How a further keyword argument is written if it names a tensor; empty if none does.
     """
     plural = "s" if len(names) > 1 else ""
-    return error(
+    return Diagnostic(
         "TFD406",
         f"{quoted(callee)} lacks the argument{plural} {listed(names)}",
         span,
-        text=f"{listed(names)} {'are' if plural else 'is'} missing",
+        f"{listed(names)} {'are' if plural else 'is'} missing",
         notes=(f"every keyword but {listed(others)} names a tensor of the examples",) if tensor else (),
         help=f"write it as in `{callee}({names[0].upper()}, {tensor})`" if tensor else None,
     )
 
 
-def repeated_argument(callee: str, name: str, span: Span, first: Span) -> Diagnostic:
-    """An argument given twice, by name or by position.
-
-    Args:
-        callee: The name of what is called.
-        name: The name of the argument.
-        span: The place of the second value in the spec.
-        first: The place of the first value.
-    """
-    return error(
-        "TFD407",
-        f"{quoted(callee)} gets {quoted(name)} twice",
-        span,
-        text="given again",
-        labels=(Label(first, "first given here"),),
-    )
-
-
-def wrong_reference(
-    name: str, found: str, wanted: str, span: Span, defined: Span | None, advice: str | None = None
-) -> Diagnostic:
-    """A name of something that cannot stand here.
-
-    Args:
-        name: The name.
-        found: What it is a name of, with an article.
-        wanted: What should stand here, with an article.
-        span: The place of the name.
-        defined: The place where it is defined, or None.
-        advice: What to do, or None.
-    """
-    return error(
-        "TFD408",
-        f"{quoted(name)} is {found}, not {wanted}",
-        span,
-        text=f"expected {wanted}",
-        labels=() if defined is None else (Label(defined, "defined here"),),
-        help=advice,
-    )
+repeated_argument = Wording(
+    "TFD407",
+    "{callee:quoted} gets {name:quoted} twice",
+    text="given again",
+    places={"first": "first given here"},
+)
+wrong_reference = Wording(
+    "TFD408",
+    "{name:quoted} is {found}, not {wanted}",
+    text="expected {wanted}",
+    places={"defined?": "defined here"},
+    help="{advice?}",
+)
 
 
 def input_without_data(
     name: str, split: str, span: Span, source: Span, near: str | None, known: Sequence[str]
 ) -> Diagnostic:
-    """A model's input for which a split has no tensor.
+    """Return the diagnostic of a model's input for which a split has no tensor.
 
     Args:
         name: The name of the input.
@@ -363,11 +288,11 @@ def input_without_data(
         near: The nearest name among its tensors, or None.
         known: The names of its tensors.
     """
-    return error(
+    return Diagnostic(
         "TFD409",
         f"the examples of {quoted(split)} have no tensor {quoted(name)}",
         source,
-        text=f"its tensors are {alternatives(known, name)}" if known else "it has no tensors",
+        f"its tensors are {alternatives(known, name)}" if known else "it has no tensors",
         labels=(Label(span, "the model reads it here"),),
         notes=similar("tensor", near),
         help=to_have(name, near),
@@ -377,7 +302,7 @@ def input_without_data(
 def labels_as_numbers(
     name: str, target: str, sparse: str | None, span: Span | None, defined: Span | None
 ) -> Diagnostic:
-    """A loss or metric of one-hot targets that is given a whole number for each example.
+    """Return the diagnostic of a loss or metric of one-hot targets with a whole number for each example.
 
     Args:
         name: The name of the loss or metric.
@@ -388,103 +313,62 @@ def labels_as_numbers(
     """
     instead = f"write {quoted(sparse)}, which takes" if sparse else "take a loss that takes"
     only = Span(span.source, span.start, span.start + len(name)) if span is not None else None
-    fits = only is not None and only.text == name
-    return error(
+    only = only if only is not None and only.text == name else None
+    return Diagnostic(
         "TFD410",
         f"{quoted(name)} compares with a one-hot target, and {quoted(target)} is one whole number",
-        only if fits else span,
-        text="takes one number for each class",
+        only or span,
+        "takes one number for each class",
         labels=() if defined is None else (Label(defined, "one number for each example"),),
         help=f"{instead} the number of the class",
-        fix=replacing(f"write {quoted(sparse)}", only, sparse)
-        if sparse and fits and only is not None
-        else None,
+        fix=Fix.replacing(f"write {quoted(sparse)}", only, sparse) if sparse and only else None,
     )
 
 
 def unknown_tensor(name: str, span: Span, near: str | None, known: Sequence[str]) -> Diagnostic:
-    """A transform of a tensor that the examples do not have.
-
-    Args:
-        name: The name as it is written.
-        span: The place of the name in the spec.
-        near: The known name that is probably meant; None if none is similar.
-        known: The tensors that the examples have.
-    """
-    return error(
+    """Return the diagnostic of a transform of a tensor that the examples do not have."""
+    return Diagnostic(
         "TFD401",
         f"the examples have no tensor {quoted(name)}",
         span,
-        text="unknown tensor",
-        notes=similar("tensor", near) or (options("their tensors are", known, name)),
+        "unknown tensor",
+        notes=similar("tensor", near) or options("their tensors are", known, name),
         help=None if near else to_have(name, None),
-        fix=replacing(f"write {quoted(near)}", span, near) if near else None,
+        fix=Fix.replacing(f"write {quoted(near)}", span, near) if near else None,
     )
 
 
-def not_called(kind: str, name: str, span: Span, written: str | None = None) -> Diagnostic:
-    """`-> Flatten` without its brackets, perhaps `written` a little otherwise.
-
-    Args:
-        kind: What is named, such as `layer`.
-        name: Its right name.
-        span: The place of the name in the spec.
-        written: The name as it is written, if that differs from the right one; None if it does not.
-    """
-    return error(
-        "TFD408",
-        f"the {kind} {quoted(written or name)} is named but not called",
-        span,
-        text="expected `(` after this",
-        help=f"write `{name}()`",
-        fix=replacing("add the brackets", span, f"{name}()"),
-    )
-
-
-def repeat_arguments(span: Span) -> Diagnostic:
-    """`repeat` with the wrong number of arguments."""
-    return error(
-        "TFD406",
-        "`repeat` takes a count and a layer",
-        span,
-        text="expected two arguments",
-        help="write it as in `repeat(3, Dense(64))`",
-    )
-
-
-def repeat_shared(span: Span) -> Diagnostic:
-    """`repeat` of a layer that exists once."""
-    return error(
-        "TFD408",
-        "`repeat` makes copies with weights of their own, and this layer is one that is shared",
-        span,
-        text="expected a layer to be made",
-        help="write the step several times to share its weights, or repeat a call such as `Dense(64)`",
-    )
-
-
-def shared_block(name: str, span: Span) -> Diagnostic:
-    """`layer(...)` of what is not one layer of Keras.
-
-    Args:
-        name: The name of what is written there.
-        span: The place of what is written there in the spec.
-    """
-    return error(
-        "TFD411",
-        f"`layer` shares one layer or one `layer` block, and {quoted(name)} is neither",
-        span,
-        text="expected one layer, such as `Dense(64)`",
-        help="put it into a `layer` block, and share that",
-    )
-
-
-def layer_arguments(span: Span) -> Diagnostic:
-    """`layer(...)` with the wrong number of arguments."""
-    return error(
-        "TFD406",
-        "`layer` takes one layer",
-        span,
-        text="expected one argument",
-        help="write it as in `shared = layer(Dense(64))`",
-    )
+not_called = Wording(
+    "TFD408",
+    either(
+        "the {kind} {written?:quoted} is named but not called",
+        "the {kind} {name:quoted} is named but not called",
+    ),
+    text="expected `(` after this",
+    help="write `{name}()`",
+    fix=Replacing("add the brackets", "{name}()"),
+)
+repeat_arguments = Wording(
+    "TFD406",
+    "`repeat` takes a count and a layer",
+    text="expected two arguments",
+    help="write it as in `repeat(3, Dense(64))`",
+)
+repeat_shared = Wording(
+    "TFD408",
+    "`repeat` makes copies with weights of their own, and this layer is one that is shared",
+    text="expected a layer to be made",
+    help="write the step several times to share its weights, or repeat a call such as `Dense(64)`",
+)
+shared_block = Wording(
+    "TFD411",
+    "`layer` shares one layer or one `layer` block, and {name:quoted} is neither",
+    text="expected one layer, such as `Dense(64)`",
+    help="put it into a `layer` block, and share that",
+)
+layer_arguments = Wording(
+    "TFD406",
+    "`layer` takes one layer",
+    text="expected one argument",
+    help="write it as in `shared = layer(Dense(64))`",
+)

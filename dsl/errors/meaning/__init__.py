@@ -1,1 +1,0 @@
-"""TFD2xx, TFD3xx, TFD4xx and TFD6xx: errors and lints in names, types, references and placement."""

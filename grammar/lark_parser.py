@@ -123,7 +123,7 @@ class _Reduction:
         number: The number of the rule in `_Tables.rules`.
         size: How many values of the stack it takes.
         origin: The name of what it makes.
-        keeps_value: Whether it only gives another name to one value that its parent takes apart.
+        keeps_value: Whether it only gives another name to one value.
     """
 
     number: int
@@ -159,7 +159,7 @@ def _tables(shared: lark.Lark) -> _Tables:
         if key not in rules:
             rules[key] = argument
             inner, origin = argument.expansion, argument.origin.name
-            renames = len(inner) == 1 and not inner[0].is_term and inner[0].name[0] == origin[0] == "_"
+            renames = len(inner) == 1 and argument.options.expand1
             reductions[key] = _Reduction(len(rules) - 1, len(inner), origin, renames)
         return reductions[key]
 

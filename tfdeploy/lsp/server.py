@@ -165,6 +165,7 @@ class SpecServer(LanguageServer):
             self.documents.note_includes(document, found.paths)
             if not state.again:
                 self._show(uri, diagnostics.by_file(found, self.documents))
+            await loop.run_in_executor(self._reader, getattr, found, "names")  # which completion needs next
         except Exception as fault:  # noqa: BLE001 a fault in one text must not end the server
             message = f"{document.path} could not be read because of a fault of tfdeploy: {fault!r}"
             self.window_log_message(types.LogMessageParams(types.MessageType.Error, message))

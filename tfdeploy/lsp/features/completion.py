@@ -15,10 +15,10 @@ from grammar.lower.devices import KINDS
 from grammar.lower.network import flows
 from grammar.lower.network.operations import PREFIX
 from tfdeploy.lsp.words import describe, scope
-from tfdeploy.lsp.words.slots import NOTHING, Slot, function_of, slot_at
+from tfdeploy.lsp.words.slots import Slot, function_of, slot_at
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from dsl import syntax
     from grammar.cursor import Cursor
@@ -55,6 +55,13 @@ SNIPPETS = {
     "weights": 'weights {\n  "${1:*}" -> "${2:file}"$0\n}',
 }
 """What is inserted for a block or an attribute at the top, in the notation of snippets of the protocol."""
+_OF_TARGETS = {
+    "set": "(${1:cpu[*]})",
+    "pieces": "(${1:cpu[*]})",
+    "groups": "(${1:cpu[*]}, size = ${2:2})",
+    "member": "[${1:0}]",
+}
+"""What is inserted after the name of a target, by its shape."""
 
 
 def complete(
@@ -149,36 +156,13 @@ def described(category: str, name: str, layers: Mapping[str, Function]) -> str |
         rows = schema.ROOT_ATTRIBUTES if known is None else known.attributes
         row = next((each for each in rows if each.name == name), None)
         return None if row is None else describe.attribute(row, known)
-    if kind == "keras":
-        found = function_of(name, Slot("value", Type("keras", of=of)), layers)
-        return None if found is None else describe.function(found, of)
     if kind == "word":
         return of or None
-    if kind == "application":
-        found = function_of(name, Slot("layer"), layers)
-        return None if found is None else describe.function(found, kind)
-    slot = Slot("value", Type("call", of=of)) if kind == "call" else Slot(kind)  # type: ignore[arg-type]  # a Want
+    tables = {"keras": Slot("value", Type("keras", of=of)), "call": Slot("value", Type("call", of=of))}
+    slot = tables.get(kind) or Slot("layer" if kind == "application" else kind)  # type: ignore[arg-type]  # a Want
     found = function_of(name, slot, layers)
-    return (
-        None if found is None else describe.function(found, "operation" if name.startswith(PREFIX) else kind)
-    )
-
-
-@define
-class _Offer:
-    """Something that is offered.
-
-    Attributes:
-        kind: What it is.
-        detail: What is shown beside it.
-        snippet: What is inserted in place of it, if that is more than its name.
-        data: Its category and name, by which its description is found.
-    """
-
-    kind: types.CompletionItemKind
-    detail: str
-    snippet: str | None
-    data: tuple[str, str] | None
+    shown = "operation" if name.startswith(PREFIX) else of if kind == "keras" else kind
+    return None if found is None else describe.function(found, shown)
 
 
 @define
@@ -191,24 +175,15 @@ class _Offers:
     _names: Names
     _word: str
     _snippets: bool = field(kw_only=True)
-    _found: dict[str, _Offer] = field(factory=dict, init=False)
+    _found: dict[str, types.CompletionItem] = field(factory=dict, init=False)
 
     def items(self, range_: types.Range) -> list[types.CompletionItem]:
         """Return the items; each replaces the word that was typed so far."""
-        plain, snippet = types.InsertTextFormat.PlainText, types.InsertTextFormat.Snippet
-        return [
-            types.CompletionItem(
-                label,
-                kind=offer.kind,
-                detail=offer.detail or None,
-                sort_text=f"{number:05}",
-                filter_text=label,
-                insert_text_format=snippet if offer.snippet else plain,
-                text_edit=types.TextEdit(range_, offer.snippet or label),
-                data=None if offer.data is None else list(offer.data),
-            )
-            for number, (label, offer) in enumerate(self._found.items())
-        ]
+        for number, item in enumerate(self._found.values()):
+            item.sort_text = f"{number:05}"
+            item.text_edit = types.TextEdit(range_, item.insert_text or item.label)
+            item.insert_text = None
+        return [*self._found.values()]
 
     def add(
         self,
@@ -216,12 +191,29 @@ class _Offers:
         kind: types.CompletionItemKind,
         detail: str = "",
         snippet: str | None = None,
-        data: tuple[str, str] | None = None,
+        category: str | None = None,
     ) -> None:
-        """Offer something, unless it is offered already."""
-        if label in self._found:
-            return
-        self._found[label] = _Offer(kind, detail, snippet if self._snippets else None, data)
+        """Offer something, unless it is offered already.
+
+        Args:
+            label: What it is called.
+            kind: What it is.
+            detail: What is shown beside it.
+            snippet: What is inserted in place of it, if that is more than its name.
+            category: By which its description is found, as `described` does it.
+        """
+        snippet = snippet if self._snippets else None
+        formats = types.InsertTextFormat
+        if label not in self._found:
+            self._found[label] = types.CompletionItem(
+                label,
+                kind=kind,
+                detail=detail or None,
+                filter_text=label,
+                insert_text=snippet,
+                insert_text_format=formats.Snippet if snippet else formats.PlainText,
+                data=None if category is None else [category, label.removesuffix(" =")],
+            )
 
     def fill(self, slot: Slot) -> None:  # noqa: C901, PLR0912 one for each kind of place
         """Offer everything that fits a place."""
@@ -258,34 +250,29 @@ class _Offers:
 
     # --- items of blocks
 
-    def _item(self, block: str) -> None:  # noqa: C901 one for each kind of item
+    def _item(self, block: str) -> None:
         if not block:
             there = scope.blocks_of(self._trees)
-            for name in schema.ROOT:
-                if name not in there:
-                    doc = schema.BLOCKS[name].doc
-                    self.add(name, _Kind.Module, doc, SNIPPETS[name], ("block", name))
+            self._blocks(name for name in schema.ROOT if name not in there)
             for row in schema.ROOT_ATTRIBUTES:
-                self.add(row.name, _Kind.Property, row.doc, SNIPPETS[row.name], ("attribute:", row.name))
-            return
-        known = schema.BLOCKS.get(block)
-        if known is None:
-            return
-        there = scope.attributes_of(self._trees, block)
-        for row in known.attributes:
-            if row.name not in there:
-                snippet = f"{row.name} = {self._default(known, row)}"
-                self.add(row.name, _Kind.Property, row.doc, snippet, (f"attribute:{block}", row.name))
-        for name in known.inner:
-            if name not in there and (name, block) != ("output", "model"):
-                self.add(name, _Kind.Module, schema.BLOCKS[name].doc, SNIPPETS[name], ("block", name))
+                self.add(row.name, _Kind.Property, row.doc, SNIPPETS[row.name], "attribute:")
+        elif block in schema.BLOCKS:
+            known = schema.BLOCKS[block]
+            there = scope.attributes_of(self._trees, block)
+            for row in known.attributes:
+                if row.name not in there:
+                    snippet = f"{row.name} = {self._default(known, row)}"
+                    self.add(row.name, _Kind.Property, row.doc, snippet, f"attribute:{block}")
+            given_otherwise = {*there, *(("output",) if block == "model" else ())}
+            self._blocks(name for name in known.inner if name not in given_otherwise)
         if block == "place":
             self._selectors(arrow=True)
-        if block == "expect":
-            for each in schema.MEASURES:
-                self.add(
-                    each.name, _Kind.Function, each.doc, f"{each.name}($1) <= $0", ("measure", each.name)
-                )
+        for each in schema.MEASURES if block == "expect" else ():
+            self.add(each.name, _Kind.Function, each.doc, f"{each.name}($1) <= $0", "measure")
+
+    def _blocks(self, kinds: Iterable[str]) -> None:
+        for kind in kinds:
+            self.add(kind, _Kind.Module, schema.BLOCKS[kind].doc, SNIPPETS[kind], "block")
 
     def _default(self, known: schema.Block, row: schema.Attribute) -> str:
         """Return what is put in for the value of an attribute: its words to choose from, or its default."""
@@ -300,14 +287,13 @@ class _Offers:
         for row in function.arguments:
             if row.name not in given:
                 detail = row.doc or row.type.described()
-                snippet = f"{row.name} = $0"
-                self.add(f"{row.name} =", _Kind.Field, detail, snippet, ("word:" + detail, row.name))
+                self.add(f"{row.name} =", _Kind.Field, detail, f"{row.name} = $0", f"word:{detail}")
 
     # --- values
 
     def _value(self, kind: Type, doc: str) -> None:  # noqa: C901 one for each kind of type
         for word in kind.words:
-            self.add(word, _Kind.EnumMember, data=(f"word:{doc}", word))
+            self.add(word, _Kind.EnumMember, category=f"word:{doc}")
         if kind.kind == "bool":
             for word in ("true", "false"):
                 self.add(word, _Kind.Keyword)
@@ -333,21 +319,14 @@ class _Offers:
 
     def _keras(self, category: str) -> None:
         for name, call in _calls(Slot("value", Type("keras", of=category)), category):
-            self.add(name, _Kind.Class, f"{category} of Keras", call, (f"keras:{category}", name))
-        for function in schema.FUNCTIONS.get(category, ()):
-            self.add(
-                function.name,
-                _Kind.Function,
-                function.doc,
-                _call(function),
-                (f"call:{category}", function.name),
-            )
+            self.add(name, _Kind.Class, f"{category} of Keras", call, f"keras:{category}")
+        self._table(category)
 
     def _table(self, table: str) -> None:
         for function in schema.FUNCTIONS.get(table, ()):
             bare = table == "aggregation" and not function.arguments
-            data = (f"call:{table}", function.name)
-            self.add(function.name, _Kind.Function, function.doc, None if bare else _call(function), data)
+            snippet = None if bare else _call(function)
+            self.add(function.name, _Kind.Function, function.doc, snippet, f"call:{table}")
 
     # --- models
 
@@ -356,36 +335,28 @@ class _Offers:
             found = function_of(name, Slot("binding"), self._layers)
             if found is not None and (name != "parameter" or block == "layer"):
                 snippet = "input()" if (name, block) == ("input", "layer") else _call(found)
-                self.add(name, _Kind.Function, found.doc, snippet, ("binding", name))
+                self.add(name, _Kind.Function, found.doc, snippet, "binding")
 
     def _operations(self) -> None:
-        if self._word.startswith(PREFIX):
-            for name in signatures.names("operation"):
-                self.add(
-                    PREFIX + name,
-                    _Kind.Function,
-                    "operation of Keras",
-                    f"{PREFIX}{name}($0)",
-                    ("tensor", PREFIX + name),
-                )
-        else:
+        if not self._word.startswith(PREFIX):
             self.add(PREFIX, _Kind.Module, "the functions of keras.ops")
+            return
+        for name in signatures.names("operation"):
+            self.add(PREFIX + name, _Kind.Function, "operation of Keras", f"{PREFIX}{name}($0)", "tensor")
 
     def _layer(self) -> None:
         if self._word.startswith(flows.APPLICATIONS):
             for short in signatures.names("application"):
                 name = flows.APPLICATIONS + short
-                self.add(name, _Kind.Class, "application of Keras", f"{name}($0)", ("application", name))
+                self.add(name, _Kind.Class, "application of Keras", f"{name}($0)", "application")
             return
         self._uses("shared")
         for name, function in self._layers.items():
-            self.add(name, _Kind.Class, function.doc, _call(function), ("layer", name))
+            self.add(name, _Kind.Class, function.doc, _call(function), "layer")
         for name, call in _calls(Slot("layer"), "layer"):
-            self.add(name, _Kind.Class, "layer of Keras", call, ("layer", name))
-        self.add("repeat", _Kind.Function, "a step several times", "repeat(${1:2}, $0)", ("layer", "repeat"))
-        self.add(
-            "python", _Kind.Function, "a layer of a Python function", 'python("$0")', ("layer", "python")
-        )
+            self.add(name, _Kind.Class, "layer of Keras", call, "layer")
+        self.add("repeat", _Kind.Function, "a step several times", "repeat(${1:2}, $0)", "layer")
+        self.add("python", _Kind.Function, "a layer of a Python function", 'python("$0")', "layer")
         self.add(flows.APPLICATIONS, _Kind.Module, "the models of keras.applications")
 
     # --- placement
@@ -394,7 +365,7 @@ class _Offers:
         for each in schema.SELECTORS:
             glob = '("${1:*}")' if each.pattern == "required" else ""
             snippet = f"{each.name}{glob}{' -> $0' if arrow else ''}"
-            self.add(each.name, _Kind.Keyword, each.doc, snippet, ("selector", each.name))
+            self.add(each.name, _Kind.Keyword, each.doc, snippet, "selector")
 
     def _targets(self, *, only_devices: bool) -> None:
         for devices in scope.devices_of(self._trees, self._names):
@@ -408,17 +379,10 @@ class _Offers:
                     self.add(f"{task}{kind}[0..{count - 1}]", _Kind.Value, f"{count} devices")
             if devices.job is not None:
                 self.add(devices.job, _Kind.Module, "a job", f"{devices.job}[${{1:*}}]")
-        if only_devices:
-            return
-        for each in schema.TARGETS:
-            snippets = {
-                "set": f"{each.name}(${{1:cpu[*]}})",
-                "pieces": f"{each.name}(${{1:cpu[*]}})",
-                "groups": f"{each.name}(${{1:cpu[*]}}, size = ${{2:2}})",
-                "member": f"{each.name}[${{1:0}}]",
-            }
+        for each in () if only_devices else schema.TARGETS:
             label = f"{each.name}(clones)" if each.shape == "clones" else each.name
-            self.add(label, _Kind.Keyword, each.doc, snippets.get(each.shape), ("target", each.name))
+            snippet = f"{each.name}{_OF_TARGETS[each.shape]}" if each.shape in _OF_TARGETS else None
+            self.add(label, _Kind.Keyword, each.doc, snippet, "target")
 
     def _indices(self, name: str) -> None:
         for devices in scope.devices_of(self._trees, self._names):
@@ -461,6 +425,3 @@ def _calls(slot: Slot, category: str) -> tuple[tuple[str, str], ...]:
 def _escaped(text: str) -> str:
     """Return text as it stands in a snippet."""
     return text.replace("\\", "\\\\").replace("$", "\\$").replace("}", "\\}")
-
-
-__all__ = ["NOTHING", "complete", "described", "resolve"]

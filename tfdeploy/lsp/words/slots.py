@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from attrs import evolve, frozen
@@ -128,7 +129,7 @@ def function_at(cursor: Cursor, layers: Mapping[str, Function], level: int) -> F
     return function_of(around.name, outer, layers)
 
 
-def function_of(name: str, slot: Slot, layers: Mapping[str, Function]) -> Function | None:  # noqa: C901, PLR0911 one for each kind of place
+def function_of(name: str, slot: Slot, layers: Mapping[str, Function]) -> Function | None:
     """Return the function that a name means at a place, or None if there is none of this name.
 
     Args:
@@ -145,19 +146,9 @@ def function_of(name: str, slot: Slot, layers: Mapping[str, Function]) -> Functi
             return _keras(slot.want, name) or schema.function(slot.want, name)
         case "source" | "transform":
             return schema.function(slot.want, name)
-        case "binding" | "tensor":
-            return _maker(name)
-        case "selector":
-            return _selector(name)
-        case "measure":
-            return _measure(name)
-        case "target":
-            return _target(name)
         case "value" if slot.type is not None:
             return _of_type(name, slot.type)
-        case "item" if slot.block in {"place", "expect"}:
-            return _selector(name) if slot.block == "place" else _measure(name)
-    return None
+    return _functions().get(slot.block if slot.want == "item" else slot.want, {}).get(name)
 
 
 def _top(item: tuple[Part, ...]) -> Slot:
@@ -273,15 +264,6 @@ def _layer(name: str, layers: Mapping[str, Function]) -> Function | None:
     return None if found is None else step_function(found)
 
 
-def _maker(name: str) -> Function | None:
-    return {
-        "input": bindings.INPUT,
-        "weight": bindings.weight_function(),
-        "layer": SHARED,
-        "parameter": PARAMETER,
-    }.get(name)
-
-
 def _of_type(name: str, type_: Type) -> Function | None:
     found: Function | None = None
     if type_.kind == "keras":
@@ -293,32 +275,43 @@ def _of_type(name: str, type_: Type) -> Function | None:
     return found
 
 
-def _selector(name: str) -> Function | None:
-    known = schema.selector(name)
-    if known is None or known.pattern == "none":
-        return None
-    glob = Argument("glob", kinds.string(), "a glob of names", required=known.pattern == "required")
-    return Function(known.name, (glob,), doc=known.doc)
+@cache
+def _functions() -> dict[str, dict[str, Function]]:
+    """Return the functions at places that have few of them, by their names and by what is wanted there."""
+    makers = [bindings.INPUT, bindings.weight_function(), SHARED, PARAMETER]
+    selectors = [
+        Function(each.name, (_glob(required=each.pattern == "required"),), doc=each.doc)
+        for each in schema.SELECTORS
+        if each.pattern != "none"
+    ]
+    measures = [
+        Function(each.name, tuple(map(_measured, each.arguments)), doc=each.doc) for each in schema.MEASURES
+    ]
+    targets = [
+        Function(each.name, (_SET, *_MORE.get(each.shape, ())), doc=each.doc)
+        for each in schema.TARGETS
+        if each.shape in {"set", "groups", "pieces"}
+    ]
+    tables = {"binding": makers, "selector": selectors, "measure": measures, "target": targets}
+    named = {want: {each.name: each for each in functions} for want, functions in tables.items()}
+    return {**named, "tensor": named["binding"], "place": named["selector"], "expect": named["measure"]}
 
 
-def _measure(name: str) -> Function | None:
-    known = schema.measure(name)
-    if known is None:
-        return None
-    arguments = tuple(
-        Argument(each, kinds.string() if each == "glob" else Type("any"), each, required=True)
-        for each in known.arguments
-    )
-    return Function(known.name, arguments, doc=known.doc)
+def _glob(*, required: bool) -> Argument:
+    return Argument("glob", kinds.string(), "a glob of names", required=required)
 
 
-def _target(name: str) -> Function | None:
-    known = schema.target(name)
-    if known is None or known.shape in {"word", "member"}:
-        return None
-    devices = Argument("set", Type("any"), _DEVICES, required=True)
-    size = Argument("size", kinds.integer(1), "devices in a group", required=True, positional=False)
-    axis = Argument("axis", kinds.integer(0), "axis along which variables are cut", 0, positional=False)
-    least = Argument("min_size", kinds.size(0), "bytes of a piece", 0, positional=False)
-    more = {"groups": (size,), "pieces": (axis, least)}.get(known.shape, ())
-    return Function(known.name, (devices, *more), doc=known.doc)
+def _measured(argument: str) -> Argument:
+    """Return an argument of a measure, which has the name of its kind."""
+    return Argument(argument, kinds.string() if argument == "glob" else Type("any"), argument, required=True)
+
+
+_SET = Argument("set", Type("any"), _DEVICES, required=True)
+_MORE = {
+    "groups": (Argument("size", kinds.integer(1), "devices in a group", required=True, positional=False),),
+    "pieces": (
+        Argument("axis", kinds.integer(0), "axis along which variables are cut", 0, positional=False),
+        Argument("min_size", kinds.size(0), "bytes of a piece", 0, positional=False),
+    ),
+}
+"""The arguments of targets of some shapes, beside the set of devices."""

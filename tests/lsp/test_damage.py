@@ -26,28 +26,28 @@ SPECS = sorted(EXAMPLES.rglob("*.tfdeploy"))
 
 def answers(opened: Opened, offset: int) -> Iterator[Any]:
     """Yield what every feature answers at a place."""
-    document, trees, names, documents = opened.document, opened.trees, opened.names, opened.documents
+    document, documents, at = opened.document, opened.documents, opened.at(offset)
     found = examine(document, documents.texts, Settings())
     whole = document.positions.range(0, len(document.text))
     yield by_file(found, documents)[document.uri]
     yield edits.code_actions(found, document, whole, None, documents, Settings())
-    yield completion.complete(document, trees, names, offset, snippets=True)
-    yield hover.hover(document, trees, names, offset)
-    yield hover.signature_help(document, trees, offset)
-    yield navigation.definitions(document, names, offset, documents)
-    yield navigation.references(document, names, offset, documents, with_definition=True)
-    yield navigation.highlights(document, names, offset)
-    yield navigation.renamable(document, names, offset)
+    yield completion.complete(at, snippets=True)
+    yield hover.hover(at)
+    yield hover.signature_help(at)
+    yield navigation.definitions(at)
+    yield navigation.references(at, with_definition=True)
+    yield navigation.highlights(at)
+    yield navigation.renamable(at)
     yield outline.symbols(document)
     yield outline.folds(document)
     yield outline.selections(document, [offset])
     yield outline.links(document)
-    yield hints.hints(document, trees, found.reading.spec, {}, whole)
+    yield hints.hints(document, opened.trees, found.reading.spec, {}, whole)
     yield commands.lenses(document)
-    colors.semantic_tokens(document, names)
+    colors.semantic_tokens(document, opened.names)
     try:
         yield edits.formatting(document)
-        yield [navigation.rename(document, trees, names, offset, "other", documents)]
+        yield [navigation.rename(at, "other")]
     except (SpecError, navigation.CannotRenameError):
         pass
 

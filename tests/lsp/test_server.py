@@ -110,8 +110,8 @@ def test_nothing_heavy_is_loaded() -> None:
         "from tfdeploy.lsp.reading.diagnostics import *; from tfdeploy.lsp.settings import Settings; "
         "o = Opened(SMALL.replace('-> Dense(10)', '-> |Dense(10)')); "
         "examine(o.document, {}, Settings()); "
-        "hover.hover(o.document, o.trees, o.names, o.offset); "
-        "completion.complete(o.document, o.trees, o.names, o.offset, snippets=True); "
+        "hover.hover(o.place); "
+        "completion.complete(o.place, snippets=True); "
         "print(*{name.partition('.')[0] for name in sys.modules} & {'tensorflow', 'keras', 'numpy', 'rich'});"
         " server._prepare(); print(gc.isenabled(), gc.get_freeze_count() > 10_000)"
     )

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tfdeploy.lsp.documents.opened import Document, Documents
-from tfdeploy.lsp.reading.names import Names, names_of
+from tfdeploy.lsp.reading.names import Names, Place, names_of
 
 if TYPE_CHECKING:
     from dsl import syntax
@@ -80,6 +80,15 @@ class Opened:
         self.document: Document = self.documents.open(path.as_uri(), 1, text.replace("|", "", 1))
         self.trees: tuple[syntax.File, ...] = self.documents.trees(self.document)
         self.names: Names = names_of(self.trees)
+
+    def at(self, offset: int) -> Place:
+        """Return a place in the text."""
+        return Place(self.document, offset, self.documents, self.trees, self.names)
+
+    @property
+    def place(self) -> Place:
+        """The place that is marked."""
+        return self.at(self.offset)
 
 
 def small(old: str, new: str) -> Opened:

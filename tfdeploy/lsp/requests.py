@@ -19,10 +19,10 @@ from tfdeploy.lsp import features, offers
 from tfdeploy.lsp.server import SpecServer
 
 if TYPE_CHECKING:
-    from dsl import ir, syntax
+    from dsl import ir
     from tfdeploy.lsp.documents.opened import Document, Documents
     from tfdeploy.lsp.reading.diagnostics import Findings
-    from tfdeploy.lsp.reading.names import Names, Use
+    from tfdeploy.lsp.reading.names import Place, Use
     from tfdeploy.lsp.reading.placements import Placed
     from tfdeploy.lsp.settings import Settings
 
@@ -63,25 +63,19 @@ class Asked:
         return self.documents.at(self.params.text_document.uri)
 
     @property
-    def offset(self) -> int:
-        """The place in the document that is asked about."""
-        return self.document.positions.offset(self.params.position)
-
-    @property
     def findings(self) -> Findings:
         """What reading the document, or the spec that has it, gave."""
         read = self.server.latest if self.latest else self.server.findings
         return read(self.params.text_document.uri)
 
     @property
-    def trees(self) -> Sequence[syntax.File]:
-        """The syntax trees of the spec."""
-        return self.findings.reading.trees
+    def place(self) -> Place:
+        """The place that is asked about, with what is known of the spec."""
+        from tfdeploy.lsp.reading.names import Place
 
-    @property
-    def names(self) -> Names:
-        """The names in the trees."""
-        return self.findings.names
+        document, found = self.document, self.findings
+        offset = document.positions.offset(self.params.position)
+        return Place(document, offset, self.documents, found.reading.trees, found.names)
 
     @property
     def spec(self) -> ir.Spec | None:
@@ -129,9 +123,8 @@ def _formatted(at: Asked) -> list[types.TextEdit]:
 
 
 def _renamed(at: Asked) -> types.WorkspaceEdit:
-    name = at.params.new_name
     try:
-        return features.navigation.rename(at.document, at.trees, at.names, at.offset, name, at.documents)
+        return features.navigation.rename(at.place, at.params.new_name)
     except features.navigation.CannotRenameError as fault:
         raise RequestFailedError(str(fault)) from fault
 
@@ -142,22 +135,14 @@ def _renamed(at: Asked) -> types.WorkspaceEdit:
 def _completed(at: Asked) -> types.CompletionList:
     client = at.server.client_capabilities.text_document
     item = client.completion.completion_item if client and client.completion else None
-    return features.completion.complete(
-        at.document,
-        at.trees,
-        at.names,
-        at.offset,
-        snippets=bool(item and item.snippet_support),
-        variables=lambda: at.variables,
-    )
+    snippets = bool(item and item.snippet_support)
+    return features.completion.complete(at.place, snippets=snippets, variables=lambda: at.variables)
 
 
 def _hovered(at: Asked) -> types.Hover | None:
-    document, offset = at.document, at.offset
-    rule = at.placed.get(document.source.position(offset).line)
-    return features.hover.hover(
-        document, at.trees, at.names, offset, partial(_shape, at), () if rule is None else rule.sentences
-    )
+    place = at.place
+    rule = at.placed.get(place.document.source.position(place.offset).line)
+    return features.hover.hover(place, partial(_shape, at), () if rule is None else rule.sentences)
 
 
 def _shape(at: Asked, use: Use) -> Sequence[str]:
@@ -173,9 +158,7 @@ Answer: TypeAlias = Callable[[Asked], Any]
 
 AT_ONCE: dict[str, Answer] = {
     types.TEXT_DOCUMENT_COMPLETION: _completed,
-    types.TEXT_DOCUMENT_SIGNATURE_HELP: lambda at: features.hover.signature_help(
-        at.document, at.trees, at.offset
-    ),
+    types.TEXT_DOCUMENT_SIGNATURE_HELP: lambda at: features.hover.signature_help(at.place),
     types.TEXT_DOCUMENT_FORMATTING: _formatted,
     types.TEXT_DOCUMENT_RANGE_FORMATTING: _formatted,
 }
@@ -184,22 +167,12 @@ AT_ONCE: dict[str, Answer] = {
 AFTER_READING: dict[str, Answer] = {
     types.TEXT_DOCUMENT_CODE_ACTION: _code_actions,
     types.TEXT_DOCUMENT_HOVER: _hovered,
-    types.TEXT_DOCUMENT_DEFINITION: lambda at: features.navigation.definitions(
-        at.document, at.names, at.offset, at.documents
-    ),
+    types.TEXT_DOCUMENT_DEFINITION: lambda at: features.navigation.definitions(at.place),
     types.TEXT_DOCUMENT_REFERENCES: lambda at: features.navigation.references(
-        at.document,
-        at.names,
-        at.offset,
-        at.documents,
-        with_definition=at.params.context.include_declaration,
+        at.place, with_definition=at.params.context.include_declaration
     ),
-    types.TEXT_DOCUMENT_DOCUMENT_HIGHLIGHT: lambda at: features.navigation.highlights(
-        at.document, at.names, at.offset
-    ),
-    types.TEXT_DOCUMENT_PREPARE_RENAME: lambda at: features.navigation.renamable(
-        at.document, at.names, at.offset
-    ),
+    types.TEXT_DOCUMENT_DOCUMENT_HIGHLIGHT: lambda at: features.navigation.highlights(at.place),
+    types.TEXT_DOCUMENT_PREPARE_RENAME: lambda at: features.navigation.renamable(at.place),
     types.TEXT_DOCUMENT_RENAME: _renamed,
     types.TEXT_DOCUMENT_DOCUMENT_SYMBOL: lambda at: features.outline.symbols(at.document),
     types.TEXT_DOCUMENT_FOLDING_RANGE: lambda at: features.outline.folds(at.document),
@@ -208,13 +181,13 @@ AFTER_READING: dict[str, Answer] = {
     ),
     types.TEXT_DOCUMENT_DOCUMENT_LINK: lambda at: features.outline.links(at.document),
     types.TEXT_DOCUMENT_SEMANTIC_TOKENS_FULL: lambda at: features.colors.semantic_tokens(
-        at.document, at.names
+        at.document, at.findings.names
     ),
     types.TEXT_DOCUMENT_SEMANTIC_TOKENS_RANGE: lambda at: features.colors.semantic_tokens(
-        at.document, at.names, at.params.range
+        at.document, at.findings.names, at.params.range
     ),
     types.TEXT_DOCUMENT_INLAY_HINT: lambda at: features.hints.hints(
-        at.document, at.trees, at.spec, at.placed, at.params.range
+        at.document, at.findings.reading.trees, at.spec, at.placed, at.params.range
     ),
     types.TEXT_DOCUMENT_CODE_LENS: lambda at: features.commands.lenses(at.document),
 }

@@ -141,7 +141,7 @@ def test_what_fits_at_every_place(opened: Opened, golden: Callable[[str, str], N
     for line, offsets in lines_with_places():
         for offset in offsets:
             told.append(f"{marked(line, offset):26} {_of_slot(slot_at(cursor_at(RICH, offset), layers))}")
-            found = hover.signature_help(opened.document, opened.trees, offset)
+            found = hover.signature_help(opened.at(offset))
             if found is not None:
                 (shown,) = found.signatures
                 told.append(f"{'':26}   in {shown.label}, argument {found.active_parameter}")
@@ -168,9 +168,7 @@ def test_what_is_offered_at_every_place(opened: Opened, golden: Callable[[str, s
     told, before = [], ""
     for line, offsets in lines_with_places():
         for offset in offsets:
-            items = completion.complete(
-                opened.document, opened.trees, opened.names, offset, snippets=True, variables=lambda: ("w/k",)
-            ).items
+            items = completion.complete(opened.at(offset), snippets=True, variables=lambda: ("w/k",)).items
             lines = [_of_item(each) for each in items[:MOST]]
             if len(items) > MOST:
                 lines.append(f"and {len(items) - MOST} more, the last is {items[-1].label}")
@@ -201,11 +199,9 @@ def test_what_every_word_means(opened: Opened, golden: Callable[[str, str], None
     told = []
     for line, offsets in lines_with_places():
         for offset in offsets:
-            found = hover.hover(opened.document, opened.trees, opened.names, offset)
-            uses = navigation.references(
-                opened.document, opened.names, offset, opened.documents, with_definition=True
-            )
-            defined = navigation.definitions(opened.document, opened.names, offset, opened.documents)
+            found = hover.hover(opened.at(offset))
+            uses = navigation.references(opened.at(offset), with_definition=True)
+            defined = navigation.definitions(opened.at(offset))
             if found is not None:
                 assert isinstance(found.contents, types.MarkupContent)
                 assert found.range is not None

@@ -16,13 +16,13 @@ from tfdeploy.lsp.words import describe, scope
 
 def offered(opened: Opened, *, snippets: bool = True) -> dict[str, str]:
     """Return what is inserted for each thing that is offered."""
-    found = completion.complete(opened.document, opened.trees, opened.names, opened.offset, snippets=snippets)
+    found = completion.complete(opened.place, snippets=snippets)
     return {each.label: each.text_edit.new_text for each in found.items}  # type: ignore[union-attr]
 
 
 def said(opened: Opened) -> str:
     """Return what is shown for the word at the place, or nothing."""
-    found = hover.hover(opened.document, opened.trees, opened.names, opened.offset)
+    found = hover.hover(opened.place)
     return "" if found is None else found.contents.value  # type: ignore[union-attr]
 
 
@@ -132,9 +132,7 @@ def test_what_is_inserted_can_be_filled_in() -> None:
 def test_what_is_needed_most_comes_first() -> None:
     """Arguments are before values, names of the spec before those of Keras; editors keep that order."""
     opened = small("-> Dense(10)", "-> |")
-    found = completion.complete(
-        opened.document, opened.trees, opened.names, opened.offset, snippets=True
-    ).items
+    found = completion.complete(opened.place, snippets=True).items
     assert [each.sort_text for each in found] == sorted(str(each.sort_text) for each in found)
     labels = [each.label for each in found]
     assert labels[0] == "twice"
@@ -195,7 +193,7 @@ def test_what_is_written_in_the_examples_would_have_been_offered() -> None:
         for at in range(len(text)):
             if text[at - 3 : at] == "-> " and text[at].isalpha() and "#" not in text[:at].rpartition("\n")[2]:
                 word = "".join(_word(text, at))
-                found = completion.complete(opened.document, opened.trees, opened.names, at, snippets=False)
+                found = completion.complete(opened.at(at), snippets=False)
                 if not any(each.label.partition("[")[0].rstrip(".") == word for each in found.items):
                     missing.append((spec.name, word))
     assert missing == []
@@ -308,7 +306,7 @@ def test_nothing_is_said_of_comments_and_numbers() -> None:
 def test_the_argument_of_the_call_around(old: str, new: str, name: str, active: int) -> None:
     """The innermost call is shown with the argument that the place is in, whatever is missing after it."""
     opened = small(old, new)
-    found = hover.signature_help(opened.document, opened.trees, opened.offset)
+    found = hover.signature_help(opened.place)
     assert found is not None
     assert found.signatures[0].label.startswith(f"{name}(")
     assert len(found.signatures[0].parameters or ()) > 1 or name in {"twice", "ops"}
@@ -318,7 +316,7 @@ def test_the_argument_of_the_call_around(old: str, new: str, name: str, active: 
 def test_a_call_is_shown_with_what_it_does() -> None:
     """Beside its arguments; beyond the last that there is, none is marked; comments have no call."""
     opened = small("-> scale(image, 0.5)", "-> scale(image, 0.5, 0, |)")
-    found = hover.signature_help(opened.document, opened.trees, opened.offset)
+    found = hover.signature_help(opened.place)
     assert found is not None
     (shown,) = found.signatures
     assert isinstance(shown.documentation, str)
@@ -326,7 +324,7 @@ def test_a_call_is_shown_with_what_it_does() -> None:
     assert [each.label for each in shown.parameters or ()] == ["name", "factor", "offset = 0"]
     assert found.active_parameter == len(shown.parameters or ())
     opened = small("twice(units = width)", "twice(|)")
-    found = hover.signature_help(opened.document, opened.trees, opened.offset)
+    found = hover.signature_help(opened.place)
     assert found is not None
     assert [each.documentation for each in found.signatures[0].parameters or ()][:2] == [
         "a whole number or `none`",
@@ -338,7 +336,7 @@ def test_a_call_is_shown_with_what_it_does() -> None:
         ("-> scale(image, 0.5)", "-> unknown(|)"),
     ):
         opened = small(old, new)
-        assert hover.signature_help(opened.document, opened.trees, opened.offset) is None, new
+        assert hover.signature_help(opened.place) is None, new
 
 
 @pytest.mark.parametrize(
@@ -354,10 +352,7 @@ def test_globs_of_the_last_run(old: str, new: str) -> None:
     """Where names of variables are matched, those of the last run are offered, and globs of their scopes."""
     opened = small(old, new)
     found = completion.complete(
-        opened.document,
-        opened.trees,
-        opened.names,
-        opened.offset,
+        opened.place,
         snippets=True,
         variables=lambda: ("dense/kernel", "block/dense/bias"),
     )

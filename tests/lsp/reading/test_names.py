@@ -16,7 +16,7 @@ from tests.folders import EXAMPLES
 from tests.lsp.texts import SMALL, Opened, small
 from tfdeploy.lsp.documents.opened import Documents
 from tfdeploy.lsp.features import navigation
-from tfdeploy.lsp.reading.names import names_of
+from tfdeploy.lsp.reading.names import Place, names_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,9 +36,7 @@ place { clones -> worker[*].cpu[0] }
 
 def renamed(opened: Opened, name: str) -> str:
     """Return the text of a document after a rename that changes no other."""
-    edit = navigation.rename(
-        opened.document, opened.trees, opened.names, opened.offset, name, opened.documents
-    )
+    edit = navigation.rename(opened.place, name)
     assert edit.changes is not None
     assert set(edit.changes) == {opened.document.uri}
     return after(opened.document.text, list(edit.changes[opened.document.uri]), opened)
@@ -69,11 +67,9 @@ def after(text: str, edits: list[types.TextEdit], opened: Opened) -> str:
 def test_all_uses_of_a_name(old: str, new: str, name: str, count: int) -> None:
     """Each use leads to all, and renaming gives a spec that means the same and has the old name nowhere."""
     opened = small(old, new)
-    found = navigation.references(
-        opened.document, opened.names, opened.offset, opened.documents, with_definition=True
-    )
+    found = navigation.references(opened.place, with_definition=True)
     assert len(found) == count
-    assert len(navigation.highlights(opened.document, opened.names, opened.offset)) == count
+    assert len(navigation.highlights(opened.place)) == count
     text = renamed(opened, "other")
     assert text == SMALL.replace(name, "other")
     assert diagnose(grammar.read("spec.tfdeploy", text=text)) == []
@@ -82,22 +78,20 @@ def test_all_uses_of_a_name(old: str, new: str, name: str, count: int) -> None:
 def test_a_definition_is_highlighted_as_written() -> None:
     """The other uses are read; what is not in the text itself is not highlighted."""
     opened = small("  width = 8", "  wid|th = 8")
-    found = navigation.highlights(opened.document, opened.names, opened.offset)
+    found = navigation.highlights(opened.place)
     assert [each.kind for each in found] == [
         types.DocumentHighlightKind.Write,
         types.DocumentHighlightKind.Read,
     ]
     opened = small("mode = sync", "mo|de = sync")
-    assert navigation.highlights(opened.document, opened.names, opened.offset) == []
-    assert navigation.renamable(opened.document, opened.names, opened.offset) is None
+    assert navigation.highlights(opened.place) == []
+    assert navigation.renamable(opened.place) is None
 
 
 def test_references_can_leave_out_the_definition() -> None:
     """As the editor asks."""
     opened = small("  width = 8", "  wid|th = 8")
-    found = navigation.references(
-        opened.document, opened.names, opened.offset, opened.documents, with_definition=False
-    )
+    found = navigation.references(opened.place, with_definition=False)
     assert [each.range.start.line for each in found] == [SMALL[: SMALL.index("units = width")].count("\n")]
 
 
@@ -111,7 +105,7 @@ def test_definitions() -> None:
         ("  output = x ->", "  output = x| ->", "x = input()"),
     ):
         opened = small(old, new)
-        found = navigation.definitions(opened.document, opened.names, opened.offset, opened.documents)
+        found = navigation.definitions(opened.place)
         assert [each.range.start.line for each in found] == [SMALL[: SMALL.index(line)].count("\n")], new
 
 
@@ -188,11 +182,12 @@ def test_names_over_included_files(tmp_path: Path) -> None:
     trees = documents.trees(document)
     names = names_of(trees)
     offset = main.index("units = width") + 9
-    found = navigation.definitions(document, names, offset, documents)
+    at = Place(document, offset, documents, trees, names)
+    found = navigation.definitions(at)
     assert [(each.uri, each.range.start.line, each.range.start.character) for each in found] == [
         (part.uri, 1, 6)
     ]
-    edit = navigation.rename(document, trees, names, offset, "broad", documents)
+    edit = navigation.rename(at, "broad")
     assert edit.changes is not None
     assert {uri: len(each) for uri, each in edit.changes.items()} == {document.uri: 1, part.uri: 1}
 

@@ -18,6 +18,8 @@ from tfdeploy.lsp.documents.positions import Positions
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from dsl.source import Span
+
 BOM = "\ufeff"
 HIGHEST = 4
 """In how many folders above a file specs that include it are looked for."""
@@ -158,6 +160,19 @@ class Documents:
             if absolute(each.path) == path:
                 return each
         return Document(uri_of(path), path, 0, source.text, self.encoding)
+
+    def location(self, span: Span) -> types.Location:
+        """Return where a span is, in whatever file."""
+        document = self.of_source(span.source)
+        return types.Location(document.uri, document.positions.span(span))
+
+    def edits(self, replaced: Iterable[tuple[Span, str]]) -> types.WorkspaceEdit:
+        """Return edits that put other text in the place of spans, in whatever files."""
+        changes: dict[str, list[types.TextEdit]] = {}
+        for span, text in replaced:
+            at = self.location(span)
+            changes.setdefault(at.uri, []).append(types.TextEdit(at.range, text))
+        return types.WorkspaceEdit(changes)
 
     def note_includes(self, document: Document, included: Iterable[str]) -> None:
         """Remember which files a spec includes, by their absolute paths.

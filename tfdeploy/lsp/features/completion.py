@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from dsl import syntax
     from grammar.cursor import Cursor
     from tfdeploy.lsp.documents.opened import Document
-    from tfdeploy.lsp.reading.names import Names, Use
+    from tfdeploy.lsp.reading.names import Names, Place, Use
 
 _Kind = types.CompletionItemKind
 _KINDS = {
@@ -65,35 +65,25 @@ _OF_TARGETS = {
 
 
 def complete(
-    document: Document,
-    trees: Sequence[syntax.File],
-    names: Names,
-    offset: int,
-    *,
-    snippets: bool,
-    variables: Callable[[], Sequence[str]] = tuple,
+    at: Place, *, snippets: bool, variables: Callable[[], Sequence[str]] = tuple
 ) -> types.CompletionList:
     """Return what can be written at a place.
 
     Args:
-        document: The document.
-        trees: The syntax trees of its spec; they may be of an earlier version of the text.
-        names: The names in these trees.
-        offset: The place in the document.
+        at: The place.
         snippets: Whether the editor can insert snippets.
         variables: Returns the names of the variables of the last run, of which globs are offered.
     """
-    cursor = cursor_at(document.text, offset)
-    if cursor.within == "string" and _takes_globs(cursor):
-        return types.CompletionList(is_incomplete=False, items=_globs(document, offset, variables()))
+    cursor = cursor_at(at.document.text, at.offset)
     if cursor.within is not None:
-        return types.CompletionList(is_incomplete=False, items=[])
-    layers = scope.layer_functions(trees)
-    slot = slot_at(cursor, layers)
-    known = scope.known_names(names, document.source, offset)
-    offers = _Offers(known, layers, trees, names, cursor.word, snippets=snippets)
-    offers.fill(slot)
-    range_ = document.positions.range(offset - len(cursor.word), offset)
+        takes_globs = cursor.within == "string" and _takes_globs(cursor)
+        items = _globs(at.document, at.offset, variables()) if takes_globs else []
+        return types.CompletionList(is_incomplete=False, items=items)
+    layers = scope.layer_functions(at.trees)
+    known = scope.known_names(at.names, at.document.source, at.offset)
+    offers = _Offers(known, layers, at.trees, at.names, cursor.word, snippets=snippets)
+    offers.fill(slot_at(cursor, layers))
+    range_ = at.document.positions.range(at.offset - len(cursor.word), at.offset)
     return types.CompletionList(is_incomplete=False, items=offers.items(range_))
 
 

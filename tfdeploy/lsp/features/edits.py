@@ -18,7 +18,6 @@ from tfdeploy.lsp.reading.diagnostics import examine, shown_as
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from dsl.diagnostics import Fix
     from tfdeploy.lsp.documents.opened import Document, Documents
     from tfdeploy.lsp.reading.diagnostics import Findings
     from tfdeploy.lsp.settings import Settings
@@ -78,17 +77,8 @@ def _quick_fixes(
                 types.CodeActionKind.QuickFix,
                 diagnostics=[shown_as(each, own, documents)],
                 is_preferred=True,
-                edit=_edit(each.fix, documents),
+                edit=documents.edits((edit.span, edit.replacement) for edit in each.fix.edits),
             )
-
-
-def _edit(fix: Fix, documents: Documents) -> types.WorkspaceEdit:
-    changes: dict[str, list[types.TextEdit]] = {}
-    for edit in fix.edits:
-        document = documents.of_source(edit.span.source)
-        made = types.TextEdit(document.positions.span(edit.span), edit.replacement)
-        changes.setdefault(document.uri, []).append(made)
-    return types.WorkspaceEdit(changes)
 
 
 def fixed(document: Document, spec: Document, documents: Documents, settings: Settings) -> str:

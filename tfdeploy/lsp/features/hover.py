@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from dsl.schema import Function
-    from tfdeploy.lsp.documents.opened import Document
-    from tfdeploy.lsp.reading.names import Names, Use
+    from tfdeploy.lsp.reading.names import Names, Place, Use
 
 _REST = re.compile(r"\w*")
 _NOUNS = {
@@ -36,38 +35,28 @@ _NOUNS = {
 
 
 def hover(
-    document: Document,
-    trees: Sequence[syntax.File],
-    names: Names,
-    offset: int,
-    more: Callable[[Use], Sequence[str]] = lambda _: (),
-    of_line: Sequence[str] = (),
+    at: Place, more: Callable[[Use], Sequence[str]] = lambda _: (), of_line: Sequence[str] = ()
 ) -> types.Hover | None:
     """Return what the word at a place means, or None if nothing is known of it.
 
     Args:
-        document: The document.
-        trees: The syntax trees of its spec.
-        names: The names in the trees.
-        offset: The place.
+        at: The place.
         more: Returns what else is known of a name, in sentences, such as the shape of a tensor.
         of_line: What is known of the rule in the line, in sentences.
     """
-    use = names.at(document.source, offset)
-    if use is not None:
-        text = _of_name(use, names, more(use))
-        return types.Hover(_markdown(text), document.positions.span(use.span))
-    rest = _REST.match(document.text, offset)
-    end = offset if rest is None else rest.end()
-    cursor = cursor_at(document.text, end)
+    positions, text = at.document.positions, at.document.text
+    if at.use is not None:
+        return types.Hover(_markdown(_of_name(at.use, at.names, more(at.use))), positions.span(at.use.span))
+    rest = _REST.match(text, at.offset)
+    end = at.offset if rest is None else rest.end()
+    cursor = cursor_at(text, end)
     if not cursor.word or cursor.within is not None:
         return None
-    layers = scope.layer_functions(trees)
-    described_ = _of_word(cursor.word, slot_at(cursor, layers), layers)
-    if described_ is None:
+    layers = scope.layer_functions(at.trees)
+    said = _of_word(cursor.word, slot_at(cursor, layers), layers)
+    if said is None:
         return None
-    described_ = "\n\n".join([described_, *of_line])
-    return types.Hover(_markdown(described_), document.positions.range(end - len(cursor.word), end))
+    return types.Hover(_markdown("\n\n".join([said, *of_line])), positions.range(end - len(cursor.word), end))
 
 
 def _markdown(text: str) -> types.MarkupContent:
@@ -128,20 +117,12 @@ def _words(kind: Type) -> tuple[str, ...]:
     return (*kind.words, *(word for option in kind.options for word in _words(option)))
 
 
-def signature_help(
-    document: Document, trees: Sequence[syntax.File], offset: int
-) -> types.SignatureHelp | None:
-    """Return the arguments of the call around a place, and which of them the place is in.
-
-    Args:
-        document: The document.
-        trees: The syntax trees of all files of the spec.
-        offset: The place in the document, in characters.
-    """
-    cursor = cursor_at(document.text, offset)
+def signature_help(at: Place) -> types.SignatureHelp | None:
+    """Return the arguments of the call around a place, and which of them the place is in."""
+    cursor = cursor_at(at.document.text, at.offset)
     if cursor.within == "comment":
         return None
-    layers = scope.layer_functions(trees)
+    layers = scope.layer_functions(at.trees)
     for level, around in enumerate(cursor.around):
         if around.shape == "block":
             return None

@@ -15,11 +15,9 @@ from grammar.lower.devices import KINDS
 from grammar.lower.network.flows import SPECIAL
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from dsl.source import Source
-    from tfdeploy.lsp.documents.opened import Document, Documents
-    from tfdeploy.lsp.reading.names import Names, Symbol, Use
+    from tfdeploy.lsp.reading.names import Names, Place, Symbol, Use
 
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
@@ -28,110 +26,62 @@ class CannotRenameError(ValueError):
     """Raised if a name cannot be changed to another one; the text says why."""
 
 
-def definitions(document: Document, names: Names, offset: int, documents: Documents) -> list[types.Location]:
-    """Return where the name at a place is defined.
-
-    Args:
-        document: The document.
-        names: The names of the spec.
-        offset: The place in the document, in characters.
-        documents: The documents that are open.
-    """
-    use = names.at(document.source, offset)
-    return [] if use is None else _locations(names.definitions(use.symbol), documents)
+def definitions(at: Place) -> list[types.Location]:
+    """Return where the name at a place is defined."""
+    return [] if at.use is None else _locations(at, at.names.definitions(at.use.symbol))
 
 
-def references(
-    document: Document, names: Names, offset: int, documents: Documents, *, with_definition: bool
-) -> list[types.Location]:
+def references(at: Place, *, with_definition: bool) -> list[types.Location]:
     """Return where the name at a place is used, in all files of the spec.
 
     Args:
-        document: The document.
-        names: The names of the spec.
-        offset: The place in the document, in characters.
-        documents: The documents that are open.
+        at: The place.
         with_definition: Whether the definition is returned, too.
     """
-    use = names.at(document.source, offset)
-    found = () if use is None else names.of(use.symbol)
-    return _locations([each for each in found if with_definition or not each.is_definition], documents)
+    return _locations(at, [each for each in _same_name(at) if with_definition or not each.is_definition])
 
 
-def _locations(uses: Sequence[Use], documents: Documents) -> list[types.Location]:
-    found = []
-    for each in uses:
-        document = documents.of_source(each.span.source)
-        found.append(types.Location(document.uri, document.positions.span(each.span)))
-    return found
+def _locations(at: Place, uses: Iterable[Use]) -> list[types.Location]:
+    return [at.documents.location(each.span) for each in uses]
 
 
-def highlights(document: Document, names: Names, offset: int) -> list[types.DocumentHighlight]:
-    """Return the uses of the name at a place in its own text.
+def _same_name(at: Place) -> tuple[Use, ...]:
+    return () if at.use is None else at.names.of(at.use.symbol)
 
-    Args:
-        document: The document.
-        names: The names of the spec.
-        offset: The place in the document, in characters.
-    """
-    use = names.at(document.source, offset)
+
+def highlights(at: Place) -> list[types.DocumentHighlight]:
+    """Return the uses of the name at a place in its own text."""
     kinds = types.DocumentHighlightKind
     return [
         types.DocumentHighlight(
-            document.positions.span(each.span), kinds.Write if each.is_definition else kinds.Read
+            at.document.positions.span(each.span), kinds.Write if each.is_definition else kinds.Read
         )
-        for each in (() if use is None else names.of(use.symbol))
-        if _is_in(each, document.source)
+        for each in _same_name(at)
+        if each.span.source.name == at.document.source.name
     ]
 
 
-def _is_in(use: Use, source: Source) -> bool:
-    return use.span.source.name == source.name
+def renamable(at: Place) -> types.Range | None:
+    """Return the range of the name at a place, or None if there is none that can be renamed."""
+    return None if at.use is None else at.document.positions.span(at.use.span)
 
 
-def renamable(document: Document, names: Names, offset: int) -> types.Range | None:
-    """Return the range of the name at a place, or None if there is none that can be renamed.
-
-    Args:
-        document: The document.
-        names: The names of the spec.
-        offset: The place in the document, in characters.
-    """
-    use = names.at(document.source, offset)
-    return None if use is None else document.positions.span(use.span)
-
-
-def rename(
-    document: Document,
-    trees: Sequence[syntax.File],
-    names: Names,
-    offset: int,
-    name: str,
-    documents: Documents,
-) -> types.WorkspaceEdit:
+def rename(at: Place, name: str) -> types.WorkspaceEdit:
     """Return the edits that give the thing named at a place another name.
 
     Args:
-        document: The document.
-        trees: The syntax trees of its spec.
-        names: The names in the trees.
-        offset: The place.
+        at: The place.
         name: The new name.
-        documents: The open documents.
 
     Raises:
         CannotRenameError: If there is no name at the place, or if the new one would mean something else.
     """
-    use = names.at(document.source, offset)
-    if use is None:
+    if at.use is None:
         raise CannotRenameError("there is no name of this spec here")
-    for reason in _reasons(use.symbol, trees, names, name):
+    for reason in _reasons(at.use.symbol, at.trees, at.names, name):
         raise CannotRenameError(reason)
-    changes: dict[str, list[types.TextEdit]] = {}
-    for each in dict.fromkeys(one.span for one in names.of(use.symbol)):
-        of = documents.of_source(each.source)
-        changes.setdefault(of.uri, []).append(types.TextEdit(of.positions.span(each), name))
-    return types.WorkspaceEdit(changes)
+    spans = dict.fromkeys(each.span for each in _same_name(at))
+    return at.documents.edits((span, name) for span in spans)
 
 
 def _reasons(symbol: Symbol, trees: Sequence[syntax.File], names: Names, name: str) -> Iterator[str]:

@@ -132,13 +132,11 @@ def _range(diagnostic: Diagnostic, own: Document, documents: Documents) -> types
 
 
 def _related(diagnostic: Diagnostic, documents: Documents) -> Sequence[types.DiagnosticRelatedInformation]:
-    related = []
-    labels = [each for each in diagnostic.labels if each.span.source.name != "--set"]
-    for each in labels:
-        document = documents.of_source(each.span.source)
-        place = types.Location(document.uri, document.positions.span(each.span))
-        related.append(types.DiagnosticRelatedInformation(place, each.text or "here"))
-    return related
+    return [
+        types.DiagnosticRelatedInformation(documents.location(each.span), each.text or "here")
+        for each in diagnostic.labels
+        if each.span.source.name != "--set"
+    ]
 
 
 def _document(source: Source, own: Document, documents: Documents) -> Document:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dsl.source import Source, Span
+    from tfdeploy.lsp.documents.opened import Document, Documents
 
 Kind: TypeAlias = Literal[
     "constant", "layer", "binding", "shared", "input", "parameter", "metric", "job", "example"
@@ -119,6 +120,30 @@ class Names:
             if block.span.source.name == source.name and block.span.start <= offset:
                 found = block if found is None or block.span.start > found.span.start else found
         return found
+
+
+@frozen
+class Place:
+    """A place in an open document, and what is known of the spec that has the document.
+
+    Attributes:
+        document: The document.
+        offset: The place in it, in characters.
+        documents: All open documents.
+        trees: The syntax trees of the spec; they may be of an earlier version of the text.
+        names: The names in the trees.
+    """
+
+    document: Document
+    offset: int
+    documents: Documents
+    trees: Sequence[syntax.File]
+    names: Names
+
+    @property
+    def use(self) -> Use | None:
+        """The use of a name at the place, or None if no name is there."""
+        return self.names.at(self.document.source, self.offset)
 
 
 def _same(one: Symbol, other: Symbol) -> bool:

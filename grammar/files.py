@@ -66,6 +66,12 @@ def decoded(path: str, data: bytes) -> str | Diagnostic:
     return text.removeprefix("\ufeff")
 
 
+def text_of(path: str) -> str | Diagnostic:
+    """Return the text of a file, or the diagnostic that says why it cannot be read."""
+    data = contents(path)
+    return decoded(path, data) if isinstance(data, bytes) else data
+
+
 @frozen
 class Files:
     """The files of a spec.
@@ -172,8 +178,7 @@ class _Gathering:
         if os.path.exists(path) and not os.path.realpath(path).endswith(SUFFIX):  # noqa: PTH110 Path.exists may raise OSError
             self._reports.add(files.not_a_spec(span, path=written, suffix=SUFFIX))
             return False
-        data = contents(path)
-        text = decoded(path, data) if isinstance(data, bytes) else data
+        text = text_of(path)
         if not isinstance(text, str):
             missing = text.code == "TFD190"
             self._reports.add(

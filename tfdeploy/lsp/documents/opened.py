@@ -235,8 +235,7 @@ class Documents:
         texts = self.texts
         if path in texts:
             return Source(path, texts[path])
-        data = files.contents(path)
-        text = files.decoded(path, data) if isinstance(data, bytes) else None
+        text = files.text_of(path)
         return Source(path, text) if isinstance(text, str) else None
 
 

@@ -75,7 +75,7 @@ def _quick_fixes(
             yield types.CodeAction(
                 each.fix.title[:1].upper() + each.fix.title[1:],
                 types.CodeActionKind.QuickFix,
-                diagnostics=[shown_as(each, own, documents)],
+                diagnostics=[shown_as(each, documents)],
                 is_preferred=True,
                 edit=documents.edits((edit.span, edit.replacement) for edit in each.fix.edits),
             )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from lsprotocol import types
@@ -25,21 +26,21 @@ _SOURCES = {"csv", "npz", "tfrecord", "images", "cifar10", "mnist"}
 
 def symbols(document: Document) -> list[types.DocumentSymbol]:
     """Return the blocks of a text, each with what it defines."""
-    return [
-        each for item in document.tree.items if (each := _symbol(item, "", document.positions)) is not None
-    ]
+    return _symbols(document.tree.items, "", document.positions)
+
+
+def _symbols(items: Iterable[syntax.Item], around: str, positions: Positions) -> list[types.DocumentSymbol]:
+    return [each for item in items if (each := _symbol(item, around, positions)) is not None]
 
 
 def _symbol(item: syntax.Item, around: str, positions: Positions) -> types.DocumentSymbol | None:
     if isinstance(item, syntax.Block):
-        children = [_symbol(each, item.kind, positions) for each in item.items]
-        name_span = item.label_span or item.kind_span
         return types.DocumentSymbol(
             f"{item.kind} {item.label}" if item.label else item.kind,
             _Symbol.Class if item.kind in {"model", "layer"} else _Symbol.Namespace,
             positions.span(item.span),
-            positions.span(name_span),
-            children=[each for each in children if each is not None],
+            positions.span(item.label_span or item.kind_span),
+            children=_symbols(item.items, item.kind, positions),
         )
     if isinstance(item, syntax.Attribute):
         names = ", ".join(name for name, _ in item.names)
@@ -77,16 +78,11 @@ def folds(document: Document) -> list[types.FoldingRange]:
         for span in _spans(document.tree.items)
         if (start := span.begin.line - 1) < (end := span.finish.line - 1 - (span.text[-1:] in "}])"))
     ]
-    lines = document.text.split("\n")
-    comments = [_is_comment(line) for line in lines]
-    at = 0
-    while at < len(lines):
-        end = at
-        while end + 1 < len(lines) and comments[at] and comments[end + 1]:
-            end += 1
-        if end > at:
-            found.append(types.FoldingRange(at, end, kind=types.FoldingRangeKind.Comment))
-        at = end + 1
+    lines = enumerate(document.text.split("\n"))
+    for is_comment, run in groupby(lines, key=lambda numbered: _is_comment(numbered[1])):
+        first, *more = (number for number, _ in run)
+        if is_comment and more:
+            found.append(types.FoldingRange(first, more[-1], kind=types.FoldingRangeKind.Comment))
     unique = {(each.start_line, each.end_line): each for each in found}
     return list(unique.values())
 

@@ -66,8 +66,7 @@ class Symbols:
         state = (there.st_mtime_ns, there.st_size)
         known = self._known.get(path)
         if known is None or known.state != state:
-            data = files.contents(path)
-            text = files.decoded(path, data) if isinstance(data, bytes) else None
+            text = files.text_of(path)
             readable = text if isinstance(text, str) else ""
             symbols = outline.named(Document(uri_of(path), path, 0, readable, encoding))
             known = self._known[path] = _Known(state, symbols)

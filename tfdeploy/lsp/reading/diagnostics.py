@@ -12,14 +12,13 @@ from lsprotocol import types
 import grammar
 from compiler.checks import diagnose
 from dsl.codes import CODES
-from tfdeploy.lsp.documents.opened import absolute, uri_of
+from tfdeploy.lsp.documents.opened import absolute
 from tfdeploy.lsp.reading.names import Names, names_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from dsl.diagnostics import Diagnostic
-    from dsl.source import Source
     from tfdeploy.lsp.documents.opened import Document, Documents
     from tfdeploy.lsp.settings import Settings
 
@@ -87,25 +86,24 @@ def by_file(findings: Findings, documents: Documents) -> dict[str, list[types.Di
         findings: What reading the spec has found.
         documents: The open documents, by which offsets become lines and columns.
     """
-    own = findings.document
-    shown: dict[str, list[types.Diagnostic]] = {own.uri: []}
-    for path in findings.paths:
-        if path != absolute(own.path):
-            shown.setdefault(_uri(path, documents), [])
+    own = findings.document.uri
+    read = [each for each in findings.reading.sources if each.name != "--set"]
+    shown: dict[str, list[types.Diagnostic]] = {
+        own: [],
+        **{documents.of_source(each).uri: [] for each in read},
+    }
     for each in findings.diagnostics:
-        uri = own.uri
-        if each.span is not None and absolute(each.span.source.name) != absolute(own.path):
-            uri = own.uri if each.span.source.name == "--set" else _uri(each.span.source.name, documents)
-        shown.setdefault(uri, []).append(shown_as(each, own, documents))
+        span = each.span
+        uri = own if span is None or span.source.name == "--set" else documents.of_source(span.source).uri
+        shown.setdefault(uri, []).append(shown_as(each, documents))
     return shown
 
 
-def shown_as(diagnostic: Diagnostic, own: Document, documents: Documents) -> types.Diagnostic:
-    """Return a diagnostic as the protocol has it.
+def shown_as(diagnostic: Diagnostic, documents: Documents) -> types.Diagnostic:
+    """Return a diagnostic as the protocol has it; one without a place is at the start of its document.
 
     Args:
         diagnostic: The diagnostic.
-        own: The document that was read; a diagnostic without a place is shown at its start.
         documents: The open documents.
     """
     lines = [diagnostic.message, *(f"note: {note}" for note in diagnostic.notes)]
@@ -113,7 +111,7 @@ def shown_as(diagnostic: Diagnostic, own: Document, documents: Documents) -> typ
         lines.append(f"help: {diagnostic.help}")
     page = PAGES / f"{diagnostic.code}.md"
     return types.Diagnostic(
-        _range(diagnostic, own, documents),
+        _range(diagnostic, documents),
         "\n".join(lines),
         types.DiagnosticSeverity.Error if diagnostic.is_error else types.DiagnosticSeverity.Warning,
         diagnostic.code,
@@ -124,11 +122,11 @@ def shown_as(diagnostic: Diagnostic, own: Document, documents: Documents) -> typ
     )
 
 
-def _range(diagnostic: Diagnostic, own: Document, documents: Documents) -> types.Range:
+def _range(diagnostic: Diagnostic, documents: Documents) -> types.Range:
     span = diagnostic.span
     if span is None or span.source.name == "--set":
         return types.Range(types.Position(0, 0), types.Position(0, 0))
-    return _document(span.source, own, documents).positions.span(span)
+    return documents.location(span).range
 
 
 def _related(diagnostic: Diagnostic, documents: Documents) -> Sequence[types.DiagnosticRelatedInformation]:
@@ -137,12 +135,3 @@ def _related(diagnostic: Diagnostic, documents: Documents) -> Sequence[types.Dia
         for each in diagnostic.labels
         if each.span.source.name != "--set"
     ]
-
-
-def _document(source: Source, own: Document, documents: Documents) -> Document:
-    return own if absolute(source.name) == absolute(own.path) else documents.of_source(source)
-
-
-def _uri(path: str, documents: Documents) -> str:
-    wanted = absolute(path)
-    return next((each.uri for each in documents if absolute(each.path) == wanted), uri_of(wanted))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import tensorflow as tf
@@ -35,8 +36,8 @@ class Assembly:
         scope: The name scope of the ops of the update.
         loss_scale: The dynamic scale of the loss, or None if the precision needs none. With a scale, a step
             may be skipped.
-        score_reads: By the name of a variable's handle, its reads for what a step reports. They end before
-            the variable changes, so that a report is of the weights that the step began with.
+        score_reads: By the name of a variable, the names of its reads for what a step reports. They end
+            before the variable changes, so that a report is of the weights that the step began with.
         applied: A boolean tensor that says whether the step was applied. It is set when the update is built.
     """
 
@@ -52,12 +53,16 @@ class Assembly:
     scope: str = "update"
     loss_scale: LossScale | None = field(default=None, repr=False)
     applied: tf.Tensor | None = field(default=None, repr=False)
-    score_reads: dict[str, list[tf.Operation]] = field(factory=dict, repr=False)
+    score_reads: dict[str, list[str]] = field(factory=dict, repr=False)
     _by_weight: dict[str, list[GraphVariable]] | None = field(default=None, repr=False)
 
     def read_step(self) -> tf.Tensor:
         """Return a fresh read of the global step on the device of the step. Call it inside a `place`."""
         return tf.raw_ops.ReadVariableOp(resource=self.global_step.handle, dtype=tf.int64)
+
+    def ops(self, names: Iterable[str]) -> list[tf.Operation]:
+        """Return ops of the graph by their names."""
+        return [self.ledger.draft.op(each) for each in names]
 
     def pieces_of(self, weight: str) -> list[GraphVariable]:
         """Return the variables of a weight: itself, or its pieces in order."""
@@ -97,7 +102,7 @@ class Assembly:
         rule = self.rules.weights.get(variable.name) if self.rules is not None else None
         if rule is None or not rule.by_rows:
             return evolve(source, by_rows=False)
-        updated = any(each.handle is source.handle for each in variable.copies)
+        updated = any(each is source.variable for each in variable.copies)
         sent = bool(variable.slots) and variable.slots_elsewhere
         whole = sent or bool(variable.parts) or variable.info.regularizer is not None
         return evolve(source, by_rows=updated and not whole)

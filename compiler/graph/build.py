@@ -15,6 +15,8 @@ from compiler.checks.matches import rules_decide, rules_match, rules_place
 from compiler.collector import collector_paused
 from compiler.graph.assembly import Assembly
 from compiler.graph.compiled import Clone, CompiledGraph, TrainLoop
+from compiler.graph.draft import Draft
+from compiler.graph.finished import in_graph
 from compiler.graph.gradients.regularize import with_regularizers
 from compiler.graph.gradients.weighting import tower_loss
 from compiler.graph.inputs.feeding import Feeds, feed_towers
@@ -35,6 +37,7 @@ from compiler.graph.scores.summaries import build_summaries, read_weights
 from compiler.graph.size.limit import Measures, require_small_enough
 from compiler.graph.stamp.lookups import usage_of
 from compiler.graph.stamp.stamp import Bindings, StampedTower, stamp
+from compiler.graph.step_nodes import GraphStep
 from compiler.graph.tower.template import Template, WeightInfo
 from compiler.graph.tower.traces import Traced, Traces
 from compiler.graph.tower.without_statistics import templates_of_towers
@@ -59,6 +62,7 @@ from compiler.placement.rules import Rulebook
 from compiler.plan import Plan, WorkerPlan
 from compiler.reasons import Placed
 from compiler.shards import Shard
+from compiler.topology import Device
 from dsl import ir
 from dsl.diagnostics import Diagnostic, SpecError
 from dsl.errors.planning import plan as errors
@@ -102,10 +106,14 @@ def _compile(plan: Plan, seed: int, traces: Traces) -> CompiledGraph:
     if rules is not None:
         tables = _sparse(traced.templates)
         plan = evolve(plan, tables_dominate=tables_dominate(weights, tables, rules, plan.own_batch))
-    with tf.Graph().as_default():
-        assembly = _assemble(plan, weights, rules, seed, traced)
+    draft = Draft()
+    with draft.graph.as_default():
+        assembly = _assemble(plan, weights, rules, seed, traced, draft)
         feeds = _stamp_towers(assembly, traced.templates, seed)
-        compiled = _finish(assembly, feeds, traced.evaluation, weights, seed)
+        compiled = in_graph(_finish(assembly, feeds, traced.evaluation, weights, seed), draft.finish())
+    compiled.ledger.draft = Draft()
+    verify_placement(compiled)
+    require_own_devices(compiled)
     found = (*plan.warnings, *warnings)
     return evolve(compiled, warnings=(*found, *_idle_rules(compiled, found)))
 
@@ -189,18 +197,18 @@ def _assemble(
     rules: UpdateRules | None,
     seed: int,
     traced: Traced,
+    draft: Draft,
 ) -> Assembly:
     """Make the variables and the global step, unless the whole graph would be too large."""
-    graph = tf.compat.v1.get_default_graph()
+    graph = draft.graph
     graph.seed = seed
     rulebook = Rulebook(plan.spec.place.rules, plan.topology)
     weights = cut_weights(weights, rulebook)
     require_divisible(plan, rulebook, weights, rules)
     rules = rules.for_pieces(weights) if rules is not None else None
-    ledger = Ledger(plan)
+    ledger = Ledger(plan, draft=draft)
     step_place = rulebook.global_step()
     global_step = create_variable("global_step", lambda: tf.constant(0, tf.int64), step_place, ledger)
-    graph.add_to_collection(tf.compat.v1.GraphKeys.GLOBAL_STEP, global_step)
     slots = {name: rule.slot_specs() for name, rule in rules.weights.items()} if rules is not None else {}
     averaged = plan.update.averaging is not None
     placements = place_variables(weights, slots, plan, rulebook, _by_rows(plan, traced))
@@ -249,7 +257,7 @@ def _stamp_towers(assembly: Assembly, templates: Mapping[int, Template], seed: i
             micro_batches=plan.micro_batches,
         )
         stamps.append((template, bindings))
-    assembly.towers = stamp(assembly.graph, stamps, assembly.rulebook, assembly.ledger)
+    assembly.towers = stamp(stamps, assembly.rulebook, assembly.ledger)
     return feeds
 
 
@@ -276,7 +284,7 @@ def _finish(
     summary_op = build_summaries(assembly, watched[0], parts, rates, watched[1], updates, shown)
     evaluated = build_evaluation(assembly, evaluation, scores)
     init_op, after_restore_op = _initialisation(assembly)
-    compiled = CompiledGraph(
+    return CompiledGraph(
         plan=plan,
         graph=assembly.graph,
         ledger=ledger,
@@ -305,9 +313,6 @@ def _finish(
         evaluation=evaluated,
         seed=seed,
     )
-    verify_placement(compiled)
-    require_own_devices(compiled)
-    return compiled
 
 
 def _loops(
@@ -427,11 +432,11 @@ def _initialisation(assembly: Assembly) -> tuple[tf.Operation, tf.Operation]:
             for suffix, family in updated.slots.items():
                 if not _is_count(updated, family[0]) or updated is assembly.updated_of(variable.weight)[0]:
                     copying.add(f"{updated.name}/{suffix}", family, updated.slot_place)
-    init_op = _all_of(assembly, [[each.initializer for each in family] for family in made], "init")
-    return init_op, _all_of(assembly, copying.finish(), "after_restore")
+    first = [[each.first_assigned for each in family] for family in made]
+    return _all_of(assembly, first, "init"), _all_of(assembly, copying.finish(), "after_restore")
 
 
-def _all_of(assembly: Assembly, families: Sequence[Sequence[tf.Operation]], name: str) -> tf.Operation:
+def _all_of(assembly: Assembly, families: Sequence[Sequence[str]], name: str) -> tf.Operation:
     """Return an op beside the global step that waits for others.
 
     TensorFlow takes a time that grows with the square of the ops that one waits for. Those of another device,
@@ -440,30 +445,30 @@ def _all_of(assembly: Assembly, families: Sequence[Sequence[tf.Operation]], name
 
     Args:
         assembly: The graph under construction.
-        families: The ops, those for the copies of one variable together.
+        families: The names of the ops, those for the copies of one variable together.
         name: The name of the op.
     """
-    ledger, step = assembly.ledger, assembly.step_place
-    by_device: dict[str, list[list[tf.Operation]]] = {}
+    step, entries, home = GraphStep(assembly.ledger, "init"), assembly.ledger.entries, assembly.step_place
+    by_device: dict[Device, list[list[str]]] = {}
     for family in families:
-        own: dict[str, list[tf.Operation]] = {}
+        own: dict[Device, list[str]] = {}
         for op in family:
-            own.setdefault(op.device, []).append(op)
+            own.setdefault(entries[op].device, []).append(op)
         for device, ops in own.items():
             by_device.setdefault(device, []).append(ops)
-    joined: list[tf.Operation] = []
-    for here in by_device.values():
-        placed = ledger.entries[here[0][0].name].placed
-        if len(here) <= (MOST_AT_STEP if placed.device == step.device else MOST_ELSEWHERE):
+    joined: list[str] = []
+    for device, here in by_device.items():
+        if len(here) <= (MOST_AT_STEP if device == home.device else MOST_ELSEWHERE):
             joined += (op for ops in here for op in ops)
             continue
+        placed = entries[here[0][0]].placed
         for first in range(0, len(here), MOST_AT_STEP):
             part = f"/{first // MOST_AT_STEP}" if len(here) > MOST_AT_STEP else ""
             waits = [op for ops in here[first : first + MOST_AT_STEP] for op in ops]
-            with ledger.place(placed, "init"), tf.control_dependencies(waits):
-                joined.append(tf.no_op(name=f"{name}_parts/{placed.device.scope}{part}"))
-    with ledger.place(step, "init"), tf.control_dependencies(joined):
-        return tf.no_op(name=name)
+            joined.append(step.writer.after(f"{name}_parts/{device.scope}{part}", waits, placed))
+    ended = step.writer.after(name, joined, home)
+    step.finish()
+    return step.op(ended)
 
 
 def _copy_counts(assembly: Assembly, copying: EqualCopies) -> None:

@@ -14,6 +14,7 @@ import tensorflow as tf
 from attrs import define, field, frozen
 
 from compiler.graph.adapters.tensorflow_private import set_device
+from compiler.graph.draft import Draft
 from compiler.plan import Plan
 from compiler.reasons import Placed
 from compiler.step.record import Role
@@ -50,10 +51,12 @@ class Ledger:
     Attributes:
         plan: The plan, which gives the names of the devices in sessions.
         entries: The records by op name.
+        draft: The graph while it is written.
     """
 
     plan: Plan = field(repr=False)
     entries: dict[str, Entry] = field(factory=dict, repr=False)
+    draft: Draft = field(factory=Draft, repr=False)
 
     @contextmanager
     def place(self, placed: Placed, role: RoleOf, clone: int | None = None) -> Iterator[None]:
@@ -75,13 +78,16 @@ class Ledger:
                 self.enter(op.name, Entry(placed, role if isinstance(role, str) else role(op), clone))
             return op.device or name
 
-        ops, entered = graph.num_operations(), len(self.entries)
+        stand_ins, entered = self.draft.stand_ins, len(self.entries)
+        ops, before = graph.num_operations(), len(stand_ins)
         with tf.compat.v1.device(choose):
             yield
-        if graph.num_operations() - ops > len(self.entries) - entered:
+        made = graph.num_operations() - ops - (len(stand_ins) - before)
+        if made > len(self.entries) - entered:
             # tf.gradients, iterators and assignments of initial values pass device functions by
             for op in graph.get_operations()[ops:]:
-                set_device(op, choose(op))
+                if op.name not in stand_ins:
+                    set_device(op, choose(op))
 
     def enter(self, op_name: str, entry: Entry) -> None:
         """Record an op.

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 from compiler.graph.ledger import Ledger
-from compiler.graph.step_nodes import GraphStep
+from compiler.graph.step_nodes import GraphStep, SummedRows
 from compiler.reasons import Placed
 from compiler.step.record import Role, Rows
 from compiler.step.rows import join_rows, merge_rows
@@ -25,7 +25,7 @@ def sum_equal_rows(
         placed: Their place.
         role: What they are for.
     """
-    step = GraphStep(tf.compat.v1.get_default_graph(), ledger, role)
+    step = GraphStep(ledger, role)
     rows = [each for each in map(step.given, values) if isinstance(each, Rows)]
     joined = join_rows(step.writer, scope, rows, placed)
     merged = merge_rows(step.writer, scope, joined, placed)
@@ -44,7 +44,5 @@ def unmerged(rows: tf.IndexedSlices, device: str) -> tf.IndexedSlices | None:
         rows: Rows of a gradient.
         device: The device on which the rows must have been merged, so that no more of them are sent.
     """
-    total, found = rows.values.op, rows.indices.op
-    if total.type != "UnsortedSegmentSum" or found.type != "Unique" or total.inputs[1].op is not found:
-        return None
-    return tf.IndexedSlices(total.inputs[0], found.inputs[0]) if total.device == device else None
+    before = rows.before if isinstance(rows, SummedRows) else None
+    return before() if before is not None and rows.values.device == device else None

@@ -9,15 +9,14 @@ for each variable, or for each copy of one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, lru_cache
 from typing import Any
 
 import tensorflow as tf
-from attrs import define, evolve, field, frozen
+from attrs import define, field, frozen
 
-from compiler.graph.adapters.tensorflow_private import add_control_input, op_definition
-from compiler.graph.importing import import_nodes
+from compiler.graph.adapters.tensorflow_private import op_definition
 from compiler.graph.ledger import Entry, Ledger
 from compiler.reasons import Placed
 from compiler.step.record import Op, Role, Rows, Tensor, Use, Value
@@ -32,20 +31,17 @@ class GraphStep:
     """A part of a step that is written into a graph.
 
     Attributes:
-        graph: The graph.
         ledger: The ledger of the graph, in which the ops are entered.
         role: What the ops are for.
         writer: Writes the ops.
     """
 
-    graph: tf.Graph = field(repr=False)
     ledger: Ledger = field(repr=False)
     role: Role
     writer: StepWriter = field(init=False, repr=False)
-    _given: dict[str, tf.Tensor] = field(factory=dict, repr=False)
 
     def __attrs_post_init__(self) -> None:
-        self.writer = StepWriter(self.role, self._unique)
+        self.writer = StepWriter(self.role, self.ledger.draft.unique)
 
     def given(self, value: Any) -> Value:
         """Return the record of a tensor of the graph, or of rows.
@@ -60,70 +56,58 @@ class GraphStep:
     def made(self, value: Value) -> Any:
         """Return the tensor of the graph that a record stands for, or the rows, after `finish`."""
         if isinstance(value, Rows):
-            return tf.IndexedSlices(self.made(value.values), self.made(value.indices))
-        known = self._given.get(value.name)
-        return self.graph.get_tensor_by_name(value.name) if known is None else known
+            merged = value.merged
+            before = None if merged is None else lambda: self.made(merged)
+            return SummedRows(self.made(value.values), self.made(value.indices), before)
+        return self.ledger.draft.tensor(value.name, value.shape)
 
     def finish(self) -> None:
         """Add the ops that have been written since the last call to the graph."""
-        nodes, written = _Nodes(self.graph, self.ledger), self.writer.take()
-        ops = [each for each in written if isinstance(each, Op)]
-        new = {each.name for each in ops}
-        new.update(name for each in written if isinstance(each, Use) for name in each.names.values())
-
-        def given(tensor: Tensor) -> str:
-            return tensor.name.removesuffix(":0") if tensor.op in new else nodes.given(self.made(tensor))
-
-        for each in written:
+        nodes = _Nodes(self.ledger)
+        for each in self.writer.take():
             if isinstance(each, Use):
-                _paste(nodes, each, {name: given(tensor) for name, tensor in each.given.items()})
+                _paste(nodes, each)
             else:
-                waits = [f"^{before}" for before in each.waits if before in new]
-                _write(nodes, each, [*map(given, each.inputs), *waits])
+                _write(nodes, each)
         nodes.add()
-        for op in ops:
-            for before in op.waits:
-                if before not in new:
-                    add_control_input(self.op(op.name), self.op(before))
 
     def variable(self, variable: Any) -> Tensor:
-        """Return the record of the handle of a tf.Variable."""
-        handle = self.tensor(variable.handle)
-        return evolve(handle, holds=(variable.dtype.base_dtype.name, tuple(variable.shape.as_list())))
+        """Return the record of the handle of a variable."""
+        holds = (variable.dtype.base_dtype.name, tuple(variable.shape.as_list()))
+        return Tensor(variable.name.removesuffix(":0"), "resource", (), holds=holds)
 
     def op(self, name: str) -> tf.Operation:
         """Return an op that was written, after `finish`."""
-        return self.graph.get_operation_by_name(name)
+        return self.ledger.draft.op(name)
 
     def tensor(self, tensor: tf.Tensor) -> Tensor:
         """Return the record of a tensor of the graph."""
         shape = None if tensor.shape.rank is None else tuple(tensor.shape.as_list())
-        found = Tensor(tensor.op.name, tensor.dtype.name, shape, tensor.value_index)
-        self._given[found.name] = tensor
-        return found
+        return Tensor(tensor.op.name, tensor.dtype.name, shape, tensor.value_index)
 
-    def _unique(self, name: str) -> str:
-        if not self.graph.get_name_scope():
-            return str(self.graph.unique_name(name))
-        with self.graph.name_scope(None):
-            return str(self.graph.unique_name(name))
+
+class SummedRows(tf.IndexedSlices):  # type: ignore[misc] # TensorFlow has no types
+    """Rows in a graph, which may be the sums of others on their device.
+
+    Attributes:
+        before: Returns the others; None if it is not known that there are some.
+    """
+
+    def __init__(
+        self, values: tf.Tensor, indices: tf.Tensor, before: Callable[[], tf.IndexedSlices] | None
+    ) -> None:
+        super().__init__(values, indices)
+        self.before = before
 
 
 @define
 class _Nodes:
-    """Nodes that are added to a graph together: each time, TensorFlow goes through the whole graph."""
+    """Nodes that are added to a graph together."""
 
-    graph: tf.Graph = field(repr=False)
     ledger: Ledger = field(repr=False)
     _nodes: Any = field(factory=tf.compat.v1.GraphDef, repr=False)
-    _outside: dict[str, tf.Tensor] = field(factory=dict, repr=False)
 
-    def given(self, tensor: tf.Tensor) -> str:
-        """Return the name that nodes use for a tensor that is in the graph already."""
-        self._outside[tensor.name] = tensor
-        return str(tensor.name).removesuffix(":0")
-
-    def node(self, name: str, op: str, inputs: Sequence[str], placed: Placed, role: Role) -> Any:
+    def node(self, name: str, op: str, inputs: Iterable[str], placed: Placed, role: Role) -> Any:
         """Write a node, and return it for the attributes that it needs."""
         device = self.ledger.plan.tensorflow_device(placed.device)
         node = self._nodes.node.add(name=name, op=op, device=device, input=inputs)
@@ -139,18 +123,26 @@ class _Nodes:
     def add(self) -> None:
         """Add the nodes to the graph, if there are any."""
         if self._nodes.node:
-            import_nodes(self.graph, self._nodes, self._outside)
+            self.ledger.draft.add(self._nodes)
 
 
-def _paste(nodes: _Nodes, use: Use, given: Mapping[str, str]) -> None:
-    """Write the ops of a fragment as nodes; `given` are the names here of what they take from elsewhere."""
+def _paste(nodes: _Nodes, use: Use) -> None:
+    """Write the ops of a fragment as nodes."""
     nodes.add_functions(use.fragment.nodes.library)
+    given = {name: _input(tensor) for name, tensor in use.given.items()}
     for node in use.fragment.nodes.node:
         inputs = [_renamed(each, use.names, given) for each in node.input]
+        if use.waits and use.names[node.name] == use.end:
+            inputs += [f"^{each}" for each in use.waits]
         made = nodes.node(use.names[node.name], node.op, inputs, use.placed, use.role)
         for key, value in node.attr.items():
             if key not in UNPORTABLE:
                 made.attr[key].CopyFrom(value)
+
+
+def _input(tensor: Tensor) -> str:
+    """Return the name that nodes have for a tensor that they take."""
+    return tensor.name.removesuffix(":0")
 
 
 def _renamed(name: str, names: Mapping[str, str], given: Mapping[str, str]) -> str:
@@ -160,8 +152,9 @@ def _renamed(name: str, names: Mapping[str, str], given: Mapping[str, str]) -> s
     return given[op] if op in given else f"{control}{names[op]}{colon}{output}"
 
 
-def _write(nodes: _Nodes, op: Op, inputs: Sequence[str]) -> None:
-    """Write an op as a node; `inputs` are its inputs and what it waits for, as nodes name them."""
+def _write(nodes: _Nodes, op: Op) -> None:
+    """Write an op as a node."""
+    inputs = (*map(_input, op.inputs), *(f"^{each}" for each in op.waits))
     node = nodes.node(op.name, op.type, inputs, op.placed, op.role)
     if op.type == "ReadVariableOp" and op.outputs[0].known_shape is None:
         shape = tf.TensorShape(op.outputs[0].shape).as_proto()  # of which TensorFlow knows nothing

@@ -96,10 +96,13 @@ class Rows:
     Attributes:
         values: The rows.
         indices: The number of each row in the table.
+        merged: The rows of which they are the sums, on the same device, if their numbers are distinct because
+            of that.
     """
 
     values: Tensor
     indices: Tensor
+    merged: Rows | None = field(default=None, eq=False, repr=False)
 
 
 Value: TypeAlias = Tensor | Rows
@@ -156,6 +159,7 @@ class Use:
         given: What its ops take from elsewhere, by the names that they have for it.
         placed: The place of its ops.
         role: What they are for.
+        waits: The names of the ops for which the op that makes the result waits besides.
     """
 
     fragment: Fragment
@@ -163,6 +167,7 @@ class Use:
     given: Mapping[str, Tensor] = field(repr=False)
     placed: Placed
     role: Role
+    waits: tuple[str, ...] = ()
 
     @property
     def end(self) -> str:

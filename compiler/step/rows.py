@@ -40,7 +40,7 @@ def merge_rows(writer: StepWriter, scope: str, rows: Rows, placed: Placed) -> Ro
     count = writer.length(scope, indices, placed)
     name = writer.unique(f"{scope}/UnsortedSegmentSum")
     (values,) = writer.write("UnsortedSegmentSum", name, (rows.values, positions, count), placed)
-    return Rows(values, indices)
+    return Rows(values, indices, rows)
 
 
 def deal_rows(writer: StepWriter, scope: str, rows: Rows, count: int, placed: Placed) -> list[Rows]:

@@ -134,6 +134,7 @@ TYPES: Mapping[str, Rule] = {
     "Identity": _same,
     "Minimum": _same,
     "Mul": _same,
+    "NoOp": _nothing,
     "Pack": _packed,
     "ReadVariableOp": _held,
     "Reshape": _reshaped,

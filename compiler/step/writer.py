@@ -86,7 +86,14 @@ class StepWriter:
         )
         return outputs
 
-    def use(self, fragment: Fragment, scope: str, given: Mapping[str, Tensor], placed: Placed) -> Use:
+    def use(
+        self,
+        fragment: Fragment,
+        scope: str,
+        given: Mapping[str, Tensor],
+        placed: Placed,
+        waits: Iterable[str] = (),
+    ) -> Use:
         """Write the ops of a fragment.
 
         Args:
@@ -94,11 +101,23 @@ class StepWriter:
             scope: What the names of its ops begin with.
             given: What its ops take from elsewhere, by the names that they have for it.
             placed: Their place.
+            waits: The names of the ops for which the op that makes the result waits besides.
         """
         names = {node.name: self.unique(f"{scope}/{node.name}") for node in fragment.nodes.node}
-        found = Use(fragment, names, given, placed, self.role)
+        found = Use(fragment, names, given, placed, self.role, tuple(waits))
         self.ops.append(found)
         return found
+
+    def after(self, name: str, waits: Iterable[str], placed: Placed) -> str:
+        """Write an op that only waits; return its name.
+
+        Args:
+            name: Its name.
+            waits: The names of the ops for which it waits.
+            placed: Its place.
+        """
+        self.write("NoOp", name, (), placed, None, waits)
+        return name
 
     def constant(
         self, name: str, value: Any, dtype: str, placed: Placed, shape: tuple[int, ...] | None = None

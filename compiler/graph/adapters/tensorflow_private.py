@@ -9,7 +9,7 @@ without one of them fails there and says which.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -69,6 +69,7 @@ __all__ = [
     "is_op_determinism_enabled",
     "iterator_resource",
     "op_definition",
+    "reserve_names",
     "set_device",
     "variant_of",
 ]
@@ -109,6 +110,16 @@ def add_nodes(graph: tf.Graph, graph_def: Any, outside: dict[str, tf.Tensor]) ->
             made = tf.Operation._from_c_op(operation, graph)
             made._colocation_code_locations = {}  # which TensorFlow's error messages read
             names[made.name.lower()] = 1
+
+
+def reserve_names(graph: tf.Graph, names: Iterable[str]) -> None:
+    """Let ops that are added to a graph from now on get other names.
+
+    Args:
+        graph: The graph.
+        names: The names.
+    """
+    graph._names_in_use.update((each.lower(), 1) for each in names)
 
 
 def set_device(op: tf.Operation, device: str) -> None:

@@ -31,7 +31,7 @@ def sum_gradients(assembly: Assembly) -> list[SummedGradient]:
     """
     wanted = _in_order_of_backprop(assembly)
     inverses = {tower.tower.index: _inverses(assembly, tower) for tower in assembly.towers}
-    step = GraphStep(assembly.graph, assembly.ledger, "aggregate")
+    step = GraphStep(assembly.ledger, "aggregate")
     summed: list[tuple[int, GraphVariable]] = []
     reductions: list[Reduction] = []
     for part, weight in wanted:

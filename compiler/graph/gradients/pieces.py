@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import tensorflow as tf
 
 from compiler.graph.assembly import Assembly
-from compiler.graph.gradients.row_sums import sum_rows
+from compiler.graph.gradients.row_sums import Copied, sum_rows
 from compiler.graph.gradients.summed import Gradient
 from compiler.graph.rows import sum_equal_rows
 from compiler.graph.stamp.pieces import DealtRows
@@ -56,18 +56,34 @@ def _cut(
         dealt = None  # what the look-up knows would have to be sent
     scope = f"{scope}/clone_{tower.tower.index}"
     if not isinstance(value, tf.IndexedSlices):
-        step = GraphStep(assembly.graph, assembly.ledger, "aggregate")
+        step = GraphStep(assembly.ledger, "aggregate")
         parts = cut_value(step.writer, scope, step.tensor(value), shards, home)
         step.finish()
         return [step.made(each) for each in parts]
     if dealt is None:
         value = sum_equal_rows(assembly.ledger, [value], scope, home, "aggregate")
     with assembly.ledger.place(home, "aggregate"), tf.name_scope(f"{scope}/"):
-        return cut_rows(value, shards, dealt)
+        return cut_rows(value, shards, dealt, _copied(assembly, tower, part, weight))
+
+
+def _copied(assembly: Assembly, tower: StampedTower, part: int, weight: str) -> Copied | None:
+    """Return the rows of which those of a gradient are copies, if these were made on the same CPU."""
+    gradient, entries = tower.template.losses[part].gradients[weight], assembly.ledger.entries
+    copied = gradient.copied
+    if copied is None or tower.accumulated is not None:
+        return None
+    home = entries[tower.tower.op_name(gradient.values.partition(":")[0])].device
+    if home.kind != "cpu" or entries[tower.tower.op_name(copied.made_by)].device != home:
+        return None
+    inner, divisor = tower.inner(copied.rows, copied.shape), copied.divisor
+    return Copied(inner, copied.times, None if divisor is None else tower.inner(divisor, ()))
 
 
 def cut_rows(
-    value: tf.IndexedSlices, shards: Sequence[Shard], dealt: DealtRows | None = None
+    value: tf.IndexedSlices,
+    shards: Sequence[Shard],
+    dealt: DealtRows | None = None,
+    copied: Copied | None = None,
 ) -> list[Gradient]:
     """Return the pieces of rows, made on the current device.
 
@@ -77,10 +93,11 @@ def cut_rows(
         shards: The pieces of the weight.
         dealt: How the same rows were dealt to the pieces when they were looked up, if that is known. The
             pieces already have the numbers of their rows then, which are not sent again.
+        copied: The rows of which these are copies, if that is known.
     """
     axis, sizes = shards[0].axis, [each.size for each in shards]
     if dealt is not None:
-        total = sum_rows(value.values, dealt.places, tf.size(dealt.distinct))
+        total = sum_rows(value.values, dealt.places, tf.size(dealt.distinct), copied)
         lengths = sizes if axis else [tf.size(each) for each in dealt.asked]
         parts = tf.split(total, lengths, axis, name="cut")
         return [tf.IndexedSlices(*each) for each in zip(parts, dealt.asked, strict=True)]

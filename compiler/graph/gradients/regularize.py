@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 import tensorflow as tf
 from attrs import evolve, frozen
@@ -107,7 +108,7 @@ def add_regularization(gradients: Sequence[Unregularized], ledger: Ledger) -> li
         A tensor of the shape of the variable for each that has a regularizer, even if there were rows. The
         gradients of the others are as they were.
     """
-    step = GraphStep(tf.compat.v1.get_default_graph(), ledger, "update")
+    step = GraphStep(ledger, "update")
     written = [_written(step, each) for each in gradients]
     step.finish()
     found = []
@@ -143,7 +144,7 @@ def regularization_loss(
     variables: Iterable[GraphVariable],
     shares: Sequence[float],
     ledger: Ledger,
-    reads: dict[str, list[tf.Operation]],
+    reads: dict[str, list[str]],
 ) -> list[tf.Tensor]:
     """Return the terms that regularizers add to the loss of a step, each made beside its variable.
 
@@ -152,7 +153,7 @@ def regularization_loss(
         shares: The shares of the clones in the batch. Copies that are trained separately count by them, as
             the losses of their clones do. Other copies are all equal.
         ledger: The ledger of the graph.
-        reads: By the name of a copy's handle, the reads of it. Those made here are added.
+        reads: By the name of a copy, the names of the reads of it. Those made here are added.
     """
     terms = []
     for variable in variables:
@@ -162,9 +163,9 @@ def regularization_loss(
         for copy, share in enumerate(shares if separate else (1.0,)):
             scope = _scope_of_copy(copy) if separate else nullcontext()
             with ledger.place(variable.beside(copy), "metric"), scope:
-                handle = variable.copies[copy].handle
-                penalty, read = _penalty(variable, handle)
-                reads.setdefault(handle.name, []).append(read)
+                own = variable.copies[copy]
+                penalty, read = _penalty(variable, own)
+                reads.setdefault(own.name, []).append(read.name)
                 terms.append(penalty * share if separate else penalty)
     return terms
 
@@ -189,7 +190,7 @@ def evaluated_regularization(variables: Iterable[GraphVariable], ledger: Ledger)
             source = variable.evaluated
             beside = Placed(source.placed.device, following(variable.name, source.placed))
             with ledger.place(beside, "evaluation"):
-                terms.append(_penalty(variable, source.handle)[0])
+                terms.append(_penalty(variable, source.variable)[0])
     return terms
 
 
@@ -197,7 +198,7 @@ def _is_regularized(variable: GraphVariable) -> bool:
     return variable.info.regularizer is not None and variable.info.trainable
 
 
-def _penalty(variable: GraphVariable, handle: tf.Tensor) -> tuple[tf.Tensor, tf.Operation]:
+def _penalty(variable: GraphVariable, copy: Any) -> tuple[tf.Tensor, tf.Operation]:
     """Return the penalty of a variable, and the op that reads the variable for it."""
-    weight = tf.raw_ops.ReadVariableOp(resource=handle, dtype=variable.info.dtype)
+    weight = tf.raw_ops.ReadVariableOp(resource=copy.handle, dtype=variable.info.dtype)
     return tf.cast(variable.info.regularizer(in_float32(weight)), tf.float32), weight.op

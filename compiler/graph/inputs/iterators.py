@@ -7,11 +7,11 @@ built, inspected and saved on a machine without the data.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import tensorflow as tf
 from attrs import define, field
 
+from compiler.graph.adapters.tensorflow_private import iterator_resource, variant_of
 from compiler.graph.ledger import Ledger
 from compiler.model.graph import InputNode
 from compiler.reasons import Placed
@@ -26,7 +26,7 @@ class InputPipe:
         placed: The place of the iterator.
         ledger: The ledger of the graph.
         graph: The graph.
-        iterator: The iterator.
+        iterator: The handle of the iterator.
         batch: Its tensors by the names of the inputs.
         size: The number of examples that each batch of its dataset must have, or None for any number.
         asked: The time at which a step asks for its batch, or None if it is not measured.
@@ -44,7 +44,7 @@ class InputPipe:
     placed: Placed
     ledger: Ledger = field(repr=False)
     graph: tf.Graph = field(repr=False)
-    iterator: Any = field(repr=False)
+    iterator: tf.Tensor = field(repr=False)
     batch: Mapping[str, tf.Tensor] = field(repr=False)
     size: int | None = None
     asked: tf.Tensor | None = field(default=None, repr=False)
@@ -66,7 +66,16 @@ class InputPipe:
         with self.graph.as_default(), self.ledger.place(self.placed, "input"):
             dataset = make_dataset()
             with tf.control_dependencies(self.clears):
-                return self.iterator.make_initializer(dataset)
+                return tf.raw_ops.MakeIterator(dataset=variant_of(dataset), iterator=self.iterator)
+
+    def draw(self) -> dict[str, tf.Tensor]:
+        """Return the tensors of the next batch, made on the current device."""
+        kinds = {name: (each.dtype, each.shape) for name, each in sorted(self.batch.items())}
+        types, shapes = zip(*kinds.values(), strict=True)
+        drawn = tf.raw_ops.IteratorGetNext(
+            iterator=self.iterator, output_types=types, output_shapes=shapes, name="next"
+        )
+        return dict(zip(kinds, drawn, strict=True))
 
 
 def open_pipe(
@@ -95,7 +104,8 @@ def open_pipe(
         asked = tf.timestamp("asked") if timed and placed.device.kind == "cpu" else None
         batches = iterator.get_next(name="next")
     graph = tf.compat.v1.get_default_graph()
-    return InputPipe(tuple(wanted), placed, ledger, graph, iterator, batches, batch, asked, name=name)
+    handle = iterator_resource(iterator)
+    return InputPipe(tuple(wanted), placed, ledger, graph, handle, batches, batch, asked, name=name)
 
 
 def _take_time(pipe: InputPipe, asked: tf.Tensor | None, given: Mapping[str, tf.Tensor], scope: str) -> None:
@@ -192,10 +202,9 @@ def _ask(pipe: InputPipe, clone: int) -> tf.Tensor | None:
 
 
 def _draw(pipe: InputPipe, clone: int, after: Sequence[tf.Tensor]) -> Mapping[str, tf.Tensor]:
-    with pipe.ledger.place(pipe.placed, "input"), tf.name_scope(f"{pipe.name}/clone_{clone}/"):
-        with tf.control_dependencies(after):
-            found: Mapping[str, tf.Tensor] = pipe.iterator.get_next(name="next")
-        return found
+    scope = f"{pipe.name}/clone_{clone}/"
+    with pipe.ledger.place(pipe.placed, "input"), tf.name_scope(scope), tf.control_dependencies(after):
+        return pipe.draw()
 
 
 def _joined(pipe: InputPipe, clone: int, parts: Sequence[Mapping[str, tf.Tensor]]) -> dict[str, tf.Tensor]:

@@ -41,7 +41,7 @@ def build_evaluation(assembly: Assembly, template: Template, training: Scores) -
         inverse_share=float(plan.step_batch),
         role="evaluation",
     )
-    (stamped,) = stamp(assembly.graph, [(template, bindings)], assembly.rulebook, ledger)
+    (stamped,) = stamp([(template, bindings)], assembly.rulebook, ledger)
     with ledger.place(placed, "evaluation"), tf.name_scope(f"{SCOPE}/"):
         count = tf.shape(next(iter(pipe.batch.values())), out_type=tf.int64, name="count")[0]
         metrics = {node.name: combine_metric(node, [stamped]) for node in plan.model.metrics}
@@ -55,7 +55,7 @@ def build_evaluation(assembly: Assembly, template: Template, training: Scores) -
 def _regularization(assembly: Assembly, placed: Placed, training: Scores) -> tf.Tensor:
     """Return the penalty of the weights that are evaluated."""
     variables, ledger = assembly.variables.values(), assembly.ledger
-    if all(each.evaluated.handle is each.copies[0].handle for each in variables):
+    if all(each.evaluated.variable is each.copies[0] for each in variables):
         return training.regularization
     with tf.name_scope(f"{SCOPE}/regularization/"):
         terms = evaluated_regularization(variables, ledger)

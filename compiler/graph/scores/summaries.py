@@ -72,8 +72,8 @@ def read_weights(assembly: Assembly) -> dict[str, tf.Tensor]:
         return {}
     found = {}
     for name, variable in assembly.variables.items():
-        handle = variable.copies[0].handle
+        copy = variable.copies[0]
         with assembly.ledger.place(variable.beside(), "summary"), tf.name_scope("summary/"):
-            found[name] = tf.raw_ops.ReadVariableOp(resource=handle, dtype=variable.info.dtype)
-        assembly.score_reads.setdefault(handle.name, []).append(found[name].op)
+            found[name] = tf.raw_ops.ReadVariableOp(resource=copy.handle, dtype=variable.info.dtype)
+        assembly.score_reads.setdefault(copy.name, []).append(found[name].op.name)
     return found

@@ -11,6 +11,7 @@ import tensorflow as tf
 from attrs import define, field, frozen
 
 from compiler.graph.adapters.tensorflow_private import op_definition
+from compiler.graph.node_types import output_types
 from compiler.graph.tower.template import Template
 
 GATHER = "GatherV2"
@@ -192,27 +193,6 @@ def declares_strings(op: str) -> bool:
     return any(
         each.type == tf.string.as_datatype_enum for each in (*definition.input_arg, *definition.output_arg)
     )
-
-
-def input_types(node: Any) -> list[int]:
-    """Return the types (numbers of DataType) of a node's data inputs."""
-    return _types(node, op_definition(node.op).input_arg)
-
-
-def output_types(node: Any) -> list[int]:
-    """Return the types (numbers of DataType) of a node's outputs."""
-    return _types(node, op_definition(node.op).output_arg)
-
-
-def _types(node: Any, arguments: Any) -> list[int]:
-    types: list[int] = []
-    for each in arguments:
-        if each.type_list_attr:
-            types += node.attr[each.type_list_attr].list.type
-        else:
-            times = node.attr[each.number_attr].i if each.number_attr else 1
-            types += [node.attr[each.type_attr].type if each.type_attr else each.type] * times
-    return types
 
 
 def runs_functions(node: Any) -> bool:

@@ -16,7 +16,7 @@ import tensorflow as tf
 from attrs import define, field, frozen
 
 from compiler.graph.ledger import Entry, Ledger
-from compiler.graph.stamp.lookups import input_types
+from compiler.graph.node_types import input_types
 from compiler.graph.tower.template import Template
 from compiler.plan import Tower
 from compiler.reasons import Placed

@@ -13,6 +13,7 @@ import numpy as np
 import tensorflow as tf
 from attrs import frozen
 
+from compiler.graph.draft import Draft
 from compiler.graph.stamp.riders import Carriage, Rider
 from compiler.graph.stamp.rows import NodeAdder, RowTypes, constant, write_cast, write_gather
 from compiler.graph.stamp.sources import CutSource
@@ -40,15 +41,19 @@ class DealtRows:
     asked: tuple[tf.Tensor, ...]
 
     @classmethod
-    def of(cls, graph: tf.Graph, name: str, source: CutSource) -> DealtRows:
+    def of(cls, draft: Draft, name: str, source: CutSource) -> DealtRows:
         """Return that of a look-up which `PieceWriter.look_up` has written.
 
         Args:
-            graph: The graph.
+            draft: The graph.
             name: The name of the gathered rows.
             source: The pieces of the table.
         """
-        find, pieces = graph.get_tensor_by_name, range(len(source.shards))
+        pieces = range(len(source.shards))
+
+        def find(tensor: str) -> tf.Tensor:
+            return draft.tensor(tensor, (None,))
+
         distinct = find(f"{name}/distinct:0")
         if not source.deals_rows:
             return cls(distinct, find(f"{name}/distinct:1"), tuple(distinct for _ in pieces))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import tensorflow as tf
-from attrs import frozen
+from typing import Any
+
+from attrs import field, frozen
 
 from compiler.reasons import Placed
 from compiler.shards import Shard
@@ -15,12 +16,12 @@ class WeightSource:
     """A variable as one tower reads it.
 
     Attributes:
-        handle: The name of the tensor of its handle.
+        variable: The variable.
         placed: The place of the variable.
         by_rows: Whether its updates write rows of it, and never the whole.
     """
 
-    handle: tf.Tensor
+    variable: Any = field(repr=False)
     placed: Placed
     by_rows: bool = False
 

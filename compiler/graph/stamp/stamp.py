@@ -14,9 +14,10 @@ from typing import Any
 import tensorflow as tf
 from attrs import define, field, frozen
 
-from compiler.graph.importing import import_nodes
+from compiler.graph.draft import Draft
 from compiler.graph.ledger import Entry, Ledger
-from compiler.graph.stamp.lookups import Lookup, Usage, input_types, runs_functions, usage_of
+from compiler.graph.node_types import input_types
+from compiler.graph.stamp.lookups import Lookup, Usage, runs_functions, usage_of
 from compiler.graph.stamp.micro_batches import AccumulatedResults, MicroBatchWriter
 from compiler.graph.stamp.moment_exchange import JoinedExchange, received_names, write_exchanges
 from compiler.graph.stamp.pieces import DealtRows, PieceWriter
@@ -28,7 +29,7 @@ from compiler.graph.tower.template import Template
 from compiler.placement.rules import Rulebook, following
 from compiler.plan import Tower, WorkerPlan
 from compiler.reasons import Placed
-from compiler.step.record import Role
+from compiler.step.record import Role, Shape
 from compiler.topology import Device
 
 
@@ -64,14 +65,14 @@ class StampedTower:
     """A tower in the graph, whose tensors are found by their names in the template.
 
     Attributes:
-        graph: The graph.
+        draft: The graph.
         template: The template.
         bindings: The tensors that replace its ports.
         usage: How the template uses its weights.
         accumulated: The results of its loop over micro-batches, or None if there is no loop.
     """
 
-    graph: tf.Graph = field(repr=False)
+    draft: Draft = field(repr=False)
     template: Template = field(repr=False)
     bindings: Bindings = field(repr=False)
     usage: Usage = field(repr=False)
@@ -89,24 +90,30 @@ class StampedTower:
         the mean for losses and their weights, and the value of the last one for statistics and outputs.
         """
         if self.accumulated is not None:
-            found = self.graph.get_tensor_by_name(f"{self.accumulated.results[name]}:0")
-            found.set_shape(self._shape_after(name))
-            return found
+            return self.draft.tensor(f"{self.accumulated.results[name]}:0", self._shape_after(name))
         base, _, index = name.partition(":")
         if base in self.template.inputs.values():  # for example, an output of the model that is an input
             given = next(key for key, port in self.template.inputs.items() if port == base)
             return self.bindings.inputs[given]
-        found = self.graph.get_tensor_by_name(f"{self.tower.op_name(base)}:{index or 0}")
-        # TensorFlow knows that a gradient has the shape of its weight only while it makes the gradient.
-        found.set_shape(self.template.results[name].shape)
-        return found
+        shape = self.template.results[name].shape
+        return self.draft.tensor(f"{self.tower.op_name(base)}:{index or 0}", shape)
 
-    def _shape_after(self, name: str) -> tf.TensorShape:
+    def inner(self, name: str, shape: Shape) -> tf.Tensor:
+        """Return a tensor that is no result of the template, in a tower without a loop.
+
+        Args:
+            name: Its name in the template.
+            shape: Its shape.
+        """
+        base, _, index = name.partition(":")
+        return self.draft.tensor(f"{self.tower.op_name(base)}:{index or 0}", shape)
+
+    def _shape_after(self, name: str) -> Shape | None:
         """Return the shape of a tensor after all micro-batches; a sparse gradient has the rows of all."""
         shape = self.template.results[name].shape
         gradients = self.template.gradients
         sparse = any(each.indices is not None and name in (each.values, each.indices) for each in gradients)
-        return tf.TensorShape([None, *shape[1:]] if sparse and shape is not None else shape)
+        return (None, *shape[1:]) if sparse and shape is not None else shape
 
     def gradient(self, part: int, weight: str) -> tf.Tensor | tf.IndexedSlices:
         """Return the gradient of the tower's scaled loss by a weight; that of an embedding may be sparse.
@@ -138,10 +145,10 @@ class StampedTower:
         lookup = self.usage.lookups[lookups[0]]
         if indices is None or not _are_flattened(self.template, indices, lookup.indices):
             return None
-        return DealtRows.of(self.graph, self.tower.op_name(lookup.gather), source)
+        return DealtRows.of(self.draft, self.tower.op_name(lookup.gather), source)
 
-    def reads(self, weight: str, shard: int | None = None) -> list[tf.Operation]:
-        """Return the ops by which the tower reads a weight, or some of its rows.
+    def reads(self, weight: str, shard: int | None = None) -> list[str]:
+        """Return the names of the ops by which the tower reads a weight, or some of its rows.
 
         Args:
             weight: The name of the weight.
@@ -151,14 +158,14 @@ class StampedTower:
         names = [read_name(self.tower, weight) + piece] if weight in self.usage.whole else []
         if self.accumulated is not None:  # rows are looked up inside the loop
             names += [self.accumulated.ended] if self.usage.by_weight(weight) else []
-            return [self.graph.get_operation_by_name(each) for each in names]
+            return names
         names += [
             self.tower.op_name(
                 rows_name(self.usage.lookups[each]) if shard is None else f"{each}/rows{piece}"
             )
             for each in self.usage.by_weight(weight)
         ]
-        return [self.graph.get_operation_by_name(each) for each in names]
+        return names
 
 
 def _are_flattened(template: Template, flat: str, tensor: str) -> bool:
@@ -185,33 +192,31 @@ def rows_name(lookup: Lookup) -> str:
 
 
 def stamp(
-    graph: tf.Graph, stamps: Sequence[tuple[Template, Bindings]], rulebook: Rulebook, ledger: Ledger
+    stamps: Sequence[tuple[Template, Bindings]], rulebook: Rulebook, ledger: Ledger
 ) -> list[StampedTower]:
     """Write templates into a graph, and record every op in the ledger.
 
     Args:
-        graph: The graph.
         stamps: Each template with the tensors for its ports, one for each tower.
         rulebook: The rules of the spec.
         ledger: The ledger of the graph.
     """
     assembled = tf.compat.v1.GraphDef()
-    outside: dict[str, tf.Tensor] = {}
     known: dict[int, Layout] = {}
     writers: list[_Writer] = []
     for template, bindings in stamps:
         if id(template) not in known:
             known[id(template)] = Layout(template, usage_of(template), rulebook)
-        writers.append(_Writer(known[id(template)], bindings, ledger, assembled, outside))
+        writers.append(_Writer(known[id(template)], bindings, ledger, assembled))
     meetings = _meetings(writers)
     accumulated = [writer.write(meetings) for writer in writers]
     write_exchanges(assembled, meetings, ledger)
     for each in known.values():
         assembled.library.MergeFrom(each.template.graph_def.library)
         assembled.versions.CopyFrom(each.template.graph_def.versions)
-    import_nodes(graph, assembled, outside)
+    ledger.draft.add(assembled)
     return [
-        StampedTower(graph, template, bindings, known[id(template)].usage, done)
+        StampedTower(ledger.draft, template, bindings, known[id(template)].usage, done)
         for (template, bindings), done in zip(stamps, accumulated, strict=True)
     ]
 
@@ -233,7 +238,6 @@ class _Writer:
     bindings: Bindings
     ledger: Ledger
     target: Any
-    outside: dict[str, tf.Tensor]
     places: TowerPlaces = field(init=False)
     constants: dict[str, Any] = field(init=False)  # nodes of the template, by name
     gathers: list[Any] = field(init=False)  # those whose numbers of rows depend on no weight
@@ -323,20 +327,16 @@ class _Writer:
                 self._names[port] = self._read(weight, source, dtypes[port])
 
     def _replace(self, port: str, tensor: tf.Tensor) -> None:
-        self._names[port] = self._outside(tensor)
+        self._names[port] = str(tensor.name).removesuffix(":0")
         self.places.put_port(port, self.ledger.entries[tensor.op.name].device)
-
-    def _outside(self, tensor: tf.Tensor) -> str:
-        self.outside[tensor.name] = tensor
-        return str(tensor.name).removesuffix(":0")
 
     def _read(self, weight: str, source: WeightSource | CutSource, dtype: Any) -> str:
         name = read_name(self.bindings.tower, weight)
         if isinstance(source, CutSource):
-            handles = [self._outside(each.handle) for each in source.sources]
+            handles = [each.variable.name for each in source.sources]
             return self._pieces(source, handles).join(name, dtype.type)
         node = self.target.node.add(name=name, op="ReadVariableOp")
-        node.input.append(self._outside(source.handle))
+        node.input.append(source.variable.name)
         node.attr["dtype"].CopyFrom(dtype)
         self._enter(node, Placed(source.placed.device, following(weight, source.placed)), "read")
         return self._riding(weight, source, dtype.type) or name
@@ -351,7 +351,7 @@ class _Writer:
         if not isinstance(self.ledger.plan, WorkerPlan) or bindings.role or bindings.micro_batches > 1:
             return None
         name = read_name(bindings.tower, weight)
-        shape = tuple(tf.TensorShape(source.handle.op.get_attr("shape")).as_list())
+        shape = source.variable.sizes
         rider = Rider(weight, name, f"{name}/sent", shape, dtype, device)
         gather = self._gather_with(device, dtype)
         if device.host == bindings.tower.device.host or not rider.is_small or gather is None:
@@ -400,12 +400,12 @@ class _Writer:
         types = RowTypes(template_node.attr["Tindices"].type, template_node.attr["Tparams"].type, cast)
         indices = self._input(lookup.indices)
         if isinstance(source, CutSource):
-            handles = [self._outside(each.handle) for each in source.sources]
+            handles = [each.variable.name for each in source.sources]
             pieces = self._pieces(source, handles, self._riders.get(lookup.gather, ()))
             pieces.look_up(self._names[lookup.gather], indices, types, placed, role)
             return
         rows = self.bindings.tower.op_name(name)
-        write_gather(self._add, rows, source, (self._outside(source.handle), indices), types, placed, role)
+        write_gather(self._add, rows, source, (source.variable.name, indices), types, placed, role)
         if cast is not None:
             write_cast(self._add, self._names[lookup.gather], rows, types, placed, role)
 

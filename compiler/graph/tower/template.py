@@ -7,6 +7,7 @@ from typing import Any, Literal, TypeAlias
 
 from attrs import field, frozen
 
+from compiler.graph.tower.copied_rows import CopiedRows
 from compiler.shards import Shard
 from compiler.step.record import Role
 
@@ -70,10 +71,12 @@ class Gradient:
     Attributes:
         values: The gradient, or the gradients of rows of an embedding.
         indices: The numbers of these rows, or None if the gradient is dense.
+        copied: The rows of which these rows are copies, if they are.
     """
 
     values: str
     indices: str | None = None
+    copied: CopiedRows | None = None
 
 
 @frozen

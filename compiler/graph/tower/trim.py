@@ -9,6 +9,7 @@ from typing import Any
 import tensorflow as tf
 from attrs import field, frozen
 
+from compiler.graph.tower.copied_rows import copied_rows
 from compiler.graph.tower.network.batch_norm import TracedMomentExchange
 from compiler.graph.tower.simplify import Shape, Simplifier
 from compiler.graph.tower.template import Gradient, LossPart, MomentExchange, Template, TensorInfo
@@ -128,6 +129,18 @@ def trim(
     def port(tensor: tf.Tensor | None) -> str | None:
         return names.get(tensor.op.name) if tensor is not None else None
 
+    by_name, before = {node.name: node for node in trimmed.node}, {new: old for old, new in names.items()}
+
+    def shape_of(tensor: str) -> Shape | None:
+        base, colon, index = tensor.partition(":")
+        return _shape(graph, f"{before[base]}{colon}{index}")
+
+    def gradient(each: Any) -> Gradient:
+        if not isinstance(each, tf.IndexedSlices):
+            return Gradient(name(each))
+        values = name(each.values)
+        return Gradient(values, name(each.indices), copied_rows(values, by_name, shape_of))
+
     follows = _follows(trimmed)
     return Template(
         graph_def=trimmed,
@@ -139,7 +152,7 @@ def trim(
         roles={node.name: _role(node.name) for node in trimmed.node},
         follows=follows,
         outputs=tuple(map(name, traced.outputs)),
-        losses=tuple(_part(each, name) for each in traced.losses),
+        losses=tuple(_part(each, name, gradient) for each in traced.losses),
         state_updates={weight: name(each) for weight, each in traced.state_updates.items()},
         metric_states={metric: tuple(map(name, states)) for metric, states in traced.metric_states.items()},
         metrics=traced.metrics,
@@ -168,16 +181,10 @@ def _exchange(traced: TracedMomentExchange, name: Any, port: Any) -> MomentExcha
     )
 
 
-def _part(traced: TracedPart, name: Any) -> LossPart:
+def _part(traced: TracedPart, name: Any, gradient: Any) -> LossPart:
     weight = name(traced.weight) if traced.weight is not None else None
-    gradients = {each: _gradient(gradient, name) for each, gradient in traced.gradients.items()}
+    gradients = {weight: gradient(each) for weight, each in traced.gradients.items()}
     return LossPart(name(traced.value), weight, gradients)
-
-
-def _gradient(gradient: Any, name: Any) -> Gradient:
-    if isinstance(gradient, tf.IndexedSlices):
-        return Gradient(name(gradient.values), name(gradient.indices))
-    return Gradient(name(gradient))
 
 
 def _shape(graph: tf.Graph, tensor: str) -> Shape:

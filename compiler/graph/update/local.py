@@ -91,7 +91,7 @@ def _average_when_due(assembly: Assembly, done: Mapping[int, tf.Operation]) -> t
         )
     families = list(_families(assembly))
     averaged = [each for each in families if not each.first]
-    step = GraphStep(assembly.graph, ledger, "aggregate")
+    step = GraphStep(ledger, "aggregate")
     waits = {clone: (open_.op.name, each.name) for clone, each in done.items()}
     parts = [_write_parts(assembly, step, each, f"average/{each.name}", waits) for each in averaged]
     reductions = [
@@ -199,7 +199,7 @@ def _assign(step: GraphStep, new: Sequence[_New]) -> list[str]:
 
 def _publish(assembly: Assembly) -> tf.Operation:
     """Return the op that writes the mean of the copies to the variables that are evaluated and saved."""
-    step = GraphStep(assembly.graph, assembly.ledger, "save")
+    step = GraphStep(assembly.ledger, "save")
     names = [_publish_one(assembly, step, each) for each in changing(assembly)]
     step.finish()
     written = [step.op(each) for each in names]

@@ -77,9 +77,9 @@ def build_update(assembly: Assembly, scalars: StepScalars, statistics: Collectio
     gate = gate_of(assembly, scale, gradients) if scale is not None else None
     gradients = clip_gradients(assembly, gradients)
     done = apply_gradients(assembly, gradients, scalars, gate)
-    before = assembly.graph.num_operations()
+    before = assembly.ledger.draft.mark()
     done += update_statistics(assembly, gate, statistics)
-    made = frozenset(op.name for op in assembly.graph.get_operations()[before:])
+    made = assembly.ledger.draft.names_since(before)
     if gate is not None:
         assembly.applied = gate.applied
         done = gate.close(done)

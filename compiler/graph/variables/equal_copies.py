@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import tensorflow as tf
 from attrs import define, field
 
 from compiler.graph.ledger import Ledger
@@ -28,7 +27,7 @@ class EqualCopies:
     _names: list[list[str]] = field(factory=list, repr=False)
 
     def __attrs_post_init__(self) -> None:
-        self._step = GraphStep(tf.compat.v1.get_default_graph(), self.ledger, "init")
+        self._step = GraphStep(self.ledger, "init")
 
     def add(self, name: str, family: Sequence[Any], place: Callable[[int], Placed], kept: Any = None) -> None:
         """Assign `kept`, by default the first copy, to all other copies.
@@ -51,7 +50,7 @@ class EqualCopies:
             names.append(writer.assign(own, step.variable(target), first, place(copy)))
         self._names.append(names)
 
-    def finish(self) -> list[list[tf.Operation]]:
-        """Add the ops to the graph, and return those that assign, for each call of `add` that wrote some."""
+    def finish(self) -> list[list[str]]:
+        """Add the ops to the graph; return the names of those that assign, for each call that wrote some."""
         self._step.finish()
-        return [[self._step.op(each) for each in names] for names in self._names]
+        return self._names

@@ -13,6 +13,7 @@ import tensorflow as tf
 from attrs import define, field, frozen
 
 from compiler.graph.adapters.tensorflow_private import ResourceVariable, VariableDef
+from compiler.graph.draft import Draft
 from compiler.graph.ledger import Ledger
 from compiler.graph.step_nodes import GraphStep
 from compiler.reasons import Placed
@@ -21,6 +22,59 @@ from compiler.step.record import Fragment, Tensor
 Initial: TypeAlias = Callable[[], tf.Tensor] | Fragment | float | str
 """A function that makes the first value, nodes that make it, the number that all elements are, or a variable
 with that value."""
+
+
+@frozen
+class DraftVariable:
+    """A variable of a graph that is being written.
+
+    Attributes:
+        draft: The graph.
+        name: Its name, which is that of its handle.
+        type: The name of its type.
+        sizes: Its shape.
+        initial: The name of the tensor that is its first value.
+    """
+
+    draft: Draft = field(repr=False)
+    name: str
+    type: str
+    sizes: tuple[int, ...]
+    initial: str
+
+    @property
+    def handle(self) -> tf.Tensor:
+        """Its handle."""
+        return self.draft.tensor(f"{self.name}:0")
+
+    @property
+    def first_assigned(self) -> str:
+        """The name of the op that gives it its first value."""
+        return f"{self.name}/Assign"
+
+    @property
+    def dtype(self) -> tf.DType:
+        """Its type."""
+        return tf.as_dtype(self.type)
+
+    @property
+    def shape(self) -> tf.TensorShape:
+        """Its shape."""
+        return tf.TensorShape(self.sizes)
+
+    def in_graph(self, graph: tf.Graph) -> Any:
+        """Return the tf.Variable in a graph that has the ops of the draft."""
+        definition = VariableDef(
+            variable_name=f"{self.name}:0",
+            initializer_name=self.first_assigned,
+            snapshot_name=f"{self.name}/Read/ReadVariableOp:0",
+            initial_value_name=self.initial,
+            is_resource=True,
+        )
+        with graph.as_default():
+            found = ResourceVariable(variable_def=definition)
+        graph.add_to_collection(tf.compat.v1.GraphKeys.GLOBAL_VARIABLES, found)
+        return found
 
 
 @frozen
@@ -37,17 +91,15 @@ class VariableWriter:
     """Collects variables, and adds them to a graph together.
 
     Attributes:
-        graph: The graph.
         ledger: The ledger of the graph.
     """
 
-    graph: tf.Graph = field(repr=False)
     ledger: Ledger = field(repr=False)
     _step: GraphStep = field(init=False, repr=False)
     _wanted: list[_Wanted] = field(factory=list, repr=False)
 
     def __attrs_post_init__(self) -> None:
-        self._step = GraphStep(self.graph, self.ledger, "init")
+        self._step = GraphStep(self.ledger, "init")
 
     def add(self, name: str, shape: Sequence[int], dtype: str, initial: Initial, placed: Placed) -> None:
         """Ask for a variable.
@@ -63,10 +115,7 @@ class VariableWriter:
         self._wanted.append(_Wanted(name, tuple(shape), dtype, initial, placed))
 
     def finish(self) -> dict[str, Any]:
-        """Add everything to the graph; return the tf.Variables by name.
-
-        Handles are added first, because nodes cannot be imported under names that others have as their scope.
-        """
+        """Add everything to the graph; return the variables by name."""
         handles = [self._handle(each) for each in self._wanted]
         self._step.finish()
         initial: dict[str, Tensor] = {}
@@ -74,8 +123,11 @@ class VariableWriter:
             value = initial[each.name] = self._first(each, initial)
             self._step.writer.assign(f"{each.name}/Assign", handle, value, each.placed)
         self._step.finish()
-        with self.graph.as_default():
-            return {each.name: self._variable(each.name, initial[each.name].name) for each in self._wanted}
+        draft = self.ledger.draft
+        return {
+            each.name: DraftVariable(draft, each.name, each.dtype, each.shape, initial[each.name].name)
+            for each in self._wanted
+        }
 
     def _handle(self, wanted: _Wanted) -> Tensor:
         name, writer, placed = wanted.name, self._step.writer, wanted.placed
@@ -100,16 +152,3 @@ class VariableWriter:
             return writer.use(initial, scope, {}, placed).result(wanted.dtype, wanted.shape)
         with self.ledger.place(placed, "init"), tf.name_scope(f"{scope}/"):
             return self._step.tensor(initial())
-
-    def _variable(self, name: str, initial: str) -> Any:
-        variable = ResourceVariable(
-            variable_def=VariableDef(
-                variable_name=f"{name}:0",
-                initializer_name=f"{name}/Assign",
-                snapshot_name=f"{name}/Read/ReadVariableOp:0",
-                initial_value_name=initial,
-                is_resource=True,
-            )
-        )
-        self.graph.add_to_collection(tf.compat.v1.GraphKeys.GLOBAL_VARIABLES, variable)
-        return variable

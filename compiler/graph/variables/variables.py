@@ -15,7 +15,7 @@ from compiler.graph.stamp.sources import CutSource, WeightSource
 from compiler.graph.tower.template import WeightInfo
 from compiler.graph.variables.first_values import called, first_nodes, is_plain
 from compiler.graph.variables.initial import FirstValue
-from compiler.graph.variables.nodes import Initial, VariableWriter
+from compiler.graph.variables.nodes import DraftVariable, Initial, VariableWriter
 from compiler.placement.rules import Rulebook, following
 from compiler.placement.variable_rules import pieces_of
 from compiler.placement.variable_rules import place_variables as assign_devices
@@ -136,8 +136,8 @@ class GraphVariable:
         If the average is in parts, it is that of each part.
         """
         if self.average is not None:
-            return WeightSource(self.average.handle, self.slot_place(0))
-        return WeightSource(self.kept.handle, self.placed())
+            return WeightSource(self.average, self.slot_place(0))
+        return WeightSource(self.kept, self.placed())
 
     def alone(self, clone: int) -> GraphVariable:
         """Return the variable for the update of one clone: with the clone's own copy as the only one."""
@@ -161,7 +161,7 @@ class GraphVariable:
     def source(self, clone: int) -> WeightSource:
         """Return the tf.Variable that a clone reads."""
         copy = self.copy_of(clone)
-        return WeightSource(self.copies[copy].handle, self.placed(copy))
+        return WeightSource(self.copies[copy], self.placed(copy))
 
 
 @define
@@ -290,7 +290,7 @@ def create_variables(
         separate: Whether each copy is trained by itself, so that there is also a variable for their mean.
     """
     made: dict[str, GraphVariable] = {}
-    writer = VariableWriter(tf.compat.v1.get_default_graph(), ledger)
+    writer = VariableWriter(ledger)
     for info, placement in zip(weights.values(), placements, strict=True):
         variable = made[info.name] = GraphVariable(info, placement)
         variable.parts = tuple(_parts(variable))
@@ -446,8 +446,10 @@ def _take_slots(variable: GraphVariable, found: Mapping[str, Any], slots: Sequen
     variable.average = found.get(f"{variable.name}/{AVERAGE}")
 
 
-def create_variable(name: str, initial: Any, placed: Placed, ledger: Ledger, dtype: Any = None) -> Any:
-    """Make one tf.Variable.
+def create_variable(
+    name: str, initial: Any, placed: Placed, ledger: Ledger, dtype: Any = None
+) -> DraftVariable:
+    """Make one variable.
 
     Args:
         name: Its name.
@@ -466,4 +468,6 @@ def create_variable(name: str, initial: Any, placed: Placed, ledger: Ledger, dty
         if callable(initial):
             with tf.name_scope(f"{name}/Initializer/"):
                 initial = initial()
-        return tf.compat.v1.Variable(initial, use_resource=True, trainable=False, name=name, dtype=dtype)
+        made = tf.compat.v1.Variable(initial, use_resource=True, trainable=False, name=name, dtype=dtype)
+    first, shape = made.initializer.inputs[1].name, tuple(made.shape.as_list())
+    return DraftVariable(ledger.draft, name, made.dtype.base_dtype.name, shape, first)

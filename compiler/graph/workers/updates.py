@@ -157,7 +157,7 @@ class _Sync:
         self.losses = losses
         self.states = states
         self.scores = [*(tensor for each in losses for tensor in each.tensors), *states]
-        self.step = GraphStep(assembly.graph, assembly.ledger, "aggregate")
+        self.step = GraphStep(assembly.ledger, "aggregate")
         self.present: tf.Tensor | None = None
         self.here: list[tf.Tensor] | None = None  # by worker, one if it is present and zero if it is not
         self.weights: list[tf.Tensor] | None = None
@@ -179,7 +179,7 @@ class _Sync:
         boxes = (*(box for box, _ in gradients), *(box for box, _ in statistics), report)
         if not self.worker.is_chief:
             return WorkerExchange(self.worker, self.coordination, tick=tick, post=post, boxes=boxes)
-        before = self.assembly.graph.num_operations()
+        before = self.assembly.ledger.draft.mark()
         self._weigh()
         scalars = step_scalars(self.assembly)
         losses, states = self._all_scores(report)
@@ -190,7 +190,7 @@ class _Sync:
             [*done, *(tensor.op for each in losses for tensor in each.tensors), *(each.op for each in states)]
         )
         clear = self._clear(boxes)
-        made = self.assembly.graph.get_operations()[before:]
+        made = self.assembly.ledger.draft.names_since(before)
         return WorkerExchange(
             self.worker,
             self.coordination,
@@ -203,7 +203,7 @@ class _Sync:
             losses=losses,
             states=states,
             gradients=applied_values(summed),
-            chief_ops=frozenset(own | {op.name for op in made}),
+            chief_ops=made | own,
             boxes=boxes,
         )
 

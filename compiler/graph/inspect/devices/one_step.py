@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf
 from attrs import define, field
 
-from compiler.graph.adapters.tensorflow_private import iterator_resource, variant_of
+from compiler.graph.adapters.tensorflow_private import variant_of
 from compiler.graph.importing import import_nodes
 from compiler.graph.inspect.devices.assigned import read_assigned
 from compiler.graph.inspect.devices.made_up import made_up_batch
@@ -89,12 +89,11 @@ class StepCopy:
                 batch.
         """
         device = self.compiled.plan.tensorflow_device(pipe.placed.device)
-        handle = iterator_resource(pipe.iterator)
         with self.graph.as_default(), tf.device(device):
             data = tf.data.Dataset.from_tensors(dict(batch or made_up_batch(pipe))).repeat()
             start = tf.raw_ops.MakeIterator(
                 dataset=variant_of(data),
-                iterator=self.graph.as_graph_element(handle.name),
+                iterator=self.graph.as_graph_element(pipe.iterator.name),
             )
         self.session.run(start)
 

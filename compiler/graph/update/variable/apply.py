@@ -89,7 +89,7 @@ def _fused(assembly: Assembly, gradient: SummedGradient, copy: int, scalars: Ste
         rule,
         scope,
         placed,
-        [variable.copies[copy].handle, *(variable.slots[each][copy].handle for each in rule.slots)],
+        [variable.copies[copy], *(variable.slots[each][copy] for each in rule.slots)],
         gradient.copies[copy],
         numbers,
         reads_of(assembly, variable, copy),
@@ -108,7 +108,8 @@ def _apply(
     open_ = gate.at(variable.beside(copy)) if gate is not None else nullcontext()
     with place, tf.name_scope(f"{assembly.scope}/{copy_name(variable, copy)}/"), open_:
         turn = take_turn(variable.name, contested=_is_contested(assembly, variable, copy, value), after=value)
-        with tf.control_dependencies([*turn.taken, *reads_of(assembly, variable, copy)]):
+        reads = assembly.ops(reads_of(assembly, variable, copy))
+        with tf.control_dependencies([*turn.taken, *reads]):
             if slots_are_remote(variable, copy):
                 applied = apply_at_slots(assembly, variable, copy, value, scalars)
             else:

@@ -12,7 +12,6 @@ from weakref import WeakKeyDictionary
 import tensorflow as tf
 from attrs import frozen
 
-from compiler.graph.adapters.tensorflow_private import add_control_input
 from compiler.graph.ledger import Ledger
 from compiler.graph.optimizers.base import Optimizer, Scalars
 from compiler.graph.step_nodes import GraphStep
@@ -30,19 +29,19 @@ class FusedUpdate:
         rule: The rule, which updates by one op.
         scope: The scope of its ops, without a slash at the end.
         placed: The place of the copy.
-        handles: The handles of the copy and of its slots.
+        variables: The copy and its slots.
         gradient: The gradient, a tensor.
         scalars: The numbers of the step.
-        after: The ops that must end before the copy changes.
+        after: The names of the ops that must end before the copy changes.
     """
 
     rule: Optimizer
     scope: str
     placed: Placed
-    handles: Sequence[tf.Tensor]
+    variables: Sequence[Any]
     gradient: tf.Tensor
     scalars: Scalars
-    after: Sequence[tf.Operation]
+    after: Sequence[str]
 
 
 _known: WeakKeyDictionary[Any, dict[tuple[Any, ...], Fragment]] = WeakKeyDictionary()
@@ -56,14 +55,10 @@ def write_fused(updates: Sequence[FusedUpdate], ledger: Ledger) -> list[tf.Opera
         updates: The updates.
         ledger: The ledger of the graph.
     """
-    step = GraphStep(tf.compat.v1.get_default_graph(), ledger, "update")
+    step = GraphStep(ledger, "update")
     ends = [_write(step, each) for each in updates]
     step.finish()
-    found = [step.op(each) for each in ends]
-    for update, end in zip(updates, found, strict=True):
-        for before in update.after:
-            add_control_input(end, before)
-    return found
+    return [step.op(each) for each in ends]
 
 
 def _write(step: GraphStep, update: FusedUpdate) -> str:
@@ -73,18 +68,18 @@ def _write(step: GraphStep, update: FusedUpdate) -> str:
     key = (type(rule), gradient.dtype, str(gradient.shape), *update.scalars)
     if key not in traces:
         traces[key] = _traced(update)
-    names = [_WEIGHT, *(f"{_SLOT}_{at}" for at in range(len(update.handles) - 1))]
-    given = {name: step.tensor(each) for name, each in zip(names, update.handles, strict=True)}
+    names = [_WEIGHT, *(f"{_SLOT}_{at}" for at in range(len(update.variables) - 1))]
+    given = {name: step.variable(each) for name, each in zip(names, update.variables, strict=True)}
     given[_GRADIENT] = step.tensor(gradient)
     given |= {f"{_SCALAR}_{name}": step.tensor(each) for name, each in update.scalars.items()}
-    return step.writer.use(traces[key], update.scope, given, update.placed).end
+    return step.writer.use(traces[key], update.scope, given, update.placed, update.after).end
 
 
 def _traced(update: FusedUpdate) -> Fragment:
     with tf.Graph().as_default() as graph:
         place = tf.compat.v1.placeholder
         weight = place(tf.resource, [], name=_WEIGHT)
-        slots = [place(tf.resource, [], name=f"{_SLOT}_{at}") for at in range(len(update.handles) - 1)]
+        slots = [place(tf.resource, [], name=f"{_SLOT}_{at}") for at in range(len(update.variables) - 1)]
         gradient = place(update.gradient.dtype, update.gradient.shape, name=_GRADIENT)
         scalars = {
             name: place(each.dtype, each.shape, name=f"{_SCALAR}_{name}")

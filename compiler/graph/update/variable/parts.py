@@ -54,7 +54,7 @@ def apply_parts(
             if whole.info.constraint is not None:
                 joined = whole.info.constraint(joined)
             copies.append(joined)
-            with tf.control_dependencies(reads_of(assembly, whole, copy)):
+            with tf.control_dependencies(assembly.ops(reads_of(assembly, whole, copy))):
                 handle = whole.copies[copy].handle
                 done.append(tf.raw_ops.AssignVariableOp(resource=handle, value=joined))
     for at, part in enumerate(parts):

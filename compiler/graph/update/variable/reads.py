@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import tensorflow as tf
-
 from compiler.graph.assembly import Assembly
 from compiler.graph.variables.variables import GraphVariable
 
 
-def reads_of(assembly: Assembly, variable: GraphVariable, copy: int) -> list[tf.Operation]:
-    """Return the reads of a copy by the towers and for scores, which must end before it changes.
+def reads_of(assembly: Assembly, variable: GraphVariable, copy: int) -> list[str]:
+    """Return the names of the reads of a copy by the towers and for scores, which must end before it changes.
 
     Args:
         assembly: The graph.
@@ -17,7 +15,7 @@ def reads_of(assembly: Assembly, variable: GraphVariable, copy: int) -> list[tf.
         copy: The number of the copy.
     """
     readers = [each for each in assembly.towers if variable.copy_of(each.tower.index) == copy]
-    scores = assembly.score_reads.get(variable.copies[copy].handle.name, [])
+    scores = assembly.score_reads.get(variable.copies[copy].name, [])
     shard = variable.info.shard
     number = None if shard is None else shard.number
     return [read for each in readers for read in each.reads(variable.weight, number)] + scores

@@ -62,7 +62,7 @@ def _own_weight(assembly: Assembly, variable: GraphVariable, copy: int) -> tf.Te
     Clones that take turns at a variable share it.
     """
     place = assembly.ledger.place(variable.slot_place(copy), "variable")
-    name = f"{variable.copies[copy].handle.op.name}/at_slots"
+    name = f"{variable.copies[copy].name}/at_slots"
     with place, tf.control_dependencies(None):
         return tf.raw_ops.VarHandleOp(
             dtype=variable.info.dtype, shape=variable.info.shape, shared_name=name, name="weight"

@@ -51,7 +51,7 @@ def new_statistics(assembly: Assembly, joins: Collection[Join] = ALL) -> list[St
         assembly: The graph under construction, with its towers stamped.
         joins: Which of them to return, by how they are joined.
     """
-    step = GraphStep(assembly.graph, assembly.ledger, "aggregate")
+    step = GraphStep(assembly.ledger, "aggregate")
     made: list[tuple[GraphVariable, Join, Tensor]] = []
     for weight in dict.fromkeys(each.weight for each in assembly.variables.values()):
         towers = [each for each in assembly.towers if weight in each.template.state_updates]
@@ -67,9 +67,7 @@ def new_statistics(assembly: Assembly, joins: Collection[Join] = ALL) -> list[St
         for variable, *own in zip(pieces, *values, strict=True):
             of_clones, beside = dict(zip(shares, own, strict=True)), variable.beside()
             if join == "sum":
-                before = {
-                    each.tower.index: step.tensor(_read_by(assembly, each, variable)) for each in towers
-                }
+                before = {each.tower.index: _read_by(assembly, step, each, variable) for each in towers}
                 joined = change(step.writer, variable.name, of_clones, before, beside)
             else:
                 joined = mean(step.writer, variable.name, of_clones, shares, beside)
@@ -78,14 +76,14 @@ def new_statistics(assembly: Assembly, joins: Collection[Join] = ALL) -> list[St
     return [Statistic(variable, join, step.made(value)) for variable, join, value in made]
 
 
-def _read_by(assembly: Assembly, tower: StampedTower, variable: GraphVariable) -> tf.Tensor:
+def _read_by(assembly: Assembly, step: GraphStep, tower: StampedTower, variable: GraphVariable) -> Tensor:
     """Return the value of a variable that a tower has read, or its value now if the tower reads none."""
     shard = variable.info.shard
     reads = tower.reads(variable.weight, None if shard is None else shard.number)
     if reads:
-        return reads[0].outputs[0]
+        return Tensor(reads[0], variable.info.dtype, tuple(variable.info.shape))
     with assembly.ledger.place(variable.beside(), "aggregate"), tf.name_scope(f"aggregate/{variable.name}/"):
-        return _read(variable)
+        return step.tensor(_read(variable))
 
 
 def _read(variable: GraphVariable) -> tf.Tensor:
@@ -166,7 +164,7 @@ def assign_statistics(
     copies = [(each, copy, value) for each, value in new for copy in range(len(each.copies))]
     if gate is not None:
         return [_assign(assembly, each, copy, value, gate) for each, copy, value in copies]
-    step = GraphStep(assembly.graph, assembly.ledger, "update")
+    step = GraphStep(assembly.ledger, "update")
     names = [_write_assign(assembly, step, *each) for each in copies]
     step.finish()
     return [step.op(each) for each in names]
@@ -178,7 +176,7 @@ def _write_assign(
     """Write the op that gives a copy of a statistic its new value; return its name."""
     name = step.writer.unique(f"{assembly.scope}/{copy_name(variable, copy)}/AssignVariableOp")
     handle, value = step.variable(variable.copies[copy]), step.tensor(new)
-    waits = [each.name for each in reads_of(assembly, variable, copy)]
+    waits = reads_of(assembly, variable, copy)
     return step.writer.assign(name, handle, value, variable.beside(copy), waits)
 
 
@@ -190,6 +188,6 @@ def _assign(
         assembly.ledger.place(placed, "update"),
         gate.at(placed),
         tf.name_scope(f"{assembly.scope}/{copy_name(variable, copy)}/"),
-        tf.control_dependencies(reads_of(assembly, variable, copy)),
+        tf.control_dependencies(assembly.ops(reads_of(assembly, variable, copy))),
     ):
         return tf.raw_ops.AssignVariableOp(resource=variable.copies[copy].handle, value=new)

@@ -1,0 +1,68 @@
+"""A compiled graph whose ops TensorFlow has: every tensor, op and variable of a draft by its name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+import tensorflow as tf
+from attrs import define, field
+
+from compiler.graph.compiled import Clone, CompiledGraph, Evaluation, MetricTensors, TrainLoop
+from compiler.graph.gradients.weighting import LossSum
+from compiler.graph.inputs.iterators import InputPipe
+from compiler.graph.variables.cut_variable import CutVariable
+from compiler.graph.variables.nodes import DraftVariable
+from compiler.graph.variables.variables import GraphVariable, VariablePart
+from compiler.graph.workers.coordination import Coordination, Table
+from compiler.graph.workers.updates import WorkerExchange
+
+_RECORDS = (
+    *(Clone, CompiledGraph, Coordination, CutVariable, Evaluation, GraphVariable, InputPipe, LossSum),
+    *(MetricTensors, Table, TrainLoop, VariablePart, WorkerExchange),
+)
+"""The records that hold tensors, ops or variables."""
+
+
+def in_graph(compiled: CompiledGraph, graph: tf.Graph) -> CompiledGraph:
+    """Return a compiled draft in the graph that has been made of it.
+
+    Args:
+        compiled: The draft.
+        graph: The graph, whose ops have the names that they have in the draft.
+    """
+    found: CompiledGraph = attrs.evolve(_Finished(graph).of(compiled), graph=graph)
+    graph.add_to_collection(tf.compat.v1.GraphKeys.GLOBAL_STEP, found.global_step)
+    return found
+
+
+@define
+class _Finished:
+    graph: tf.Graph
+    _known: dict[int, tuple[Any, Any]] = field(factory=dict)  # by identity; the first keeps it alive
+
+    def of(self, value: Any) -> Any:
+        """Return what a value of a draft is in the graph."""
+        if isinstance(value, (tf.Tensor, tf.Operation)):
+            return self.graph.as_graph_element(value.name)
+        if isinstance(value, (tuple, list)):
+            return type(value)(map(self.of, value))
+        if isinstance(value, Mapping):
+            return {key: self.of(each) for key, each in value.items()}
+        if id(value) not in self._known:
+            if isinstance(value, DraftVariable):
+                self._known[id(value)] = (value, value.in_graph(self.graph))
+            elif type(value) in _RECORDS:
+                self._record(value)
+            else:
+                return value
+        return self._known[id(value)][1]
+
+    def _record(self, value: Any) -> None:
+        """Make a record with all that it holds; parts of a variable hold the variable."""
+        made = object.__new__(type(value))
+        self._known[id(value)] = (value, made)
+        for each in attrs.fields(type(value)):
+            own = self.graph if each.type == "tf.Graph" else self.of(getattr(value, each.name))
+            object.__setattr__(made, each.name, own)

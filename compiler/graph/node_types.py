@@ -1,0 +1,35 @@
+"""The types of what nodes take and make, by the definitions of their types of ops."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from compiler.graph.adapters.tensorflow_private import op_definition
+
+
+def input_types(node: Any) -> list[int]:
+    """Return the types (numbers of DataType) of a node's data inputs."""
+    return _types(node, op_definition(node.op).input_arg)
+
+
+def output_types(node: Any) -> list[int]:
+    """Return the types (numbers of DataType) of a node's outputs."""
+    return _types(node, op_definition(node.op).output_arg)
+
+
+def _types(node: Any, arguments: Any) -> list[int]:
+    types: list[int] = []
+    for each in arguments:
+        if each.type_list_attr:
+            types += _attribute(node, each.type_list_attr).list.type
+        else:
+            times = _attribute(node, each.number_attr).i if each.number_attr else 1
+            types += [_attribute(node, each.type_attr).type if each.type_attr else each.type] * times
+    return types
+
+
+def _attribute(node: Any, name: str) -> Any:
+    """Return an attribute of a node, or its default."""
+    if name in node.attr:
+        return node.attr[name]
+    return next(each.default_value for each in op_definition(node.op).attr if each.name == name)

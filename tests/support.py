@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 import grammar
 from dsl import ir
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+    from compiler.graph.finished import Finished
+    from compiler.plan import Plan
 
 CLASSIFIER = """
 tfdeploy = 1
@@ -61,6 +67,70 @@ def examples(count: int, seed: int = 0) -> dict[str, Any]:
         "image": generator.random((count, 8, 8, 1), dtype=np.float32),
         "digit": generator.integers(0, 10, count).astype(np.int32),
     }
+
+
+class Drafted:
+    """A graph that a test writes with functions of the compiler, in a `with` block.
+
+    Within it, everything goes into the draft of `ledger`. After it, `graph` is made of the draft, and `found`
+    returns what the values of the draft are there. A further block adds to the draft.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        from compiler.graph.ledger import Ledger
+        from compiler.reasons import Placed, Reason
+
+        self.plan, self.ledger = plan, Ledger(plan)
+        self.homes = [Placed(tower.device, Reason("test", "default")) for tower in plan.towers]
+        self._writing: Any = None
+        self._finished: Finished | None = None
+
+    def __enter__(self) -> Self:
+        self._finished, self._writing = None, self.ledger.draft.graph.as_default()
+        self._writing.__enter__()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._writing.__exit__(*error)
+
+    @property
+    def finished(self) -> Finished:
+        """What has been written, as a graph."""
+        if self._finished is None:
+            from compiler.graph.finished import Finished
+
+            self._finished = Finished(self.ledger.draft.finish())
+        return self._finished
+
+    @property
+    def graph(self) -> tf.Graph:
+        """The graph that is made of the draft."""
+        return self.finished.graph
+
+    def found(self, value: Any) -> Any:
+        """Return what tensors, rows, ops, variables, or records of them are in the graph."""
+        import tensorflow as tf
+
+        if isinstance(value, tf.IndexedSlices):
+            return tf.IndexedSlices(self.found(value.values), self.found(value.indices))
+        if isinstance(value, (list, tuple)):
+            return type(value)(map(self.found, value))
+        if isinstance(value, dict):
+            return {key: self.found(each) for key, each in value.items()}
+        return self.finished.of(value)
+
+    def session(self) -> tf.compat.v1.Session:
+        """Return a session of the graph."""
+        import tensorflow as tf
+
+        from compiler.graph.session_options import session_config
+
+        return tf.compat.v1.Session(graph=self.graph, config=session_config(self.plan))
+
+    def run(self, value: Any) -> Any:
+        """Return the values of tensors and rows of the draft."""
+        with self.session() as session:
+            return session.run(self.found(value))
 
 
 class Training:

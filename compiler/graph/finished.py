@@ -32,13 +32,19 @@ def in_graph(compiled: CompiledGraph, graph: tf.Graph) -> CompiledGraph:
         compiled: The draft.
         graph: The graph, whose ops have the names that they have in the draft.
     """
-    found: CompiledGraph = attrs.evolve(_Finished(graph).of(compiled), graph=graph)
+    found: CompiledGraph = attrs.evolve(Finished(graph).of(compiled), graph=graph)
     graph.add_to_collection(tf.compat.v1.GraphKeys.GLOBAL_STEP, found.global_step)
     return found
 
 
 @define
-class _Finished:
+class Finished:
+    """What values of drafts are in a graph that has been made of one.
+
+    Attributes:
+        graph: The graph.
+    """
+
     graph: tf.Graph
     _known: dict[int, tuple[Any, Any]] = field(factory=dict)  # by identity; the first keeps it alive
 

@@ -48,12 +48,18 @@ def copied_rows(
     made = nodes[values.partition(":")[0]]
     if made.op != "Reshape" or made.attr["T"].type not in [each.as_datatype_enum for each in _TYPES]:
         return None
-    divisor, copies = None, nodes[made.input[0].partition(":")[0]]
+
+    def input_of(node: Any, number: int) -> Any:
+        return nodes[node.input[number].partition(":")[0]]
+
+    divisor, copies = None, input_of(made, 0)
     if copies.op == "RealDiv" and shape_of(copies.input[1]) == ():
-        divisor, copies = copies.input[1], nodes[copies.input[0].partition(":")[0]]
-    if copies.op != "Tile" or nodes[copies.input[1].partition(":")[0]].op != "Const":
+        if input_of(copies, 1).op == "Placeholder":  # a port, which the ops of a tower do not have
+            return None
+        divisor, copies = copies.input[1], input_of(copies, 0)
+    if copies.op != "Tile" or input_of(copies, 1).op != "Const":
         return None
-    times = tf.make_ndarray(nodes[copies.input[1].partition(":")[0]].attr["value"].tensor)
+    times = tf.make_ndarray(input_of(copies, 1).attr["value"].tensor)
     shape, of_rows = shape_of(copies.input[0]), shape_of(values)
     sizes = tuple(each for each in shape or () if each is not None)
     if not sizes or sizes != shape or any(each != 1 for each in sizes[1:-1]):

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
 import tensorflow as tf
 from attrs import define
 
-from compiler.graph.ledger import Ledger
 from compiler.graph.loss_scale import GROWTH_STEPS, INITIAL_SCALE, LossScale
 from compiler.pipeline import make_plan
-from compiler.reasons import Placed, Reason
-from tests.support import classifier
+from tests.support import Drafted, classifier
 
 
 @define
@@ -21,30 +19,31 @@ class Scaling:
     """A scale in a session."""
 
     session: Any
-    scale: LossScale
+    saved: Mapping[str, Any]
     finite: Any
     follow: Any
     factor: Any
 
     def after(self, scale: float, good: int, *, finite: bool) -> tuple[float, int]:
         """Return the scale and the number of good steps after a step, from those before it."""
-        self.scale.scale.load(scale, self.session)
-        self.scale.good_steps.load(good, self.session)
+        for variable, value in zip(self.saved.values(), (scale, good), strict=True):
+            variable.load(value, self.session)
         self.session.run(self.follow, {self.finite: finite})
-        found, count = self.session.run([self.scale.scale, self.scale.good_steps])
+        found, count = self.session.run([*self.saved.values()])
         return float(found), int(count)
 
 
 @pytest.fixture(scope="module")
 def scaling() -> Iterator[Scaling]:
     """A scale on the first device."""
-    plan = make_plan(classifier(clones=1))
-    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        scale = LossScale.create(Placed(plan.topology.devices[0], Reason("test", "default")), Ledger(plan))
+    with Drafted(make_plan(classifier(clones=1))) as drafted:
+        scale = LossScale.create(drafted.homes[0], drafted.ledger)
         finite = tf.compat.v1.placeholder(tf.bool, ())
-        follow, factor = scale.follow(finite), scale.times(0.25, 0)
-        session.run(tf.compat.v1.variables_initializer([*scale.saved().values()]))
-        yield Scaling(session, scale, finite, follow, factor)
+        made = scale.saved(), finite, scale.follow(finite), scale.times(0.25, 0)
+    with drafted.session() as session:
+        saved, *ops = drafted.found(made)
+        session.run([each.initializer for each in saved.values()])
+        yield Scaling(session, saved, *ops)
 
 
 def test_it_begins_as_that_of_keras(scaling: Scaling) -> None:
@@ -53,9 +52,8 @@ def test_it_begins_as_that_of_keras(scaling: Scaling) -> None:
 
     given = keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD())
     assert (given.initial_scale, given.dynamic_growth_steps) == (INITIAL_SCALE, GROWTH_STEPS)
-    saved = scaling.scale.saved()
-    assert list(saved) == ["loss_scale", "loss_scale/good_steps"]
-    assert scaling.session.run([*saved.values()]) == [INITIAL_SCALE, 0]
+    assert list(scaling.saved) == ["loss_scale", "loss_scale/good_steps"]
+    assert scaling.session.run([*scaling.saved.values()]) == [INITIAL_SCALE, 0]
     assert scaling.session.run(scaling.factor) == INITIAL_SCALE / 4
 
 

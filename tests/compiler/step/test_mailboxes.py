@@ -42,8 +42,7 @@ class Post:
 def made(*, sparse: bool) -> Iterator[Post]:
     """Make boxes for a tensor of the shape [4, 2], or for rows of it."""
     bench = Bench(2)
-    config = tf.compat.v1.ConfigProto(device_count={"CPU": 2})
-    with bench.graph.as_default(), tf.compat.v1.Session(config=config) as session:
+    with bench:
         box = Box("w", "float32", (4, 2), bench.homes[1], bench.step.writer, sparse=sparse)
         value: Any = tf.compat.v1.placeholder(tf.float32, (None if sparse else 4, 2))
         if sparse:
@@ -54,6 +53,8 @@ def made(*, sparse: bool) -> Iterator[Post]:
         clear, plain, weighted = box.clear(WORKERS), box.total(WORKERS), box.total(WORKERS, given)
         plain, weighted = bench.made([plain, weighted])
         ops = [[bench.step.op(name) for name in names] for names in (*put, clear)]
+    with bench.session() as session:
+        value, ops, plain, weights, weighted = bench.found((value, ops, plain, weights, weighted))
         yield Post(session, bench.ledger, box, value, ops[:-1], ops[-1], plain, weights, weighted)
 
 

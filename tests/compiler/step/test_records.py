@@ -50,6 +50,7 @@ def written(bench: Bench, name: str) -> None:
     change(writer, "change", {0: value, 1: value}, {0: value, 1: value}, place)
     handle = writer.variable("held", "float16", (3, 2), "held", place)
     writer.write("VarIsInitializedOp", "asked", (handle,), place)
+    writer.after("waited", ["asked"], place)
     writer.write("AddV2", "plus", (value, writer.read("read", handle, place)), place)
     weight = bench.step.tensor(tf.constant(0.5))
     for box, given in (
@@ -75,7 +76,7 @@ def _rows(dtype: tf.DType = tf.int64) -> tf.IndexedSlices:
 def test_records_are_what_the_graph_has(name: str) -> None:
     """Op for op: types, inputs, results, places, what it waits for, and what it costs."""
     bench = Bench(3)
-    with bench.graph.as_default():
+    with bench:
         written(bench, name)
         ops = list(bench.step.writer.ops)
         bench.made([])
@@ -100,7 +101,7 @@ def test_every_type_is_written_by_some_part_of_a_step() -> None:
     found = set()
     for name in CALLS:
         bench = Bench(3)
-        with bench.graph.as_default():
+        with bench:
             written(bench, name)
             found |= {each.type for each in bench.step.writer.ops}
     assert found == {*TYPES}

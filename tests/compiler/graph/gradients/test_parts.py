@@ -27,7 +27,7 @@ def test_parts_are_divided_and_added_beside_each_copy() -> None:
     """Tensors and rows, each times the factor of its part; one part without a factor stays as it is."""
     bench = Bench(2)
     assembly: Any = SimpleNamespace(ledger=bench.ledger, scope="update")
-    with bench.graph.as_default():
+    with bench:
         dense, half = tf.ones((4, 1)), tf.constant(0.5)
         weight, alone, table, mixed, other = (variable(name, bench) for name in "watmo")
         parts = [
@@ -48,7 +48,7 @@ def test_parts_are_divided_and_added_beside_each_copy() -> None:
         assert found["a"] is parts[1]
         places = [bench.ledger.entries[each.op.name].device.ref for each in found["w"].copies]
         assert places == ["cpu[0]", "cpu[1]"]
-        values = bench.run({name: each.copies for name, each in found.items()})
+    values = bench.run({name: each.copies for name, each in found.items()})
     np.testing.assert_array_equal(values["w"][0], np.full((4, 1), 2.0))
     np.testing.assert_array_equal(values["w"][1], np.full((4, 1), 2.5))
     assert dict(zip(values["t"][0].indices, values["t"][0].values[:, 0], strict=True)) == {

@@ -93,7 +93,7 @@ def test_ops_of_packed_sums_are_counted(pack: int | None, *, everywhere: bool) -
     shapes = [(3,), (40, 2), (2, 2), (), (5, 1)]
     places = bench.homes if everywhere else bench.homes[-1:]
     sums, reductions = [], []
-    with bench.graph.as_default():
+    with bench:
         for at, shape in enumerate(shapes):
             values = [dense(np.ones(shape, np.float32)) for _ in bench.homes]
             name = f"g{at}"

@@ -9,14 +9,12 @@ import pytest
 import tensorflow as tf
 from attrs import define, evolve, field
 
-from compiler.graph.ledger import Ledger
-from compiler.graph.session_options import session_config
 from compiler.graph.variables.variables import create_variable
 from compiler.graph.workers.coordination import CLOSED, FINISHED, NEVER, OPEN, Coordination, State
 from compiler.pipeline import make_plan
 from compiler.plan import WorkerPlan
 from compiler.reasons import Placed, Reason
-from tests.support import CLASSIFIER, CONVOLUTION, ops_before, spec_of
+from tests.support import CLASSIFIER, CONVOLUTION, Drafted, ops_before, spec_of
 
 BATCH = 4
 CLUSTER = CLASSIFIER.format(clones=2, batch=BATCH, optimizer="SGD(0.1)", layers=CONVOLUTION).replace(
@@ -68,18 +66,18 @@ def made(staleness: int | None) -> Iterator[Board]:
     spec = spec_of(CLUSTER, update__replication="between_graph", update__mode='"async"', **more)
     plan = make_plan(spec, emulate=True, worker=0)
     assert isinstance(plan, WorkerPlan)
-    ledger, placed = Ledger(plan), Placed(plan.topology.devices[0], Reason("test", "default"))
-    with tf.Graph().as_default() as graph:
-        step = create_variable("global_step", lambda: tf.constant(0, tf.int64), placed, ledger)
-        ops = Coordination.build(step, placed, ledger, plan)
+    placed = Placed(plan.topology.devices[0], Reason("test", "default"))
+    with Drafted(plan) as drafted:
+        step = create_variable("global_step", lambda: tf.constant(0, tf.int64), placed, drafted.ledger)
+        ops = Coordination.build(step, placed, drafted.ledger, plan)
         tables = [ops.table, evolve(ops.table, worker=1)]
         claims = [ops.claim, tables[1].claim("claim_of_other")]
         nexts = [each.claim(f"next_{each.worker}", []) for each in tables]
         joins = [ops.join, tables[1].renew("join_of_other", 1)]
-        first = tf.compat.v1.variables_initializer([*ops.table.variables.values()])
-        with tf.compat.v1.Session(graph=graph, config=session_config(plan)) as session:
-            session.run(first)
-            yield Board(session, ops, claims, nexts, joins)
+    with drafted.session() as session:
+        board = Board(session, *drafted.found((ops, claims, nexts, joins)))
+        session.run([each.initializer for each in board.ops.table.variables.values()])
+        yield board
 
 
 @pytest.fixture(scope="module")

@@ -70,7 +70,7 @@ def test_sums_come_back_one_by_one(algorithm: str, *, everywhere: bool) -> None:
     shapes = [(3,), (40, 2), (2, 2), (), (5, 1)]  # the second is as large as a bucket
     arrays = [[generator.standard_normal(shape).astype(np.float32) for _ in range(3)] for shape in shapes]
     places = bench.homes if everywhere else bench.homes[-1:]
-    with bench.graph.as_default():
+    with bench:
         reductions = [
             bench.reduction(f"g{at}", [tf.constant(each) for each in own], places, at)
             for at, own in enumerate(arrays)

@@ -12,7 +12,7 @@ import pytest
 from attrs import evolve
 
 from dsl import ir
-from tests.support import classifier
+from tests.support import Drafted, classifier
 
 ALGORITHMS = [
     ir.Call("add_n"),
@@ -39,21 +39,14 @@ def plan_of(clones: int, devices: int) -> Any:
     return make_plan(classifier(clones=clones, devices__cpu=str(devices)))
 
 
-class Bench:
-    """A graph with a ledger over one CPU device per clone, in which values can be reduced."""
+class Bench(Drafted):
+    """A graph over one CPU device per clone, in which values can be reduced."""
 
     def __init__(self, clones: int, devices: int | None = None) -> None:
-        import tensorflow as tf
-
-        from compiler.graph.ledger import Ledger
         from compiler.graph.step_nodes import GraphStep
-        from compiler.reasons import Placed, Reason
 
-        self.plan = plan_of(clones, devices or clones)
-        self.graph = tf.Graph()
-        self.ledger = Ledger(self.plan)
-        self.step = GraphStep(self.graph, self.ledger, "aggregate")
-        self.homes = [Placed(tower.device, Reason("test", "default")) for tower in self.plan.towers]
+        super().__init__(plan_of(clones, devices or clones))
+        self.step = GraphStep(self.ledger, "aggregate")
 
     def reduce(
         self, call: ir.Call, make: Any, arrays: Sequence[Any], *, everywhere: bool, number: int = 0
@@ -78,7 +71,7 @@ class Bench:
         """
         from compiler.step.sums import make_aggregation
 
-        with self.graph.as_default():
+        with self:
             values = []
             for home, array in zip(self.homes, arrays, strict=True):
                 with self.ledger.place(home, "gradient"):
@@ -97,18 +90,9 @@ class Bench:
         return Reduction(name, given, self.homes[: len(given)], places, self.step.writer, number, **more)
 
     def made(self, values: Sequence[Any]) -> list[Any]:
-        """Return what was written, as tensors of the graph."""
+        """Return what was written, as tensors of the draft."""
         self.step.finish()
         return [self.step.made(each) for each in values]
-
-    def run(self, tensors: Any) -> Any:
-        """Return the values of tensors."""
-        import tensorflow as tf
-
-        from compiler.graph.session_options import session_config
-
-        with tf.compat.v1.Session(graph=self.graph, config=session_config(self.plan)) as session:
-            return session.run(tensors)
 
 
 def dense(array: Any) -> Any:
@@ -133,7 +117,7 @@ def test_rows_that_were_merged_are_found_again() -> None:
     from compiler.graph.rows import sum_equal_rows, unmerged
 
     pair, bench = (np.ones((3, 2), np.float32), np.array([4, 1, 4], np.int32)), Bench(1)
-    with bench.graph.as_default():
+    with bench:
         plain, other = rows(pair), rows(pair)
         merged, apart = (
             sum_equal_rows(bench.ledger, [each], "merged", bench.homes[0], "aggregate")
@@ -296,7 +280,7 @@ def test_only_what_needs_an_op_gets_one() -> None:
 
     bench = Bench(2)
     first, second = bench.homes
-    with bench.graph.as_default():
+    with bench:
         whole, some = tf.zeros(3), tf.IndexedSlices(tf.zeros((2, 1)), tf.zeros(2, tf.int32))
         plain, merged, distinct = (
             bench.reduction("w", [value], [first], distinct=each)
@@ -305,7 +289,6 @@ def test_only_what_needs_an_op_gets_one() -> None:
         assert plain.add(first, plain.values, "sum") is plain.values[0]
         assert distinct.add(first, distinct.values, "sum") is distinct.values[0]
         (total,) = bench.made([merged.add(first, merged.values, "sum")])
-        assert total.indices.op.type == "Unique"
         assert (plain.is_sparse, merged.is_sparse) == (False, True)
         assert plain.copy(first, plain.values[0], first, "copy") is plain.values[0]
         (copy,) = bench.made([plain.copy(second, merged.values[0], first, "copy")])
@@ -314,6 +297,7 @@ def test_only_what_needs_an_op_gets_one() -> None:
             "aggregate/w/copy_1",
         ]
         assert bench.ledger.entries["aggregate/w/copy"].device == second.device
+    assert bench.found(total).indices.op.type == "Unique"
     assert plain.one_destination == first
     assert bench.reduction("w", [whole], [first, second]).one_destination is None
 
@@ -373,7 +357,7 @@ def test_gradients_are_packed_if_the_spec_says_so(clones: int, pack: int | None,
 
     bench = Bench(clones)
     update = evolve(bench.plan.update, pack=pack, aggregate=ir.Call("add_n"))
-    with bench.graph.as_default():
+    with bench:
         values = [tf.zeros(3) for _ in range(clones)]
         reductions = [bench.reduction(f"g{at}", values, bench.homes[-1:], at) for at in range(2)]
         assert [len(each) for each in reduce_all(reductions, update)] == [1, 1]
@@ -388,7 +372,7 @@ def test_names_that_are_there_already_get_a_number() -> None:
     from compiler.step.sums import reduce_all
 
     bench = Bench(2)
-    with bench.graph.as_default(), tf.name_scope("outer"):
+    with bench, tf.name_scope("outer"):
         values = [tf.zeros(3) for _ in bench.homes]
         reductions = [bench.reduction("a", values, bench.homes[:1], at) for at in range(2)]
         found = bench.made([total for (total,) in reduce_all(reductions, bench.plan.update)])

@@ -12,7 +12,11 @@ from typing import Any
 import tensorflow as tf
 from attrs import define, field
 
-from compiler.graph.adapters.tensorflow_private import reserve_names, set_device
+from compiler.graph.adapters.tensorflow_private import (
+    keep_python_functions,
+    reserve_names,
+    set_device,
+)
 from compiler.graph.importing import import_nodes
 from compiler.graph.node_types import output_types
 from compiler.step.record import Shape
@@ -104,6 +108,7 @@ class Draft:
         graph = tf.Graph()
         graph.seed = self.graph.seed
         import_nodes(graph, whole, {})
+        keep_python_functions(graph, self.graph)
         return graph
 
     def _tell_shapes(self, stand_in: Any) -> None:

@@ -68,6 +68,7 @@ __all__ = [
     "from_library",
     "is_op_determinism_enabled",
     "iterator_resource",
+    "keep_python_functions",
     "op_definition",
     "reserve_names",
     "set_device",
@@ -120,6 +121,16 @@ def reserve_names(graph: tf.Graph, names: Iterable[str]) -> None:
         names: The names.
     """
     graph._names_in_use.update((each.lower(), 1) for each in names)
+
+
+def keep_python_functions(graph: tf.Graph, written: tf.Graph) -> None:
+    """Keep the Python functions that ops of a graph call as long as a graph that has been made of it.
+
+    Args:
+        graph: The graph that has been made.
+        written: The graph in which the ops were written.
+    """
+    graph._py_funcs_used_in_graph = getattr(written, "_py_funcs_used_in_graph", [])
 
 
 def set_device(op: tf.Operation, device: str) -> None:

@@ -53,10 +53,11 @@ IMPORTED = {
 def graph_objects() -> dict[str, object]:
     """Return an object of each of TensorFlow's kinds of which a private attribute is used."""
     with tf.Graph().as_default() as graph:
-        tensor = tf.constant(1.0)
+        tensor = tf.numpy_function(float, [1.0], tf.float32)
         dataset = tf.data.Dataset.from_tensors(tensor)
         iterator = tf.compat.v1.data.make_initializable_iterator(dataset)
-    kinds: dict[str, object] = dict.fromkeys(("_mutation_lock", "_c_graph", "_names_in_use"), graph)
+    of_graph = ("_mutation_lock", "_c_graph", "_names_in_use", "_py_funcs_used_in_graph")
+    kinds: dict[str, object] = dict.fromkeys(of_graph, graph)
     kinds |= dict.fromkeys(("_set_device", "_add_control_input", "_from_c_op"), tensor.op)
     kinds["_colocation_code_locations"] = tensor.op
     kinds |= dict.fromkeys(("_do_call", "_make_callable_from_options"), tf.compat.v1.Session(graph=graph))

@@ -69,7 +69,7 @@ class ShownMap:
     """The placement map of a spec.
 
     Attributes:
-        plan: The plan of the spec.
+        plan: The plan of the spec, or None if the map is from a file.
         placement: The map.
         compiled: The graph, or None if there was no need to build it.
         time: The forecast of the time of a step, if there is one.
@@ -77,7 +77,7 @@ class ShownMap:
         work: The ops of a step and what each costs, if they are asked for and there is no graph.
     """
 
-    plan: Plan = field(repr=False)
+    plan: Plan | None = field(repr=False)
     placement: AnyMap = field(repr=False)
     compiled: CompiledGraph | None = field(default=None, repr=False)
     time: StepForecast | None = field(default=None, repr=False)

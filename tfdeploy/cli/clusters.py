@@ -90,12 +90,4 @@ def _colored(common: Common) -> bool:
 
 def _flags(common: Common) -> list[str]:
     """Return the common options, except `--set`, as arguments of a command line."""
-    flags = ["--color", "always" if _colored(common) else "never"]
-    for flag, wanted in (
-        ("--allow-python", common.allow_python),
-        ("--verbose", common.verbose),
-        ("--quiet", common.quiet),
-        ("--debug", common.debug),
-    ):
-        flags += [flag] if wanted else []
-    return flags
+    return ["--color", "always" if _colored(common) else "never", *common.flags]

@@ -30,6 +30,12 @@ class Common:
     quiet: bool = False
 
     @property
+    def flags(self) -> list[str]:
+        """The flags among them that are given, as arguments of a command line."""
+        flags = ("allow_python", "verbose", "quiet", "debug")
+        return [f"--{name.replace('_', '-')}" for name in flags if getattr(self, name)]
+
+    @property
     def color_errors(self) -> bool:
         """Whether standard error is written in colour."""
         return colored(self.color, is_terminal=sys.stderr.isatty())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeAlias
 
 import click
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 P = ParamSpec("P")
+Option: TypeAlias = "Callable[[Callable[..., Any]], Callable[..., Any]]"
 
 
 def pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
@@ -41,15 +42,46 @@ def offer(what: str) -> Callable[[click.Context, click.Parameter, str], Any]:
     return complete
 
 
-_OPTIONS = (
-    click.option(
-        "--set",
-        "overrides",
+def set_option(name: str, parameter: str, words: str) -> Option:
+    """Return an option that replaces attributes of a spec.
+
+    Args:
+        name: Its name.
+        parameter: The parameter of the command that has its pairs of path and value.
+        words: Its help text.
+    """
+    return click.option(
+        name,
+        parameter,
         multiple=True,
         metavar="PATH=VALUE",
         callback=pairs,
         shell_complete=offer("overrides"),
-        help="Replace an attribute, such as clones.count=4; may be given several times.",
+        help=words,
+    )
+
+
+def file_option(name: str, words: str, metavar: str = "FILE") -> Option:
+    """Return an option that names a file.
+
+    Args:
+        name: Its name.
+        words: Its help text.
+        metavar: What stands for the file in help texts.
+    """
+    return click.option(name, metavar=metavar, shell_complete=offer("files"), help=words)
+
+
+def emulate_option(process: str = "this process") -> Option:
+    """Return the option of commands that can do without the devices of a spec."""
+    return click.option(
+        "--emulate", is_flag=True, help=f"Make every declared device a logical CPU device of {process}."
+    )
+
+
+_OPTIONS = (
+    set_option(
+        "--set", "overrides", "Replace an attribute, such as clones.count=4; may be given several times."
     ),
     click.option("--allow-python", is_flag=True, help="Let the spec load code with python(...)."),
     click.option(
@@ -72,11 +104,17 @@ force_option = click.option(
 """The option of commands that write files of the user's choice."""
 
 
-profile_option = click.option(
+checkpoint_option = click.option(
+    "--checkpoint",
+    metavar="STEP|PATH",
+    help="The checkpoint; default: the best one if the spec asks for it, else the newest.",
+)
+"""The option of commands that use what a spec has trained."""
+
+
+profile_option = file_option(
     "--profile",
-    metavar="FILE",
-    shell_complete=offer("files"),
-    help="Forecast time by this profile of a machine; default: the one beside the spec, if there is one.",
+    "Forecast time by this profile of a machine; default: the one beside the spec, if there is one.",
 )
 """The option of commands that forecast the time of a step."""
 
@@ -99,6 +137,7 @@ def common_options(function: Callable[Concatenate[Common, P], int]) -> Callable[
         with interruptible(), without_progress() if quiet else nullcontext():
             return guarded(common, lambda: function(common, *args, **options))
 
+    decorated: Callable[..., int] = command
     for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
+        decorated = option(decorated)
+    return decorated

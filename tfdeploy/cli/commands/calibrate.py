@@ -9,7 +9,7 @@ import click
 
 from tfdeploy.cli.common import Common
 from tfdeploy.cli.files import read_spec
-from tfdeploy.cli.options import common_options, force_option, offer
+from tfdeploy.cli.options import common_options, emulate_option, force_option, offer
 from tfdeploy.cli.terminal import say
 from tfdeploy.progress import busy
 
@@ -46,9 +46,7 @@ if TYPE_CHECKING:
     help="Spread each measurement over this many turns. More of them average out a machine that is not "
     "always equally fast.",
 )
-@click.option(
-    "--emulate", is_flag=True, help="Make every declared device a logical CPU device of one process."
-)
+@emulate_option("one process")
 @click.option("--threads", type=click.IntRange(1), hidden=True)
 @click.option("--answer", type=click.Path(dir_okay=False, path_type=Path), hidden=True)
 @force_option
@@ -120,15 +118,8 @@ def _require_cpus(spec: ir.Spec, *, emulate: bool) -> None:
 
 def _repeated(common: Common) -> list[str]:
     """Return the common options as arguments for another process."""
-    options = [f"--color={common.color}"]
-    options += [f"--set={path}={text}" for path, text in common.overrides]
-    flags = {
-        "--allow-python": common.allow_python,
-        "--verbose": common.verbose,
-        "--quiet": common.quiet,
-        "--debug": common.debug,
-    }
-    return options + [name for name, wanted in flags.items() if wanted]
+    settings = [f"--set={path}={text}" for path, text in common.overrides]
+    return [f"--color={common.color}", *settings, *common.flags]
 
 
 def _measure(common: Common, path: str, answer: Path, request: MeasureRequest) -> None:

@@ -8,7 +8,7 @@ import click
 
 from tfdeploy.cli.common import Common
 from tfdeploy.cli.files import read_spec
-from tfdeploy.cli.options import common_options, force_option, offer
+from tfdeploy.cli.options import common_options, emulate_option, force_option, offer
 from tfdeploy.cli.terminal import say
 
 
@@ -21,9 +21,7 @@ from tfdeploy.cli.terminal import say
     metavar="DIR",
     help="The folder for graph.pb, placement.json and spec.tfdeploy.",
 )
-@click.option(
-    "--emulate", is_flag=True, help="Make every declared device a logical CPU device of one process."
-)
+@emulate_option("one process")
 @force_option
 @common_options
 def command(common: Common, spec: str, *, out: Path, emulate: bool, force: bool) -> int:

@@ -12,7 +12,7 @@ from tfdeploy.cli.commands.serve import listen_option, task_option
 from tfdeploy.cli.common import Common
 from tfdeploy.cli.faults import goes_on
 from tfdeploy.cli.files import read_spec
-from tfdeploy.cli.options import common_options, offer
+from tfdeploy.cli.options import common_options, emulate_option, offer
 from tfdeploy.cli.terminal import say
 from tfdeploy.streams import require_output
 
@@ -25,9 +25,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("spec", shell_complete=offer("specs"))
-@click.option(
-    "--emulate", is_flag=True, help="Make every declared device a logical CPU device of this process."
-)
+@emulate_option()
 @click.option(
     "--resume",
     type=click.Choice(["auto", "never", "must"]),

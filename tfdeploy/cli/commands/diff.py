@@ -9,7 +9,7 @@ from attrs import evolve
 
 from tfdeploy.cli.common import Common
 from tfdeploy.cli.maps import map_file, read_map
-from tfdeploy.cli.options import common_options, force_option, offer, pairs, profile_option
+from tfdeploy.cli.options import common_options, file_option, force_option, offer, profile_option, set_option
 from tfdeploy.cli.outputs import STDOUT, require_apart, require_free, write_page
 from tfdeploy.cli.terminal import say, write_result
 
@@ -24,31 +24,10 @@ Pairs = tuple[tuple[str, str], ...]
 @click.command()
 @click.argument("before", metavar="A", shell_complete=offer("specs_or_maps"))
 @click.argument("after", metavar="[B]", required=False, shell_complete=offer("specs_or_maps"))
-@click.option(
-    "--set-a",
-    "set_before",
-    multiple=True,
-    metavar="PATH=VALUE",
-    callback=pairs,
-    shell_complete=offer("overrides"),
-    help="As --set, for A alone.",
-)
-@click.option(
-    "--set-b",
-    "set_after",
-    multiple=True,
-    metavar="PATH=VALUE",
-    callback=pairs,
-    shell_complete=offer("overrides"),
-    help="As --set, for B alone.",
-)
+@set_option("--set-a", "set_before", "As --set, for A alone.")
+@set_option("--set-b", "set_after", "As --set, for B alone.")
 @click.option("--json", "as_json", is_flag=True, help="Print the differences as JSON.")
-@click.option(
-    "--html",
-    metavar="FILE",
-    shell_complete=offer("files"),
-    help="Write both placements side by side as an HTML page; - for standard output.",
-)
+@file_option("--html", "Write both placements side by side as an HTML page; - for standard output.")
 @click.option("--open", "open_page", is_flag=True, help="Open the page that --html writes.")
 @profile_option
 @force_option

@@ -7,17 +7,13 @@ import click
 from tfdeploy.cli.common import Common
 from tfdeploy.cli.faults import show
 from tfdeploy.cli.files import read_spec
-from tfdeploy.cli.options import common_options, offer
+from tfdeploy.cli.options import checkpoint_option, common_options, emulate_option, offer
 from tfdeploy.cli.terminal import say
 
 
 @click.command()
 @click.argument("spec", shell_complete=offer("specs"))
-@click.option(
-    "--checkpoint",
-    metavar="STEP|PATH",
-    help="The checkpoint; default: the best one if the spec asks for it, else the newest.",
-)
+@checkpoint_option
 @click.option(
     "--split",
     "splits",
@@ -26,9 +22,7 @@ from tfdeploy.cli.terminal import say
     help="On which split; may be given several times. Default: validation and test.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the scores as JSON.")
-@click.option(
-    "--emulate", is_flag=True, help="Make every declared device a logical CPU device of this process."
-)
+@emulate_option()
 @common_options
 def command(
     common: Common,

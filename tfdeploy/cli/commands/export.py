@@ -12,7 +12,7 @@ from dsl.diagnostics import SpecError
 from tfdeploy.cli.common import Common
 from tfdeploy.cli.faults import show
 from tfdeploy.cli.files import read_spec
-from tfdeploy.cli.options import common_options, offer
+from tfdeploy.cli.options import checkpoint_option, common_options, emulate_option, offer
 from tfdeploy.cli.terminal import say, write_result
 
 if TYPE_CHECKING:
@@ -56,14 +56,8 @@ def _name(ctx: click.Context, param: click.Parameter, value: str | None) -> str 
     metavar="DIR",
     help="A new folder for the trained model, which TensorFlow Serving and tf.saved_model.load read.",
 )
-@click.option(
-    "--checkpoint",
-    metavar="STEP|PATH",
-    help="The checkpoint; default: the best one if the spec asks for it, else the newest.",
-)
-@click.option(
-    "--emulate", is_flag=True, help="Make every declared device a logical CPU device of this process."
-)
+@checkpoint_option
+@emulate_option()
 @click.option("--kubernetes", is_flag=True, help="Write manifests that run the tasks of the spec's cluster.")
 @click.option("--image", metavar="IMAGE", help="A container image in which tfdeploy is installed.")
 @click.option("--runs", metavar="CLAIM", callback=_name, help="The volume claim for run directories.")

@@ -9,7 +9,7 @@ import click
 from tfdeploy.cli.common import Common
 from tfdeploy.cli.faults import show
 from tfdeploy.cli.files import read_spec
-from tfdeploy.cli.options import common_options, force_option, offer
+from tfdeploy.cli.options import checkpoint_option, common_options, emulate_option, force_option, offer
 from tfdeploy.cli.terminal import say
 
 SUFFIXES = (".csv", ".npz")
@@ -41,19 +41,13 @@ def _data_file(ctx: click.Context, param: click.Parameter, path: Path) -> Path:
     metavar="FILE",
     help="The file for the predictions: .csv or .npz.",
 )
-@click.option(
-    "--checkpoint",
-    metavar="STEP|PATH",
-    help="The checkpoint; default: the best one if the spec asks for it, else the newest.",
-)
+@checkpoint_option
 @click.option(
     "--split",
     type=click.Choice(["train", "validation", "test"]),
     help="The split whose transforms are applied; default: test, else validation, else train.",
 )
-@click.option(
-    "--emulate", is_flag=True, help="Make every declared device a logical CPU device of this process."
-)
+@emulate_option()
 @force_option
 @common_options
 def command(

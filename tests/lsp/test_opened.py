@@ -11,6 +11,8 @@ from dsl.source import Source, Span
 from tfdeploy.lsp.documents import opened as module
 from tfdeploy.lsp.documents.opened import HIGHEST, Document, Documents, path_of, uri_of
 from tfdeploy.lsp.documents.positions import Positions, span_of
+from tfdeploy.lsp.reading.diagnostics import examine
+from tfdeploy.lsp.settings import Settings
 
 INCLUDING = 'tfdeploy = 1\ninclude = ["{}"]\n'
 
@@ -90,8 +92,8 @@ def test_a_spec_is_looked_for_in_the_folders_above(
     spec = documents.spec_with(opened)
     assert (spec.path == str(tmp_path / "main.tfdeploy")) is is_found
     assert is_found or spec is opened
-    trees = documents.trees(opened)
-    assert len(trees) == (3 if is_found else 1)
+    read = examine(spec, documents.texts, Settings())
+    assert len(read.paths) == (3 if is_found else 1)
 
 
 def test_a_spec_is_not_looked_for_if_there_is_one_or_can_be_none(
@@ -128,15 +130,10 @@ def test_an_open_spec_counts_as_it_is_in_the_editor(tmp_path: Path, documents: D
     documents.note_includes(main, [str(tmp_path / "part.tfdeploy"), main.path])
     assert documents.spec_with(part) is main
     assert documents.spec_with(main) is main
-    assert [tree.source.name for tree in documents.trees(part)] == [
-        str(tmp_path / "main.tfdeploy"),
-        str(tmp_path / "part.tfdeploy"),
-    ]
     assert documents.texts == {part.path: part.text, main.path: main.text}
     assert list(documents) == [part, main]
-    assert documents.is_current(main)
     newer = documents.change(main.uri, 4, [])
-    assert (documents.at(main.uri), documents.is_current(main)) == (newer, False)
+    assert documents.at(main.uri) is newer is not main
     documents.close(main.uri)
     documents.close(main.uri)
     assert documents.spec_with(part) is part

@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tfdeploy.lsp.documents.opened import Document, Documents
-from tfdeploy.lsp.reading.names import Names, Place, names_of
+from tfdeploy.lsp.reading.diagnostics import examine
+from tfdeploy.lsp.reading.names import Names, Place
+from tfdeploy.lsp.settings import Settings
 
 if TYPE_CHECKING:
     from dsl import syntax
@@ -78,8 +80,9 @@ class Opened:
         self.offset = max(text.find("|"), 0)
         self.documents = Documents()
         self.document: Document = self.documents.open(path.as_uri(), 1, text.replace("|", "", 1))
-        self.trees: tuple[syntax.File, ...] = self.documents.trees(self.document)
-        self.names: Names = names_of(self.trees)
+        read = examine(self.document, self.documents.texts, Settings())
+        self.trees: tuple[syntax.File, ...] = read.reading.trees
+        self.names: Names = read.names
 
     def at(self, offset: int) -> Place:
         """Return a place in the text."""

@@ -16,7 +16,9 @@ from tests.folders import EXAMPLES
 from tests.lsp.texts import SMALL, Opened, small
 from tfdeploy.lsp.documents.opened import Documents
 from tfdeploy.lsp.features import navigation
-from tfdeploy.lsp.reading.names import Place, names_of
+from tfdeploy.lsp.reading.diagnostics import examine
+from tfdeploy.lsp.reading.names import Place
+from tfdeploy.lsp.settings import Settings
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -179,10 +181,9 @@ def test_names_over_included_files(tmp_path: Path) -> None:
     documents = Documents()
     document = documents.open((tmp_path / "main.tfdeploy").as_uri(), 1, main)
     part = documents.open((tmp_path / "part.tfdeploy").as_uri(), 1, "# new\nlet { width = 8 }\n")
-    trees = documents.trees(document)
-    names = names_of(trees)
+    read = examine(document, documents.texts, Settings())
     offset = main.index("units = width") + 9
-    at = Place(document, offset, documents, trees, names)
+    at = Place(document, offset, documents, read.reading.trees, read.names)
     found = navigation.definitions(at)
     assert [(each.uri, each.range.start.line, each.range.start.character) for each in found] == [
         (part.uri, 1, 6)

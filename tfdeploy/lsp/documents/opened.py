@@ -133,10 +133,6 @@ class Documents:
         if document is not None:
             self._included.pop(document.path, None)
 
-    def is_current(self, document: Document) -> bool:
-        """Whether a document is open and has not changed since."""
-        return self._open.get(document.uri) is document
-
     def at(self, uri: str) -> Document:
         """Return an open document.
 
@@ -212,19 +208,6 @@ class Documents:
                     self._included[str(other)] = frozenset(names - {str(other)})
                     return
 
-    def trees(self, document: Document) -> tuple[syntax.File, ...]:
-        """Return the syntax trees of the spec that a document belongs to, its own first."""
-        from grammar import files
-        from grammar.reports import Reports
-
-        root = self.spec_with(document)
-        if not _includes(root.tree):
-            return (root.tree,)
-        try:
-            return files.gather(root.source, Reports(), self.texts).parsed
-        except RecursionError:
-            return (root.tree,)
-
     def _file(self, path: str) -> Document:
         source = self._source(path)
         return self.of_source(source if source is not None else Source(path, ""))
@@ -237,10 +220,6 @@ class Documents:
             return Source(path, texts[path])
         text = files.text_of(path)
         return Source(path, text) if isinstance(text, str) else None
-
-
-def _includes(tree: syntax.File) -> bool:
-    return bool(syntax.attributes_in(tree.items, "include"))
 
 
 def absolute(path: str) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from functools import cached_property
-from itertools import accumulate
 
 from attrs import frozen
 from lsprotocol import types
@@ -30,16 +29,11 @@ class Positions:
 
     @cached_property
     def _starts(self) -> list[int]:
-        if "\r" in self.text:
-            return [0, *(each.end() for each in _LINE_END.finditer(self.text))]
-        return [0, *(end + 1 for end in self._ends[:-1])]
+        return [0, *(each.end() for each in _LINE_END.finditer(self.text))]
 
     @cached_property
     def _ends(self) -> list[int]:
         """The offsets of the line ends themselves."""
-        if "\r" not in self.text:
-            lengths = (len(line) + 1 for line in self.text.split("\n"))
-            return [end - 1 for end in accumulate(lengths)]
         return [*(each.start() for each in _LINE_END.finditer(self.text)), len(self.text)]
 
     def position(self, offset: int) -> types.Position:

@@ -23,8 +23,7 @@ from tests.placement_maps import make_map
 from tests.support import spec_of
 from tfdeploy.runtime.records.history import HistoryRecord
 from tfdeploy.runtime.records.result import Best, Result, Seconds, SplitResult
-from tfdeploy.showing.placement import summary
-from tfdeploy.showing.register import register_summaries
+from tfdeploy.showing import of_map, register_summaries
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -103,7 +102,7 @@ def test_a_map_has_its_devices_and_largest_variables(graph: CompiledGraph) -> No
     assert kernel[1:3] + kernel[4:] == ["[4, 2]", "cpu[0]", "32 B"]
     assert (bias[2], bias[3].startswith('variables("y/bias") -> gpu[1] (line ')) == ("gpu[1]", True)
     assert found.index(kernel) < found.index(bias)
-    assert [each.left for each in summary(placement).tables] == [1, 4]  # all but the bytes are words
+    assert [each.left for each in of_map(placement).tables] == [1, 4]  # all but the bytes are words
     assert ["device", "ops", "variables", "slots", "in/step", "out/step"] in found
     forecast = cells(tfdeploy.looking.placement_of(graph))
     assert ["device", "ops", "variables", "slots", "memory", "in/step", "out/step"] in forecast

@@ -191,6 +191,13 @@ class WorkerPlan(Plan):
             if each.host in others and (each.kind, each.index) in own
         }
 
+    def devices_for(self, host: Host) -> dict[Device, Device]:
+        """Map this worker's devices to those of the same kind and index of another worker's task."""
+        devices = self.topology.devices
+        there = {(each.kind, each.index): each for each in devices if each.host == host}
+        own = (each for each in devices if each.host == self.worker.host)
+        return {each: there[each.kind, each.index] for each in own if (each.kind, each.index) in there}
+
 
 @frozen
 class VariableInfo:

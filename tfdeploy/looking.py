@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from compiler.graph.compiled import CompiledGraph
-    from compiler.graph.inspect.memory.forecast import StepMemory
     from compiler.kinds.records.extras import Extras
     from compiler.kinds.records.kind_map import AnyMap, KindMap
     from compiler.mapping.explanation import Explanation
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from compiler.mapping.step_time import MapTime
     from compiler.plan import Plan
     from compiler.report.comparison.compare import Comparison
+    from compiler.step.read.map import StepMemory
     from compiler.time.forecast import StepForecast
     from dsl.ir import Spec
     from tfdeploy.runtime.many_clones import MapByKinds

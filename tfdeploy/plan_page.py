@@ -48,8 +48,8 @@ def plan_page(
     work = time.work if time is not None else work
     if work is None and compiled is not None:
         from compiler.graph.forecasts.assumed_sizes import with_assumed_sizes
-        from compiler.graph.inspect.time.timed_step import timed_step
+        from compiler.step.read.work import timed_step
 
-        work = timed_step(with_assumed_sizes(compiled))
+        work = timed_step(with_assumed_sizes(compiled).step)
     details = Details(model=model, work=work, time=time, trace=trace)
     return html_page(placement, lines, details)

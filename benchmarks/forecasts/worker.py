@@ -28,9 +28,9 @@ class _Process:
 
     def build(self, specs: list[str]) -> None:
         import grammar
-        from compiler.graph.session_options import intra_op_threads
         from compiler.pipeline import for_worker
         from compiler.plan import WorkerPlan
+        from compiler.threads import intra_op_threads
         from tfdeploy.runtime.plans import graph_of, plan_of
 
         for text in specs:
@@ -54,12 +54,12 @@ class _Process:
         assert len(pools) <= 1, f"a process has one pool of threads for ops, not {pools}"
 
     def forecast(self, profile: str) -> list[tuple[float, float]]:
-        from compiler.graph.inspect.time.timed_step import forecast_time
+        from compiler.step.read.work import forecast_time
         from compiler.time.profile import read_profile
 
         known, found = read_profile(profile), []
         for each in self.layouts:
-            forecast = forecast_time(_graph(each), known)
+            forecast = forecast_time(_graph(each).step, known)
             assert forecast is not None
             found.append((forecast.seconds, forecast.measured))
         return found

@@ -13,9 +13,9 @@ from compiler.conditions.expect import largest_variables, memory_parts, needs_me
 from compiler.figures import size
 from compiler.graph.forecasts.assumed_sizes import forecast_memory
 from compiler.graph.inspect.mapping.placement_map import map_placement
-from compiler.graph.inspect.memory.forecast import StepMemory
 from compiler.report import refs
 from compiler.report.text.fullness import Pool, pools
+from compiler.step.read.map import StepMemory
 from dsl.errors.planning import plan as errors
 
 if TYPE_CHECKING:

@@ -15,7 +15,6 @@ from attrs import frozen
 from compiler.figures import duration, plural, size
 from compiler.graph.compiled import CompiledGraph
 from compiler.graph.inspect.mapping.placement_map import map_placement
-from compiler.graph.inspect.memory.forecast import StepMemory
 from compiler.kinds.expanding.counted import chosen_ops
 from compiler.kinds.expanding.expand import devices_of, time_of, transfers_of, variables_like, variables_of
 from compiler.kinds.expanding.members import Sought
@@ -25,6 +24,7 @@ from compiler.mapping.step_time import DeviceTime, MapTime
 from compiler.placement.rules import Rulebook
 from compiler.placement.variable_rules import homes_of
 from compiler.plan import Plan, WorkerPlan
+from compiler.step.read.map import StepMemory
 from dsl import ir
 from dsl.diagnostics import Diagnostic, SpecError
 from dsl.errors.planning import expect as errors

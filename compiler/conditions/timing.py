@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from compiler.conditions.expect import needs_time
 from compiler.graph.forecasts.assumed_sizes import with_assumed_sizes
-from compiler.graph.inspect.time.timed_step import forecast_time
 from compiler.mapping.step_time import MapTime
+from compiler.step.read.work import forecast_time
 from compiler.time.profile import find_profile
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def time_of(compiled: CompiledGraph, profile: str | None = None) -> tuple[StepFo
     """
     spec = compiled.plan.spec
     found = find_profile(spec.path, profile)
-    forecast = forecast_time(with_assumed_sizes(compiled), found.profile if found is not None else None)
+    forecast = forecast_time(with_assumed_sizes(compiled).step, found.profile if found is not None else None)
     if forecast is None:
         return None
     return forecast, found.path if found is not None else spec.devices.kind or ""

@@ -38,6 +38,7 @@ from compiler.graph.size.limit import Measures, require_small_enough
 from compiler.graph.stamp.lookups import usage_of
 from compiler.graph.stamp.stamp import Bindings, StampedTower, stamp
 from compiler.graph.step_nodes import GraphStep
+from compiler.graph.step_of import step_of
 from compiler.graph.tower.template import Template, WeightInfo
 from compiler.graph.tower.traces import Traced, Traces
 from compiler.graph.tower.without_statistics import templates_of_towers
@@ -312,6 +313,7 @@ def _finish(
         exchange=exchange,
         evaluation=evaluated,
         seed=seed,
+        read=step_of,
     )
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
@@ -14,6 +15,7 @@ from compiler.graph.ledger import Ledger
 from compiler.graph.tower.template import WeightInfo
 from compiler.graph.variables.variables import GraphVariable
 from compiler.plan import Plan
+from compiler.step.step import Step
 from dsl.diagnostics import Diagnostic
 
 if TYPE_CHECKING:
@@ -171,6 +173,12 @@ class CompiledGraph:
     applied: tf.Tensor | None = None
     seed: int = 0
     warnings: tuple[Diagnostic, ...] = ()
+    _read: Callable[[CompiledGraph], Step] = field(kw_only=True, repr=False)
+
+    @cached_property
+    def step(self) -> Step:
+        """The step, as records that are read when they are first asked for."""
+        return self._read(self)
 
     @property
     def train_input(self) -> InputPipe:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
-from collections import Counter
 from typing import Any
 
 import tensorflow as tf
 
 from compiler.plan import Plan
-from compiler.threads import cores
+from compiler.threads import cores, intra_op_threads, runs_gpus
 
 
 def session_config(plan: Plan, **more: Any) -> tf.compat.v1.ConfigProto:
@@ -36,36 +34,13 @@ def session_config(plan: Plan, **more: Any) -> tf.compat.v1.ConfigProto:
     config.gpu_options.allow_growth = options.allow_growth
     if options.visible is not None:
         config.gpu_options.visible_device_list = ",".join(str(each) for each in options.visible)
-    if not _runs_gpus(plan):
+    if not runs_gpus(plan):
         config.graph_options.rewrite_options.disable_meta_optimizer = True
     config.graph_options.optimizer_options.opt_level = tf.compat.v1.OptimizerOptions.L0
     return config
-
-
-def intra_op_threads(plan: Plan) -> int:
-    """Return how many threads of a process may work on one op; 0 leaves that to TensorFlow.
-
-    Towers on CPUs run at the same time and keep all cores busy. If each of their ops were split for all cores
-    as well, the parts would wait for each other: with 4 towers of LeNet on 2 cores, a step takes a fifth
-    longer. TensorFlow has one pool for a process, which its first session makes.
-
-    If most of a step is an op that goes through a whole table, that op runs when the towers have ended, and
-    gets all cores.
-    """
-    if plan.spec.devices.intra_op_threads is not None:
-        return plan.spec.devices.intra_op_threads
-    towers = Counter(None if plan.emulate else tower.device.host for tower in plan.towers)
-    busiest = max(towers.values())
-    if _runs_gpus(plan) or busiest == 1 or plan.tables_dominate or os.environ.get("TF_NUM_INTRAOP_THREADS"):
-        return 0
-    return max(1, cores() // busiest)
 
 
 def batches_at_once(plan: Plan) -> int:
     """Return how many batches are evaluated at the same time, so that all cores are busy."""
     threads = intra_op_threads(plan)
     return 1 if threads == 0 else max(1, cores() // threads)
-
-
-def _runs_gpus(plan: Plan) -> bool:
-    return not plan.emulate and bool(plan.topology.select("gpu"))

@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias
 from attrs import field, frozen
 
 from compiler.reasons import Placed
+from compiler.topology import Device
 
 Role = Literal[
     "input",
@@ -28,12 +29,20 @@ Role = Literal[
 Shape: TypeAlias = tuple[int | None, ...]
 
 ITEM_BYTES: Mapping[str, int] = {
-    **dict.fromkeys(("bool", "int8", "uint8"), 1),
-    **dict.fromkeys(("float16", "bfloat16", "int16", "uint16"), 2),
-    **dict.fromkeys(("float32", "int32", "uint32"), 4),
+    **dict.fromkeys(("bool", "int4", "int8", "uint4", "uint8", "qint8", "quint8"), 1),
+    **dict.fromkeys(("float8_e4m3fn", "float8_e5m2"), 1),
+    **dict.fromkeys(("float16", "bfloat16", "int16", "uint16", "qint16", "quint16"), 2),
+    **dict.fromkeys(("float32", "int32", "uint32", "qint32"), 4),
     **dict.fromkeys(("float64", "int64", "uint64", "complex64"), 8),
+    "complex128": 16,
 }
 """The bytes of an element of each type that has a fixed size."""
+
+HANDLES = ("resource", "variant")
+"""The types of tensors that only refer to something."""
+
+SMALL = 1 << 16
+"""The most bytes of a tensor that is sent in one piece with others."""
 
 
 @frozen
@@ -83,6 +92,11 @@ class Tensor:
         return None if count is None or size is None else count * size
 
     @property
+    def held_bytes(self) -> int | None:
+        """The bytes of what is in the variable, if it is the handle of one and they are known."""
+        return None if self.holds is None else Tensor(self.op, *self.holds).bytes
+
+    @property
     def text(self) -> str:
         """Its type and shape, such as `float32[3,?]`."""
         axes = "..." if self.shape is None else ",".join("?" if n is None else str(n) for n in self.shape)
@@ -122,6 +136,8 @@ class Op:
         attributes: Those of its attributes that do not follow from its inputs, and are no defaults.
         waits: The names of the ops that it waits for besides.
         clone: The number of the clone that it belongs to, or None.
+        own: Whether each worker with a graph of its own has one on its own devices. What is not its own stays
+            on its device in the graphs of all.
     """
 
     name: str
@@ -133,6 +149,12 @@ class Op:
     attributes: Mapping[str, Any] = field(factory=dict)
     waits: tuple[str, ...] = ()
     clone: int | None = None
+    own: bool = False
+
+    @property
+    def device(self) -> Device:
+        """Its device."""
+        return self.placed.device
 
 
 @frozen

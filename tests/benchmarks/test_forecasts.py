@@ -22,8 +22,8 @@ from benchmarks.forecasts.measured import (
 from benchmarks.forecasts.page import BEGIN, END, summary, write_page
 from benchmarks.forecasts.turn_effects import Chunk, Step, measured_steps
 from benchmarks.forecasts.turns import Failed
-from compiler.graph.session_options import intra_op_threads
 from compiler.pipeline import make_plan
+from compiler.threads import intra_op_threads
 from compiler.time.profile import MeasuredMachine, Profile
 
 if TYPE_CHECKING:

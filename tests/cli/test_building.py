@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 import tfdeploy
 from compiler.graph.forecasts import many_clones
+from compiler.graph.tower.trace import Tracer
 from tfdeploy.cli.building import TAKES_LONG, said_of_graph, said_of_memory
 from tfdeploy.cli.group import load
 
@@ -53,6 +54,29 @@ def test_many_clones_are_shown_without_their_graph(tmp_path: Path, monkeypatch: 
     assert "clone_0..29/" in done.stdout
     assert "a step needs 260 B on each of `gpu[0..29]`, 160 B more than `gpu_memory`" in done.output
     assert "it is 720 B a step" in done.output  # 20 bytes of gradients and 4 of the loss, from each
+
+
+@pytest.mark.parametrize("gpus", [2, 30])
+def test_two_specs_with_one_model_are_traced_once(
+    gpus: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`diff` traces a tower of two examples, and the one that evaluates; a third only for another batch."""
+    traced: list[int | None] = []
+    trace = Tracer.trace
+
+    def noted(tracer: Tracer, size: int | None, **words: Any) -> Any:
+        traced.append(size)
+        return trace(tracer, size, **words)
+
+    monkeypatch.setattr(Tracer, "trace", noted)
+    path = tmp_path / "small.tfdeploy"
+    path.write_text(SPEC[: SPEC.index("expect")].replace("gpu = 30, gpu_memory = 100B", f"gpu = {gpus}"))
+    other = ["--set-b", f"devices.gpu={gpus + 1}", "--set-b", "clones.batch=3"]
+    done = CliRunner().invoke(load("diff"), [str(path), *other[:2]], standalone_mode=False)
+    assert done.stdout.startswith(f"clones: {gpus} -> {gpus + 1}\n")
+    assert traced == [2, None]
+    CliRunner().invoke(load("diff"), [str(path), *other], standalone_mode=False)
+    assert traced == [2, None, 2, None, 3]
 
 
 def test_the_hardware_that_a_spec_names_is_the_source_of_a_forecast(tmp_path: Path) -> None:

@@ -223,7 +223,7 @@ def test_pieces_have_to_be_needed_for_the_time_within_a_process() -> None:
     def sizes(goal: Goal, job: str | None) -> tuple[int, ...]:
         device = SimpleNamespace(job=job)
         plan: Any = SimpleNamespace(topology=SimpleNamespace(devices=[device]))
-        trials: Any = SimpleNamespace(goal=goal, compiled=SimpleNamespace(variables=variables))
+        trials: Any = SimpleNamespace(goal=goal, step=SimpleNamespace(variables=variables))
         return Suggester(trials)._sizes_if_whole_do(plan)
 
     assert sizes(Goal.STEP_TIME, None) == (240,)
@@ -345,7 +345,7 @@ def test_a_step_is_moved_if_whole_variables_go_elsewhere(
     info = SimpleNamespace(shard=None if whole else "shard")
     placement = SimpleNamespace(info=info, copies=())
     trials: Any = SimpleNamespace(
-        compiled=SimpleNamespace(variables={"w": SimpleNamespace(placement=placement)}),
+        step=SimpleNamespace(variables={"w": SimpleNamespace(placement=placement)}),
         first=SimpleNamespace(
             outcome=SimpleNamespace(work=SimpleNamespace(moved=lambda ops: ("moved", ops)))
         ),

@@ -14,18 +14,19 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from compiler.graph.compiled import CompiledGraph
-    from compiler.graph.inspect.memory.forecast import StepMemory
     from compiler.kinds.records.extras import Extras
     from compiler.kinds.records.kind_map import AnyMap
     from compiler.kinds.records.step_kinds import StepKinds
     from compiler.mapping.records import PlacementMap
     from compiler.mapping.step_time import MapTime
     from compiler.plan import Plan
+    from compiler.step.read.map import StepMemory
     from compiler.time.forecast import StepForecast
     from compiler.time.work import StepWork
     from dsl import ir
     from tfdeploy.cli.common import Common
     from tfdeploy.runtime.many_clones import MapByKinds
+    from tfdeploy.runtime.plans import SharedTowers
 
 
 def start(common: Common) -> None:
@@ -92,6 +93,7 @@ def build_map(
     emulate: bool = False,
     profile: str | None = None,
     extras: Extras = NO_EXTRAS,
+    towers: SharedTowers | None = None,
 ) -> ShownMap:
     """Return the placement map of a spec with all forecasts, and show the warnings about it.
 
@@ -103,14 +105,17 @@ def build_map(
         emulate: Whether every declared device is a logical CPU of this process.
         profile: The file of a profile, as for `build`.
         extras: What is wanted beside the map of many clones.
+        towers: Traced towers that several maps of a command share.
 
     Raises:
         SpecError: If the graph cannot be built.
         RunError: If the file is no profile.
     """
-    found = find_many(spec, common, emulate=emulate, profile=profile, extras=extras)
+    found = find_many(spec, common, emulate=emulate, profile=profile, extras=extras, towers=towers)
     if isinstance(found, str):
-        built = build(spec, common, emulate=emulate, forecast=True, profile=profile, because=found)
+        built = build(
+            spec, common, emulate=emulate, forecast=True, profile=profile, because=found, towers=towers
+        )
         return ShownMap(built.compiled.plan, built.placement(), built.compiled, built.time)
     return ShownMap(found.plan, found.placement, time=found.time, step=found.step, work=found.work)
 
@@ -122,6 +127,7 @@ def find_many(
     emulate: bool = False,
     profile: str | None = None,
     extras: Extras = NO_EXTRAS,
+    towers: SharedTowers | None = None,
 ) -> MapByKinds | str:
     """Return the map of many clones that are alike and show the warnings, or why their graph has to be built.
 
@@ -131,6 +137,7 @@ def find_many(
         emulate: Whether every declared device is a logical CPU of this process.
         profile: The file of a profile, as for `build`.
         extras: What is wanted beside the map of many clones.
+        towers: Traced towers that several maps of a command share.
 
     Raises:
         SpecError: If the spec does not fit its devices.
@@ -144,6 +151,7 @@ def find_many(
         verbose=common.verbose,
         profile=profile,
         extras=extras,
+        towers=towers,
         start=lambda: start(common),
         telling=busy,
     )
@@ -195,6 +203,7 @@ def build(
     timed: bool = False,
     profile: str | None = None,
     because: str | None = None,
+    towers: SharedTowers | None = None,
 ) -> BuiltGraph:
     """Build the graph of a spec and show the warnings about it. The spec's `expect` is not checked.
 
@@ -208,6 +217,7 @@ def build(
             is with `forecast`.
         profile: The file of a profile for that. By default it is the one beside the spec, if there is one.
         because: Why a graph is needed; it is said if there are so many clones that this takes long.
+        towers: Traced towers that several graphs of a command share, if they are not run.
 
     Raises:
         SpecError: If the graph cannot be built.
@@ -221,7 +231,7 @@ def build(
     plan, name = plan_of(spec, emulate=emulate, verbose=common.verbose), spec.model.name
     start(common)
     with busy(said_of_graph(plan, because)):
-        compiled = graph_of(adapted(plan, verbose=common.verbose), verbose=common.verbose)
+        compiled = graph_of(adapted(plan, verbose=common.verbose), towers=towers, verbose=common.verbose)
         from compiler.conditions.capacity import has_limits, warnings_of
         from compiler.graph.forecasts.assumed_sizes import forecast_memory, with_assumed_sizes
         from compiler.graph.forecasts.memory_of_some import simulated_plan
@@ -240,8 +250,9 @@ def build(
     if not (forecast or timed) or (machine is None and spec.devices.kind is None):
         return BuiltGraph(compiled, memory)  # nothing says what ops cost
     with busy(f"forecasting the time of a step of {name}"):
-        from compiler.graph.inspect.time.timed_step import forecast_time
+        from compiler.step.read.work import forecast_time
 
-        time = forecast_time(with_assumed_sizes(compiled), machine.profile if machine is not None else None)
+        known = machine.profile if machine is not None else None
+        time = forecast_time(with_assumed_sizes(compiled).step, known)
     source = machine.path if machine is not None else spec.devices.kind or ""
     return BuiltGraph(compiled, memory, time, source)

@@ -18,15 +18,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
 
-    from compiler.graph.inspect.mapping.explain_many import KnownReasons
     from compiler.kinds.records.extras import Extras
     from compiler.kinds.records.kind_map import KindMap
     from compiler.kinds.records.step_kinds import StepKinds
+    from compiler.kinds.why import KnownReasons
     from compiler.plan import Plan
     from compiler.time.forecast import StepForecast
     from compiler.time.work import StepWork
     from dsl import ir
     from dsl.diagnostics import Diagnostic
+    from tfdeploy.runtime.plans import SharedTowers
 
     Telling = Callable[[str], AbstractContextManager[None]]
 
@@ -67,6 +68,7 @@ def map_by_kinds(
     verbose: bool = False,
     profile: str | None = None,
     extras: Extras = NO_EXTRAS,
+    towers: SharedTowers | None = None,
     start: Callable[[], None] = lambda: None,
     telling: Telling = _say_nothing,
 ) -> MapByKinds | str:
@@ -80,6 +82,7 @@ def map_by_kinds(
         verbose: Whether TensorFlow's own messages are shown.
         profile: The file of a profile; by default the one beside the spec, if there is one.
         extras: What is wanted beside the map.
+        towers: Traced towers that may be used again.
         start: Called before anything of TensorFlow is needed.
         telling: Returns what is open while something takes long; it is given what that is.
 
@@ -96,7 +99,7 @@ def map_by_kinds(
     with telling(f"placing {len(plan.all_towers)} clones of {spec.model.name} that are alike"):
         plan = adapted(plan, verbose=verbose)
         try:
-            found = many_of(plan, machine=machine, extras=extras, verbose=verbose)
+            found = many_of(plan, machine=machine, extras=extras, towers=towers, verbose=verbose)
         except NotAlikeError as fault:
             return str(fault)
         from compiler.conditions.capacity import has_limits, too_full  # loads TensorFlow

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from attrs import define, field
+
 from compiler.kinds.records.extras import NO_EXTRAS, Extras
 from compiler.pipeline import make_plan
 from compiler.report.refs import label
@@ -126,12 +128,34 @@ def require_devices(plan: Plan, *, verbose: bool = False) -> None:
         raise SpecError([errors.device_not_present(label(missing), span, found)])
 
 
-def graph_of(plan: Plan, *, seed: int | None = None, verbose: bool = False) -> CompiledGraph:
+@define
+class SharedTowers:
+    """Traced towers that the graphs of several specs share, if their models are equal and in one folder."""
+
+    _known: dict[Path, Traces] = field(factory=dict, repr=False)
+
+    def of(self, plan: Plan) -> Traces:
+        """Return the towers for a plan; TensorFlow has been started."""
+        from compiler.graph.tower.traces import Traces
+
+        folder = folder_of(plan.spec)
+        return self._known.setdefault(folder, Traces(str(folder)))
+
+
+SHARED_SEED = 0
+"""The seed of graphs that share towers, which are of one seed. They are not run."""
+
+
+def graph_of(
+    plan: Plan, *, seed: int | None = None, towers: SharedTowers | None = None, verbose: bool = False
+) -> CompiledGraph:
     """Start TensorFlow and return the graph of a plan.
 
     Args:
         plan: The plan.
         seed: The seed of the run if the spec has none.
+        towers: Traced towers that may be used again, for a graph that is not run; those that they lack are
+            added to them.
         verbose: Whether TensorFlow's own messages are shown.
 
     Raises:
@@ -140,7 +164,10 @@ def graph_of(plan: Plan, *, seed: int | None = None, verbose: bool = False) -> C
     _start_for(plan, verbose=verbose)
     from compiler.graph.build import compile_graph
 
-    return compile_graph(plan, base=str(folder_of(plan.spec)), seed=seed)
+    base = str(folder_of(plan.spec))
+    if towers is not None:
+        return compile_graph(plan, base=base, seed=SHARED_SEED, traces=towers.of(plan))
+    return compile_graph(plan, base=base, seed=seed)
 
 
 def many_of(
@@ -148,7 +175,7 @@ def many_of(
     *,
     machine: FoundProfile | None = None,
     extras: Extras = NO_EXTRAS,
-    traces: Traces | None = None,
+    towers: SharedTowers | None = None,
     verbose: bool = False,
 ) -> ManyClones:
     """Start TensorFlow and return the map of a plan with many clones that are alike, without its graph.
@@ -157,7 +184,7 @@ def many_of(
         plan: The plan.
         machine: The profile of the machine, if there is one.
         extras: What is wanted beside the map.
-        traces: Traced towers that may be used again; those that they lack are added to them.
+        towers: Traced towers that may be used again; those that they lack are added to them.
         verbose: Whether TensorFlow's own messages are shown.
 
     Raises:
@@ -166,6 +193,7 @@ def many_of(
     _start_for(plan, verbose=verbose)
     from compiler.graph.forecasts.many_clones import map_many
 
+    traces = None if towers is None else towers.of(plan)
     return map_many(plan, base=str(folder_of(plan.spec)), machine=machine, extras=extras, traces=traces)
 
 

@@ -39,11 +39,11 @@ def explain_graph(compiled: CompiledGraph, name: str) -> Explained:
     Raises:
         NothingNamedError: If it names nothing.
     """
-    from compiler.graph.inspect.mapping.explain import explain_placement, suggest_names
+    from compiler.step.read.why import explain_placement, suggest_names
 
-    found = explain_placement(compiled, name)
+    found = explain_placement(compiled.step, name)
     if not found:
-        raise NothingNamedError(name, suggest_names(compiled, name))
+        raise NothingNamedError(name, suggest_names(compiled.step, name))
     return Explained(found, found)
 
 
@@ -58,7 +58,7 @@ def explain_by_kinds(many: MapByKinds, name: str) -> Explained:
         NothingNamedError: If it names nothing.
         NotAlikeError: If only the graph of all clones shows the reasons.
     """
-    from compiler.graph.inspect.mapping.explain_many import explain_many, suggest_among_many
+    from compiler.kinds.why import explain_many, suggest_among_many
 
     alike = many.time.work.alike if many.time is not None else {}
     timed_task = next((task for _, task in alike), None)

@@ -14,13 +14,13 @@ from compiler.kinds.deployment.layout import why_not
 from compiler.kinds.records.extras import Extras
 
 if TYPE_CHECKING:
-    from compiler.graph.compiled import CompiledGraph
-    from compiler.graph.tower.traces import Traces
     from compiler.kinds.records.kind_map import KindMap
     from compiler.plan import Plan
+    from compiler.step.step import Step
     from compiler.time.costs import Costs
     from compiler.time.profile import Profile
     from compiler.time.work import StepWork
+    from tfdeploy.runtime.plans import SharedTowers
 
 MOST_BUILT = 64
 """With more clones than this, placements are compared without the graph of all, if the clones are alike."""
@@ -35,14 +35,14 @@ class ManyTried:
         placement: Its map, by kinds.
         work: The work of a step.
         costs: What the ops of a step cost, or None if that is not known.
-        few: The graph of a few of the clones.
+        few: The step of a few of the clones.
     """
 
     plan: Plan = field(repr=False)
     placement: KindMap = field(repr=False)
     work: StepWork = field(repr=False)
     costs: Costs | None = field(repr=False)
-    few: CompiledGraph = field(repr=False)
+    few: Step = field(repr=False)
 
 
 def are_many(plan: Plan) -> bool:
@@ -51,7 +51,7 @@ def are_many(plan: Plan) -> bool:
 
 
 def try_many(
-    plan: Plan, kind: str | None, profile: Profile | None, traces: Traces | None, *, verbose: bool
+    plan: Plan, kind: str | None, profile: Profile | None, towers: SharedTowers, *, verbose: bool
 ) -> ManyTried:
     """Return a placement of many clones.
 
@@ -59,7 +59,7 @@ def try_many(
         plan: The plan.
         kind: The hardware that is assumed, or None if a profile or the spec says what there is.
         profile: The profile of the machine, or None.
-        traces: Traced towers of other placements of the same spec, which are used again and added to.
+        towers: Traced towers of other placements of the same spec, which are used again and added to.
         verbose: Whether TensorFlow's own messages are shown.
 
     Raises:
@@ -72,7 +72,7 @@ def try_many(
     from tfdeploy.runtime.plans import many_of
 
     plan = adapted(plan, verbose=verbose)
-    found = many_of(plan, extras=Extras(costs=True, time=False), traces=traces, verbose=verbose)
+    found = many_of(plan, extras=Extras(costs=True, time=False), towers=towers, verbose=verbose)
     assert found.work is not None
     devices = plan.spec.devices if kind is None else evolve(plan.spec.devices, kind=kind)
     costs = choose_costs(found.work, devices, profile, cores())

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from compiler.graph.compiled import CompiledGraph
     from compiler.graph.variables.variables import GraphVariable
     from compiler.plan import Plan
+    from compiler.step.step import Step
     from compiler.time.work import StepWork
     from compiler.topology import Device
 
@@ -38,16 +39,15 @@ def origin_of(compiled: CompiledGraph, work: StepWork | None) -> Origin | None:
     placements = [each.placement for each in compiled.variables.values()]
     if any(each.info.shard is not None and not each.info.trainable for each in placements):
         return None
-    entries = compiled.ledger.entries
     names = set(compiled.variables) | set(compiled.weights)
     ops = []
     for op in work.ops:
-        entry = entries[op.name]
-        reason = entry.placed.reason
+        known = compiled.step.ops[op.name]
+        reason = known.placed.reason
         follows = reason.text if reason.kind == "follows" and reason.text in names else ""
         if follows in compiled.variables:
             follows = compiled.variables[follows].placement.info.weight
-        ops.append(OpOrigin(entry.role, follows, fixed=reason.text.startswith("strings -> ")))
+        ops.append(OpOrigin(known.role, follows, fixed=reason.text.startswith("strings -> ")))
     families: dict[str, list[GraphVariable]] = {}
     for variable in compiled.variables.values():
         families.setdefault(variable.placement.info.weight, []).append(variable)
@@ -97,18 +97,18 @@ def require_buildable(compiled: CompiledGraph, plan: Plan) -> None:
     require_divisible(plan, book, cut_weights(compiled.weights, book), rules)
 
 
-def following_ops(compiled: CompiledGraph, homes: Mapping[str, Device]) -> dict[str, Device]:
+def following_ops(step: Step, homes: Mapping[str, Device]) -> dict[str, Device]:
     """Return the new devices of the ops that are beside a variable, and of the variables themselves.
 
     Args:
-        compiled: The graph.
+        step: The step.
         homes: The new device of each variable that has moved, by its name.
     """
     found = {
-        name: homes[entry.placed.reason.text]
-        for name, entry in compiled.ledger.entries.items()
-        if entry.placed.reason.kind == "follows" and entry.placed.reason.text in homes
+        op.name: homes[op.placed.reason.text]
+        for op in step.ops.values()
+        if op.placed.reason.kind == "follows" and op.placed.reason.text in homes
     }
-    for name, variable in compiled.variables.items():
-        found |= {copy.handle.op.name: homes[name] for copy in variable.copies}
+    for name, variable in step.variables.items():
+        found |= dict.fromkeys(variable.copies, homes[name])
     return found

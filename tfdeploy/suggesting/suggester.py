@@ -167,9 +167,9 @@ class Suggester:
 
     def _sizes(self) -> dict[str, int]:
         """Return the bytes of each weight with its slots."""
-        assert self.trials.compiled is not None
+        assert self.trials.step is not None
         sizes: dict[str, int] = {}
-        for variable in self.trials.compiled.variables.values():
+        for variable in self.trials.step.variables.values():
             info = variable.placement.info
             sizes[info.weight] = sizes.get(info.weight, 0) + info.bytes + info.slot_bytes
         return sizes

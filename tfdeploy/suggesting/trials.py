@@ -24,13 +24,14 @@ from dsl.diagnostics import SpecError
 from grammar.placing import with_rules
 from grammar.setting import with_value
 from tfdeploy.progress import busy
+from tfdeploy.runtime.plans import SharedTowers
 from tfdeploy.suggesting.many import MOST_BUILT, are_many, try_many
 from tfdeploy.suggesting.reading import following_ops, origin_of, require_buildable
 
 if TYPE_CHECKING:
     from compiler.graph.compiled import CompiledGraph
-    from compiler.graph.tower.traces import Traces
     from compiler.plan import Plan
+    from compiler.step.step import Step
     from compiler.suggest.steps.origin import Origin
     from compiler.time.costs import Costs
     from compiler.time.profile import Profile
@@ -91,8 +92,8 @@ class Trials:
         compared: How many placements have been compared without that.
         origin: The step of the spec, or None if steps cannot be written from it.
         costs: What ops cost, or None if that is not known.
-        compiled: The graph of the spec as it is, once it is built; if it has many clones that are alike, that
-            of a few of them.
+        compiled: The graph of the spec as it is, once it is built; None if it has many clones that are alike.
+        step: The step of that graph; if the spec has many clones that are alike, that of a few of them.
         first: The placement of the spec as it is, once it is built.
         left_out: What is changed by the placements that are not compared, because their clones are not alike
             and too many for a graph of all.
@@ -110,10 +111,11 @@ class Trials:
     origin: Origin | None = field(default=None, repr=False)
     costs: Costs | None = field(default=None, repr=False)
     compiled: CompiledGraph | None = field(default=None, repr=False)
+    step: Step | None = field(default=None, repr=False)
     first: Tried | None = field(default=None, repr=False)
     left_out: list[str] = field(factory=list, repr=False)
     _many: bool = False
-    _traces: Traces | None = field(default=None, repr=False)
+    _towers: SharedTowers = field(factory=SharedTowers, repr=False)
     _seen: dict[str, Tried | None] = field(factory=dict, repr=False)
     _plain: Written | None = field(default=None, repr=False)  # the last step that others can be moved from
 
@@ -143,10 +145,6 @@ class Trials:
         if not are_many(plan):
             return None
         self._start()
-        from compiler.graph.tower.traces import Traces
-        from tfdeploy.runtime.plans import folder_of
-
-        self._traces = Traces(str(folder_of(plan.spec)))
         try:
             with busy(f"placing {len(plan.all_towers)} clones of {plan.spec.model.name} that are alike"):
                 found = self._tried_with_many(text, Changes(), plan)
@@ -158,9 +156,9 @@ class Trials:
     def _tried_with_many(self, text: str, changes: Changes, plan: Plan) -> Tried:
         """Return a placement of many clones; the errors are those of `try_many`."""
         gc.collect()  # the graphs of the placement before, whose parts refer to each other
-        found = try_many(plan, self.assumed(plan.topology), self.profile, self._traces, verbose=self.verbose)
-        if self.compiled is None:
-            self.compiled, self.costs = found.few, found.costs
+        found = try_many(plan, self.assumed(plan.topology), self.profile, self._towers, verbose=self.verbose)
+        if self.step is None:
+            self.step, self.costs = found.few, found.costs
         self.compared += 1
         placement = found.placement
         outcome = Outcome(found.work, found.costs, lambda: placement)
@@ -248,18 +246,17 @@ class Trials:
 
     def _moved(self, changes: Changes, plan: Plan) -> tuple[StepWork, Callable[[], PlacementMap]] | None:
         """Return the step of a plan that only has whole variables elsewhere, and what makes its map."""
-        first, compiled = self.first, self.compiled
+        first, step = self.first, self.step
         assert first is not None
-        assert compiled is not None
-        infos = [each.placement.info for each in compiled.variables.values()]
-        whole = not any(
-            each.placement.copies or each.placement.info.shard for each in compiled.variables.values()
-        )
+        assert step is not None
+        placements = [each.placement for each in step.variables.values()]
+        infos = [each.info for each in placements]
+        whole = not any(each.copies or each.info.shard for each in placements)
         only = not changes.values and changes.rules.keys() == {"variables"}
         homes = devices_of_variables(plan, infos) if whole and only else None
         if homes is None or first.outcome.work is None:
             return None
-        work = first.outcome.work.moved(following_ops(compiled, homes))
+        work = first.outcome.work.moved(following_ops(step, homes))
         return work, lambda: moved_map(_of_graph(first), work, infos, homes)
 
     def _build(self, changes: Changes, *, keep: bool = False) -> Tried:
@@ -276,7 +273,8 @@ class Trials:
         self.built += 1
         self._require_everything(compiled, placement)
         if keep:
-            self.compiled, self.costs, self.origin = compiled, costs, origin_of(compiled, work)
+            self.compiled, self.step = compiled, compiled.step
+            self.costs, self.origin = costs, origin_of(compiled, work)
         return Tried(text, changes, spec, compiled.plan, Outcome(work, costs, lambda: placement))
 
     def text(self, changes: Changes) -> str:
@@ -332,11 +330,11 @@ class Trials:
 
     def _work(self, compiled: CompiledGraph) -> tuple[StepWork | None, Costs | None]:
         """Return the work of a step, and what it costs, if there can be a forecast of its time."""
-        from compiler.graph.inspect.time.timed_step import timed_step
+        from compiler.step.read.work import timed_step
         from compiler.threads import cores
         from compiler.time.costs import choose_costs
 
-        work, devices = timed_step(compiled), compiled.plan.spec.devices
+        work, devices = timed_step(compiled.step), compiled.plan.spec.devices
         assumed = self.assumed(compiled.plan.topology)
         if assumed is not None:
             devices = evolve(devices, kind=assumed)

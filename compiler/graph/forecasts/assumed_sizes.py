@@ -15,7 +15,8 @@ from attrs import evolve
 
 from compiler.graph.build import compile_graph
 from compiler.graph.forecasts.memory_of_some import memory_from_some, simulated_plan
-from compiler.graph.inspect.memory.forecast import StepMemory, forecast_step_memory
+from compiler.graph.inspect.memory.forecast import forecast_step_memory
+from compiler.step.read.map import StepMemory
 
 if TYPE_CHECKING:
     from typing import TypeVar

@@ -25,11 +25,7 @@ from compiler.graph.forecasts.work_of_many import (
     stands,
     work_of_many,
 )
-from compiler.graph.inspect.devices.of_worker import Moves
-from compiler.graph.inspect.mapping.explain_many import KnownReasons
-from compiler.graph.inspect.mapping.placement_map import held_by_graph, map_placement
-from compiler.graph.inspect.step.ops import step_graph
-from compiler.graph.inspect.step.transfers import list_transfers
+from compiler.graph.inspect.mapping.placement_map import map_placement
 from compiler.graph.size.limit import too_large_to_run
 from compiler.graph.tower.traces import Traces
 from compiler.kinds.deployment.grid import Grid, NotAlikeError
@@ -52,10 +48,14 @@ from compiler.kinds.names.patterns import Patterns, Pipes
 from compiler.kinds.records.extras import NO_EXTRAS, Extras
 from compiler.kinds.records.kind_map import KindMap
 from compiler.kinds.records.step_kinds import StepKinds
+from compiler.kinds.why import KnownReasons
 from compiler.mapping.records import PlacementMap
 from compiler.pipeline import make_plan
 from compiler.plan import Plan, WorkerPlan
 from compiler.readers import each_clone_reads
+from compiler.step.read.map import held_variables
+from compiler.step.read.ops import step_graph
+from compiler.step.read.transfers import list_transfers
 from compiler.time.forecast import StepForecast
 from compiler.time.profile import FoundProfile
 from compiler.time.work import StepWork
@@ -140,7 +140,7 @@ def _map_many(
     whole = apart or grid.sums > 0
     few, more = (grid.cut(count, grid.groups if whole else count) for count in (FEW, MORE))
     compiled = first = _compiled(plan, few, traces)
-    small = map_placement(compiled, sent=list_transfers(compiled, named=None))
+    small = map_placement(compiled, sent=list_transfers(compiled.step, named=None))
     compiled = _compiled(plan, more, traces)
     larger = map_placement(compiled)
     pipes = _pipes(plan, small)
@@ -168,19 +168,19 @@ def _map_many(
     if time is not None:
         source = machine.path if machine is not None else plan.spec.devices.kind or ""
         found = with_time(found, time.for_map(source))
-    reasons = KnownReasons(first, patterns, tasks)
+    reasons = KnownReasons(first.step, patterns, tasks)
     traced = traces.of(evolve(plan, model=compiled.plan.model), _SEED)
     large = too_large_to_run(plan, traced.templates)
     step = None
     if extras.graph:
-        steps = step_graph(first), step_graph(compiled)
+        steps = step_graph(first.step), step_graph(compiled.step)
         step = grow_graph(FewGraphs(small, steps[0], tasks or patterns, larger, steps[1], more), grid)
     return ManyClones(found, (*plan.warnings, *own, *large), reasons, time, step, work)
 
 
 def _require_servers(compiled: CompiledGraph, grid: Grid) -> None:
     """Check that what workers share is not on devices of one of them, which is then not like the others."""
-    if any(job == grid.job for job, _ in Moves(compiled).homes):
+    if any(job == grid.job for job, _ in compiled.step.homes):
         raise NotAlikeError("what workers share is on devices of some of them")
 
 
@@ -204,12 +204,12 @@ def _workers(few: CompiledGraph, more: CompiledGraph, patterns: Patterns) -> Wor
     assert isinstance(few.plan, WorkerPlan)
     _require_servers(few, patterns.grid)
     held, of_more = (
-        [each for each, kind in held_by_graph(compiled) if kind == "other"] for compiled in (few, more)
+        [each for each in held_variables(compiled.step) if each.kind == "other"] for compiled in (few, more)
     )
     counts = (few.exchange.worker.count, more.exchange.worker.count)
     return Workers(
         few.exchange.chief_ops,
-        list_transfers(few, of_worker=few.plan.worker.host, named=None),
+        list_transfers(few.step, of_worker=few.plan.worker.host, named=None),
         held_for_each(held, of_more, patterns, counts),
     )
 

@@ -19,12 +19,13 @@ from attrs import evolve, frozen
 
 from compiler.graph.build import compile_graph
 from compiler.graph.compiled import CompiledGraph
-from compiler.graph.inspect.memory.forecast import StepMemory, forecast_step_memory
+from compiler.graph.inspect.memory.forecast import forecast_step_memory
 from compiler.kinds.deployment.grid import Grid, NotAlikeError
 from compiler.kinds.deployment.layout import grid_of, with_grid
 from compiler.mapping.records import MapTensor
 from compiler.pipeline import make_plan
 from compiler.plan import Plan, WorkerPlan
+from compiler.step.read.map import StepMemory
 from compiler.topology import Device
 from dsl.diagnostics import SpecError
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from compiler.graph.compiled import CompiledGraph
 from compiler.graph.forecasts.assumed_sizes import with_assumed_sizes
-from compiler.graph.inspect.time.grow_parts import Among, grow_parts
-from compiler.graph.inspect.time.timed_step import step_parts, timed_step
-from compiler.graph.inspect.time.worker_steps import steps_of_all
 from compiler.kinds.deployment.grid import Grid, NotAlikeError
 from compiler.kinds.deployment.layout import MORE
+from compiler.kinds.growing.grow_parts import Among, grow_parts
 from compiler.kinds.growing.grow_step import FewSteps, grow_step, has_same_work
 from compiler.kinds.names.patterns import Patterns
 from compiler.plan import Plan, WorkerPlan
+from compiler.step.read.work import step_parts, timed_step
+from compiler.step.read.workers import steps_of_all
 from compiler.threads import cores, on_one_machine
 from compiler.time.costs import choose_costs
 from compiler.time.forecast import StepForecast, forecast_step
@@ -114,9 +114,9 @@ def forecast_of(work: StepWork, plan: Plan, machine: FoundProfile | None) -> Ste
 
 
 def _step(compiled: CompiledGraph) -> StepWork:
-    return timed_step(with_assumed_sizes(compiled))
+    return timed_step(with_assumed_sizes(compiled).step)
 
 
 def _among(compiled: CompiledGraph, grid: Grid) -> Among:
     assert isinstance(compiled.plan, WorkerPlan)
-    return Among(compiled.plan, grid, step_parts(with_assumed_sizes(compiled)))
+    return Among(compiled.plan, grid, step_parts(with_assumed_sizes(compiled).step))

@@ -17,9 +17,9 @@ from attrs import evolve, frozen
 from compiler.graph.assembly import Assembly
 from compiler.graph.gradients.copies import values_of
 from compiler.graph.gradients.summed import Gradient, SummedGradient
-from compiler.graph.stamp.riders import SMALL
 from compiler.plan import WorkerPlan
 from compiler.reasons import Placed
+from compiler.step.record import SMALL
 from compiler.topology import Device
 
 

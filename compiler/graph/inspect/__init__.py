@@ -1,1 +1,1 @@
-"""What can be read from a compiled graph: its placement map, transfers, memory and devices."""
+"""What is read from a compiled graph with TensorFlow: its map with what ran, its memory and its devices."""

@@ -16,11 +16,8 @@ from attrs import frozen
 
 from compiler.graph.stamp.rows import NodeAdder, constant
 from compiler.reasons import Placed
-from compiler.step.record import Role
+from compiler.step.record import SMALL, Role
 from compiler.topology import Device
-
-SMALL = 1 << 16
-"""The most bytes of a tensor that travels with others."""
 
 INT32 = tf.int32.as_datatype_enum
 

@@ -14,6 +14,7 @@ from compiler.kinds.deployment.grid import NotAlikeError, Spot
 from compiler.kinds.names.patterns import Patterns
 from compiler.kinds.names.templates import NAMES, TASK
 from compiler.mapping.records import MapTransfer
+from compiler.step.read.map import Held
 
 
 @frozen
@@ -30,21 +31,6 @@ class Workers:
     of_chief: frozenset[str]
     sent: tuple[MapTransfer, ...]
     held: Mapping[str, int]
-
-
-@frozen
-class Held:
-    """A variable in a graph that is neither one of the model nor a slot.
-
-    Attributes:
-        name: The name of the op.
-        device: The name of its device in specs.
-        bytes: Its bytes.
-    """
-
-    name: str
-    device: str
-    bytes: int
 
 
 def held_for_each(

@@ -7,8 +7,8 @@ from functools import cache
 from attrs import define, field
 
 from compiler.reasons import Placed, Reason
+from compiler.step.read.costs import timed_op
 from compiler.step.record import Op, Tensor
-from compiler.step.timed import timed_op
 from compiler.step.writer import StepWriter
 from compiler.time.work import NO_RULE, Arrow, TimedOp
 from compiler.topology import Device

@@ -31,7 +31,8 @@ def forecast(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 def graph(**devices: Any) -> Any:
     """Return what stands for the graph of a spec with such devices."""
     spec = classifier()
-    return SimpleNamespace(plan=SimpleNamespace(spec=evolve(spec, devices=evolve(spec.devices, **devices))))
+    plan = SimpleNamespace(spec=evolve(spec, devices=evolve(spec.devices, **devices)))
+    return SimpleNamespace(plan=plan, step=SimpleNamespace(plan=plan))
 
 
 def test_a_forecast_names_what_it_is_made_from(monkeypatch: pytest.MonkeyPatch, forecast: list[Any]) -> None:

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from compiler.graph.inspect.time.timed_step import work_of_op
+from compiler.graph.step_of import record_of
 from compiler.shards import cut
 from compiler.step.mailboxes import Box
 from compiler.step.means import change, mean
 from compiler.step.pieces import cut_value, join_pieces
+from compiler.step.read.costs import cost_of, timed_op
 from compiler.step.sums import reduce_all
-from compiler.step.timed import timed_op
 from compiler.step.types import TYPES
 from compiler.step.writer import Names
 from dsl import ir
@@ -93,7 +93,7 @@ def test_records_are_what_the_graph_has(name: str) -> None:
         assert made == [(tensor.name, tensor.dtype, tensor.shape) for tensor in each.outputs]
         assert bench.ledger.entries[each.name].placed == each.placed
         timed = timed_op(each)
-        assert (timed.signature, timed.flops, timed.bytes) == work_of_op(real, real)
+        assert (timed.signature, timed.flops, timed.bytes) == cost_of(record_of(real))
 
 
 def test_every_type_is_written_by_some_part_of_a_step() -> None:

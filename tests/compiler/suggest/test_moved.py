@@ -10,8 +10,8 @@ import grammar
 from compiler.graph.build import compile_graph
 from compiler.graph.inspect.mapping.placement_map import map_placement
 from compiler.graph.inspect.memory.forecast import forecast_step_memory
-from compiler.graph.inspect.time.timed_step import timed_step
 from compiler.pipeline import make_plan
+from compiler.step.read.work import timed_step
 from compiler.suggest.moved import devices_of_variables, moved_map
 from compiler.time.costs import choose_costs
 from compiler.time.forecast import forecast_step
@@ -44,10 +44,10 @@ def test_a_moved_step_is_that_of_a_graph_that_is_built(together: Any, rule: str)
     infos = [each.placement.info for each in together.variables.values()]
     homes = devices_of_variables(plan, infos)
     assert homes is not None
-    work = timed_step(together)
-    moved = work.moved(following_ops(together, homes))
+    work = timed_step(together.step)
+    moved = work.moved(following_ops(together.step, homes))
     graph = compile_graph(plan)
-    built = timed_step(graph)
+    built = timed_step(graph.step)
     assert {each.name: each.device for each in moved.ops} == {each.name: each.device for each in built.ops}
     costs = choose_costs(work, plan.spec.devices, None, 2)
     assert costs is not None

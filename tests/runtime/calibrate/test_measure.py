@@ -48,11 +48,11 @@ def test_what_tensorflow_refuses_is_an_error_in_the_spec(monkeypatch: pytest.Mon
     """As an assertion of a layer that made-up examples do not satisfy."""
     import tensorflow as tf
 
-    compiled = SimpleNamespace(ledger=SimpleNamespace(entries={}))
+    compiled = SimpleNamespace(ledger=SimpleNamespace(entries={}), step=None)
     monkeypatch.setattr(measure, "plan_of", lambda *_, **__: None)
     monkeypatch.setattr(measure, "adapted", lambda plan: plan)
     monkeypatch.setattr(measure, "graph_of", lambda _: compiled)
-    monkeypatch.setattr("compiler.graph.inspect.time.timed_step.graph_step", lambda _: None)
+    monkeypatch.setattr("compiler.step.read.work.graph_step", lambda _: None)
 
     @contextmanager
     def ready(_: Any) -> Iterator[None]:

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from compiler.graph.inspect.time.timed_step import work_of_op
+from compiler.graph.step_of import record_of
+from compiler.step.read.costs import cost_of
 from compiler.time.profile import OpCost
 from compiler.time.work import Signature
 from tfdeploy.runtime.calibrate import rows
@@ -70,7 +71,7 @@ def test_other_numbers_of_rows_are_measured(monkeypatch: pytest.MonkeyPatch, ops
     assert [each.signature for each in found[6:]] == [distinct(COUNT), distinct(4 * COUNT)]
     assert {each.like for each in found[3:]} == {like(COUNT)}
     assert [each.ratio for each in found] == pytest.approx([*[0.5, 2, 4] * 2, 0.75, 3])
-    _, flops, size = work_of_op(ops["sum"], ops["sum"])
+    _, flops, size = cost_of(record_of(ops["sum"]))
     assert [each.flops for each in found[3:6]] == [flops] * 3
     assert [each.bytes - size for each in found[3:6]] == [
         (count - COUNT) * (4 * WIDTH + 4) for count in others

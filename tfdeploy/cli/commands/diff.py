@@ -15,6 +15,7 @@ from tfdeploy.cli.terminal import say, write_result
 
 if TYPE_CHECKING:
     from compiler.report.page.data.diff_data import Side
+    from tfdeploy.runtime.plans import SharedTowers
 
 DIFFERENT = 1
 
@@ -57,8 +58,15 @@ def command(
     second = after if after is not None else before
     outputs = [html] if html is not None and html != STDOUT else []
     require_free(outputs, [str(map_file(each) or each) for each in (before, second)], force=force)
-    one = _side(common, before, set_before, "--set-a", profile, outputs)
-    other = _side(common, second, set_after, "--set-b", profile, outputs)
+    towers = None
+    if map_file(before) is None and map_file(second) is None:
+        from tfdeploy.runtime.plans import SharedTowers
+
+        towers = SharedTowers()
+    one, other = (
+        _side(common, path, more, option, profile, outputs, towers)
+        for path, more, option in ((before, set_before, "--set-a"), (second, set_after, "--set-b"))
+    )
     from compiler.report.comparison.compare import compare
 
     found = compare(one.placement, other.placement)
@@ -79,7 +87,13 @@ def command(
 
 
 def _side(
-    common: Common, path: str, more: Pairs, option: str, profile: str | None, outputs: list[str]
+    common: Common,
+    path: str,
+    more: Pairs,
+    option: str,
+    profile: str | None,
+    outputs: list[str],
+    towers: SharedTowers | None,
 ) -> Side:
     """Return one of the placements; raises RunError for `outputs` that it is read from."""
     from compiler.report.page.data.diff_data import Side
@@ -95,7 +109,7 @@ def _side(
             from tfdeploy.runtime.records.outputs import InputFiles
 
             require_apart(outputs, InputFiles.of(spec))
-        placement = build_map(spec, common, profile=profile).placement
+        placement = build_map(spec, common, profile=profile, towers=towers).placement
         settings = "".join(f", {name}={value}" for name, value in more)
         return Side(path + settings, placement, lines_of(placement, texts_of(spec)))
     if more:

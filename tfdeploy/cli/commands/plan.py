@@ -257,9 +257,9 @@ def _graph(shown: ShownMap) -> str:
         assert shown.step is not None  # or it has been refused
         return dot_of_kinds(shown.placement, shown.step)
     assert shown.compiled is not None
-    from compiler.graph.inspect.step.ops import step_graph
+    from compiler.step.read.ops import step_graph
 
-    return dot(shown.placement, step_graph(shown.compiled))
+    return dot(shown.placement, step_graph(shown.compiled.step))
 
 
 def _timeline(shown: ShownMap) -> str:

@@ -85,10 +85,10 @@ def measure(spec: ir.Spec, request: MeasureRequest, wait: Wait = at_once) -> Mea
     threads = evolve(spec.devices, intra_op_threads=request.inner_threads)
     plan = plan_of(evolve(spec, devices=threads), emulate=request.emulate or bool(spec.devices.jobs))
     compiled = graph_of(adapted(plan))
-    from compiler.graph.inspect.time.timed_step import graph_step
+    from compiler.step.read.work import graph_step
     from tfdeploy.runtime.session.faults import located
 
-    work, link = graph_step(compiled), None
+    work, link = graph_step(compiled.step), None
     with ExitStack() as stack:
         stack.enter_context(located("a step on made-up examples", compiled))
         measurement = stack.enter_context(_Measurement(request, compiled, work).ready())
@@ -261,9 +261,7 @@ class _Measurement:
             yield session
 
     def _fetches(self) -> list[Any]:
-        from compiler.graph.inspect.step.ops import step_ends
-
-        return list(step_ends(self.compiled))
+        return [self.compiled.graph.get_operation_by_name(each) for each in self.compiled.step.ends.all]
 
     def _step(self, session: Any) -> Callable[[], Any]:
         step: Callable[[], Any] = session.make_callable(self._fetches())

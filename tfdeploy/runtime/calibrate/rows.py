@@ -104,7 +104,8 @@ def _is_known(op: Any) -> bool:
 def _measured(op: Any, inner_threads: int) -> list[RowRatio]:
     import tensorflow as tf
 
-    from compiler.graph.inspect.time.timed_step import work_of_op
+    from compiler.graph.step_of import record_of
+    from compiler.step.read.costs import cost_of
 
     graph = tf.Graph()
     with graph.as_default(), tf.device("/cpu:0"):
@@ -125,9 +126,9 @@ def _measured(op: Any, inner_threads: int) -> list[RowRatio]:
             session.make_callable([swept]),
         )
     same = seconds[FACTORS.index(1.0)] - empty
-    like, found = work_of_op(op, op)[0], []
+    like, found = cost_of(record_of(op))[0], []
     for other, taken in zip(made, seconds, strict=True):
-        signature, flops, size = work_of_op(other, other)
+        signature, flops, size = cost_of(record_of(other))
         if signature != like and same > 0 and taken > empty:
             found.append(RowRatio(like, signature, flops, size, (taken - empty) / same))
     return found

@@ -64,10 +64,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from compiler.graph.compiled import CompiledGraph
-    from compiler.graph.inspect.memory.forecast import StepMemory
     from compiler.mapping.records import PlacementMap
     from compiler.mapping.step_time import MapTime
     from compiler.plan import Plan
+    from compiler.step.read.map import StepMemory
     from dsl import ir
     from tfdeploy.data import Stream
     from tfdeploy.runtime.cluster.workers.session_target import SessionTarget

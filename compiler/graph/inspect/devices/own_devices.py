@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from compiler.plan import WorkerPlan
+from compiler.reasons import Placed
 from compiler.topology import Host
 from dsl.diagnostics import SpecError
 from dsl.errors.planning import plan_workers as errors
@@ -32,9 +34,15 @@ def require_own_devices(compiled: CompiledGraph) -> None:
 
 def homes_of_variables(compiled: CompiledGraph) -> set[Host]:
     """Return the tasks that keep what workers share between steps."""
-    devices = [compiled.ledger.entries[compiled.global_step.handle.op.name].device]
+    return {each.device.host for each in shared_places(compiled)}
+
+
+def shared_places(compiled: CompiledGraph) -> Iterator[Placed]:
+    """Yield the places of what workers share between steps."""
+    yield compiled.ledger.entries[compiled.global_step.handle.op.name].placed
     for variable in compiled.variables.values():
-        devices += [variable.device_of(copy) for copy in range(len(variable.copies))]
-        devices.append(variable.slot_place(0).device)
-        devices += [variable.placement.updates.device] if variable.placement.updates is not None else []
-    return {device.host for device in devices}
+        for copy in range(len(variable.copies)):
+            yield variable.beside(copy)
+            yield variable.slot_place(copy)
+        if variable.placement.updates is not None:
+            yield variable.placement.updates

@@ -1,1 +1,1 @@
-"""The placement map of a compiled graph, and why each op and variable is on its device."""
+"""The placement map of a compiled graph, with what a session has found."""

@@ -17,9 +17,9 @@ import numpy as np
 import tensorflow as tf
 
 from compiler.graph.inspect.devices.one_step import StepCopy
-from compiler.graph.inspect.step.transfers import tensors_without_size
 from compiler.plan import WorkerPlan
 from compiler.step.mailboxes import sent_rows
+from compiler.step.read.transfers import crossings
 
 if TYPE_CHECKING:
     from compiler.graph.compiled import CompiledGraph
@@ -51,7 +51,7 @@ def sizes_for(compiled: CompiledGraph, batch: Mapping[str, Any]) -> tuple[Sizes,
     own, count = (plan.worker.index, plan.worker.count) if isinstance(plan, WorkerPlan) else (0, 1)
     _require_equal_batches(compiled)
     parts = [_examples_of(compiled, batch, number) for number in range(count)]
-    tensors = tensors_without_size(compiled)
+    tensors = _without_size(compiled)
     found: dict[int, Sizes] = {}
     with StepCopy.of(compiled) as copy:
         names = [copy.graph.as_graph_element(each.name) for each in tensors]
@@ -67,6 +67,13 @@ def sizes_for(compiled: CompiledGraph, batch: Mapping[str, Any]) -> tuple[Sizes,
                 each.name: int(size) * each.dtype.size for each, size in zip(tensors, elements, strict=True)
             }
     return tuple(found[number] for number in range(count))
+
+
+def _without_size(compiled: CompiledGraph) -> list[tf.Tensor]:
+    """Return the tensors that a step sends whose shapes depend on the examples, without those of strings."""
+    names = dict.fromkeys(each.name for each, *_ in crossings(compiled.step) if each.dtype != "string")
+    sent = map(compiled.graph.get_tensor_by_name, names)
+    return [each for each in sent if not each.shape.is_fully_defined()]
 
 
 def _begin(copy: StepCopy) -> None:

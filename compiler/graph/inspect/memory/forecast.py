@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
-from attrs import define, field, frozen
+from attrs import define, field
 
 from compiler.figures import size
 from compiler.graph.adapters.tensorflow_private import (
@@ -21,9 +21,10 @@ from compiler.graph.adapters.tensorflow_private import (
     NamedDevice,
     VirtualCluster,
 )
-from compiler.graph.inspect.step.ops import step_ends, step_ops
 from compiler.machine_memory import memory_left
 from compiler.mapping.records import MapTensor
+from compiler.step.read.map import StepMemory
+from compiler.step.read.ops import step_ops
 from dsl.diagnostics import SpecError
 from dsl.errors.planning.graph_size import forecast_without_room
 
@@ -35,21 +36,6 @@ _PLENTY = 1 << 62  # bytes of memory: the simulated devices never run out of it
 TAKEN = "Unstage"
 BYTES_OF_OP = 40_000
 """The memory that the simulation takes for each op."""
-
-
-@frozen
-class StepMemory:
-    """The peak of one device.
-
-    Attributes:
-        bytes: The bytes of the tensors alive at the peak.
-        largest: The largest of these tensors.
-        alive: All of them.
-    """
-
-    bytes: int
-    largest: tuple[MapTensor, ...]
-    alive: tuple[MapTensor, ...] = field(default=(), repr=False)
 
 
 def forecast_step_memory(compiled: CompiledGraph) -> dict[str, StepMemory]:
@@ -71,7 +57,7 @@ def forecast_step_memory(compiled: CompiledGraph) -> dict[str, StepMemory]:
 
 
 def _require_room(compiled: CompiledGraph) -> None:
-    ops = len(step_ops(compiled))
+    ops = len(step_ops(compiled.step))
     needed, left = ops * BYTES_OF_OP, memory_left()
     if needed > left:
         spec = compiled.plan.spec
@@ -110,11 +96,10 @@ class _Step:
     @classmethod
     def of(cls, compiled: CompiledGraph) -> _Step:
         """Return the nodes that a step of `compiled` runs."""
-        ends = step_ends(compiled)
-        needed = {op.name for op in step_ops(compiled)}
+        needed = {op.name for op in step_ops(compiled.step)}
         whole = compiled.graph.as_graph_def(add_shapes=True)
         nodes = {node.name: node for node in whole.node if node.name in needed}
-        step = cls([each.name for each in ends], whole, nodes)
+        step = cls(list(compiled.step.ends.all), whole, nodes)
         for node in nodes.values():
             if node.op == "ReadVariableOp" and len(node.input) == 1:
                 step.reads[node.name] = step.stand_in(nodes[node.input[0].partition(":")[0]])

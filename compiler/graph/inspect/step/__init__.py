@@ -1,1 +1,1 @@
-"""The ops that a training step runs, the shapes of their outputs, and what they send between devices."""
+"""A graph again, with shapes that TensorFlow knows of assumed sizes only, or does not follow into loops."""

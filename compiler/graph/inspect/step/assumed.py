@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
 
 import tensorflow as tf
 
@@ -22,8 +21,6 @@ if TYPE_CHECKING:
 NEXT, TAKEN = "IteratorGetNext", "Unstage"
 _SHAPES = "_output_shapes"
 
-_twins: WeakKeyDictionary[tf.Graph, tf.Graph] = WeakKeyDictionary()
-
 
 def assumed_graph(compiled: CompiledGraph) -> tf.Graph:
     """Return a graph with the ops of a compiled graph, whose static shapes are those that forecasts assume.
@@ -36,25 +33,9 @@ def assumed_graph(compiled: CompiledGraph) -> tf.Graph:
     """
     if not any(each.free for each in compiled.plan.model.inputs):
         return compiled.graph
-    found = _twins.get(compiled.graph)
-    if found is None:
-        found = _twins[compiled.graph] = tf.Graph()
-        import_nodes(found, _with_sizes(compiled), {})
+    found = tf.Graph()
+    import_nodes(found, _with_sizes(compiled), {})
     return found
-
-
-def assumed_shape(compiled: CompiledGraph, tensor: Any) -> tf.TensorShape:
-    """Return the static shape of a tensor of a compiled graph with the sizes that forecasts assume.
-
-    Args:
-        compiled: The graph.
-        tensor: A tensor of the graph.
-    """
-    shape: tf.TensorShape = tensor.shape
-    if shape.is_fully_defined():
-        return shape
-    graph = assumed_graph(compiled)
-    return shape if graph is compiled.graph else graph.get_tensor_by_name(tensor.name).shape
 
 
 def _with_sizes(compiled: CompiledGraph) -> Any:

@@ -25,13 +25,9 @@ _SHAPES = "_output_shapes"
 def shaped_graph(compiled: CompiledGraph) -> tf.Graph:
     """Return a graph with the ops of a compiled graph by name, with the shapes of all ops in its loops.
 
-    That is the graph itself if there are no loops over micro-batches.
-
     Args:
-        compiled: The graph.
+        compiled: The graph, which has loops over micro-batches.
     """
-    if compiled.plan.micro_batches == 1:
-        return compiled.graph
     whole = compiled.graph.as_graph_def(add_shapes=True)
     nodes = {each.name: each for each in whole.node}
     for each in whole.node:

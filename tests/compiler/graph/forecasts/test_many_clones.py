@@ -15,11 +15,7 @@ from compiler.graph.build import compile_graph
 from compiler.graph.compiled import CompiledGraph
 from compiler.graph.forecasts.assumed_sizes import forecast_memory
 from compiler.graph.forecasts.many_clones import ManyClones, map_many
-from compiler.graph.inspect.mapping.explain import explain_placement
-from compiler.graph.inspect.mapping.explain_many import explain_many
 from compiler.graph.inspect.mapping.placement_map import map_placement
-from compiler.graph.inspect.step.ops import step_graph
-from compiler.graph.inspect.time.timed_step import forecast_time, timed_step
 from compiler.kinds.deployment.grid import NotAlikeError
 from compiler.kinds.deployment.layout import why_not
 from compiler.kinds.expanding.counted import counted_ops
@@ -29,6 +25,7 @@ from compiler.kinds.records.extras import Extras
 from compiler.kinds.records.kind_map import AnyMap, KindMap
 from compiler.kinds.records.reading import read_map
 from compiler.kinds.records.sets import Kinds
+from compiler.kinds.why import explain_many
 from compiler.mapping.records import MapDevice, PlacementMap
 from compiler.mapping.step_time import LinkTime
 from compiler.pipeline import make_plan
@@ -43,6 +40,9 @@ from compiler.report.scopes import Scope, build
 from compiler.report.text.device_table import device_table
 from compiler.report.text.terminal import headline, terminal_map
 from compiler.report.view import View
+from compiler.step.read.ops import step_graph
+from compiler.step.read.why import explain_placement
+from compiler.step.read.work import forecast_time, timed_step
 from tests.support import spec_of
 
 SPEC = """
@@ -230,20 +230,20 @@ def test_map_of_eight_clones_is_that_of_their_graph(name: str, tmp_path: Path) -
     found = map_many(plan, least=8, fold=False, extras=Extras(graph=True))
     many = expand(found.placement)
     compiled = compile_graph(plan, seed=0)
-    time = forecast_time(compiled, None)
+    time = forecast_time(compiled.step, None)
     assert time is not None
     whole = map_placement(compiled, memory=forecast_memory(compiled), time=time.for_map("v100"))
     assert len(whole.clones) >= 8
     assert _without_steps(many) == _without_steps(whole)
     _compare_times(found, whole, compiled)
     assert found.step is not None
-    assert dot_of_kinds(found.placement, found.step) == dot(whole, step_graph(compiled))
+    assert dot_of_kinds(found.placement, found.step) == dot(whole, step_graph(compiled.step))
     assert found.warnings == compiled.warnings
     _compare_steps(many, whole)
     assert _not_met(plan, found.placement) == _not_met(plan, whole) != []
     for glob in ("*", "fc1", "clone_5/fc2/*", "{{node clone_2/fc1/MatMul}} and node 'clone_1/fc2/MatMul'"):
         explained = explain_many(found.reasons, found.placement, glob, None)
-        assert explained.found == explain_placement(compiled, glob)
+        assert explained.found == explain_placement(compiled.step, glob)
     texts = [terminal_map(_without_steps(each), View(every_clone=True)) for each in (many, whole)]
     assert texts[0] == texts[1]
     file = tmp_path / "placement.json"
@@ -275,7 +275,7 @@ def test_costs_on_the_page_are_those_of_the_graph_of_all_clones(name: str) -> No
     found = map_many(plan, least=8, extras=Extras(costs=True))
     compiled = compile_graph(plan, seed=0)
     assert found.time is None
-    of_all = Details(work=timed_step(compiled))
+    of_all = Details(work=timed_step(compiled.step))
     of_kinds = Details(work=found.work)
     assert measures(of_kinds) == measures(of_all) == ["ops", "held", "flops", "bytes"]
     kinds, whole = Kinds(found.placement), map_placement(compiled)
@@ -306,7 +306,7 @@ def _compare_times(found: ManyClones, whole: PlacementMap, compiled: CompiledGra
     assert time is not None
     assert found.time is not None
     assert many is not None
-    assert has_same_work(found.time.work, timed_step(compiled))
+    assert has_same_work(found.time.work, timed_step(compiled.step))
     assert many.seconds == pytest.approx(time.seconds, rel=1e-9)
     assert (many.source, many.estimate, many.measured) == (time.source, time.estimate, time.measured)
     shown = time_of(found.placement)

@@ -8,9 +8,9 @@ import pytest
 
 from compiler.graph.build import compile_graph
 from compiler.graph.inspect.devices.one_step import run_one_step
-from compiler.graph.inspect.mapping.explain import explain_placement
 from compiler.graph.inspect.mapping.placement_map import map_placement
-from compiler.graph.inspect.step.ops import step_ops
+from compiler.step.read.ops import step_ops
+from compiler.step.read.why import explain_placement
 from tests.compiler.graph.inspect.family import Member, plan_of
 
 MEMBERS = 216
@@ -25,7 +25,7 @@ def check(number: int) -> None:
     placement = map_placement(compiled, found)
     assert placement.misplaced == ()
     assigned = {each.name: each.assigned for each in placement.ops}
-    assert _unseen(step_ops(compiled), assigned) == []
+    assert _unseen(step_ops(compiled.step), assigned) == []
     assert all(op.device for op in compiled.graph.get_operations())
     for each in placement.ops:
         _explained(compiled, each, found)
@@ -35,11 +35,11 @@ def _unseen(ops: list[Any], assigned: dict[str, str | None]) -> list[str]:
     """Return the ops of a step of which nothing was seen; a loop may have no use for all that it is given."""
     unseen = {op.name for op in ops if assigned[op.name] is None}
     seen = [op for op in ops if op.name not in unseen and "While" not in op.type]
-    return sorted({each.op.name for op in seen for each in op.inputs} & unseen)
+    return sorted({each.op for op in seen for each in op.inputs} & unseen)
 
 
 def _explained(compiled: Any, op: Any, assigned: dict[str, str]) -> None:
-    (found,) = explain_placement(compiled, op.name, assigned)
+    (found,) = explain_placement(compiled.step, op.name, assigned)
     assert (found.requested, found.assigned) == (op.requested, op.assigned)
     assert found.decider.kind in {"rule", "default"}
     assert found.decider.text

@@ -14,10 +14,10 @@ import tensorflow as tf
 
 import grammar
 from compiler.graph.build import compile_graph
-from compiler.graph.inspect.mapping.explain import explain_placement
 from compiler.pipeline import make_plan
 from compiler.report.text.why_text import why_text
 from compiler.report.view import Ink
+from compiler.step.read.why import explain_placement
 from dsl import ir
 from dsl.diagnostics import Diagnostic, RunError, SpecError
 from tests.support import Training, largest_difference
@@ -215,7 +215,7 @@ def test_groups_follow_optimizers_of_keras_on_two_clones() -> None:
         *(f"logits/bias/{each}" for each in ("Adam", "Adam_1")),
     }
     assert after["adafactor/kernel/Adafactor"].shape == (5,)
-    said = why_text(explain_placement(training.compiled, "table/embeddings"), Ink(color=False))
+    said = why_text(explain_placement(training.compiled.step, "table/embeddings"), Ink(color=False))
     assert '  updated by the optimizer of `"table/*" -> Nadam(0.01)`' in said.splitlines()
 
 

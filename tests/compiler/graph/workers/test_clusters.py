@@ -14,12 +14,12 @@ from compiler.graph.build import compile_graph
 from compiler.graph.compiled import CompiledGraph
 from compiler.graph.inspect.devices.one_step import run_one_step
 from compiler.graph.inspect.mapping.placement_map import map_placement
-from compiler.graph.inspect.step.ops import step_ops
-from compiler.graph.inspect.step.transfers import list_transfers
 from compiler.graph.session_options import session_config
 from compiler.mapping.records import MapTransfer
 from compiler.pipeline import make_plan
 from compiler.plan import WorkerPlan
+from compiler.step.read.ops import step_ops
+from compiler.step.read.transfers import list_transfers
 from compiler.topology import Host
 from dsl import ir
 from dsl.diagnostics import SpecError
@@ -228,38 +228,30 @@ def test_a_worker_sends_the_sum_of_its_clones_once() -> None:
 @pytest.mark.parametrize("update", ["mode = async", "mode = sync"])
 def test_a_task_tells_once_that_its_updates_are_done(update: str) -> None:
     """What the first server waits for on each other server is one op, which every update there precedes."""
-    compiled = known(cpus=1, update=update)
-    entries = compiled.ledger.entries
-    told = {
+    step = known(cpus=1, update=update).step
+    (told,) = {
         before
-        for op in step_ops(compiled)
-        for before in op.control_inputs
-        if entries[op.name].device.ref == "ps[0].cpu[0]" and entries[before.name].device.ref == "ps[1].cpu[0]"
+        for op in step_ops(step)
+        for before in op.waits
+        if op.device.ref == "ps[0].cpu[0]" and step.ops[before].device.ref == "ps[1].cpu[0]"
     }
-    assert [each.type for each in told] == ["NoOp"]
+    assert step.ops[told].type == "NoOp"
     elsewhere = {
         op.name
-        for op in step_ops(compiled)
-        if op.type == "ResourceApplyKerasMomentum" and entries[op.name].device.ref == "ps[1].cpu[0]"
+        for op in step_ops(step)
+        if op.type == "ResourceApplyKerasMomentum" and op.device.ref == "ps[1].cpu[0]"
     }
     assert len(elsewhere) > 1
-    assert elsewhere <= {before.name for op in told for before in op.control_inputs}
+    assert elsewhere <= {*step.ops[told].waits}
 
 
 @pytest.mark.parametrize(("rate", "sent"), [("0.1", False), ("ExponentialDecay(0.1, 10, 0.5)", True)])
 def test_a_rate_that_never_changes_is_not_sent(rate: str, sent: bool) -> None:
     """Servers have it as a constant; one that follows a schedule is sent to each of them."""
     spec = cluster(update=f"mode = async, optimizer = Momentum({rate}, momentum = 0.9)")
-    compiled = graph_of(spec)
-    entries = compiled.ledger.entries
-    updates = [each for each in step_ops(compiled) if each.type == "ResourceApplyKerasMomentum"]
-    made = {
-        (
-            entries[op.name].device.ref,
-            entries[op.inputs[2].op.name].device.host != entries[op.name].device.host,
-        )
-        for op in updates
-    }
+    step = graph_of(spec).step
+    updates = [each for each in step_ops(step) if each.type == "ResourceApplyKerasMomentum"]
+    made = {(op.device.ref, step.ops[op.inputs[2].op].device.host != op.device.host) for op in updates}
     assert made == {("ps[0].cpu[0]", sent), ("ps[1].cpu[0]", sent)}
 
 
@@ -305,10 +297,10 @@ def test_other_workers_send_what_the_first_sends_as_no_chief(update: str) -> Non
     compiled = known(workers=3, cpus=2, update=update)
     whole = map_placement(compiled)
     found = {(each.from_device, each.to_device): _sizes(each) for each in whole.transfers}
-    own = {(each.from_device, each.to_device): _sizes(each) for each in list_transfers(compiled)}
+    own = {(each.from_device, each.to_device): _sizes(each) for each in list_transfers(compiled.step)}
     wanted = dict(own)
     for task in (1, 2):
-        for each in list_transfers(compiled, of_worker=_host(compiled, task)):
+        for each in list_transfers(compiled.step, of_worker=_host(compiled, task)):
             link = each.from_device, each.to_device
             wanted[link] = tuple(map(add, wanted.get(link, (0, 0, 0)), _sizes(each)))
     assert found == wanted
@@ -325,7 +317,7 @@ def test_other_workers_send_what_their_own_graphs_send(update: str) -> None:
 
     def sent(compiled: CompiledGraph, worker: int | None = None) -> dict[tuple[str, str], tuple[int, ...]]:
         task = None if worker is None else _host(compiled, worker)
-        links = list_transfers(compiled, of_worker=task)
+        links = list_transfers(compiled.step, of_worker=task)
         return {(each.from_device, each.to_device): _sizes(each) for each in links}
 
     assert sent(chief, 1) == sent(other, 1)
@@ -341,10 +333,12 @@ def test_new_values_of_weights_are_sent_by_the_chief_alone() -> None:
     apart = "variables -> ps[0]\n  updates -> ps[1]"
     chief, other = (known(worker, place=apart, update="replication = between_graph") for worker in (0, 1))
     link = "ps[1].cpu[0]", "ps[0].cpu[0]"
-    assert between(list_transfers(chief), *link) == KERNELS
+    assert between(list_transfers(chief.step), *link) == KERNELS
     assert between(map_placement(chief).transfers, *link) == KERNELS
-    links = {(each.from_device, each.to_device) for each in list_transfers(chief, of_worker=_host(chief, 1))}
-    real = {(each.from_device, each.to_device) for each in list_transfers(other)}
+    links = {
+        (each.from_device, each.to_device) for each in list_transfers(chief.step, of_worker=_host(chief, 1))
+    }
+    real = {(each.from_device, each.to_device) for each in list_transfers(other.step)}
     assert links == real
     assert link not in real
 

@@ -12,8 +12,8 @@ from compiler.graph.build import compile_graph
 from compiler.graph.compiled import CompiledGraph
 from compiler.graph.inspect.devices.one_step import StepCopy, before_a_step, run_one_step
 from compiler.graph.inspect.mapping.placement_map import map_placement
-from compiler.graph.inspect.step.ops import step_ops
 from compiler.pipeline import make_plan
+from compiler.step.read.ops import step_ops
 from tests.support import rounding, spec_of
 
 MODEL = """
@@ -66,16 +66,16 @@ def worker() -> CompiledGraph:
 
 def sent(compiled: CompiledGraph, source: str, target: str) -> set[str]:
     """Return the tensors of fractions that a step sends from a task to another."""
-    entries = compiled.ledger.entries
+    step = compiled.step
 
-    def host(op: Any) -> str:
-        return str(entries[op.name].device.ref.partition(".")[0])
+    def host(name: str) -> str:
+        return step.ops[name].device.ref.partition(".")[0]
 
     return {
         tensor.name
-        for op in step_ops(compiled)
+        for op in step_ops(step)
         for tensor in op.inputs
-        if tensor.dtype.is_floating and host(op) == target and host(tensor.op) == source
+        if tensor.dtype.startswith("float") and host(op.name) == target and host(tensor.op) == source
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from compiler.graph.build import compile_graph
-from compiler.graph.inspect.time.timed_step import timed_step
+from compiler.step.read.work import timed_step
 from compiler.suggest.steps.moved import move_step
 from compiler.suggest.steps.origin import Origin
 from compiler.suggest.steps.written import write_step
@@ -34,7 +34,7 @@ RULES = (
 def test_means_of_statistics_move_with_them() -> None:
     """They are made on the device of the statistic."""
     graph = compile_graph(plan_of(batch_norm="mean"), seed=0)
-    found = origin_of(graph, timed_step(graph))
+    found = origin_of(graph, timed_step(graph.step))
     assert found is not None
     plain = write_step(found, plan_of(batch_norm="mean"))
     plan = plan_of(variables="gpu[1]", batch_norm="mean")

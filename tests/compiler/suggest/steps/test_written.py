@@ -13,9 +13,9 @@ import grammar
 from compiler.graph.build import compile_graph
 from compiler.graph.inspect.mapping.placement_map import map_placement
 from compiler.graph.inspect.memory.forecast import forecast_step_memory
-from compiler.graph.inspect.time.timed_step import timed_step
 from compiler.pipeline import make_plan
 from compiler.plan import Plan
+from compiler.step.read.work import timed_step
 from compiler.suggest.moved import written_map
 from compiler.suggest.steps.written import NotWrittenError, write_step
 from compiler.time.costs import choose_costs
@@ -81,7 +81,7 @@ def plan_of(**changes: str) -> Plan:
 def built(kind: str) -> tuple[Any, StepWork]:
     """Return the graph of a kind of spec, and its step."""
     graph = compile_graph(plan_of(**KINDS[kind]), seed=0)
-    return graph, timed_step(graph)
+    return graph, timed_step(graph.step)
 
 
 def ops_of(work: StepWork) -> Counter[Any]:
@@ -135,10 +135,10 @@ def test_means_of_statistics_are_those_of_a_graph_that_is_built(
 ) -> None:
     """Whole or in pieces, with one place or with copies, from and for any number of clones."""
     graph = compile_graph(plan_of(**source, batch_norm="mean"), seed=0)
-    origin = origin_of(graph, timed_step(graph))
+    origin = origin_of(graph, timed_step(graph.step))
     assert origin is not None
     plan = plan_of(**target, batch_norm="mean")
-    found, wanted = write_step(origin, plan).work, timed_step(compile_graph(plan, seed=0))
+    found, wanted = write_step(origin, plan).work, timed_step(compile_graph(plan, seed=0).step)
     statistics = [
         Counter(
             (op.signature, op.device, op.flops, op.bytes)
@@ -167,7 +167,7 @@ def test_sums_are_those_of_a_graph_that_is_built(variables: str, aggregate: str)
     origin = origin_of(*built("whole"))
     assert origin is not None
     plan = plan_of(variables=variables, aggregate=aggregate)
-    found, wanted = write_step(origin, plan).work, timed_step(compile_graph(plan, seed=0))
+    found, wanted = write_step(origin, plan).work, timed_step(compile_graph(plan, seed=0).step)
     assert ops_of(found) == ops_of(wanted)
     assert len(found.arrows) == len(wanted.arrows)
     assert sum(each.bytes for each in found.arrows) == sum(each.bytes for each in wanted.arrows)
@@ -207,7 +207,7 @@ def test_fewer_clones_take_as_many_examples(clones: str) -> None:
     assert origin is not None
     plan = plan_of(clones=clones)
     found = write_step(origin, plan).work
-    wanted = timed_step(compile_graph(plan, seed=0))
+    wanted = timed_step(compile_graph(plan, seed=0).step)
     assert {each.clone for each in found.ops} == {each.clone for each in wanted.ops}
     assert heavy_ops(found) == heavy_ops(wanted)
     assert seconds(found) == pytest.approx(seconds(wanted), rel=0.05)
@@ -216,7 +216,7 @@ def test_fewer_clones_take_as_many_examples(clones: str) -> None:
 def test_more_clones_are_written_like_those_that_there_are() -> None:
     """From a graph with two clones, a step of four has the heavy ops of four."""
     two = compile_graph(plan_of(clones="gpu[0..1]"), seed=0)
-    origin = origin_of(two, timed_step(two))
+    origin = origin_of(two, timed_step(two.step))
     assert origin is not None
     found, wanted = write_step(origin, plan_of()).work, built("whole")[1]
     assert {each.clone for each in found.ops} == {each.clone for each in wanted.ops}
@@ -235,5 +235,5 @@ def test_what_is_not_known_is_not_written() -> None:
     reading = grammar.read("small.tfdeploy", text=text)
     assert reading.spec is not None
     alone = compile_graph(make_plan(reading.spec), seed=0)
-    assert origin_of(alone, timed_step(alone)) is None
+    assert origin_of(alone, timed_step(alone.step)) is None
     assert origin_of(*built("pairs, small")) is None  # statistics are in pieces

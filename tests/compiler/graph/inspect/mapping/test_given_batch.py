@@ -14,9 +14,9 @@ import tensorflow as tf
 from compiler.graph.build import compile_graph
 from compiler.graph.inspect.mapping.given_batch import sizes_for
 from compiler.graph.inspect.mapping.placement_map import map_placement
-from compiler.graph.inspect.step.transfers import list_transfers
 from compiler.graph.session_options import session_config
 from compiler.pipeline import make_plan
+from compiler.step.read.transfers import list_transfers
 from tests.support import Training, spec_of
 
 WORDS = """
@@ -76,7 +76,7 @@ def _sent_by_tensorflow(session: Any, fetches: list[Any]) -> dict[str, int]:
 def test_bytes_of_look_ups_are_those_of_the_distinct_rows_of_a_batch(training: Any) -> None:
     """For each tower and each piece, from NumPy; the same are sent in a real step."""
     made, data = training
-    sent = list_transfers(made.compiled, named=None, sizes=sizes_for(made.compiled, data)[0])
+    sent = list_transfers(made.compiled.step, named=None, sizes=sizes_for(made.compiled, data)[0])
     assert all(each.bytes_unknown == 0 for each in sent)
     found = {tensor.name.removesuffix(":0"): tensor.bytes for each in sent for tensor in each.largest}
     wanted = {}

@@ -14,11 +14,11 @@ from compiler.graph.build import compile_graph
 from compiler.graph.inspect.mapping.placement_map import map_placement
 from compiler.graph.inspect.memory import forecast
 from compiler.graph.inspect.memory.forecast import forecast_step_memory
-from compiler.graph.inspect.step.ops import step_ops
 from compiler.pipeline import make_plan
+from compiler.step.read.ops import step_ops
 from dsl.diagnostics import SpecError
 from tests.allocations import peak_of_tensors
-from tests.compiler.graph.inspect.step.test_transfers import (
+from tests.compiler.step.read.test_transfers import (
     CIFAR,
     DIGITS,
     SEVERAL,
@@ -157,7 +157,7 @@ def test_only_reads_that_wait_for_an_update_are_tensors_of_their_own() -> None:
 def test_a_simulation_without_room_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """TensorFlow would be ended by the system in the midst of it, so that it is never begun."""
     compiled = compile_graph(make_plan(classifier(layers="", devices__cpu_memory="1GiB")))
-    ops = len(step_ops(compiled))
+    ops = len(step_ops(compiled.step))
     monkeypatch.setattr(forecast, "memory_left", lambda: 40_000 * ops)
     assert forecast_step_memory(compiled).keys() == {"cpu[0]", "cpu[1]"}
     monkeypatch.setattr(forecast, "memory_left", lambda: 40_000 * ops - 1)

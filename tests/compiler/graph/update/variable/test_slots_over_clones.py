@@ -17,10 +17,10 @@ from compiler.graph.build import compile_graph
 from compiler.graph.compiled import CompiledGraph
 from compiler.graph.inspect.devices.one_step import run_one_step
 from compiler.graph.inspect.devices.verify_placement import verify_placement
-from compiler.graph.inspect.mapping.explain import explain_placement
 from compiler.graph.inspect.mapping.placement_map import map_placement
 from compiler.mapping.records import PlacementMap
 from compiler.pipeline import make_plan
+from compiler.step.read.why import explain_placement
 from dsl import ir
 from dsl.diagnostics import Diagnostic, SpecError
 from tests.support import CLASSIFIER, CONVOLUTION, Training, largest_difference, spec_of
@@ -275,10 +275,10 @@ def test_an_update_is_made_by_the_clone_that_has_the_slots(
         part = name.removeprefix("update/").rpartition("/")[0]
         assert slots[f"{part}/Adam"] == device
     assert len(applied) == len([name for name in slots if name.endswith("/Adam")])
-    (why,) = explain_placement(compiled, "conv/kernel/shard_1/Adam")
+    (why,) = explain_placement(compiled.step, "conv/kernel/shard_1/Adam")
     assert why.requested == "cpu[1]"
     assert why.chain[-1].reason.text == "slots -> sharded(clones)"
-    (gathered,) = explain_placement(compiled, "update/conv/kernel/replica_2/gathered")
+    (gathered,) = explain_placement(compiled.step, "update/conv/kernel/replica_2/gathered")
     assert gathered.chain[-1].reason.text == "variables -> replicated"
     assert gathered.requested == "cpu[2]"
 

@@ -11,8 +11,8 @@ import tensorflow as tf
 from attrs import evolve
 
 import grammar
+from compiler.graph.dtypes import size_in_bytes
 from compiler.graph.inspect.mapping.placement_map import map_placement
-from compiler.graph.inspect.step.transfers import tensor_bytes
 from compiler.reasons import Placed, Reason
 from dsl import ir
 from tests.folders import EXAMPLES
@@ -116,11 +116,14 @@ def size(graph: tf.Graph, tensor: str, arrived: str, nodes: dict[str, Any]) -> i
         return int(np.asarray(tf.make_ndarray(nodes[base].attr["value"].tensor)).nbytes)
     outputs = graph.get_operation_by_name(base).outputs
     if int(index or 0) < len(outputs):
-        return tensor_bytes(outputs[int(index or 0)])
-    taker, at = next(
-        (name, [*each.input].index(arrived)) for name, each in nodes.items() if arrived in each.input
-    )
-    return tensor_bytes(graph.get_operation_by_name(taker).inputs[at])
+        found = outputs[int(index or 0)]
+    else:
+        taker, at = next(
+            (name, [*each.input].index(arrived)) for name, each in nodes.items() if arrived in each.input
+        )
+        found = graph.get_operation_by_name(taker).inputs[at]
+    shape = found.shape.as_list() if found.shape.rank is not None else [None]
+    return size_in_bytes(shape, found.dtype.name)
 
 
 def check(training: Training) -> int:

@@ -10,8 +10,6 @@ from collections.abc import Iterator, Sequence
 
 from attrs import define, evolve, field, frozen
 
-from compiler.graph.compiled import CompiledGraph
-from compiler.graph.inspect.mapping.explain import exact_names, explain_op, names_in
 from compiler.kinds.deployment.grid import Grid, Spot
 from compiler.kinds.deployment.repeat import repeated
 from compiler.kinds.expanding.members import Member, Sought, sought_members
@@ -22,6 +20,8 @@ from compiler.kinds.records.kind_map import KindMap, OpKind
 from compiler.kinds.records.sets import Kinds, spot_of_kind
 from compiler.mapping.explanation import Explained, Explanation, Link
 from compiler.reasons import Reason
+from compiler.step.read.why import exact_names, explain_op, names_in
+from compiler.step.step import Step
 from dsl.suggest import nearest_paths
 
 
@@ -30,12 +30,12 @@ class KnownReasons:
     """What is known of the reasons in a deployment of many clones.
 
     Attributes:
-        few: The graph of a few of its clones.
+        few: The step of a few of its clones.
         patterns: The names in this graph.
         tasks: Those with places for the numbers of tasks alone, if each worker has a graph of its own.
     """
 
-    few: CompiledGraph = field(repr=False)
+    few: Step = field(repr=False)
     patterns: Patterns = field(repr=False)
     tasks: Patterns | None = field(repr=False)
 
@@ -98,7 +98,7 @@ class _Explaining:
     def matching(self, wanted: str) -> list[tuple[int, Member]]:
         """Return the ops that `wanted` means: an op, one inside the towers, a glob, or a scope."""
         variables = self.known.few.variables
-        pieces = [name for name, each in variables.items() if each.weight == wanted]
+        pieces = [name for name, each in variables.items() if each.placement.info.weight == wanted]
         if pieces:
             return [found for each in pieces for found in self._exactly(each)]
         for each in exact_names(wanted):

@@ -9,11 +9,12 @@ import pytest
 
 from compiler.graph.build import compile_graph
 from compiler.graph.forecasts.many_clones import map_many
-from compiler.graph.inspect.mapping.placement_map import held_by_graph, map_placement
-from compiler.graph.inspect.step.transfers import list_transfers
+from compiler.graph.inspect.mapping.placement_map import map_placement
 from compiler.kinds.deployment.grid import NotAlikeError
 from compiler.mapping.records import PlacementMap
 from compiler.pipeline import make_plan
+from compiler.step.read.map import held_variables
+from compiler.step.read.transfers import list_transfers
 from tests.support import spec_of
 
 SPEC = """
@@ -63,7 +64,9 @@ def _spec(name: str, tasks: int = 3) -> Any:
 def _held(graphs: list[Any]) -> Counter[tuple[str, str]]:
     """Return the bytes of what some graphs hold, by device and kind; what they share is there once."""
     found = {
-        (each.name, each.device): (kind, each.bytes) for own in graphs for each, kind in held_by_graph(own)
+        (each.name, each.device): (each.kind, each.bytes)
+        for own in graphs
+        for each in held_variables(own.step)
     }
     held: Counter[tuple[str, str]] = Counter()
     for (_, device), (kind, size) in found.items():
@@ -85,7 +88,7 @@ def _sent(graphs: list[Any]) -> dict[tuple[str, str], tuple[int, int | None]]:
     numbers: Counter[tuple[str, str]] = Counter()
     sizes: Counter[tuple[str, str]] = Counter()
     for index, own in enumerate(graphs):
-        for each in list_transfers(own, of_worker=own.plan.worker.host if index else None):
+        for each in list_transfers(own.step, of_worker=own.plan.worker.host if index else None):
             numbers[each.from_device, each.to_device] += each.tensors
             sizes[each.from_device, each.to_device] += each.bytes or 0
     return {link: (number, sizes[link]) for link, number in numbers.items()}

@@ -8,12 +8,12 @@ import pytest
 
 from compiler.graph.build import compile_graph
 from compiler.graph.inspect.devices.one_step import run_one_step
-from compiler.graph.inspect.mapping.explain import explain_placement, suggest_names
 from compiler.graph.inspect.mapping.placement_map import map_placement
 from compiler.mapping.explanation import Explanation
 from compiler.pipeline import make_plan
 from compiler.report.text.why_text import why_text
 from compiler.report.view import Ink
+from compiler.step.read.why import explain_placement, suggest_names
 from tests.support import spec_of
 
 SPEC = """tfdeploy = 1
@@ -57,7 +57,7 @@ def assigned(compiled: Any) -> dict[str, str]:
 
 def only(compiled: Any, pattern: str, assigned: dict[str, str] | None = None) -> Explanation:
     """Return the only explanation for a pattern."""
-    (found,) = explain_placement(compiled, pattern, assigned)
+    (found,) = explain_placement(compiled.step, pattern, assigned)
     return found
 
 
@@ -151,26 +151,26 @@ def test_a_default_says_which(compiled: Any) -> None:
 def test_names_as_people_come_across_them(compiled: Any, pattern: str) -> None:
     """Outputs, control inputs, quotes, devices, and what error messages of TensorFlow print."""
     wanted = {"clone_1/conv1/BiasAdd"} | ({"clone_1/logits/BiasAdd"} if "*" in pattern else set())
-    assert {each.name for each in explain_placement(compiled, pattern)} == wanted
+    assert {each.name for each in explain_placement(compiled.step, pattern)} == wanted
 
 
 def test_a_name_inside_a_tower_means_every_clone(compiled: Any) -> None:
     """So does a glob on such names."""
     names = ["clone_0/conv1/BiasAdd", "clone_1/conv1/BiasAdd"]
-    assert [each.name for each in explain_placement(compiled, "conv1/BiasAdd")] == names
-    assert [each.name for each in explain_placement(compiled, "conv1/Bias*dd")] == names
+    assert [each.name for each in explain_placement(compiled.step, "conv1/BiasAdd")] == names
+    assert [each.name for each in explain_placement(compiled.step, "conv1/Bias*dd")] == names
 
 
 def test_a_layer_means_all_of_it(compiled: Any) -> None:
     """A scope stands for everything below it, variables included."""
-    found = {each.name for each in explain_placement(compiled, "conv1")}
+    found = {each.name for each in explain_placement(compiled.step, "conv1")}
     assert {"conv1/kernel", "clone_0/conv1/Relu", "clone_1/conv1/bias/read"} <= found
 
 
 def test_a_message_with_two_names_is_explained_whole(compiled: Any) -> None:
     """Every node of a message is looked up, once."""
     message = "Cannot colocate {{node clone_0/flat/Reshape}} and {{node conv1/bias}}: {{node conv1/bias}}"
-    assert [each.name for each in explain_placement(compiled, message)] == [
+    assert [each.name for each in explain_placement(compiled.step, message)] == [
         "clone_0/flat/Reshape",
         "conv1/bias",
     ]
@@ -178,9 +178,9 @@ def test_a_message_with_two_names_is_explained_whole(compiled: Any) -> None:
 
 def test_what_names_nothing_is_answered_with_the_nearest(compiled: Any) -> None:
     """No explanation, and names that are like it."""
-    assert explain_placement(compiled, "conv2/kernel") == ()
-    assert suggest_names(compiled, "conv2/kernel")[0] == "conv1/kernel"
-    assert suggest_names(compiled, "clone_0/logit/*")[0] == "clone_0/logits/*"
+    assert explain_placement(compiled.step, "conv2/kernel") == ()
+    assert suggest_names(compiled.step, "conv2/kernel")[0] == "conv1/kernel"
+    assert suggest_names(compiled.step, "clone_0/logit/*")[0] == "clone_0/logits/*"
 
 
 def test_every_op_has_an_explanation(compiled: Any) -> None:

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from compiler.graph.inspect.time.timed_step import work_of_op
+from compiler.graph.step_of import record_of
+from compiler.step.read.costs import cost_of
 
 F32 = 4  # bytes
 
@@ -109,8 +110,9 @@ def test_what_the_time_of_an_op_depends_on(name: str) -> None:
     make, inputs, told, _, moved = CASES[name]
     with tf.Graph().as_default() as graph:
         make()
-        op = graph.get_operation_by_name("op")
-        signature, _, bytes_moved = work_of_op(op, op)
+        ops = {each.name: record_of(each) for each in graph.get_operations()}
+        op = ops["op"]
+        signature, _, bytes_moved = cost_of(op, None, ops)
     assert (signature.type, signature.inputs) == (op.type, inputs)
     for each in told:
         assert each in signature.detail
@@ -127,4 +129,4 @@ def test_a_product_has_its_operations_whichever_way_it_is_written(name: str) -> 
     with tf.Graph().as_default() as graph:
         make()
         op = graph.get_operation_by_name("op")
-        assert work_of_op(op, op)[1] == operations
+        assert cost_of(record_of(op))[1] == operations

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
-from compiler.graph.inspect.time.worker_steps import (
+from compiler.pipeline import make_plan
+from compiler.plan import WorkerPlan
+from compiler.step.read.workers import (
     ENDED,
     JOINED,
     WAITING,
@@ -15,8 +17,6 @@ from compiler.graph.inspect.time.worker_steps import (
     steps_of_all,
     work_of,
 )
-from compiler.pipeline import make_plan
-from compiler.plan import WorkerPlan
 from compiler.time.work import Arrow, Signature, StepWork, TimedOp
 from compiler.topology import Device
 from tests.support import CLASSIFIER, CONVOLUTION, classifier, spec_of

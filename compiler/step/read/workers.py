@@ -15,10 +15,9 @@ from itertools import product
 
 from attrs import define, evolve, field, frozen
 
-from compiler.graph.session_options import session_config
-from compiler.graph.stamp.riders import SMALL
 from compiler.plan import Plan, WorkerPlan
-from compiler.threads import on_one_machine, threads_on_one_machine
+from compiler.step.record import SMALL
+from compiler.threads import intra_op_threads, on_one_machine, threads_on_one_machine
 from compiler.time.work import Arrow, Echo, Signature, StepWork, TimedOp
 from compiler.topology import Device
 
@@ -71,7 +70,7 @@ def work_of(plan: Plan, part: GraphPart) -> StepWork:
         plan: The plan, which has all devices and says how many threads a process uses.
         part: The ops, of one graph or of those of several workers.
     """
-    config, jobs = session_config(plan), plan.spec.devices.jobs
+    jobs = plan.spec.devices.jobs
     processes = {each.host for each in plan.topology.devices}
     shared = not plan.emulate and len(processes) > 1 and on_one_machine(jobs)
     return StepWork(
@@ -81,8 +80,8 @@ def work_of(plan: Plan, part: GraphPart) -> StepWork:
         one_process=plan.emulate or not jobs,
         one_machine=on_one_machine(jobs),
         emulated=plan.emulate,
-        op_threads=config.inter_op_parallelism_threads,
-        inner_threads=config.intra_op_parallelism_threads,
+        op_threads=plan.spec.devices.inter_op_threads or 0,
+        inner_threads=intra_op_threads(plan),
         task_threads=threads_on_one_machine(plan.spec.devices) if shared else {},
         looking=not shared,
     )
@@ -237,7 +236,7 @@ def of_worker(plan: WorkerPlan, chief: GraphPart, worker: int) -> GraphPart:
     if worker == plan.worker.index:
         return chief
     own = plan.worker.everyone[worker][0].device.host
-    devices = {(each.kind, each.index): each for each in plan.topology.devices if each.host == own}
+    devices = plan.devices_for(own)
     clones = len(plan.worker.everyone[worker])
     kept = [
         at
@@ -248,9 +247,7 @@ def of_worker(plan: WorkerPlan, chief: GraphPart, worker: int) -> GraphPart:
 
     def moved(at: int) -> TimedOp:
         op = chief.ops[at]
-        if at not in chief.own or op.device.host != plan.worker.host:
-            return op
-        return op.on(devices.get((op.device.kind, op.device.index), op.device))
+        return op.on(devices.get(op.device, op.device)) if at in chief.own else op
 
     ops, constant = {at: moved(at) for at in kept}, _constant(chief)
     arrows, sent = list[Arrow](), dict[tuple[Device, Device], list[Arrow]]()

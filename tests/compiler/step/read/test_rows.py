@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
 
 import pytest
 import tensorflow as tf
 
-from compiler.graph.inspect.time.row_counts import RowCounts
+from compiler.graph.step_of import record_of
+from compiler.step.read.rows import RowCounts
+from compiler.step.record import Op, Shape
 
 ROWS, WIDTH, PARTS = 10, 4, 3
 PART = 4
@@ -15,7 +17,7 @@ PART = 4
 
 
 @pytest.fixture(scope="module")
-def graph() -> Any:
+def ops() -> Mapping[str, Op]:
     """Return a graph that divides rows in three, joins two parts, and adds up rows of equal number."""
     with tf.Graph().as_default() as graph:
         rows = tf.compat.v1.placeholder(tf.float32, [ROWS, WIDTH], name="rows")
@@ -39,49 +41,50 @@ def graph() -> Any:
         tf.raw_ops.SparseSegmentSumGrad(
             grad=rows, indices=at, segment_ids=at, output_dim0=tf.shape(found)[0], name="copied"
         )
-    return graph
+    return {each.name: record_of(each) for each in graph.get_operations()}
 
 
-def shapes(graph: Any, name: str) -> tuple[list[list[int | None]], list[list[int | None]]]:
+def shapes(ops: Mapping[str, Op], name: str) -> tuple[list[Shape | None], list[Shape | None]]:
     """Return the shapes of the inputs and of the outputs of an op as the forecast takes them."""
-    op = RowCounts(graph).sized(graph.get_operation_by_name(name))
-    return [each.shape.as_list() for each in op.inputs], [each.shape.as_list() for each in op.outputs]
+    op = RowCounts(ops).sized(ops[name])
+    return [each.shape for each in op.inputs], [each.shape for each in op.outputs]
 
 
 @pytest.mark.parametrize(
     ("name", "outputs"),
     [
-        ("parts", [[PART, WIDTH]] * PARTS),
-        ("places", [[PART]] * PARTS),
-        ("joined", [[2 * PART, WIDTH]]),
-        ("unique", [[2 * PART], [2 * PART]]),
-        ("total", [[2 * PART, WIDTH]]),
-        ("copied", [[2 * PART, WIDTH]]),
-        ("cast", [[2 * PART]]),
-        ("strided_slice_1", [[2 * PART, 1]]),
-        ("same", [[2 * PART, WIDTH]]),
-        ("wide", [[None, 2 * WIDTH]]),
-        ("cut", [[PART, WIDTH]] * 2),
-        ("columns", [[2 * PART, 1], [2 * PART, WIDTH - 1]]),
-        ("unknown", [[None], [None]]),
-        ("fewer", [[None]]),
+        ("parts", [(PART, WIDTH)] * PARTS),
+        ("places", [(PART,)] * PARTS),
+        ("joined", [(2 * PART, WIDTH)]),
+        ("unique", [(2 * PART,), (2 * PART,)]),
+        ("total", [(2 * PART, WIDTH)]),
+        ("copied", [(2 * PART, WIDTH)]),
+        ("cast", [(2 * PART,)]),
+        ("strided_slice_1", [(2 * PART, 1)]),
+        ("same", [(2 * PART, WIDTH)]),
+        ("wide", [(None, 2 * WIDTH)]),
+        ("cut", [(PART, WIDTH)] * 2),
+        ("columns", [(2 * PART, 1), (2 * PART, WIDTH - 1)]),
+        ("unknown", [(None,), (None,)]),
+        ("fewer", [(None,)]),
     ],
 )
-def test_rows_are_at_most_as_many_as_before(graph: Any, name: str, outputs: list[list[int | None]]) -> None:
+def test_rows_are_at_most_as_many_as_before(
+    ops: Mapping[str, Op], name: str, outputs: list[Shape | None]
+) -> None:
     """Parts are equally large, sums of rows as many as the rows; what is not known of the input stays so."""
-    assert shapes(graph, name)[1] == outputs
+    assert shapes(ops, name)[1] == outputs
 
 
-def test_an_op_has_the_sizes_of_what_it_reads(graph: Any) -> None:
+def test_an_op_has_the_sizes_of_what_it_reads(ops: Mapping[str, Op]) -> None:
     """Also one whose own result is known; its inputs still tell their ops and types."""
-    assert shapes(graph, "table") == ([[2 * PART, 1], [2 * PART, WIDTH], [2]], [[99, WIDTH]])
-    op = graph.get_operation_by_name("table")
-    first, _, last = RowCounts(graph).sized(op).inputs
-    assert (first.op, first.dtype) == (op.inputs[0].op, tf.int64)
-    assert last.op is op.inputs[2].op
+    assert shapes(ops, "table") == ([(2 * PART, 1), (2 * PART, WIDTH), (2,)], [(99, WIDTH)])
+    sized = RowCounts(ops).sized(ops["table"])
+    assert [(each.name, each.dtype) for each in sized.inputs] == [
+        (each.name, each.dtype) for each in ops["table"].inputs
+    ]
 
 
-def test_an_op_without_counted_rows_is_as_it_is(graph: Any) -> None:
+def test_an_op_without_counted_rows_is_as_it_is(ops: Mapping[str, Op]) -> None:
     """Most ops of a graph are."""
-    op = graph.get_operation_by_name("rows")
-    assert RowCounts(graph).sized(op) is op
+    assert RowCounts(ops).sized(ops["rows"]) is ops["rows"]

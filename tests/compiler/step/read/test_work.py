@@ -10,11 +10,11 @@ import tensorflow as tf
 
 from compiler.graph.build import compile_graph
 from compiler.graph.inspect.mapping.placement_map import map_placement
-from compiler.graph.inspect.step.ops import step_ops
-from compiler.graph.inspect.step.transfers import list_transfers
-from compiler.graph.inspect.time.timed_step import forecast_time, read_part, step_parts, timed_step
-from compiler.graph.inspect.time.worker_steps import GraphPart, of_worker
 from compiler.pipeline import make_plan
+from compiler.step.read.ops import step_ops
+from compiler.step.read.transfers import list_transfers
+from compiler.step.read.work import forecast_time, read_part, step_parts, timed_step
+from compiler.step.read.workers import GraphPart, of_worker
 from compiler.threads import cores, threads_on_one_machine
 from compiler.time.work import StepWork, crossings
 from tests.support import CLASSIFIER, CONVOLUTION, classifier, spec_of
@@ -29,12 +29,12 @@ def compiled() -> Any:
 @pytest.fixture(scope="module")
 def work(compiled: Any) -> StepWork:
     """Return the work of its step."""
-    return timed_step(compiled)
+    return timed_step(compiled.step)
 
 
 def test_every_op_of_a_step_is_there(compiled: Any, work: StepWork) -> None:
     """Each has its device, its clone and the rule that placed it."""
-    assert {each.name for each in work.ops} == {each.name for each in step_ops(compiled)}
+    assert {each.name for each in work.ops} == {each.name for each in step_ops(compiled.step)}
     for each in work.ops:
         entry = compiled.ledger.entries[each.name]
         assert (each.device, each.clone) == (entry.device, entry.clone)
@@ -48,8 +48,8 @@ def test_every_input_is_waited_for(compiled: Any, work: StepWork) -> None:
     into: dict[str, int] = defaultdict(int)
     for each in work.arrows:
         into[work.ops[each.target].name] += 1
-    for op in step_ops(compiled):
-        assert into[op.name] == len(op.inputs) + len(op.control_inputs)
+    for op in step_ops(compiled.step):
+        assert into[op.name] == len(op.inputs) + len(op.waits)
 
 
 def test_what_crosses_is_what_the_map_says(compiled: Any, work: StepWork) -> None:
@@ -58,7 +58,7 @@ def test_what_crosses_is_what_the_map_says(compiled: Any, work: StepWork) -> Non
     found: dict[tuple[str, str], int] = defaultdict(int)
     for source, tensor, target in crossings(work):
         found[work.ops[source].device.ref, target.ref] += sizes[source, tensor]
-    expected = {(each.from_device, each.to_device): each.bytes for each in list_transfers(compiled)}
+    expected = {(each.from_device, each.to_device): each.bytes for each in list_transfers(compiled.step)}
     assert found == expected
 
 
@@ -96,10 +96,10 @@ def test_clones_have_equal_signatures(work: StepWork) -> None:
 def test_ops_of_micro_batches_run_several_times() -> None:
     """Ops in the loop run once for each micro-batch, those around it once; nothing waits in a circle."""
     graph = compile_graph(make_plan(classifier(update__accumulate="2")))
-    work = timed_step(graph)
+    work = timed_step(graph.step)
     times = {each.name: each.times for each in work.ops}
     assert times["clone_0/conv1/BiasAdd"] == 2
-    whole = {each.name: each for each in timed_step(compile_graph(make_plan(classifier()))).ops}
+    whole = {each.name: each for each in timed_step(compile_graph(make_plan(classifier())).step).ops}
     inside = [each for each in work.ops if each.times > 1 and each.name in whole]
     assert len(inside) > 20
     for each in inside:  # the shapes in the loop are those of a step without one
@@ -129,7 +129,7 @@ place { variables -> cpu[0] }
 def test_rows_of_a_table_are_those_of_all_micro_batches(rounds: int) -> None:
     """The gradient of a table has a row for each look-up of a step, and its sum is as large as the table."""
     update = f"update {{ optimizer = Momentum(0.1, momentum = 0.9), accumulate = {rounds} }}"
-    work = timed_step(compile_graph(make_plan(spec_of(TABLE + update))))
+    work = timed_step(compile_graph(make_plan(spec_of(TABLE + update))).step)
     [summed] = [each for each in work.ops if each.signature.type == "UnsortedSegmentSum"]
     assert summed.signature.inputs[0] == f"float32[{rounds * 4 * 5},8]"
     assert summed.signature.detail == "to [40,8]"  # which is a value among its inputs
@@ -140,7 +140,7 @@ def test_rows_of_a_table_are_those_of_all_micro_batches(rounds: int) -> None:
 
 def seconds(spec: Any) -> float:
     """Return the forecast time of a step by the table of hardware."""
-    found = forecast_time(compile_graph(make_plan(spec)), None)
+    found = forecast_time(compile_graph(make_plan(spec)).step, None)
     assert found is not None
     assert found.estimate
     assert sum(each.seconds for each in found.path) in (0, pytest.approx(found.seconds))
@@ -150,7 +150,7 @@ def seconds(spec: Any) -> float:
 def test_clones_that_update_alone_have_loops() -> None:
     """With `mode = async` each clone repeats its own ops, and the time is that of one update."""
     spec = classifier(update__mode="async", devices__kind="cpu")
-    loops = timed_step(compile_graph(make_plan(spec))).loops
+    loops = timed_step(compile_graph(make_plan(spec)).step).loops
     assert len(loops) == 2
     assert seconds(spec) > 0
 
@@ -165,7 +165,7 @@ def test_faster_links_make_faster_steps() -> None:
 
 def test_without_figures_there_is_no_forecast(compiled: Any) -> None:
     """Nothing is guessed for a machine that is neither measured nor named."""
-    assert forecast_time(compiled, None) is None
+    assert forecast_time(compiled.step, None) is None
 
 
 CLUSTER = CLASSIFIER.format(clones=2, batch=4, optimizer="SGD(0.1)", layers=CONVOLUTION).replace(
@@ -183,13 +183,13 @@ def between(mode: str) -> Any:
 def test_workers_that_wait_for_each_other_make_one_step() -> None:
     """All towers run before the chief applies anything, each on its own worker, then all others go on."""
     graph = between("sync")
-    work = timed_step(graph)
+    work = timed_step(graph.step)
     towers = [each.device.ref for each in work.ops if each.name.endswith("conv1/BiasAdd")]
     assert towers == ["worker[0].cpu[0]", "worker[1].cpu[0]"]
     assert [each.device.ref for each in work.ops if each.polls] == ["worker[0].cpu[0]", "worker[1].cpu[0]"]
     updates = [each for each in work.ops if each.signature.type.startswith("ResourceApply")]
     assert {each.device.ref for each in updates} == {"ps[0].cpu[0]"}
-    found = forecast_time(graph, None)
+    found = forecast_time(graph.step, None)
     assert found is not None
     ends = {each.op: each.end for each in found.simulated.bars}
     starts = {each.op: each.start for each in found.simulated.bars}
@@ -212,8 +212,9 @@ def test_the_ops_of_another_worker_are_where_its_own_graph_has_them() -> None:
     spec = spec_of(text, update__replication="between_graph", update__mode='"sync"')
     chief, other = (compile_graph(make_plan(spec, worker=each)) for each in (0, 1))
     real = {name: (each.role, each.device.ref) for name, each in other.ledger.entries.items()}
-    posted = {op.name for op in step_ops(chief, of_chief=False)} & real.keys()
-    found = of_worker(chief.plan, read_part(chief, posted), 1).ops
+    ops = [op for op in step_ops(chief.step, of_chief=False) if op.name in real]
+    posted = {op.name for op in ops}
+    found = of_worker(chief.plan, read_part(chief.step, ops), 1).ops
     assert {each.name: each.device.ref for each in found} == {name: real[name][1] for name in posted}
     places = {real[name] for name in posted}
     own = {(role, f"worker[1].cpu[{each}]") for role in ("aggregate", "read") for each in (0, 1)}
@@ -230,7 +231,7 @@ def test_another_worker_sends_what_its_own_graph_sends_to_variables_of_the_chief
         text + "update { optimizer = Momentum(0.1, 0.9), replication = between_graph, mode = async }"
     )
     chief, other = (compile_graph(make_plan(spec, worker=each)) for each in (0, 1))
-    found, real = of_worker(chief.plan, step_parts(chief).chief, 1), step_parts(other).chief
+    found, real = of_worker(chief.plan, step_parts(chief.step).chief, 1), step_parts(other.step).chief
 
     def sent(part: GraphPart) -> list[tuple[str, str, int]]:
         crossing = crossings(StepWork(part.ops, part.arrows, ()))
@@ -240,7 +241,7 @@ def test_another_worker_sends_what_its_own_graph_sends_to_variables_of_the_chief
 
     assert sent(found) == sent(real)
     assert len(sent(found)) > 2
-    assert not sent(step_parts(chief).chief)
+    assert not sent(step_parts(chief.step).chief)
     names = {each.name for each in real.ops}
     assert {each.name for each in found.ops if each.signature.type == "GatherV2"} <= names
 
@@ -250,7 +251,7 @@ def test_tasks_on_machines_of_their_own_have_all_cores_of_these() -> None:
     apart = CLUSTER.replace('job "ps" {}', 'job "ps" { hosts = ["a:1"] }').replace(
         "tasks = 2", 'hosts = ["b:1", "c:1"]'
     )
-    work = timed_step(compile_graph(make_plan(spec_of(apart))))
+    work = timed_step(compile_graph(make_plan(spec_of(apart))).step)
     assert not work.task_threads
     assert work.threads_of(("worker", 1)) == work.inner_threads
     assert work.looking
@@ -259,7 +260,7 @@ def test_tasks_on_machines_of_their_own_have_all_cores_of_these() -> None:
 def test_what_workers_send_is_what_the_map_says() -> None:
     """The tensors between tasks are those of the placement map, byte for byte."""
     graph = between("sync")
-    work, found = timed_step(graph), defaultdict(int)
+    work, found = timed_step(graph.step), defaultdict(int)
     sizes = {(each.source, each.tensor): each.bytes for each in work.arrows}
     for source, tensor, target in crossings(work):
         found[work.ops[source].device.ref, target.ref] += sizes[source, tensor]
@@ -270,12 +271,12 @@ def test_what_workers_send_is_what_the_map_says() -> None:
 def test_workers_that_update_alone_queue_at_the_server() -> None:
     """Each worker repeats its own ops; the updates of a variable exclude each other by its mutex."""
     graph = between("async")
-    work = timed_step(graph)
+    work = timed_step(graph.step)
     assert len(work.loops) == 2
     assert {work.ops[at].device.ref for at in work.loops[1]} == {"ps[0].cpu[0]", "worker[1].cpu[0]"}
     entered = [each for each in work.ops if each.enters]
     assert {each.enters for each in entered} == {each.leaves for each in work.ops if each.leaves}
     assert all(each.enters.startswith("ps[0].cpu[0]:tfdeploy/") for each in entered)
-    found = forecast_time(graph, None)
+    found = forecast_time(graph.step, None)
     assert found is not None
     assert found.seconds > 0

@@ -17,9 +17,12 @@ import re
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 
-from compiler.graph.compiled import CompiledGraph
+from attrs import evolve
+
 from compiler.mapping.explanation import Explanation, Kind, Link
 from compiler.plan import Plan
+from compiler.step.record import Op
+from compiler.step.step import Step, Variable
 from dsl import ir
 from dsl.source import Span
 from dsl.suggest import nearest_paths
@@ -35,30 +38,28 @@ _COPY = re.compile(r"/_\d+$")  # what TensorFlow appends to the ends of a connec
 
 
 def explain_placement(
-    compiled: CompiledGraph, pattern: str, assigned: Mapping[str, str] | None = None
+    step: Step, pattern: str, assigned: Mapping[str, str] | None = None
 ) -> tuple[Explanation, ...]:
     """Return an explanation for each op and variable that `pattern` names, in the order of the graph.
 
     Args:
-        compiled: The graph.
+        step: The step.
         pattern: A name, a glob, or a message of TensorFlow that names ops.
         assigned: The full name of the device on which each op ran, by op name, as far as it is known.
     """
-    found = dict.fromkeys(name for each in names_in(pattern) for name in _matching(compiled, each))
-    return tuple(explain_op(compiled, name, (assigned or {}).get(name)) for name in found)
+    found = dict.fromkeys(name for each in names_in(pattern) for name in _matching(step, each))
+    return tuple(explain_op(step, name, (assigned or {}).get(name)) for name in found)
 
 
-def suggest_names(compiled: CompiledGraph, pattern: str) -> tuple[str, ...]:
+def suggest_names(step: Step, pattern: str) -> tuple[str, ...]:
     """Return the names nearest to a pattern that names nothing.
 
     Args:
-        compiled: The graph, whose ops and variables may be meant.
+        step: The step, whose ops and variables may be meant.
         pattern: A name, a glob, or a message of TensorFlow that names ops; of several names the first counts.
     """
     (first, *_) = names_in(pattern)
-    return nearest_paths(
-        first, (inner for name in compiled.ledger.entries for inner in _ways(compiled, name))
-    )
+    return nearest_paths(first, (inner for op in step.ops.values() for inner in _ways(step, op)))
 
 
 def names_in(text: str) -> tuple[str, ...]:
@@ -74,75 +75,80 @@ def exact_names(wanted: str) -> tuple[str, ...]:
     return wanted, _COPY.sub("", wanted)
 
 
-def _matching(compiled: CompiledGraph, wanted: str) -> list[str]:
+def _matching(step: Step, wanted: str) -> list[str]:
     """Return the names of the ops that `wanted` means: an op, one inside the towers, a glob, or a scope."""
-    entries = compiled.ledger.entries
-    pieces = [each.name for each in compiled.variables.values() if each.weight == wanted]
+    pieces = [name for name, each in step.variables.items() if each.placement.info.weight == wanted]
     if pieces:
         return pieces
     for each in exact_names(wanted):
-        if each in entries:
+        if each in step.ops:
             return [each]
     for glob in (wanted, f"{wanted}/*"):
-        names = (each.name for each in compiled.graph.get_operations())
-        found = [name for name in names if any(fnmatchcase(way, glob) for way in _ways(compiled, name))]
+        found = [
+            op.name for op in step.ops.values() if any(fnmatchcase(way, glob) for way in _ways(step, op))
+        ]
         if found:
             return found
     return []
 
 
-def _ways(compiled: CompiledGraph, name: str) -> Iterator[str]:
+def _ways(step: Step, op: Op) -> Iterator[str]:
     """Yield the names that people use for an op: in the graph, and inside its tower."""
-    yield name
-    clone = compiled.ledger.entries[name].clone
-    scope = compiled.plan.towers[clone].scope if clone is not None else ""
-    if scope and name.startswith(scope + "/"):
-        yield name.removeprefix(scope + "/")
+    yield op.name
+    scope = step.plan.towers[op.clone].scope if op.clone is not None else ""
+    if scope and op.name.startswith(scope + "/"):
+        yield op.name.removeprefix(scope + "/")
 
 
-def explain_op(compiled: CompiledGraph, name: str, assigned: str | None = None) -> Explanation:
+def explain_op(step: Step, name: str, assigned: str | None = None) -> Explanation:
     """Return what placed one op or variable.
 
     Args:
-        compiled: The graph.
+        step: The step.
         name: Its name in the graph.
         assigned: The full name of the device on which it ran, if that is known.
     """
-    entry = compiled.ledger.entries[name]
-    kind: Kind = "variable" if name in compiled.variables else "op"
-    return Explanation(
+    op, variable = step.ops[name], step.variables.get(name)
+    kind: Kind = "op" if variable is None else "variable"
+    found = Explanation(
         kind=kind,
         name=name,
-        type=compiled.graph.get_operation_by_name(name).type,
-        role=entry.role,
-        clone=entry.clone,
-        requested=entry.device.ref,
-        assigned=None if assigned is None else _name_in_specs(compiled.plan, assigned),
-        chain=tuple(_chain(compiled, Link(kind, name, entry.device.ref, entry.placed.reason), entry.clone)),
-        group=group_of(compiled, name) if kind == "variable" else None,
-        frozen=_frozen_at(compiled, name) if kind == "variable" else None,
-        shard=compiled.variables[name].info.shard if kind == "variable" else None,
-        fewer=compiled.variables[name].placement.fewer if kind == "variable" else None,
+        type=op.type,
+        role=op.role,
+        clone=op.clone,
+        requested=op.device.ref,
+        assigned=None if assigned is None else _name_in_specs(step.plan, assigned),
+        chain=tuple(_chain(step, Link(kind, name, op.device.ref, op.placed.reason), op.clone)),
+    )
+    if variable is None:
+        return found
+    placement = variable.placement
+    return evolve(
+        found,
+        group=group_of(step, variable),
+        frozen=_frozen_at(step.plan, variable),
+        shard=placement.info.shard,
+        fewer=placement.fewer,
     )
 
 
-def group_of(compiled: CompiledGraph, name: str) -> ir.OptimizerRule | None:
+def group_of(step: Step, variable: Variable) -> ir.OptimizerRule | None:
     """Return the rule of `optimizer` for a variable; None if there are no groups, or it is not trained.
 
     Args:
-        compiled: The graph.
-        name: The name of a variable of the graph.
+        step: The step.
+        variable: A variable of the model.
     """
-    info = compiled.variables[name].info
+    info = variable.placement.info
     if not info.trainable:
         return None
-    groups = compiled.plan.update.groups
+    groups = step.plan.update.groups
     return next((each for each in groups if fnmatchcase(info.weight, each.pattern)), None)
 
 
-def _frozen_at(compiled: CompiledGraph, name: str) -> Span | None:
+def _frozen_at(plan: Plan, variable: Variable) -> Span | None:
     """Return what freezes a variable: `freeze`, or `trainable = false` of its layer or of a block."""
-    info, plan = compiled.variables[name].info, compiled.plan
+    info = variable.placement.info
     if info.trainable:
         return None
     if any(fnmatchcase(info.weight, glob) for glob in plan.update.freeze or ()):
@@ -158,22 +164,18 @@ def _name_in_specs(plan: Plan, device: str) -> str:
     return next(refs, device)
 
 
-def _chain(compiled: CompiledGraph, link: Link, clone: int | None) -> Iterator[Link]:
-    """Yield a link and those that it follows."""
+def _chain(step: Step, link: Link, clone: int | None) -> Iterator[Link]:
+    """Yield a link and those that it follows: a variable, or an op of the same tower."""
     yield link
-    while link.reason.cause is not None:
-        link = _followed(compiled, link, clone)
+    while (cause := link.reason.cause) is not None:
+        name = link.reason.text
+        if name in step.variables:
+            link = Link("variable", name, link.device, cause)
+            yield link
+            continue
+        if clone is not None:
+            name = step.plan.towers[clone].op_name(name)
+        elif link.name.startswith("evaluation/"):
+            name = f"evaluation/{name}"
+        link = Link("op", name, link.device, cause)
         yield link
-
-
-def _followed(compiled: CompiledGraph, link: Link, clone: int | None) -> Link:
-    """Return what `link` follows: a variable, or an op of the same tower; None if it follows nothing."""
-    name, cause = link.reason.text, link.reason.cause
-    assert cause is not None
-    if name in compiled.variables:
-        return Link("variable", name, link.device, cause)
-    if clone is not None:
-        name = compiled.plan.towers[clone].op_name(name)
-    elif link.name.startswith("evaluation/"):
-        name = f"evaluation/{name}"
-    return Link("op", name, link.device, cause)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from attrs import frozen
 
-from compiler.graph.inspect.time.worker_steps import GraphPart, StepParts, work_of
 from compiler.kinds.deployment.grid import Grid, NotAlikeError
 from compiler.kinds.growing.grow_step import FewSteps, grow_step, has_same_work
 from compiler.kinds.names.patterns import Patterns
 from compiler.plan import WorkerPlan
+from compiler.step.read.workers import GraphPart, StepParts, work_of
 
 
 @frozen

@@ -8,19 +8,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from attrs import evolve, frozen
 
-from compiler.graph.inspect.devices.of_worker import Moves
-from compiler.graph.inspect.step.transfers import list_transfers
-from compiler.mapping.records import MapClone, MapDevice, MapOp, MapTransfer, MapWorker, PlacementMap
-from compiler.plan import WorkerPlan
+from compiler.mapping.records import MapClone, MapDevice, MapTransfer, MapWorker, PlacementMap
+from compiler.plan import Worker, WorkerPlan
+from compiler.step.read.transfers import list_transfers
+from compiler.step.step import Step
 from compiler.topology import Host
-
-if TYPE_CHECKING:
-    from compiler.graph.compiled import CompiledGraph
-    from compiler.plan import Worker
 
 
 @frozen
@@ -34,7 +29,7 @@ class HeldBytes:
 
 def widen(
     own: PlacementMap,
-    compiled: CompiledGraph,
+    step: Step,
     plan: WorkerPlan,
     transfers: tuple[MapTransfer, ...],
     shared: Mapping[str, HeldBytes],
@@ -43,7 +38,7 @@ def widen(
 
     Args:
         own: The map of the chief's graph.
-        compiled: The graph of the chief.
+        step: The step of the chief.
         plan: The plan of the chief.
         transfers: What a step of all tasks sends.
         shared: What devices of the chief hold for all workers, by name.
@@ -52,7 +47,7 @@ def widen(
     hosts = [tower[0].device.host for tower in worker.everyone]
     return evolve(
         own,
-        devices=_devices(own, compiled, plan, hosts, shared),
+        devices=_devices(own, step, plan, hosts, shared),
         clones=tuple(
             MapClone(tower.number, tower.scope, tuple(each.ref for each in tower.devices), tower.batch)
             for tower in plan.all_towers
@@ -69,7 +64,7 @@ def _worker(worker: Worker, index: int) -> MapWorker:
 
 def _devices(
     own: PlacementMap,
-    compiled: CompiledGraph,
+    step: Step,
     plan: WorkerPlan,
     hosts: Sequence[Host],
     shared: Mapping[str, HeldBytes],
@@ -79,16 +74,17 @@ def _devices(
     What workers share is where it is, with the ops that each of them has there. The tensors of a step are not
     told apart, so other workers' devices have at most those of the chief's.
     """
-    rows, twins, moves = {each.ref: each for each in own.devices}, plan.twins, Moves(compiled)
-    of_each = _ops_of_other_worker(own.ops, compiled, moves)
-    staying = Counter(op.requested for op in own.ops if moves.some_stay and moves.is_shared(op.name))
+    rows, twins = {each.ref: each for each in own.devices}, plan.twins
+    staying = [op for op in step.ops.values() if not op.own]
+    each_has = Counter(op.device.ref for op in staying if op.name not in step.ends.only_chief)
+    of_all = Counter(op.device.ref for op in staying)
     found = []
     for device in plan.topology.devices:
         row = rows[device.ref]
-        row = evolve(row, ops=row.ops + of_each.get(device.ref, 0) * (len(hosts) - 1))
+        row = evolve(row, ops=row.ops + each_has[device.ref] * (len(hosts) - 1))
         twin = twins.get(device.ref)
         if twin is not None:
-            row = _with_own(row, rows[twin], staying[twin], shared.get(twin, HeldBytes()))
+            row = _with_own(row, rows[twin], of_all[twin], shared.get(twin, HeldBytes()))
         found.append(row)
     return tuple(found)
 
@@ -114,23 +110,9 @@ def _with_own(row: MapDevice, twin: MapDevice, staying: int, shared: HeldBytes) 
     return evolve(row, ops=row.ops + twin.ops - staying, **sums, memory_bytes=memory, largest=largest)
 
 
-def _ops_of_other_worker(ops: Iterable[MapOp], compiled: CompiledGraph, moves: Moves) -> Mapping[str, int]:
-    """Count the ops of a worker that is not the chief on devices that are not its own, by device."""
-    assert isinstance(compiled.plan, WorkerPlan)
-    exchange, own = compiled.exchange, compiled.plan.worker.host
-    chief = exchange.chief_ops if exchange is not None else frozenset[str]()
-    entries = compiled.ledger.entries
-    return Counter(
-        op.requested
-        for op in ops
-        if op.name not in chief
-        and (entries[op.name].device.host != own or (moves.some_stay and moves.is_shared(op.name)))
-    )
-
-
 def of_all_workers(
     own: tuple[MapTransfer, ...],
-    compiled: CompiledGraph,
+    step: Step,
     plan: WorkerPlan,
     sizes: Sequence[Mapping[str, int]] | None,
 ) -> tuple[MapTransfer, ...]:
@@ -138,23 +120,22 @@ def of_all_workers(
 
     Args:
         own: The transfers of a step of the chief.
-        compiled: The graph of the chief.
+        step: The step of the chief.
         plan: The plan of the chief.
         sizes: For each worker the bytes of tensors whose sizes depend on the examples, if they are known.
     """
     worker = plan.worker
     others = [index for index in range(worker.count) if index != worker.index]
     hosts = {index: worker.everyone[index][0].device.host for index in others}
-    homes = Moves(compiled).homes
-    alike = [index for index in others if sizes is None and hosts[index] not in homes]
+    alike = [index for index in others if sizes is None and hosts[index] not in step.homes]
     found = list(own)
     for index in others:
         if index not in alike:
             of_worker = None if sizes is None else sizes[index]
-            found += list_transfers(compiled, of_worker=hosts[index], sizes=of_worker)
+            found += list_transfers(step, of_worker=hosts[index], sizes=of_worker)
     if alike:
         first = hosts[alike[0]]
-        of_first = list_transfers(compiled, of_worker=first)
+        of_first = list_transfers(step, of_worker=first)
         found += [_moved(each, plan, first, hosts[index]) for index in alike for each in of_first]
     order = {each.ref: at for at, each in enumerate(plan.topology.devices)}
     return tuple(sorted(_joined(found), key=lambda each: (order[each.from_device], order[each.to_device])))

@@ -1,1 +1,0 @@
-"""The work of a step, from which its time is forecast."""

@@ -1,0 +1,245 @@
+"""The placement map of a step."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from attrs import define, field, frozen
+
+from compiler.compatibility import replication_of
+from compiler.mapping.records import (
+    MapAssumption,
+    MapClone,
+    MapDevice,
+    MapMode,
+    MapOp,
+    MapShard,
+    MapSlot,
+    MapSpec,
+    MapTensor,
+    MapTransfer,
+    MapVariable,
+    PlacementMap,
+    RuleRef,
+)
+from compiler.mapping.step_time import MapTime
+from compiler.plan import Plan, WorkerPlan
+from compiler.reasons import Reason
+from compiler.shards import Shard
+from compiler.step.read.cluster import HeldBytes, of_all_workers, widen
+from compiler.step.read.transfers import list_transfers
+from compiler.step.read.why import group_of
+from compiler.step.step import Slot, Step, Variable
+from compiler.topology import Device
+
+
+@frozen
+class StepMemory:
+    """The peak of the tensors of a step on a device.
+
+    Attributes:
+        bytes: The bytes of the tensors alive at the peak.
+        largest: The largest of these tensors.
+        alive: All of them.
+    """
+
+    bytes: int
+    largest: tuple[MapTensor, ...]
+    alive: tuple[MapTensor, ...] = field(default=(), repr=False)
+
+
+@frozen
+class Found:
+    """What is known of a step besides its ops.
+
+    Attributes:
+        assigned: The full name of the device on which each op ran, by op name, as far as it is known.
+        memory: The peak of each device, by its name in specs. Without it the map has no memory of a step.
+        time: The forecast of its time, if there is one.
+        sizes: The bytes of tensors whose sizes depend on the examples, if they are known: in the step of each
+            worker with a graph of its own, else in the step as the only one.
+        sent: What a step of all workers sends, if that is known.
+    """
+
+    assigned: Mapping[str, str] = field(factory=dict)
+    memory: Mapping[str, StepMemory] = field(factory=dict)
+    time: MapTime | None = None
+    sizes: Sequence[Mapping[str, int]] | None = None
+    sent: tuple[MapTransfer, ...] | None = None
+
+
+@frozen
+class Held:
+    """A variable of a graph.
+
+    Attributes:
+        name: The name of the op that is its handle.
+        device: The name of its device in specs.
+        bytes: Its bytes.
+        kind: `variable` for one of the model, `slot` for a slot or a moving average, else `other`.
+    """
+
+    name: str
+    device: str
+    bytes: int
+    kind: str = "other"
+
+
+def map_step(step: Step, tensorflow: str, found: Found) -> PlacementMap:
+    """Return the placement map of a step.
+
+    Args:
+        step: The step.
+        tensorflow: The version of TensorFlow that runs it.
+        found: What is known besides.
+    """
+    plan, sizes, sent = step.plan, found.sizes, found.sent
+    own_sizes = None if sizes is None else sizes[plan.worker.index if isinstance(plan, WorkerPlan) else 0]
+    rules = _Rules()
+    ops = tuple(_ops(step, found.assigned, rules))
+    own = PlacementMap(
+        spec=MapSpec(plan.spec.path, plan.spec.sha256),
+        tensorflow=tensorflow,
+        mode=_mode(plan),
+        devices=_devices(step, found.memory),
+        clones=tuple(
+            MapClone(each.index, each.scope, tuple(device.ref for device in each.devices), each.batch)
+            for each in plan.towers
+        ),
+        variables=tuple(_variable(step, each, rules) for each in step.variables.values()),
+        ops=ops,
+        transfers=list_transfers(step, sizes=own_sizes) if sent is None else sent,
+        misplaced=tuple(each for each in ops if each.assigned not in (None, each.requested)),
+        time=found.time,
+        assumptions=tuple(
+            MapAssumption(node.name, each.axis, each.assumed, each.source)
+            for node in plan.model.inputs
+            for each in node.free
+        ),
+    )
+    if not isinstance(plan, WorkerPlan):
+        return own
+    transfers = of_all_workers(own.transfers, step, plan, sizes) if sent is None else sent
+    return widen(own, step, plan, transfers, _held_for_all(step, plan))
+
+
+def _mode(plan: Plan) -> MapMode:
+    update = plan.update
+    replication = replication_of(plan.spec)
+    return MapMode(update.mode, replication, update.aggregate.name, update.reduce, len(plan.all_towers))
+
+
+@define
+class _Rules:
+    """The records of reasons. Each is made once, because tens of thousands of ops share a few."""
+
+    _made: dict[int, tuple[Reason, RuleRef]] = field(factory=dict)  # by identity; the reason is kept alive
+
+    def of(self, reason: Reason) -> RuleRef:
+        """Return the record of a reason."""
+        found = self._made.get(id(reason))
+        if found is None:
+            found = self._made[id(reason)] = (reason, RuleRef.of(reason))
+        return found[1]
+
+
+def _ops(step: Step, assigned: Mapping[str, str], rules: _Rules) -> Iterable[MapOp]:
+    refs = {step.plan.tensorflow_device(each): each.ref for each in step.plan.topology.devices}
+    for op in step.ops.values():
+        real = assigned.get(op.name)
+        yield MapOp(
+            name=op.name,
+            type=op.type,
+            clone=op.clone,
+            role=op.role,
+            requested=op.device.ref,
+            assigned=None if real is None else refs.get(real, real),
+            rule=rules.of(op.placed.reason),
+        )
+
+
+def _variable(step: Step, variable: Variable, rules: _Rules) -> MapVariable:
+    placement = variable.placement
+    info, group = placement.info, group_of(step, variable)
+    return MapVariable(
+        name=info.name,
+        shape=info.shape,
+        dtype=info.dtype,
+        bytes=info.bytes,
+        trainable=info.trainable,
+        device=placement.placed.device.ref,
+        copies=tuple(each.ref for each in placement.copies),
+        slots=tuple(MapSlot(each.name, each.bytes, each.device.ref, _cut(each)) for each in variable.slots),
+        rule=rules.of(placement.placed.reason),
+        shard=None if info.shard is None else _piece(info.shard, made_whole=variable.made_whole),
+        fewer=placement.fewer,
+        group=None if group is None or group.span is None else " ".join(group.span.text.split()),
+    )
+
+
+def _piece(shard: Shard, *, made_whole: bool) -> MapShard:
+    return MapShard(shard.of, shard.number, shard.count, shard.axis, shard.start, shard.whole, made_whole)
+
+
+def _cut(slot: Slot) -> MapShard | None:
+    shard = slot.shard
+    if shard is None:
+        return None
+    of = f"{shard.of}{slot.name.removeprefix(shard.name)}"
+    return MapShard(of, shard.number, shard.count, shard.axis, shard.start, shard.cut_shape)
+
+
+def held_variables(step: Step) -> Iterator[Held]:
+    """Yield each variable of a graph once; all handles of one name on a device are of the same variable.
+
+    Args:
+        step: A step of the graph.
+    """
+    kinds: dict[str, str] = {}
+    for variable in step.variables.values():
+        kinds |= {each.handle: "slot" for each in variable.slots}
+        kinds |= dict.fromkeys(variable.copies, "variable")
+    handles = [op for op in step.ops.values() if op.type == "VarHandleOp"]
+    for op in {(op.attributes["shared_name"], op.device): op for op in handles}.values():
+        held = op.outputs[0].held_bytes or 0  # rows that wait in a mailbox, of which there are none at first
+        yield Held(op.name, op.device.ref, held, kinds.get(op.name, "other"))
+
+
+def _held_for_all(step: Step, plan: WorkerPlan) -> dict[str, HeldBytes]:
+    """Return what devices of a worker hold for all workers, by the name of the device."""
+    held: dict[str, Counter[str]] = {}
+    for each in held_variables(step):
+        op = step.ops[each.name]
+        if op.device.host == plan.worker.host and not op.own:
+            held.setdefault(each.device, Counter())[each.kind] += each.bytes
+    return {ref: HeldBytes(each["variable"], each["slot"], each["other"]) for ref, each in held.items()}
+
+
+def _devices(step: Step, memory: Mapping[str, StepMemory]) -> tuple[MapDevice, ...]:
+    counts = Counter(op.device for op in step.ops.values())
+    held: dict[str, Counter[str]] = {}
+    for each in held_variables(step):
+        held.setdefault(each.device, Counter())[each.kind] += each.bytes
+    return tuple(
+        _device(step.plan, each, counts[each], held.get(each.ref, Counter()), memory.get(each.ref))
+        for each in step.plan.topology.devices
+    )
+
+
+def _device(
+    plan: Plan, device: Device, ops: int, held: Mapping[str, int], step: StepMemory | None
+) -> MapDevice:
+    declared = plan.spec.devices
+    return MapDevice(
+        ref=device.ref,
+        device=plan.tensorflow_device(device),
+        ops=ops,
+        variable_bytes=held["variable"],
+        slot_bytes=held["slot"],
+        other_bytes=held["other"],
+        step_bytes=None if step is None else step.bytes,
+        memory_bytes=None if step is None else sum(held.values()) + step.bytes,
+        largest=() if step is None else step.largest,
+        memory_limit=declared.gpu_memory if device.kind == "gpu" else declared.cpu_memory,
+    )

@@ -1,0 +1,131 @@
+"""The tensors that a step sends between devices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from attrs import define, field
+
+from compiler.mapping.records import MapTensor, MapTransfer
+from compiler.plan import WorkerPlan
+from compiler.step.read.ops import step_ops
+from compiler.step.record import Op, Tensor
+from compiler.step.step import Step
+from compiler.topology import Device, Host
+
+LARGEST = 5
+COPIED_ELEMENTS = 16  # TensorFlow copies constants of up to so many elements instead of sending them
+
+
+def list_transfers(
+    step: Step,
+    *,
+    of_worker: Host | None = None,
+    named: int | None = LARGEST,
+    sizes: Mapping[str, int] | None = None,
+) -> tuple[MapTransfer, ...]:
+    """Return the number of tensors and bytes that one step sends, for each pair of devices.
+
+    A tensor is sent to a device once, however many ops use it there. Control inputs send no bytes and are
+    left out. A handle of a resource never leaves its device.
+
+    Args:
+        step: The step.
+        of_worker: The task of another worker, if each has a graph of its own and its step is meant, which is
+            without what only the chief runs. None means the step of the graph itself.
+        named: How many of the largest tensors are named; None for all.
+        sizes: The bytes of tensors whose sizes depend on the examples, by name, if they are known.
+    """
+    sent: dict[tuple[Device, Device], dict[str, int | None]] = {}
+    least: dict[str, int] = {}
+    for tensor, source, target in crossings(step, of_worker):
+        size = (sizes or {}).get(tensor.name, tensor.bytes)
+        sent.setdefault((source, target), {})[tensor.name] = size
+        if size is None:
+            least[tensor.name] = _least_bytes(step, tensor)
+    order = sorted(sent, key=lambda pair: (pair[0].ordinal, pair[1].ordinal))
+    return tuple(_transfer(source, target, sent[source, target], least, named) for source, target in order)
+
+
+def crossings(step: Step, of_worker: Host | None = None) -> Iterator[tuple[Tensor, Device, Device]]:
+    """Yield each tensor that a step sends, with the device that it leaves and the device that receives it.
+
+    Args:
+        step: The step.
+        of_worker: The task of another worker whose step is meant.
+    """
+    return _Step(step, of_worker).crossings()
+
+
+@define
+class _Step:
+    """The ops of a step, and their devices."""
+
+    step: Step
+    of_worker: Host | None
+    ops: list[Op] = field(init=False)
+    twins: Mapping[Device, Device] = field(init=False)
+    users: dict[str, list[Op]] = field(factory=dict)  # small constant -> the ops that use it
+    waiting: set[str] = field(factory=set)  # the ops for which others only wait
+
+    def __attrs_post_init__(self) -> None:
+        plan, host = self.step.plan, self.of_worker
+        self.twins = plan.devices_for(host) if isinstance(plan, WorkerPlan) and host is not None else {}
+        self.ops = step_ops(self.step, of_chief=self.of_worker is None)
+        for op in self.ops:
+            self.waiting.update(op.waits)
+            for tensor in op.inputs:
+                if self.step.ops[tensor.op].type == "Const" and (tensor.elements or 0) <= COPIED_ELEMENTS:
+                    self.users.setdefault(tensor.op, []).append(op)
+
+    def crossings(self) -> Iterator[tuple[Tensor, Device, Device]]:
+        copied = {name: self._is_copied(name) for name in self.users}
+        for op in self.ops:
+            here = self._device(op.name)
+            for tensor in op.inputs:
+                there = self._copy_for(here) if copied.get(tensor.op) else self._device(tensor.op)
+                if there != here and tensor.dtype != "resource":
+                    yield tensor, there, here
+
+    def _device(self, name: str) -> Device:
+        op = self.step.ops[name]
+        return self.twins.get(op.device, op.device) if op.own else op.device
+
+    def _is_copied(self, name: str) -> bool:
+        """Whether TensorFlow copies a small constant to the devices that use it, and sends nothing."""
+        users = self.users[name]
+        constant = self._device(name)
+        if len(users) == 1 or name in self.waiting or self._copy_for(constant) != constant:
+            return False
+        return len({self._copy_for(self._device(each.name)) for each in users}) > 1
+
+    def _copy_for(self, device: Device) -> Device:
+        """Return the device of the copy for a user: its own if that is a CPU, else the CPU of its host."""
+        if self.step.plan.emulate or device.kind == "cpu":
+            return device
+        return self.step.plan.topology.first_cpu(*device.host)
+
+
+def _least_bytes(step: Step, tensor: Tensor) -> int:
+    """Return the bytes of the parts of a joined tensor whose sizes are known; 0 for other tensors."""
+    op = step.ops[tensor.op]
+    return sum(each.bytes or 0 for each in op.inputs[:-1]) if op.type == "ConcatV2" else 0
+
+
+def _transfer(
+    source: Device,
+    target: Device,
+    tensors: Mapping[str, int | None],
+    least: Mapping[str, int],
+    named: int | None,
+) -> MapTransfer:
+    known = {name: size for name, size in tensors.items() if size is not None}
+    largest = sorted(known, key=lambda name: (-known[name], name))[:named]
+    return MapTransfer(
+        source.ref,
+        target.ref,
+        tensors=len(tensors),
+        bytes=sum(known.values()) + sum(least[name] for name in tensors if name not in known),
+        bytes_unknown=len(tensors) - len(known),
+        largest=tuple(MapTensor(name, known[name]) for name in largest),
+    )

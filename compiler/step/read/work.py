@@ -1,0 +1,207 @@
+"""The work of a step, as records for the forecast of its time."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator
+
+from attrs import define, evolve, field
+
+from compiler.plan import WorkerPlan
+from compiler.step.read.costs import Cost, cost_of
+from compiler.step.read.ops import needed_for, step_ops
+from compiler.step.read.rows import RowCounts
+from compiler.step.read.workers import GraphPart, StepParts, steps_of_all, work_of
+from compiler.step.record import HANDLES, Op, Tensor
+from compiler.step.step import Step
+from compiler.threads import cores
+from compiler.time.costs import choose_costs
+from compiler.time.forecast import StepForecast, forecast_step
+from compiler.time.profile import Profile
+from compiler.time.work import Arrow, Signature, StepWork, TimedOp, scope_of
+
+_GRADIENTS = ("aggregate", "gradient")
+"""The roles of ops that make gradients or add them up."""
+
+_LOOP_STARTS, _LOOP_ENDS, _BACK = ("Enter", "RefEnter"), ("Exit", "RefExit"), ("NextIteration", "Merge")
+
+
+def forecast_time(step: Step, profile: Profile | None) -> StepForecast | None:
+    """Return the forecast of the time of a step, or None if nothing is known to forecast it from.
+
+    Args:
+        step: The step.
+        profile: The profile of the machine; without one, the spec must name its hardware (`devices.kind`).
+    """
+    devices = step.plan.spec.devices
+    if profile is None and devices.kind is None:
+        return None
+    work = timed_step(step)
+    costs = choose_costs(work, devices, profile, cores())
+    return forecast_step(work, costs) if costs is not None else None
+
+
+def timed_step(step: Step) -> StepWork:
+    """Return the work of a step; if each worker has a graph of its own, that of the steps of all.
+
+    Args:
+        step: The step; that of the chief if each worker has a graph of its own.
+    """
+    if not isinstance(step.plan, WorkerPlan):
+        return graph_step(step)
+    return steps_of_all(step.plan, step_parts(step))
+
+
+def step_parts(step: Step) -> StepParts:
+    """Return the parts of a step of the chief.
+
+    Args:
+        step: The step of the chief, which has a graph of its own.
+    """
+    ends = step.ends
+    assert ends.of_worker
+    chief = read_part(step, needed_for(step, ends.of_worker))
+    if not ends.of_chief:
+        return StepParts(chief)
+    return StepParts(chief, read_part(step, needed_for(step, ends.of_chief)))
+
+
+def graph_step(step: Step) -> StepWork:
+    """Return the work of a step, of which all that is in its graph runs at once.
+
+    Args:
+        step: The step.
+    """
+    loops = [needed_for(step, ends) for ends in step.ends.loops]
+    part = read_part(step, [*step_ops(step), *(op for loop in loops for op in loop)])
+    numbers = {each.name: at for at, each in enumerate(part.ops)}
+    found = work_of(step.plan, part)
+    return evolve(found, loops=tuple(tuple(sorted(numbers[op.name] for op in loop)) for loop in loops))
+
+
+def read_part(step: Step, needed: Iterable[Op]) -> GraphPart:
+    """Return some ops of a step, and what they wait for.
+
+    Args:
+        step: The step.
+        needed: The ops that are read, in any order.
+    """
+    return _Reader(step, {op.name for op in needed}).read()
+
+
+@define
+class _Reader:
+    step: Step
+    needed: set[str]
+    ops: list[Op] = field(init=False, repr=False)
+    counts: RowCounts = field(init=False, repr=False)
+    numbers: dict[str, int] = field(init=False, repr=False)
+    signatures: dict[Signature, Signature] = field(factory=dict, repr=False)
+    of_towers: dict[Hashable, Cost] = field(factory=dict, repr=False)  # by the name in the tower, and shapes
+
+    def __attrs_post_init__(self) -> None:
+        self.ops = [op for name, op in self.step.ops.items() if name in self.needed]
+        self.numbers = {op.name: at for at, op in enumerate(self.ops)}
+        self.counts = RowCounts(self.step.sized)
+
+    def read(self) -> GraphPart:
+        looped, common = self._in_loop(), self._of_every_worker()
+        ops = tuple(self._timed(op, looped=op.name in looped) for op in self.ops)
+        numbered = list(enumerate(self.ops))
+        return GraphPart(
+            ops,
+            tuple(self._arrows()),
+            own=frozenset(at for at, op in numbered if op.own),
+            gradients=frozenset(at for at, op in numbered if op.role in _GRADIENTS),
+            of_chief=frozenset(at for at, op in numbered if op.name not in common),
+        )
+
+    def _of_every_worker(self) -> set[str]:
+        """Return the ops that other workers run too, if each has a graph of its own, else all."""
+        if not self.step.ends.of_worker:
+            return self.needed
+        return {op.name for op in step_ops(self.step, of_chief=False)}
+
+    def _in_loop(self) -> set[str]:
+        """Return the ops that run once for each micro-batch."""
+        found = set[str]()
+        if self.step.plan.micro_batches == 1:
+            return found
+        users: dict[str, list[Op]] = {}
+        for op in self.ops:
+            for tensor in op.inputs:
+                users.setdefault(tensor.op, []).append(op)
+        pending = [op for op in self.ops if op.type in _LOOP_STARTS]
+        while pending:
+            op = pending.pop()
+            if op.name not in found and op.type not in _LOOP_ENDS:
+                found.add(op.name)
+                pending += users.get(op.name, ())
+        return found
+
+    def _timed(self, op: Op, *, looped: bool) -> TimedOp:
+        signature, operations, moved = self._cost(op)
+        return TimedOp(
+            name=op.name,
+            signature=signature,
+            device=op.device,
+            flops=operations,
+            bytes=moved,
+            times=self.step.plan.micro_batches if looped else 1,
+            clone=op.clone,
+            scope=scope_of(op.name, self._tower(op)),
+            rule=op.placed.reason.root.text,
+            enters=self._mutex(op) if op.type == "MutexLock" else "",
+            leaves=self._mutex(self.step.ops[op.inputs[0].op]) if op.type == "ConsumeMutexLock" else "",
+        )
+
+    def _tower(self, op: Op) -> str:
+        """Return the scope of the clone of an op, or nothing."""
+        return "" if op.clone is None else self.step.plan.towers[op.clone].scope
+
+    def _cost(self, op: Op) -> Cost:
+        """Return the cost of an op; that of a tower is found once for all towers with these shapes."""
+        sized = self.counts.sized(self.step.sized[op.name])
+        if op.clone is None:
+            return self._cost_of(op, sized)
+        key = (
+            op.name.removeprefix(f"{self._tower(op)}/"),
+            op.type,
+            *(each.shape for each in sized.inputs),
+            "made",
+            *(each.shape for each in sized.outputs),
+        )
+        found = self.of_towers.get(key)
+        if found is None:
+            found = self.of_towers[key] = self._cost_of(op, sized)
+        return found
+
+    def _cost_of(self, op: Op, sized: Op) -> Cost:
+        signature, operations, moved = cost_of(op, sized, self.step.sized)
+        same = self.signatures.setdefault(signature, signature)  # equal ones are compared often
+        return same, operations, moved
+
+    def _mutex(self, lock: Op) -> str:
+        """Return the name of the mutex that an op locks; each device has its own by a name."""
+        mutex = self.step.ops[lock.inputs[0].op]
+        return f"{lock.device.ref}:{mutex.attributes['shared_name']}"
+
+    def _arrows(self) -> Iterator[Arrow]:
+        sizes: dict[int, int] = {}  # by the identity of the record of a tensor
+        for target, op in enumerate(self.ops):
+            merges = op.type == _BACK[1]
+            for tensor in op.inputs:
+                source = self.numbers.get(tensor.op)
+                if source is None or (merges and self.ops[source].type == _BACK[0]):
+                    continue
+                size = sizes.get(id(tensor))
+                if size is None:
+                    size = sizes[id(tensor)] = 0 if tensor.dtype in HANDLES else self._bytes(tensor)
+                yield Arrow(source, target, tensor.name, size)
+            for before in op.waits:
+                if before in self.numbers:
+                    yield Arrow(self.numbers[before], target)
+
+    def _bytes(self, tensor: Tensor) -> int:
+        """Return the bytes of a tensor, or 0 if they are not known."""
+        made = self.counts.sized(self.step.sized[tensor.op]).outputs
+        return (made[tensor.output] if tensor.output < len(made) else tensor).bytes or 0

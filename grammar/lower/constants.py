@@ -76,17 +76,11 @@ def _needed(expression: syntax.Expr, context: Context) -> Iterator[str]:
     return iter(names_)
 
 
-def _names(expression: Any) -> Iterator[str]:
+def _names(expression: syntax.Node) -> Iterator[str]:
     match expression:
         case syntax.Path():
             if expression.bare is not None:
                 yield expression.bare
-        case syntax.List():
-            for item in expression.items:
-                yield from _names(item)
-        case syntax.Chain():
-            yield from _names(expression.first)
-            for _, operand in expression.rest:
-                yield from _names(operand)
-        case syntax.Negative():
-            yield from _names(expression.operand)
+        case syntax.List() | syntax.Chain() | syntax.Negative():
+            for part in syntax.parts_of(expression):
+                yield from _names(part)

@@ -129,7 +129,8 @@ class LayerReader:
         return list(done)
 
     def _needed(self, name: str) -> Iterator[str]:
-        inside = (each for item in self._blocks[name].items for each in syntax.within(item))
+        written = syntax.attributes_in(self._blocks[name].items)
+        inside = (each for item in written for each in syntax.within(item))
         called = [each.callee.name for each in inside if isinstance(each, syntax.Call)]
         return iter([each for each in called if each in self._blocks])
 

@@ -30,7 +30,7 @@ MOST_SIGNS = 100
 FUNCTIONS = {"+": "add", "-": "subtract", "*": "multiply", "/": "divide"}
 
 
-def is_operation(written: syntax.Expr, names: Container[str]) -> bool:
+def is_operation(written: syntax.Node, names: Container[str]) -> bool:
     """Whether an expression computes with tensors.
 
     Args:
@@ -49,17 +49,12 @@ def is_operation(written: syntax.Expr, names: Container[str]) -> bool:
     return False
 
 
-def _has_tensor(written: syntax.Expr, names: Container[str]) -> bool:
+def _has_tensor(written: syntax.Node, names: Container[str]) -> bool:
     match written:
         case syntax.Path():
             return written.segments[0].name in names
-        case syntax.Chain():
-            parts = (written.first, *(operand for _, operand in written.rest))
-            return any(_has_tensor(each, names) for each in parts)
-        case syntax.Negative():
-            return _has_tensor(written.operand, names)
-        case syntax.List():
-            return any(_has_tensor(each, names) for each in written.items)
+        case syntax.Chain() | syntax.Negative() | syntax.List():
+            return any(_has_tensor(each, names) for each in syntax.parts_of(written))
         case syntax.Flow():
             return True
     return is_operation(written, names)

@@ -93,7 +93,7 @@ def test_paths_and_values_of_set(typed: str, offered: tuple[str, ...]) -> None:
 def test_diagnostics_are_offered_by_code_or_by_name(typed: str, offered: list[str]) -> None:
     """Names are written with small letters; a code may be."""
     command = click.Command("explain")
-    found = codes(click.Context(command), click.Option(["--code"]), typed)
+    found = codes(click.Context(command), typed)
     assert set(offered) <= set(found)
     assert all(each.lower().startswith(typed.lower()) for each in found)
     assert len(found) == len(set(found))

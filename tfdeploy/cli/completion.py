@@ -21,7 +21,7 @@ from click.shell_completion import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 SCRIPT = """\
 %(complete_func)s() {
@@ -115,53 +115,42 @@ def _escaped(value: str) -> str:
 # --- what is offered --------------------------------------------------------------------------------------
 
 
-def specs(ctx: click.Context, param: click.Parameter, typed: str) -> list[CompletionItem[str]]:
-    """Offer specs and folders."""
-    del ctx, param
-    return [CompletionItem(typed, "file", endings=(".tfdeploy",))]
+def _files(*endings: str) -> Callable[[click.Context, str], list[CompletionItem[str]]]:
+    """Return what offers files with some endings, or all of them, and folders."""
+    return lambda _, typed: [CompletionItem(typed, "file", endings=endings)]
 
 
-def specs_or_maps(ctx: click.Context, param: click.Parameter, typed: str) -> list[CompletionItem[str]]:
-    """Offer specs, placement maps and folders."""
-    del ctx, param
-    return [CompletionItem(typed, "file", endings=(".tfdeploy", ".json"))]
+specs, specs_or_maps, files = _files(".tfdeploy"), _files(".tfdeploy", ".json"), _files()
 
 
-def files(ctx: click.Context, param: click.Parameter, typed: str) -> list[CompletionItem[str]]:
-    """Offer files and folders."""
-    del ctx, param
-    return [CompletionItem(typed, "file")]
-
-
-def codes(ctx: click.Context, param: click.Parameter, typed: str) -> list[str]:
+def codes(ctx: click.Context, typed: str) -> list[str]:
     """Offer the codes of diagnostics; those that begin with a small letter by their names."""
     from dsl.codes import CODES
 
-    del ctx, param
+    del ctx
     by_name = typed[:1].islower() and not typed.startswith("tfd")
     known = [each.name if by_name else each.code for each in CODES.values()]
     return [each for each in known if each.lower().startswith(typed.lower())]
 
 
-def template_names(ctx: click.Context, param: click.Parameter, typed: str) -> list[str]:
+def template_names(ctx: click.Context, typed: str) -> list[str]:
     """Offer the templates of `init`."""
     from tfdeploy.templates.library import templates
 
-    del ctx, param
+    del ctx
     return [each for each in templates() if each.startswith(typed)]
 
 
-def overrides(ctx: click.Context, param: click.Parameter, typed: str) -> list[str]:
+def overrides(ctx: click.Context, typed: str) -> list[str]:
     """Offer `PATH=` and `PATH=VALUE` as `--set` takes them."""
     from dsl.schema.completions import override_completions
 
-    del ctx, param
+    del ctx
     return list(override_completions(typed))
 
 
-def names(ctx: click.Context, param: click.Parameter, typed: str) -> list[str]:
+def names(ctx: click.Context, typed: str) -> list[str]:
     """Offer ops and variables of the map that the last run of the spec has left, a scope at a time."""
-    del param
     try:
         given = ctx.params.get("spec") or ctx.args[0]  # an option without its value leaves arguments unread
         found = _names_of_map(str(given))

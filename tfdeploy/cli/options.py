@@ -37,7 +37,8 @@ def offer(what: str) -> Callable[[click.Context, click.Parameter, str], Any]:
     def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> Any:
         from tfdeploy.cli import completion
 
-        return getattr(completion, what)(ctx, param, incomplete)
+        del param
+        return getattr(completion, what)(ctx, incomplete)
 
     return complete
 

@@ -9,7 +9,7 @@ import pytest
 
 import grammar
 from tests.folders import ROOT
-from tfdeploy.cli.fixes import apply_safe
+from tfdeploy.cli.commands.check import apply_safe
 
 if TYPE_CHECKING:
     from dsl.diagnostics import Diagnostics

@@ -9,18 +9,20 @@ import click
 
 from compiler.checks import diagnose
 from dsl.diagnostics import SpecError
+from dsl.files.regular import read_text
+from dsl.fixes import edited, safe_fixes
 from dsl.formats.render import FORMATS, render
 from tfdeploy.cli.common import Common
 from tfdeploy.cli.faults import exit_code
-from tfdeploy.cli.files import STDIN, read, specs_of
-from tfdeploy.cli.fixes import apply_safe
+from tfdeploy.cli.files import STDIN, read, replace_file, specs_of
 from tfdeploy.cli.options import common_options, offer
 from tfdeploy.cli.terminal import INPUT, say, write_result
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
-    from dsl.diagnostics import Diagnostic
+    from dsl.diagnostics import Diagnostic, Edit
+    from dsl.source import Source
 
 DOCUMENTS = ("json", "sarif")
 """Formats that are a result to be stored or piped, and so go to standard output."""
@@ -88,3 +90,28 @@ def _fixed(found: list[Diagnostic], style: str) -> bool:
     for name, count in counts.items():
         say(f"{name}: {count} fixed", err=style != "human")
     return bool(counts)
+
+
+# --- fixes
+
+
+def apply_safe(diagnostics: Iterable[Diagnostic]) -> dict[str, int]:
+    """Rewrite the files that safe fixes edit; return how many fixes each file took, by its name."""
+    taken: dict[Source, list[Edit]] = {}
+    counts: dict[str, int] = {}
+    for fix in safe_fixes(diagnostics, _is_file):
+        for edit in fix.edits:
+            taken.setdefault(edit.span.source, []).append(edit)
+        name = fix.edits[0].span.source.name
+        counts[name] = counts.get(name, 0) + 1
+    for source, edits in taken.items():
+        replace_file(source.name, edited(source.text, edits))
+    return counts
+
+
+def _is_file(source: Source) -> bool:
+    """Whether `source` is a file that still holds what was read from it."""
+    try:
+        return read_text(source.name).removeprefix("\ufeff") == source.text
+    except (OSError, UnicodeDecodeError):
+        return False

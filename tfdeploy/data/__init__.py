@@ -180,11 +180,8 @@ def _fits(found: Sequence[int | None], wanted: Sequence[int | None]) -> bool:
 
 def _pad_for(asked: Field) -> str:
     """Return the transform that fills a tensor to the sizes that an input wants."""
-    return (
-        f"-> pad({asked.name}, to = {asked.shape[0]})"
-        if asked.shape and asked.shape[0]
-        else f"-> pad({asked.name})"
-    )
+    size = f", to = {asked.shape[0]}" if asked.shape and asked.shape[0] else ""
+    return f"-> pad({asked.name}{size})"
 
 
 def _advice(field: Field, asked: Field) -> str:

@@ -26,7 +26,6 @@ class StreamOptions:
         training: Whether the examples are for training. If not, shuffles that choose nothing are left out.
         shard: The index of this stream's share and the number of shares; None if it reads everything.
         reader: Who reads this share in words, such as `clone 2`; nothing if it is none.
-        whole_files: Whether a share consists of whole files if that gives all shares equally many examples.
             Otherwise a share consists of single records.
         skip_examples: How many examples of this stream were consumed since the start of the run, over all
             passes. They are skipped.
@@ -38,7 +37,6 @@ class StreamOptions:
     training: bool = True
     shard: tuple[int, int] | None = None
     reader: str = ""
-    whole_files: bool = True
     skip_examples: int = 0
 
 

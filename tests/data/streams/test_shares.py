@@ -72,18 +72,14 @@ def test_a_worker_opens_only_its_own_files(kind: Kind, of: int, reader: Any) -> 
 
 @pytest.mark.family(every=3)
 @pytest.mark.parametrize("kind", OF_FILES, ids=lambda kind: kind.name)
-@pytest.mark.parametrize(
-    ("of", "order", "options"),
-    [(5, (), {}), (3, (("take", 20),), {}), (3, (), {"whole_files": False})],
-    ids=["six files for five", "take", "as wished"],
-)
+@pytest.mark.parametrize(("of", "order"), [(5, ()), (3, (("take", 20),))], ids=["six files for five", "take"])
 def test_records_are_dealt_where_files_cannot_be(
-    kind: Kind, of: int, order: tuple[tuple[Any, ...], ...], options: Any, reader: Any
+    kind: Kind, of: int, order: tuple[tuple[Any, ...], ...], reader: Any
 ) -> None:
-    """Where files would be unfair, are counted across, or are not to be, worker 1 takes each of-th record."""
+    """Where files would be unfair, or are counted across, worker 1 takes each of-th record."""
     kind.write(reader.base)
     calls = [reader.call(*each) for each in order]
-    stream = kind.opened(reader, *calls, shard=(1, of), **options)
+    stream = kind.opened(reader, *calls, shard=(1, of))
     wanted = list(range(1, 20 if order else COUNT, of))
     assert kind.numbers(two_passes([stream])[0][0]) == wanted
 

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from attrs import evolve, field, frozen
 
 from dsl.errors.running.running_data import Where, unexplained
+from tfdeploy.data.sources.files import find_files
+from tfdeploy.data.transforms.arguments import bind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,7 +22,6 @@ if TYPE_CHECKING:
 
     from dsl import ir
     from dsl.diagnostics import Diagnostic
-    from dsl.source import Span
     from tfdeploy.data.options import Field, Tensors
 
 
@@ -96,18 +97,29 @@ class Source(ABC):
     per_record = False
     """Whether `decode` takes one record at a time, not a batch of them."""
     fields: tuple[Field, ...]
+    length: int | None = None
 
     def __init__(self, call: ir.Call, context: Context) -> None:
         self.call = call
+        self.span = call.span
+        self.given = bind(call)
         self.context = context
         self.asked: list[Asked] = []  # the examples for which Python was asked, and which have not come yet
         self.reader = ""
         self.failures: list[Diagnostic] = []  # the faults while Python gave examples to any reader
 
-    @property
-    def span(self) -> Span | None:
-        """The source in the spec."""
-        return self.call.span
+    def found(self, argument: str = "path") -> tuple[Path, ...]:
+        """Return the files that an argument names; raises RunError if there are none."""
+        return find_files(self.given[argument], self.context.base, self.given.span(argument))
+
+    def at(self, path: Path | str, place: str = "") -> Where:
+        """Return a place for messages.
+
+        Args:
+            path: A file, a folder, or what is in place of one.
+            place: The place in it, in words; nothing for the whole.
+        """
+        return Where(str(path), place, call=self.span)
 
     @property
     def ragged(self) -> bool:
@@ -119,9 +131,9 @@ class Source(ABC):
         """Why the data must be read in the process of the client; None if TensorFlow alone reads it."""
         return None
 
-    @abstractmethod
     def count(self) -> int | None:
         """Return the number of records; None if it can be known only by reading all of them."""
+        return self.length
 
     def read_by(self, reader: str) -> Self:
         """Return this source for one of several readers, who is named in `asked`.

@@ -12,8 +12,7 @@ from dsl.errors.running.running_data import Where
 from dsl.files.regular import open_regular
 from tfdeploy.data.options import Field, Tensors
 from tfdeploy.data.sources.base import Context, FileSource
-from tfdeploy.data.sources.files import find_files, name_of, size_of
-from tfdeploy.data.transforms.arguments import bind
+from tfdeploy.data.sources.files import name_of, size_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,12 +32,11 @@ class Cifar10(FileSource):
 
     def __init__(self, call: ir.Call, context: Context) -> None:
         super().__init__(call, context)
-        given = bind(call)
-        self.files = find_files(given["path"], context.base, given.span("path"))
+        self.files = self.found()
         self.sizes = []
         for path in self.files:
             size = size_of(path, call.span)
-            where = Where(str(path), call=call.span)
+            where = self.at(path)
             if size == 0:
                 raise RunError(errors.empty(where, "the file is empty"))
             if size % RECORD:
@@ -73,7 +71,7 @@ class Cifar10(FileSource):
     def where(self, index: int) -> Where:
         """Return file and record of example `index`."""
         number, record = self.place(index)
-        return Where(str(self.files[number]), f"record {record}", call=self.span)
+        return self.at(self.files[number], f"record {record}")
 
     def fault(self, index: int, reason: str) -> Diagnostic:
         """Return the diagnostic about a label that is none, the only fault that a record can have."""

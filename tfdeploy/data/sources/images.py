@@ -24,7 +24,6 @@ from tfdeploy.data.sources.files import (
     size_of,
 )
 from tfdeploy.data.sources.pixels import decode_image
-from tfdeploy.data.transforms.arguments import bind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,20 +44,18 @@ class Images(Source):
 
     def __init__(self, call: ir.Call, context: Context) -> None:
         super().__init__(call, context)
-        given = bind(call)
-        self.folder = find_folder(given["path"], context.base, given.span("path"))
-        self.size: tuple[int, int] = given["size"]
+        self.folder = find_folder(self.given["path"], context.base, self.given.span("path"))
+        self.size: tuple[int, int] = self.given["size"]
         if len(self.size) != 2:  # noqa: PLR2004 height and width
-            given.refuse("takes height and width as `size`", "size")
-        self.channels: int = given["channels"]
+            self.given.refuse("takes height and width as `size`", "size")
+        self.channels: int = self.given["channels"]
         if self.channels not in CHANNELS:
-            given.refuse("takes 1 channel for grey, 3 for colour, 4 with transparency", "channels")
-        self.resize: str = given["resize"]
-        self.classes = self._classes(given.texts("classes") if given["classes"] is not None else None)
+            self.given.refuse("takes 1 channel for grey, 3 for colour, 4 with transparency", "channels")
+        self.resize: str = self.given["resize"]
+        self.classes = self._classes(
+            self.given.texts("classes") if self.given["classes"] is not None else None
+        )
         self.fields = (Field("image", "uint8", (*self.size, self.channels)), Field("label", "int32", ()))
-
-    def _where(self, path: Path) -> Where:
-        return Where(str(path), call=self.span)
 
     def _entries(self, folder: Path) -> list[os.DirEntry[str]]:
         """Return what is in a folder and not hidden, in the order of names; raises RunError."""
@@ -71,21 +68,21 @@ class Images(Source):
         found = tuple(each.name for each in entries if _holds(each))
         if not found:
             reason = "the folder holds no folder, of which each class needs one"
-            raise RunError(errors.empty(self._where(self.folder), reason))
+            raise RunError(errors.empty(self.at(self.folder), reason))
         for each in entries:
             if not _holds(each) and Path(each.name).suffix.lower() in READ | NOT_READ:
                 reason = "this image is in no folder, and so has no class"
                 advice = "move it into the folder of its class"
-                raise RunError(errors.unreadable(self._where(self.folder / each.name), reason, advice=advice))
+                raise RunError(errors.unreadable(self.at(self.folder / each.name), reason, advice=advice))
         if wanted is None:
             return found
         for name in wanted:
             if name not in found:
-                raise RunError(errors.missing(self._where(self.folder / name), folder=True))
+                raise RunError(errors.missing(self.at(self.folder / name), folder=True))
         unnamed = sorted(set(found) - set(wanted))
         if unnamed:
             reason = f"`classes` leaves out the folder `{unnamed[0]}`"
-            raise RunError(errors.wrong_shape(self._where(self.folder), reason, "every folder to be named"))
+            raise RunError(errors.wrong_shape(self.at(self.folder), reason, "every folder to be named"))
         return wanted
 
     @cached_property
@@ -95,7 +92,7 @@ class Images(Source):
         for label, name in enumerate(self.classes):
             images = list(self._images_in(self.folder / name))
             if not images:
-                where = self._where(self.folder / name)
+                where = self.at(self.folder / name)
                 raise RunError(errors.empty(where, "the folder of this class holds no JPEG or PNG file"))
             found += [(each, label) for each in images]
         return tuple(found)
@@ -111,7 +108,7 @@ class Images(Source):
         number = (itself.st_dev, itself.st_ino)
         if number in above:
             reason = "this link leads back to a folder that it is in"
-            raise RunError(errors.unreadable(self._where(folder), reason))
+            raise RunError(errors.unreadable(self.at(folder), reason))
         for each in entries:
             path = folder / each.name
             if _holds(each):
@@ -124,13 +121,13 @@ class Images(Source):
         suffix = path.suffix.lower()
         if suffix in NOT_READ:
             reason = f"{suffix} images are not read"
-            raise RunError(errors.image(self._where(path), reason, advice="convert it to PNG or JPEG"))
+            raise RunError(errors.image(self.at(path), reason, advice="convert it to PNG or JPEG"))
         if suffix in READ and not path.is_file():
             kind = strange_kind(path.stat().st_mode) if path.exists() else "a link to nothing"
-            raise RunError(errors.image(self._where(path), f"this is {kind}, not a file"))
+            raise RunError(errors.image(self.at(path), f"this is {kind}, not a file"))
         if not suffix and path.is_file() and self._kind(path) is not None:
             reason = f"this is a {self._kind(path)} file without an ending, by which images are known"
-            raise RunError(errors.image(self._where(path), reason, advice="add `.jpg` or `.png` to its name"))
+            raise RunError(errors.image(self.at(path), reason, advice="add `.jpg` or `.png` to its name"))
         return suffix in READ
 
     def _kind(self, path: Path) -> str | None:
@@ -161,19 +158,19 @@ class Images(Source):
 
     def where(self, index: int) -> Where:
         """Return the file of example `index`."""
-        return self._where(self.files[index][0])
+        return self.at(self.files[index][0])
 
     def fault(self, index: int, reason: str) -> Diagnostic:
         """Return the diagnostic about the file of example `index`, which is no image."""
         path, _ = self.files[index]
         if size_of(path, self.span) == 0:
-            return errors.image(self._where(path), "the file is empty")
+            return errors.image(self.at(path), "the file is empty")
         kind = self._kind(path)
         if kind is None:
-            return errors.image(self._where(path), "this is neither a JPEG nor a PNG file, whatever its name")
+            return errors.image(self.at(path), "this is neither a JPEG nor a PNG file, whatever its name")
         if "too large" in reason:
-            return errors.image(self._where(path), f"the {kind} file is too large: {reason}")
-        return errors.image(self._where(path), f"the {kind} file is damaged or was cut off: {reason}")
+            return errors.image(self.at(path), f"the {kind} file is too large: {reason}")
+        return errors.image(self.at(path), f"the {kind} file is damaged or was cut off: {reason}")
 
 
 def _holds(entry: os.DirEntry[str]) -> bool:

@@ -17,8 +17,7 @@ from dsl.files.regular import open_regular
 from dsl.source import Span
 from tfdeploy.data.options import Field, Tensors
 from tfdeploy.data.sources.base import Context, Source
-from tfdeploy.data.sources.files import find_files, is_gzip, name_of, open_binary, reading
-from tfdeploy.data.transforms.arguments import Arguments, bind
+from tfdeploy.data.sources.files import is_gzip, name_of, open_binary, reading
 
 if TYPE_CHECKING:
     from dsl import ir
@@ -115,24 +114,20 @@ class Mnist(Source):
 
     def __init__(self, call: ir.Call, context: Context) -> None:
         super().__init__(call, context)
-        given = bind(call)
-        self.images = IdxFile(self._file(given, "images"), IMAGE_AXES, given.span("images"))
-        self.labels = IdxFile(self._file(given, "labels"), LABEL_AXES, given.span("labels"))
+        self.images = IdxFile(self._file("images"), IMAGE_AXES, self.given.span("images"))
+        self.labels = IdxFile(self._file("labels"), LABEL_AXES, self.given.span("labels"))
         self.length, height, width = self.images.sizes
         if self.labels.sizes[0] != self.length:
             wanted = f"{self.length}, one for each image"
             raise RunError(errors.wrong_shape(self.labels.where, f"{self.labels.sizes[0]} labels", wanted))
         self.fields = (Field("image", "uint8", (height, width, 1)), Field("label", "int32", ()))
 
-    def _file(self, given: Arguments, name: str) -> Path:
-        found = find_files(given[name], self.context.base, given.span(name))
+    def _file(self, name: str) -> Path:
+        found = self.found(name)
         if len(found) > 1:
-            given.refuse(f"takes one file as `{name}`, and `{given[name]}` matches {len(found)}", name)
+            reason = f"takes one file as `{name}`, and `{self.given[name]}` matches {len(found)}"
+            self.given.refuse(reason, name)
         return found[0]
-
-    def count(self) -> int:
-        """Return the number of images in the header."""
-        return self.length
 
     def records(self) -> Any:
         """Return the bytes of each image and each label."""
@@ -154,7 +149,7 @@ class Mnist(Source):
 
     def where(self, index: int) -> Where:
         """Return the number of the image."""
-        return Where(str(self.images.path), f"image {index}", call=self.span)
+        return self.at(self.images.path, f"image {index}")
 
     def fault(self, index: int, reason: str) -> Diagnostic:
         """Return the diagnostic about the file that is damaged."""

@@ -16,7 +16,6 @@ from dsl.errors.running import running_data as errors
 from dsl.errors.running.running_data import Where
 from tfdeploy.data.options import DTYPES, Field, Tensors
 from tfdeploy.data.sources.base import Asked, Context, PythonOnly, Source
-from tfdeploy.data.transforms.arguments import bind
 
 if TYPE_CHECKING:
     from dsl import ir
@@ -37,10 +36,11 @@ class Python(Source):
 
     def __init__(self, call: ir.Call, context: Context) -> None:
         super().__init__(call, context)
-        given = bind(call)
-        self.path: str = given["function"]
-        self.function: Callable[..., Any] = load_function(self.path, context.base, given.span("function"))
-        self.arguments = dict(given.others)
+        self.path: str = self.given["function"]
+        self.function: Callable[..., Any] = load_function(
+            self.path, context.base, self.given.span("function")
+        )
+        self.arguments = dict(self.given.others)
         with tf.Graph().as_default(), tf.device("/cpu:0"):
             result = self._call()
             self.is_dataset = isinstance(result, tf.data.Dataset)
@@ -53,17 +53,14 @@ class Python(Source):
         advice = "write the examples to files, as TFRecord say, or use `replication = between_graph`"
         return PythonOnly(f"the examples come from the Python function `{self.path}`", advice)
 
-    def _where(self, place: str = "") -> Where:
-        return Where(self.path, place, call=self.span)
-
     def _refusal(self, reason: str, place: str = "", advice: str | None = None) -> RunError:
-        return RunError(errors.python_function(self._where(place), reason, advice=advice))
+        return RunError(errors.python_function(self.at(self.path, place), reason, advice=advice))
 
     def _call(self) -> Any:
         try:
             result = self.function(**self.arguments)
         except Exception as error:
-            raise RunError(failure(error, self._where())) from error
+            raise RunError(failure(error, self.at(self.path))) from error
         if not isinstance(result, tf.data.Dataset | Iterable) or isinstance(result, Mapping | str | bytes):
             raise self._refusal(f"gives a {type(result).__name__}", advice=ADVICE)
         return result
@@ -92,9 +89,9 @@ class Python(Source):
         try:
             first = next(iter(result), None)
         except Exception as error:
-            raise RunError(failure(error, self._where("example 0"))) from error
+            raise RunError(failure(error, self.where(0))) from error
         if first is None:
-            raise RunError(errors.empty(self._where(), "it gives no example"))
+            raise RunError(errors.empty(self.at(self.path), "it gives no example"))
         return tuple(self._field(name, value) for name, value in self._arrays(first, 0).items())
 
     def _field(self, name: str, value: np.ndarray) -> Field:
@@ -126,10 +123,6 @@ class Python(Source):
             known = int(session.run(tf.data.experimental.cardinality(result)))
         return known if known >= 0 else None
 
-    def count(self) -> int | None:
-        """Return the length that the function's result has, if it has one."""
-        return self.length
-
     def records(self) -> Any:
         """Return the examples."""
         if self.is_dataset:
@@ -153,7 +146,7 @@ class Python(Source):
             try:
                 example = next(examples, None)
             except Exception as error:
-                raise RunError(failure(error, self._where(f"example {number}"))) from error
+                raise RunError(failure(error, self.where(number))) from error
             finally:
                 self.asked.remove(asked)
             if example is None:
@@ -191,7 +184,7 @@ class Python(Source):
 
     def where(self, index: int) -> Where:
         """Return the number of the example."""
-        return self._where(f"example {index}")
+        return self.at(self.path, f"example {index}")
 
     def fault_of_all(self, reason: str) -> Diagnostic:
         """Return the diagnostic about the dataset of the function."""

@@ -10,7 +10,6 @@ import tensorflow as tf
 from tfdeploy.data.options import BOUNDS, FLOATS, ROUGH_SIZE, Tensors
 from tfdeploy.data.sources.base import Context, Source
 from tfdeploy.data.sources.features import Feature, features
-from tfdeploy.data.transforms.arguments import bind
 
 if TYPE_CHECKING:
     from dsl import ir
@@ -31,18 +30,13 @@ class Synthetic(Source):
 
     def __init__(self, call: ir.Call, context: Context) -> None:
         super().__init__(call, context)
-        given = bind(call)
-        self.length: int = given["count"]
-        self.seed: int = given["seed"]
-        self.features = features(given)
+        self.length: int = self.given["count"]
+        self.seed: int = self.given["seed"]
+        self.features = features(self.given)
         for each in self.features.values():
             if each.field.dtype == "string":
-                given.refuse("makes numbers, no text", each.field.name)
+                self.given.refuse("makes numbers, no text", each.field.name)
         self.fields = tuple(each.field for each in self.features.values())
-
-    def count(self) -> int:
-        """Return how many were asked for."""
-        return self.length
 
     def records(self) -> Any:
         """Return the numbers of the examples."""

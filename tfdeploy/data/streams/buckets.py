@@ -58,12 +58,7 @@ def measured_one_by_one(dataset: Any, length_of: Callable[[Any], Any]) -> Any:
         dataset: The elements.
         length_of: Returns the length of one element, a scalar of int64.
     """
-
-    def pair(*parts: Any) -> Any:
-        element = parts[0] if len(parts) == 1 else parts
-        return length_of(element), element
-
-    return dataset.map(without_autograph(pair), num_parallel_calls=tf.data.AUTOTUNE)
+    return mapped(dataset, lambda element: (length_of(element), element))
 
 
 def measured_in_chunks(dataset: Any, lengths_of: Callable[[Any], Any]) -> Any:
@@ -73,10 +68,18 @@ def measured_in_chunks(dataset: Any, lengths_of: Callable[[Any], Any]) -> Any:
         dataset: The elements.
         lengths_of: Returns the lengths of a batch of elements, a vector of int64.
     """
+    return measured_one_by_one(dataset.batch(CHUNK), lengths_of).unbatch()
 
-    def pairs(*parts: Any) -> Any:
-        elements = parts[0] if len(parts) == 1 else parts
-        return lengths_of(elements), elements
 
-    chunks = dataset.batch(CHUNK).map(without_autograph(pairs), num_parallel_calls=tf.data.AUTOTUNE)
-    return chunks.unbatch()
+def mapped(dataset: Any, function: Callable[[Any], Any]) -> Any:
+    """Return the dataset of the results of a function of one element, computed in parallel and in order.
+
+    Args:
+        dataset: The elements.
+        function: The function. An element with several parts is a tuple of them.
+    """
+
+    def of_element(*parts: Any) -> Any:
+        return function(parts[0] if len(parts) == 1 else parts)
+
+    return dataset.map(without_autograph(of_element), num_parallel_calls=tf.data.AUTOTUNE)

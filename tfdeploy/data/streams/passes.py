@@ -19,7 +19,7 @@ from attrs import evolve, frozen
 
 from tfdeploy.data.small_graphs import without_autograph
 from tfdeploy.data.sources.base import FileSource
-from tfdeploy.data.streams.buckets import bucketed, measured_in_chunks, measured_one_by_one
+from tfdeploy.data.streams.buckets import bucketed, mapped, measured_in_chunks, measured_one_by_one
 from tfdeploy.data.streams.shares import FileShare, Shard
 from tfdeploy.data.transforms.changes import Cast, Change, OneTensor, Rename, Transform
 from tfdeploy.data.transforms.draws import Keys
@@ -28,7 +28,7 @@ from tfdeploy.data.transforms.lengths import Bucket, Pad
 from tfdeploy.data.transforms.table import Cache, Choice, Shuffle, Skip, Take
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from tfdeploy.data.options import Field, StreamOptions, Tensors
     from tfdeploy.data.sources.base import Source
@@ -193,7 +193,7 @@ class Examples:
     def single(self, chunk: int) -> Any:
         """Return a dataset of single examples, decoded in chunks if possible."""
         if self._goes_alone:
-            return _mapped(self.dataset, lambda each: self._decode_one(*self._parts(each)))
+            return mapped(self.dataset, lambda each: self._decode_one(*self._parts(each)))
         if self.source is None and not self.changes:
             return self.dataset
         return self.batched(chunk, drop_remainder=False).unbatch()
@@ -203,9 +203,9 @@ class Examples:
         if self.seed is None:
             return self.single(chunk).cache()
         if self.per_record:
-            return _mapped(self.dataset, lambda each: (each[0], self._decode_one(None, each[1]))).cache()
+            return mapped(self.dataset, lambda each: (each[0], self._decode_one(None, each[1]))).cache()
         batches = _grouped(self.dataset, chunk, ragged=self.ragged)
-        return _mapped(batches, lambda each: (each[0], self._decode_batch(None, each[1]))).unbatch().cache()
+        return mapped(batches, lambda each: (each[0], self._decode_batch(None, each[1]))).unbatch().cache()
 
     def batched(self, size: int, *, drop_remainder: bool) -> Any:
         """Return a dataset of batches of examples.
@@ -217,12 +217,12 @@ class Examples:
         if self._goes_alone:
             return _grouped(self.single(1), size, ragged=self.ragged, drop_remainder=drop_remainder)
         if self.per_record:
-            rows = self._rows(_mapped(self.dataset, self._decoded), size, drop_remainder=drop_remainder)
-            return _mapped(rows, self._finish_rows)
+            rows = self._rows(mapped(self.dataset, self._decoded), size, drop_remainder=drop_remainder)
+            return mapped(rows, self._finish_rows)
         rows = self._rows(self.dataset, size, drop_remainder=drop_remainder)
         if self.source is None and not self.changes:
             return rows
-        return _mapped(rows, lambda each: self._decode_batch(*self._parts(each)))
+        return mapped(rows, lambda each: self._decode_batch(*self._parts(each)))
 
     def _rows(self, dataset: Any, size: int, *, drop_remainder: bool) -> Any:
         """Return batches of `size` elements, each with the elements that follow it if changes need them."""
@@ -249,15 +249,6 @@ def _grouped(dataset: Any, size: int, *, ragged: bool, drop_remainder: bool = Fa
     """Return batches of `size` elements; with `ragged`, tensors without a fixed shape become ragged ones."""
     batch = dataset.ragged_batch if ragged else dataset.batch
     return batch(size, drop_remainder=drop_remainder)
-
-
-def _mapped(dataset: Any, function: Callable[[Any], Any]) -> Any:
-    """Return the dataset of the results of a function of one element, computed in parallel and in order."""
-
-    def of_element(*parts: Any) -> Any:
-        return function(parts[0] if len(parts) == 1 else parts)
-
-    return dataset.map(without_autograph(of_element), num_parallel_calls=tf.data.AUTOTUNE)
 
 
 @frozen
@@ -376,12 +367,9 @@ class Passes:
 
     def _fixed(self) -> Examples:
         """Return the examples up to the last cache, which are the same in every pass."""
-        ragged = self.source.ragged
-        examples = (
-            Examples(self._numbered_records(), self.source, seed=self.seed, ragged=ragged)
-            if self._random
-            else Examples(self._records(), self.source, ragged=ragged)
-        )
+        records = self._numbered_records() if self._random else self._records()
+        seed = self.seed if self._random else None
+        examples = Examples(records, self.source, seed=seed, ragged=self.source.ragged)
         zero = tf.constant(0, tf.int64)
         for step in self._split()[0]:
             match step:
@@ -392,24 +380,6 @@ class Passes:
                 case _:
                     examples = evolve(examples, dataset=self._order(examples.dataset, [step], zero))
         return examples
-
-    def _one(self, epoch: int, skip: int) -> Examples:
-        """Return pass number `epoch` without its first `skip` examples.
-
-        If a change needs examples that follow, those after the last one are the first of the next pass.
-        """
-        examples = self._with_changes(self._fixed())
-        fixed = examples.dataset
-        dataset = self._pass(fixed, tf.constant(epoch, tf.int64))
-        dataset = dataset.skip(skip) if skip else dataset
-        if examples.lookahead:
-            dataset = dataset.concatenate(self._passes(fixed, epoch + 1, 0).take(examples.lookahead))
-        return evolve(examples, dataset=dataset)
-
-    def _with_changes(self, examples: Examples) -> Examples:
-        """Add the changes after the last cache."""
-        changes = (each for each in self._split()[1] if isinstance(each, Change))
-        return evolve(examples, changes=(*examples.changes, *changes))
 
     def _pass(self, fixed: Any, number: Any) -> Any:
         """Return the records of one pass in their order, with keys if they need them."""
@@ -433,14 +403,10 @@ class Passes:
 
         return tf.data.Dataset.range(epoch, EPOCHS).flat_map(without_autograph(one_pass))
 
-    def _endless(self, epoch: int, skip: int, total_skip: int) -> Examples:
-        """Return pass after pass from number `epoch` on, without the first `skip` of that one."""
-        examples = self._with_changes(self._fixed())
-        dataset = self._passes(examples.dataset, epoch, skip)
-        return evolve(examples, dataset=dataset.skip(total_skip) if total_skip else dataset)
-
     def examples(self, consumed: int, size: int | None, *, repeat: bool) -> Examples:
-        """Return the examples after those that were consumed.
+        """Return the examples after those that were consumed: of one pass, or of pass after pass.
+
+        If a change needs examples that follow, those after the last one are the first of the next pass.
 
         Args:
             consumed: How many examples were consumed, over all passes.
@@ -449,7 +415,17 @@ class Passes:
         """
         epoch, skip = divmod(consumed, size) if size else (0, 0)
         unread = 0 if size else consumed
-        return self._endless(epoch, skip, unread) if repeat else self._one(epoch, skip + unread)
+        examples = self._fixed()
+        fixed, after = examples.dataset, [each for each in self._split()[1] if isinstance(each, Change)]
+        examples = evolve(examples, changes=(*examples.changes, *after))
+        if repeat:
+            dataset = self._passes(fixed, epoch, skip)
+        else:
+            dataset, unread = self._pass(fixed, tf.constant(epoch, tf.int64)), skip + unread
+        dataset = dataset.skip(unread) if unread else dataset
+        if examples.lookahead and not repeat:
+            dataset = dataset.concatenate(self._passes(fixed, epoch + 1, 0).take(examples.lookahead))
+        return evolve(examples, dataset=dataset)
 
     @property
     def chunk(self) -> int:

@@ -63,7 +63,7 @@ def share_of(
         return None
     index, of = options.shard
     counts_examples = any(isinstance(each, Choice) for each in transforms)
-    if options.whole_files and isinstance(source, FileSource) and not counts_examples:
+    if isinstance(source, FileSource) and not counts_examples:
         counts = source.counts()
         hands = deal(counts, of)
         if hands is not None:

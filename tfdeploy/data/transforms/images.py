@@ -189,10 +189,8 @@ class RandomColor(OneRandomImage):
             self.given.refuse(
                 "changes nothing", advice="give it `brightness`, `contrast`, `saturation` or `hue`"
             )
-        self.brightness = self._around("brightness", 0)
-        self.contrast = self._around("contrast", 1)
-        self.saturation = self._around("saturation", 1)
-        self.hue = self._around("hue", 0)
+        self.brightness, self.hue = self._around("brightness", 0), self._around("hue", 0)
+        self.contrast, self.saturation = self._around("contrast", 1), self._around("saturation", 1)
         self.range = (0.0, 0.0) if self.given["range"] is None else self._numbers("range")
 
     def _around(self, name: str, middle: float) -> tuple[float, float] | None:

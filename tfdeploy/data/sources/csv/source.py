@@ -18,8 +18,7 @@ from tfdeploy.data.options import FLOATS, Field, Tensors
 from tfdeploy.data.small_graphs import without_autograph
 from tfdeploy.data.sources.base import Context, FileSource, PythonOnly
 from tfdeploy.data.sources.csv.table import Column, Table
-from tfdeploy.data.sources.files import find_files, name_of, natural_key
-from tfdeploy.data.transforms.arguments import bind
+from tfdeploy.data.sources.files import name_of, natural_key
 from tfdeploy.data.transforms.numbers import checked_cast
 
 if TYPE_CHECKING:
@@ -71,15 +70,14 @@ class Csv(FileSource):
 
     def __init__(self, call: ir.Call, context: Context) -> None:
         super().__init__(call, context)
-        given = bind(call)
-        if not given.others:
-            given.refuse("names no tensor", advice='write `name = "column"`')
-        paths = find_files(given["path"], context.base, given.span("path"))
+        if not self.given.others:
+            self.given.refuse("names no tensor", advice='write `name = "column"`')
+        paths = self.found()
         self.tables = tuple(Table(path, call.span) for path in paths)
         self.header = self._common_header()
         self.tensors = tuple(
-            self._columns(name, given.texts(name), listed=isinstance(value, tuple))
-            for name, value in given.others.items()
+            self._columns(name, self.given.texts(name), listed=isinstance(value, tuple))
+            for name, value in self.given.others.items()
         )
         self.fields = tuple(each.field for each in self.tensors)
         self.needed = tuple(each for each in self.tensors if each.field.name in context.read_as)
@@ -88,8 +86,8 @@ class Csv(FileSource):
         first, *others = self.tables
         for table in others:
             if table.header != first.header:
-                where = Where(str(table.path), "row 1", call=self.span)
-                raise RunError(errors.header(where, f"the columns are not those of `{first.path}`"))
+                reason = f"the columns are not those of `{first.path}`"
+                raise RunError(errors.header(self.at(table.path, "row 1"), reason))
         return first.header
 
     def _columns(self, name: str, patterns: Sequence[str], *, listed: bool) -> Columns:
@@ -231,7 +229,7 @@ class Csv(FileSource):
         """Return file and row of example `index`."""
         table, row = self._row(index)
         if row is None:
-            return Where(str(table.path), call=self.span)
+            return self.at(table.path)
         return table.at(row, 0, len(row.text))
 
     def words_for(self, name: str) -> str:

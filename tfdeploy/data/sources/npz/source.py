@@ -19,9 +19,8 @@ from dsl.errors.running.running_data import Where
 from dsl.suggest import nearest
 from tfdeploy.data.options import Field, Tensors
 from tfdeploy.data.sources.base import Context, PythonOnly, Source
-from tfdeploy.data.sources.files import find_files, name_of
+from tfdeploy.data.sources.files import name_of
 from tfdeploy.data.sources.npz.archive import Archive, Array
-from tfdeploy.data.transforms.arguments import bind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,14 +40,15 @@ class Npz(Source):
 
     def __init__(self, call: ir.Call, context: Context) -> None:
         super().__init__(call, context)
-        given = bind(call)
-        paths = find_files(given["path"], context.base, given.span("path"))
+        paths = self.found()
         if len(paths) > 1:
-            given.refuse(f"reads one file, and `{given['path']}` matches {len(paths)}", "path")
+            self.given.refuse(f"reads one file, and `{self.given['path']}` matches {len(paths)}", "path")
         self.archive = Archive(paths[0], call.span)
         names = self.archive.names
-        chosen = given.others or dict(zip(names, names, strict=True))
-        self.arrays = {name: self._array(array, names, given.span(name)) for name, array in chosen.items()}
+        chosen = self.given.others or dict(zip(names, names, strict=True))
+        self.arrays = {
+            name: self._array(array, names, self.given.span(name)) for name, array in chosen.items()
+        }
         self.fields = tuple(Field(name, each.dtype, each.shape[1:]) for name, each in self.arrays.items())
         self.length = self._common_length()
 
@@ -60,7 +60,7 @@ class Npz(Source):
 
     def _common_length(self) -> int:
         arrays = list(self.arrays.values())
-        where = Where(str(self.archive.path), call=self.span)
+        where = self.at(self.archive.path)
         if not arrays:
             raise RunError(errors.empty(where, "the archive holds no array"))
         for each in arrays[1:]:
@@ -79,10 +79,6 @@ class Npz(Source):
         stored = f"array `{found.name}` of `{self.archive.path}` is stored"
         advice = "write plain arrays, `numpy.ascontiguousarray(...)`, with `numpy.savez`"
         return PythonOnly(f"{stored} packed or in an order that only Python reads", advice)
-
-    def count(self) -> int:
-        """Return the length of the arrays."""
-        return self.length
 
     def records(self) -> Any:
         """Return the bytes of each array's examples, or the examples themselves if Python reads them."""
@@ -125,7 +121,7 @@ class Npz(Source):
 
     def where(self, index: int) -> Where:
         """Return the place of example `index`."""
-        return Where(str(self.archive.path), f"example {index}", call=self.span)
+        return self.at(self.archive.path, f"example {index}")
 
     def words_for(self, name: str) -> str:
         """Return the array of a tensor."""

@@ -41,11 +41,6 @@ class RecordFile:
     compression: str
     call: Span | None
 
-    @property
-    def tensorflow_compression(self) -> str:
-        """The compression by TensorFlow's name."""
-        return "" if self.compression == "none" else self.compression.upper()
-
     def where(self, number: int) -> Where:
         """Return the place of record `number` (from 0)."""
         return Where(str(self.path), f"record {number}", call=self.call)

@@ -16,11 +16,10 @@ from tfdeploy.data.options import FLOATS, Field, Tensors
 from tfdeploy.data.small_graphs import without_autograph
 from tfdeploy.data.sources.base import Context, FileSource
 from tfdeploy.data.sources.features import Feature, features
-from tfdeploy.data.sources.files import find_files, name_of
+from tfdeploy.data.sources.files import name_of
 from tfdeploy.data.sources.pixels import decode_image
 from tfdeploy.data.sources.tfrecord.faults import names_in, record_fault
 from tfdeploy.data.sources.tfrecord.file import RecordFile
-from tfdeploy.data.transforms.arguments import bind
 from tfdeploy.data.transforms.numbers import checked_cast
 
 if TYPE_CHECKING:
@@ -39,16 +38,15 @@ class TfRecord(FileSource):
 
     def __init__(self, call: ir.Call, context: Context) -> None:
         super().__init__(call, context)
-        given = bind(call)
-        self.features = features(given)
+        self.features = features(self.given)
         keys = [each.key for each in self.features.values()]
         if len(set(keys)) < len(keys):
-            given.refuse("takes one feature twice")
+            self.given.refuse("takes one feature twice")
         self.fields = tuple(each.field for each in self.features.values())
         # Images are better decoded side by side.
         self.per_record = any(each.encoding == "image" for each in self.features.values())
-        paths = find_files(given["path"], context.base, given.span("path"))
-        self.files = tuple(RecordFile(path, given["compression"], call.span) for path in paths)
+        paths = self.found()
+        self.files = tuple(RecordFile(path, self.given["compression"], call.span) for path in paths)
         for file in self.files:
             file.check_start()
 
@@ -60,7 +58,8 @@ class TfRecord(FileSource):
         """Return the serialized examples."""
         chosen = range(len(self.files)) if files is None else files
         names = [name_of(self.files[number].path) for number in chosen]
-        return tf.data.TFRecordDataset(names, self.files[0].tensorflow_compression, buffer_size=1 << 20)
+        compression = self.files[0].compression.replace("none", "").upper()
+        return tf.data.TFRecordDataset(names, compression, buffer_size=1 << 20)
 
     def decode(self, record: Any) -> Tensors:
         """Return the features of a batch of serialized examples, or of one."""

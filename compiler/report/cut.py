@@ -38,16 +38,11 @@ class Part:
         return not self.own and self.members is None and bool(self.scope.children)
 
 
-def number_of_keys(part: Part) -> int:
-    """Return the number of keys of the ops of a part."""
-    return len(part.counts)
-
-
 def cut(
     root: Scope,
     limit: int,
     worth_opening: Callable[[Scope], bool] = lambda _: True,
-    cost: Callable[[Part], int] = number_of_keys,
+    cost: Callable[[Part], int] = lambda part: len(part.counts),
 ) -> list[Part]:
     """Cut a tree so that all parts together cost at most `limit`, by opening the largest scopes first.
 

@@ -91,7 +91,9 @@ def lines_of(changes: Sequence[Change], limit: int = LINES) -> list[Line]:
         ways.setdefault(name, Way(change.clone, change.before, change.after))
         return name
 
-    root = scopes.build(changes, _filed, key)
+    root = scopes.build(
+        changes, lambda each: each.name if each.clone is None else f"{CLONES}/{each.inner}", key
+    )
 
     def is_mixed(scope: Scope) -> bool:
         """Whether ops of one clone moved in different ways, which opening the scope may separate."""
@@ -119,10 +121,6 @@ def change_lines(changes: Sequence[Change], limit: int = LINES) -> list[str]:
     rows = [(shorten(line.scope, WIDEST), count(line.ops), line.way) for line in lines_of(changes, limit)]
     widths = [max(len(row[at]) for row in rows) for at in (0, 1)]
     return [f"  {scope:{widths[0]}}  {number:>{widths[1]}}  {way}" for scope, number, way in rows]
-
-
-def _filed(change: Change) -> str:
-    return change.name if change.clone is None else f"{CLONES}/{change.inner}"
 
 
 def _tops(parts: Iterable[Part]) -> Iterator[Part]:

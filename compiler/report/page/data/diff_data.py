@@ -64,6 +64,7 @@ def diff_data(before: Side, after: Side, found: Comparison) -> dict[str, Any]:
     changes = (*found.variables, *(each for each in found.ops if each.name not in held))
     listed = [_change(each, reasons, places, rules, files) for each in changes[:OPS]]
     modes = [asdict(each.placement.mode) for each in sides]
+    scopes = scopes_of(found.ops, SCOPES) if found.ops else ()
     return {
         "title": f"{before.label} and {after.label}",
         "modes": [
@@ -84,9 +85,7 @@ def diff_data(before: Side, after: Side, found: Comparison) -> dict[str, Any]:
             }
             for each in sides
         ],
-        "scopes": [[each.scope, each.ops, each.way] for each in scopes_of(found.ops, SCOPES)]
-        if found.ops
-        else [],
+        "scopes": [[each.scope, each.ops, each.way] for each in scopes],
         "ops": listed,
         "left": max(0, len(changes) - OPS),
         "rules": rules.values(),

@@ -72,14 +72,10 @@ def plain_model(
         whole: Whether to keep layers that only a loss or a metric uses. The model then has several outputs.
         uncreated: Whether no variable has a value, so that none takes memory.
     """
-    with stateless() if uncreated else nullcontext():
-        return _plain_model(compiled, base, whole=whole)
-
-
-def _plain_model(compiled: CompiledGraph, base: str, *, whole: bool) -> PlainModel:
     graph = compiled.plan.model
     policy = dtype_policy(compiled.plan.update.precision)
-    with tf.init_scope(), tf.device("CPU:0"), policy, own_names():
+    values = stateless() if uncreated else nullcontext()
+    with values, tf.init_scope(), tf.device("CPU:0"), policy, own_names():
         network = Network.of(graph, base=base)
         network.layers = [
             PlainWeight(each) if isinstance(each, FreeWeight) else each for each in network.layers
@@ -171,11 +167,10 @@ def _variables(network: Network, compiled: CompiledGraph) -> dict[str, Any]:
     for node, layer in zip(network.model.layers, network.layers, strict=True):
         if isinstance(layer, PlainWeight):
             found |= {f"{node.path}/weight": each for each in layer.dense.variables}
-            continue
-        for variable in layer.variables if node.kind != "operation" and layer.built else ():
-            if variable.name != SEED_STATE:
-                found[tracer.register(variable, node, layer).name] = variable
-        if node.kind != "operation" and layer.built:
+        elif node.kind != "operation" and layer.built:
+            for variable in layer.variables:
+                if variable.name != SEED_STATE:
+                    found[tracer.register(variable, node, layer).name] = variable
             tracer.frozen(layer)
     return found
 

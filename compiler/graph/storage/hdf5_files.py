@@ -8,7 +8,7 @@ array is read.
 from __future__ import annotations
 
 from math import prod
-from typing import Any, BinaryIO
+from typing import Any
 
 import h5py
 import numpy as np
@@ -86,19 +86,7 @@ def _stored(path: str, item: h5py.Dataset) -> Stored:
     if item.nbytes > max(LARGEST_UNASKED, MOST_TIMES * there):
         reason = f"the {there:,} bytes of `{path}` would unpack to {item.nbytes:,}, which is not plausible"
         raise StrangeFileError(reason)
-    if item.chunks is not None and _chunk_bytes(item) > max(LARGEST_UNASKED, item.nbytes):
+    chunk = prod(map(int, item.chunks or ())) * int(item.dtype.itemsize)
+    if chunk > max(LARGEST_UNASKED, item.nbytes):
         raise StrangeFileError(f"`{path}` is packed in chunks that are larger than it is")
     return Stored(tuple(item.shape), item.dtype.kind, item)
-
-
-def _chunk_bytes(item: h5py.Dataset) -> int:
-    return prod(map(int, item.chunks)) * int(item.dtype.itemsize)
-
-
-def open_store(file: BinaryIO) -> h5py.File:
-    """Open an HDF5 file for reading.
-
-    Raises:
-        OSError: The file is not an HDF5 file.
-    """
-    return h5py.File(file, "r")

@@ -12,11 +12,13 @@ from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import h5py
 import keras
 import tensorflow as tf
 
 from compiler.graph.adapters.keras_private import file_utils
-from compiler.graph.storage.hdf5_files import StrangeFileError, contents, open_store
+from compiler.graph.storage.hdf5_files import contents
+from compiler.graph.storage.weight_files import readable
 from compiler.graph.tower.network.keras_scope import own_names, replaced
 from compiler.graph.tower.network.network import make_layer
 from compiler.graph.tower.network.precision import dtype_policy
@@ -104,10 +106,6 @@ def _reason(fault: Exception) -> str:
 def _sound(path: Path, node: LayerNode) -> Iterator[None]:
     """Refuse a user's file with contents that files of weights do not have, before Keras reads it."""
     if path.is_file():
-        try:
-            with open_regular(path) as file, open_store(file) as store:
-                contents(store)
-        except (StrangeFileError, OSError) as fault:
-            reason = str(fault) if isinstance(fault, StrangeFileError) else "it is not an HDF5 file"
-            raise RunError(errors.weights_unreadable(str(path), reason, node.call.span)) from fault
+        with readable(path, node.call.span), open_regular(path) as file, h5py.File(file, "r") as store:
+            contents(store)
     yield

@@ -17,11 +17,12 @@ from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TypeAlias
 
+import h5py
 import numpy as np
 from attrs import frozen
 
 from compiler.graph.storage.export import plain_model
-from compiler.graph.storage.hdf5_files import Contents, Stored, StrangeFileError, contents, open_store
+from compiler.graph.storage.hdf5_files import Contents, Stored, StrangeFileError, contents
 from compiler.graph.storage.zip_files import SwellingError, ZipArchive
 from dsl.diagnostics import RunError
 from dsl.errors.running import weights as errors
@@ -35,6 +36,8 @@ INSIDE = "model.weights.h5"
 LAYERS = "layers"
 VARIABLES = "vars"
 OPTIMIZER = "optimizer/"
+
+_UNREADABLE = (StrangeFileError, OSError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError)
 
 Keys: TypeAlias = tuple[str, ...]
 """The places of an array in a file of weights, of which a file may have only some."""
@@ -162,23 +165,26 @@ def open_arrays(path: Path, span: Span | None) -> Iterator[Arrays]:
     Raises:
         RunError: The file cannot be read.
     """
-    with _readable(path, span), _opened(path) as file, open_store(file) as store:
+    with readable(path, span), _opened(path) as file, h5py.File(file, "r") as store:
         yield _arrays(contents(store))
 
 
 @contextmanager
-def _readable(path: Path, span: Span | None) -> Iterator[None]:
-    """Turn errors of reading a file of weights into a diagnostic."""
+def readable(path: Path, span: Span | None) -> Iterator[None]:
+    """Turn errors of reading a file of weights within into a diagnostic.
+
+    Args:
+        path: The file.
+        span: The place of the spec that names it.
+    """
     try:
         yield
-    except StrangeFileError as fault:
-        raise RunError(errors.weights_unreadable(str(path), str(fault), span)) from fault
-    except OSError as fault:
-        reason = fault.strerror.lower() if fault.strerror else "it is not an HDF5 file"
-        raise RunError(errors.weights_unreadable(str(path), reason, span)) from fault
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as fault:
-        swells = isinstance(fault, SwellingError)
-        reason = str(fault) if swells else "it is not a Keras archive"
+    except _UNREADABLE as fault:
+        reason = "it is not a Keras archive"
+        if isinstance(fault, StrangeFileError | SwellingError):
+            reason = str(fault)
+        elif isinstance(fault, OSError):
+            reason = fault.strerror.lower() if fault.strerror else "it is not an HDF5 file"
         raise RunError(errors.weights_unreadable(str(path), reason, span)) from fault
 
 
@@ -243,7 +249,7 @@ def layout_of(compiled: CompiledGraph, base: str) -> Layout:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / INSIDE
         plain.model.save_weights(path)
-        with _opened(path) as file, open_store(file) as store:
+        with _opened(path) as file, h5py.File(file, "r") as store:
             found = _arrays(contents(store))
             return Layout(_by_name(names, found.by_key), _by_name(names, found.by_path))
 

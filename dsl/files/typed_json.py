@@ -15,7 +15,7 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from functools import cache, partial
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, TypeVar, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, Self, TypeVar, get_args, get_origin
 
 import attrs
 
@@ -97,6 +97,28 @@ def parse_record(text: bytes | str, record: type[Read], limit: int = LIMIT) -> R
         return _converter(detailed=False).structure(content, record)
     except Exception:  # noqa: BLE001 cattrs raises errors of many kinds, also plain ones
         raise BadRecord(_why(content, record)) from None
+
+
+class JsonRecord:
+    """A record that is written as JSON and read again."""
+
+    __slots__ = ()
+
+    def to_json(self, *, indent: int | None = None) -> str:
+        """Return JSON, in one line unless `indent` is given; numbers that are not finite are null.
+
+        Args:
+            indent: The number of spaces by which each level is indented; None for a single line.
+        """
+        return to_json(self, indent=indent)
+
+    @classmethod
+    def read(cls, text: bytes | str) -> Self | None:
+        """Return the record of a text, or None if the text is no such record."""
+        try:
+            return parse_record(text, cls)
+        except BadRecord:
+            return None
 
 
 def to_json(record: Any, *, indent: int | None = None) -> str:

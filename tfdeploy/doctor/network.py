@@ -7,6 +7,7 @@ import socket
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
+from dsl.files.regular import system_reason
 from tfdeploy.doctor.findings import Finding
 from tfdeploy.runtime.proxies import LOOPBACK, is_loopback_excepted, proxy_variable
 
@@ -24,7 +25,7 @@ def loopback() -> Finding:
     try:
         ports = _connect()
     except OSError as fault:
-        reason = (fault.strerror or str(fault)).lower()
+        reason = system_reason(fault)
         advice = "clusters cannot be started on this machine; allow its programs to listen at that address"
         return Finding("network", "failure", f"{LOOPBACK} cannot be reached: {reason}", advice)
     return Finding("network", "fine", f"{LOOPBACK} can be reached at {ports} ports that were free")

@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import contextvars
 import os
+import shutil
 import signal
 import socket
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
 
 if TYPE_CHECKING:
-    from types import FrameType, TracebackType
+    from types import FrameType
 
     from tfdeploy.runtime.records.result import Result
 
@@ -64,6 +67,14 @@ def cleanup(clean: Callable[[], None]) -> Iterator[None]:
             clean()
 
 
+@contextmanager
+def temporary_folder() -> Iterator[Path]:
+    """Make a folder that only this user can enter, and remove it as `cleanup` does."""
+    folder = tempfile.mkdtemp(prefix="tfdeploy-")
+    with cleanup(lambda: shutil.rmtree(folder, ignore_errors=True)):
+        yield Path(folder)
+
+
 def _clean_up() -> None:
     while _CLEANING:
         with suppress(Exception):
@@ -92,6 +103,24 @@ def in_background(work: Callable[[], T]) -> Future[T]:
 
     threading.Thread(target=contextvars.copy_context().run, args=(settle,), daemon=True).start()
     return outcome
+
+
+@contextmanager
+def alongside(work: Callable[[threading.Event], None], name: str) -> Iterator[None]:
+    """Do some work in a thread during a block, and wait at the end of the block until it has ended.
+
+    Args:
+        work: The work, which ends when its event is set.
+        name: The name of the thread.
+    """
+    over = threading.Event()
+    thread = threading.Thread(target=work, args=(over,), daemon=True, name=name)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
 
 
 class StopSignals:
@@ -131,9 +160,7 @@ class StopSignals:
             threading.Thread(target=self._end_at_second, args=(read,), daemon=True, name="signals").start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for each, handler in self._before.items():
             signal.signal(each, handler)
         if self._ends is not None:

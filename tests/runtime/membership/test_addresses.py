@@ -39,7 +39,7 @@ def test_tasks_have_names_and_order() -> None:
     assert Task.parse("worker:12") == Task("worker", 12)
     assert Task("ps", 0).tensorflow_name == "/job:ps/replica:0/task:0"
     membership = Membership(CLUSTER, Task("worker", 0), "")
-    assert membership.is_chief
+    assert membership.own == Task("worker", 0)
     assert [each.ref for each in membership.others] == ["ps:0", "worker:1", "worker:2"]
 
 

@@ -182,9 +182,9 @@ def test_a_result_comes_back() -> None:
 @given(data=st.data())
 def test_an_identity(data: st.DataObject) -> None:
     """What a stranger says of itself at an address is an identity or none."""
-    found = Identity.from_json(data.draw(damaged(IDENTITY.to_json())).decode(errors="replace"))
+    found = Identity.read(data.draw(damaged(IDENTITY.to_json())).decode(errors="replace"))
     assert found is None or found.task.index >= 0
-    assert Identity.from_json(IDENTITY.to_json()) == IDENTITY
+    assert Identity.read(IDENTITY.to_json()) == IDENTITY
 
 
 @in_one_folder
@@ -243,7 +243,7 @@ def test_what_is_nested_without_end(
     assert [each.code for each in warnings] == ["TFD746"]
     assert HistoryRecord.read(text.encode()) is None
     assert not is_result(text)
-    assert Identity.from_json(text) is None
+    assert Identity.read(text) is None
     assert not is_json_object(path, set())
     with pytest.raises(FormatError):
         from_json(text)

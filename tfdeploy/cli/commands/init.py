@@ -55,7 +55,7 @@ def command(common: Common, spec: Path | None, *, name: str, listing: bool) -> i
 
 def _write(template: Template, target: Path) -> None:
     """Write the files of a template, or none of them if one is there or cannot be written."""
-    from tfdeploy.runtime.records.files import write_atomically, write_fault
+    from tfdeploy.runtime.records.files import write_atomically, writing
 
     files = template.files(target)
     for path in files:
@@ -63,10 +63,8 @@ def _write(template: Template, target: Path) -> None:
             raise RunError(errors.never_replaced(output=str(path)))
     with ExitStack() as undo:
         for path, text in files.items():
-            try:
+            with writing(path.parent):
                 path.parent.mkdir(parents=True, exist_ok=True)
-            except OSError as fault:
-                raise RunError(write_fault(path.parent, fault)) from fault
             write_atomically(path, text)
             undo.callback(path.unlink)
         undo.pop_all()

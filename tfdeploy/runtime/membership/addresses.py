@@ -44,6 +44,11 @@ class Task:
         return f"/job:{self.job}/replica:0/task:{self.index}"
 
     @classmethod
+    def of(cls, host: tuple[str | None, int]) -> Task:
+        """Return the task of a host of a topology, which has a job."""
+        return cls(str(host[0]), host[1])
+
+    @classmethod
     def parse(cls, text: str) -> Task:
         """Read a task of the form `worker:1`; raises ValueError for any other text."""
         found = _REF.fullmatch(text.strip())
@@ -117,15 +122,16 @@ class Membership:
     task: Task | None
     spec_sha256: str
     given_by: GivenBy = "launch"
-    launch_failure: Callable[[], Diagnostic | None] | None = field(default=None, eq=False, repr=False)
+    launch_failure: Callable[[], Diagnostic | None] = field(default=lambda: None, eq=False, repr=False)
     listen_everywhere: bool = False
     launcher: int | None = None
     secret: Secret | None = field(default=None, eq=False, repr=False)
 
     @property
-    def is_chief(self) -> bool:
-        """Whether this process is the chief's."""
-        return self.task == self.cluster.chief
+    def own(self) -> Task:
+        """The task of this process, which is no client."""
+        assert self.task is not None
+        return self.task
 
     @property
     def others(self) -> tuple[Task, ...]:

@@ -13,9 +13,7 @@ from __future__ import annotations
 import hmac
 import os
 import secrets
-import shutil
 import stat
-import tempfile
 from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
@@ -26,7 +24,8 @@ from attrs import field, frozen
 from dsl.diagnostics import RunError
 from dsl.errors.running import cluster as errors
 from dsl.files.atomic import create_private_file
-from tfdeploy.runtime.stop import cleanup
+from dsl.files.regular import system_reason
+from tfdeploy.runtime.stop import temporary_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -77,7 +76,7 @@ def secret_of(environment: Mapping[str, str]) -> Secret:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         _make(path)
     except OSError as fault:
-        raise RunError(errors.no_secret(str(path), (fault.strerror or str(fault)).lower())) from fault
+        raise RunError(errors.no_secret(str(path), system_reason(fault))) from fault
     try:
         return _read(path)
     except FileNotFoundError as gone:
@@ -95,11 +94,9 @@ def path_of(environment: Mapping[str, str]) -> Path:
 @contextmanager
 def own_secret() -> Iterator[Path]:
     """Make a new secret, and yield its file, which is removed when the block ends."""
-    folder = tempfile.mkdtemp(prefix="tfdeploy-")  # which only this user can enter
-    with cleanup(lambda: shutil.rmtree(folder, ignore_errors=True)):
-        path = Path(folder) / "secret"
-        _make(path)
-        yield path
+    with temporary_folder() as folder:
+        _make(folder / "secret")
+        yield folder / "secret"
 
 
 def _make(path: Path) -> None:
@@ -113,7 +110,7 @@ def _read(path: Path) -> Secret:
     except FileNotFoundError:
         raise
     except OSError as fault:
-        raise RunError(errors.no_secret(str(path), (fault.strerror or str(fault)).lower())) from fault
+        raise RunError(errors.no_secret(str(path), system_reason(fault))) from fault
     try:
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode):

@@ -13,6 +13,7 @@ from dsl.errors.running import running as errors
 from dsl.files.atomic import remove_partial
 from dsl.files.regular import is_text
 from tfdeploy.runtime.records.files import write_atomically
+from tfdeploy.runtime.records.lock import usable
 from tfdeploy.runtime.records.ownership import (
     MARKER,
     MARKER_TEXT,
@@ -31,6 +32,16 @@ if TYPE_CHECKING:
 RUNS = Path("runs")
 
 
+class _Inside:
+    """The path of a file or folder in a run directory."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, directory: RunDirectory, _: object) -> Path:
+        return directory.path / self._name
+
+
 @frozen
 class RunDirectory:
     """The directory `train.directory` of a spec, or `runs/NAME` if NAME.tfdeploy gives none.
@@ -40,6 +51,26 @@ class RunDirectory:
     """
 
     path: Path
+    spec = _Inside("spec.tfdeploy")
+    """The spec as it ran."""
+    placement = _Inside("placement.json")
+    """The placement map."""
+    history = _Inside("history.jsonl")
+    """The history: a line for each logged step and each evaluation."""
+    events = _Inside("events")
+    """The folder of TensorBoard's files."""
+    profile = _Inside("profile")
+    """The folder of the profiles of steps, if there are any."""
+    cluster = _Inside("cluster.json")
+    """The addresses of the tasks that were started for the run, while they run."""
+    model = _Inside("model.keras")
+    """The trained model."""
+    layer_states = _Inside("layer_states.json")
+    """What layers have learnt from the data before training, if there are such layers."""
+    result = _Inside("result.json")
+    """The outcome of the run."""
+    mark = _Inside(MARKER)
+    """The file by which the directory is recognised as a run's."""
 
     @classmethod
     def of(cls, spec: ir.Spec) -> RunDirectory:
@@ -49,59 +80,9 @@ class RunDirectory:
         return cls(RUNS / (Path(spec.path).stem or "spec"))
 
     @property
-    def spec(self) -> Path:
-        """The spec as it ran."""
-        return self.path / "spec.tfdeploy"
-
-    @property
-    def placement(self) -> Path:
-        """The placement map."""
-        return self.path / "placement.json"
-
-    @property
-    def history(self) -> Path:
-        """The history: a line for each logged step and each evaluation."""
-        return self.path / "history.jsonl"
-
-    @property
     def store(self) -> Store:
         """The folder of the checkpoints."""
         return Store(self.path / "checkpoints")
-
-    @property
-    def events(self) -> Path:
-        """The folder of TensorBoard's files."""
-        return self.path / "events"
-
-    @property
-    def profile(self) -> Path:
-        """The folder of the profiles of steps, if there are any."""
-        return self.path / "profile"
-
-    @property
-    def cluster(self) -> Path:
-        """The addresses of the tasks that were started for the run, while they run."""
-        return self.path / "cluster.json"
-
-    @property
-    def model(self) -> Path:
-        """The trained model."""
-        return self.path / "model.keras"
-
-    @property
-    def layer_states(self) -> Path:
-        """What layers have learnt from the data before training, if there are such layers."""
-        return self.path / "layer_states.json"
-
-    @property
-    def result(self) -> Path:
-        """The outcome of the run."""
-        return self.path / "result.json"
-
-    @property
-    def mark(self) -> Path:
-        """The file by which the directory is recognised as a run's."""
-        return self.path / MARKER
 
     def make(self, spec: ir.Spec) -> None:
         """Make the directory if it does not exist, and mark it as a run's.
@@ -112,16 +93,13 @@ class RunDirectory:
         span = spec.train.span_of("directory")
         if not is_text(str(self.path)):
             raise RunError(errors.directory_unusable(str(self.path), "its name is not UTF-8", span))
-        try:
+        with usable(self.path, span):
             self.path.mkdir(parents=True, exist_ok=True)
             is_own = is_marked(self.path) or was_written_by_a_run(self.path)
             self._require_apart(spec, span, is_own=is_own)
             others = [] if is_own else foreign_names(self.path)
             if others:
                 raise RunError(errors.foreign_directory(str(self.path), others, span))
-        except OSError as fault:
-            reason = (fault.strerror or str(fault)).lower()
-            raise RunError(errors.directory_unusable(str(self.path), reason, span)) from fault
         self._require_no_links(span)
         if not is_marked(self.path):
             write_atomically(self.mark, MARKER_TEXT)

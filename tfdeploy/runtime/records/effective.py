@@ -18,6 +18,7 @@ from dsl.schema.data_functions import FILES
 from dsl.schema.layer_state import STATES, named_arguments
 from grammar.lower.network.flows import APPLICATIONS
 from grammar.unparse import unparse
+from tfdeploy.runtime.records.ownership import SPLITS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -104,28 +105,21 @@ def _is_file(call: ir.Call, weights: object, base: Path) -> bool:
 def files_of(spec: ir.Spec) -> list[Path]:
     """Return the existing files of data and weights that a spec names, with globs expanded."""
     base = Path(spec.path).parent
-    named: list[str] = []
+    found: list[Path] = []
 
     def note(path: str) -> str:
-        named.append(path)
+        found.extend(filter(Path.is_file, matches(base, path)))
         return path
 
     with_paths(spec, note, None)
-    found: list[Path] = []
-    for each in named:
-        found += filter(Path.is_file, matches(base, each))
     return found
 
 
 def _data(data: ir.Data | None, moved: Callable[[str], str]) -> ir.Data | None:
     if data is None:
         return None
-    return evolve(
-        data,
-        train=_split(data.train, moved),
-        validation=_split(data.validation, moved),
-        test=_split(data.test, moved),
-    )
+    splits: dict[str, Any] = {each: _split(getattr(data, each), moved) for each in SPLITS}
+    return evolve(data, **splits)
 
 
 def _split(split: ir.Split | None, moved: Callable[[str], str]) -> ir.Split | None:

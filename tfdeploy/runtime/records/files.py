@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from dsl.diagnostics import RunError
 from dsl.errors.running import running as errors
 from dsl.files import atomic
+from dsl.files.regular import system_reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,9 +33,15 @@ def replacing(path: Path, *, follow: bool = False) -> Iterator[Path]:
     Raises:
         RunError: If the operating system refuses. The earlier file is kept then.
     """
+    with writing(path), atomic.replacing(atomic.link_target(path) if follow else path) as beside:
+        yield beside
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turn what the operating system refuses within into the RunError about a file that cannot be written."""
     try:
-        with atomic.replacing(atomic.link_target(path) if follow else path) as beside:
-            yield beside
+        yield
     except OSError as fault:
         raise RunError(write_fault(path, fault)) from fault
 
@@ -54,13 +61,11 @@ def write_atomically(path: Path, text: str, *, follow: bool = False) -> None:
         beside.write_bytes(text.encode(errors="backslashreplace"))
 
 
-def write_fault(path: Path, fault: OSError, last_good: int | None = None) -> Diagnostic:
+def write_fault(path: Path, fault: OSError) -> Diagnostic:
     """Return the diagnostic about a file of the run that could not be written.
 
     Args:
         path: The file.
         fault: The error of the operating system.
-        last_good: The step of the newest checkpoint, if there is one.
     """
-    reason = (fault.strerror or str(fault)).lower()
-    return errors.cannot_write(str(path), reason, last_good, full=fault.errno in FULL)
+    return errors.cannot_write(str(path), system_reason(fault), full=fault.errno in FULL)

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Literal
 
 from attrs import field, frozen
 
-from dsl.diagnostics import RunError
 from dsl.files.regular import read_regular
-from dsl.files.typed_json import DIGITS, OPTIONAL, BadRecord, Count, Measured, parse_record, to_json
-from tfdeploy.runtime.records.files import write_atomically, write_fault
+from dsl.files.typed_json import DIGITS, OPTIONAL, Count, JsonRecord, Measured
+from tfdeploy.runtime.records.files import write_atomically, writing
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,7 +32,7 @@ def _now() -> str:
 
 
 @frozen
-class HistoryRecord:
+class HistoryRecord(JsonRecord):
     """A logged step, or an evaluation after it.
 
     Attributes:
@@ -68,18 +67,6 @@ class HistoryRecord:
         """Return the learning rate of each group under the name of its curve: `learning_rate/logits/*`."""
         return {f"learning_rate/{glob}": rate for glob, rate in (self.learning_rates or {}).items()}
 
-    def to_json(self) -> str:
-        """Return the line of the file; numbers that are not finite are null."""
-        return to_json(self)
-
-    @classmethod
-    def read(cls, text: bytes) -> HistoryRecord | None:
-        """Return the record of a line, or None if the line is no such record."""
-        try:
-            return parse_record(text, cls)
-        except BadRecord:
-            return None
-
 
 class History:
     """The file of the history, to which records are appended. Methods raise RunError if it cannot be written.
@@ -105,12 +92,10 @@ class History:
             The number of damaged lines. A last line that is incomplete is not counted, because a killed
             process leaves one.
         """
-        try:
+        with writing(self.path):
+            if not self.path.exists():
+                return 0
             texts = read_regular(self.path).splitlines()
-        except FileNotFoundError:
-            return 0
-        except OSError as fault:
-            raise RunError(write_fault(self.path, fault)) from fault
         found = [HistoryRecord.read(text) for text in texts]
         kept = [
             (record, text)
@@ -128,15 +113,13 @@ class History:
     def append(self, record: HistoryRecord) -> None:
         """Append the line of a record, in one write if the system permits."""
         self.require()
-        try:
+        with writing(self.path):
             if self._descriptor is None:
                 self._descriptor = os.open(self.path, WRITING, 0o644)
             data = f"{record.to_json()}\n".encode()
             written = os.write(self._descriptor, data)
             if written < len(data):
                 os.write(self._descriptor, data[written:])
-        except OSError as fault:
-            raise RunError(write_fault(self.path, fault)) from fault
 
     def require(self) -> None:
         """Raise RunError if the file or the run directory was removed or renamed."""
@@ -150,10 +133,8 @@ class History:
     def sync(self) -> None:
         """Wait until all lines are on the disk."""
         if self._descriptor is not None:
-            try:
+            with writing(self.path):
                 os.fsync(self._descriptor)
-            except OSError as fault:
-                raise RunError(write_fault(self.path, fault)) from fault
 
     def close(self) -> None:
         """Close the file."""

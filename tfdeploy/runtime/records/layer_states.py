@@ -10,6 +10,7 @@ from attrs import field, frozen
 
 from dsl.diagnostics import RunError
 from dsl.errors.planning import layer_state as errors
+from dsl.files.regular import system_reason
 from dsl.files.typed_json import OPTIONAL, BadRecord, read_record, to_json
 from tfdeploy.runtime.records.files import write_atomically
 
@@ -62,11 +63,8 @@ class LayerRecord:
             settings: What it was learnt with: the layer and those before it, as text.
         """
         vocabulary = state.get("vocabulary", ())
-        words = (
-            vocabulary
-            if isinstance(vocabulary, tuple) and isinstance(next(iter(vocabulary), 0), str)
-            else None
-        )
+        has_words = isinstance(vocabulary, tuple) and isinstance(next(iter(vocabulary), 0), str)
+        words = vocabulary if has_words else None
         ids = vocabulary if words is None and "vocabulary" in state else None
         numbers = {name: _flat(value) for name, value in state.items() if name != "vocabulary"}
         return cls(settings, words, ids, numbers)  # type: ignore[arg-type] # a vocabulary has words or numbers
@@ -130,10 +128,8 @@ def read_layer_states(path: Path, wanted: Mapping[str, tuple[LayerNode, str]]) -
     name, (node, _) = next(iter(wanted.items()))
     try:
         found = read_record(path, LayerStates, LIMIT).layers
-    except BadRecord as fault:
-        raise RunError(errors.state_does_not_fit(str(path), name, f"the file {fault}", node.span)) from fault
-    except OSError as fault:
-        reason = (fault.strerror or str(fault)).lower()
+    except (BadRecord, OSError) as fault:
+        reason = system_reason(fault) if isinstance(fault, OSError) else f"the file {fault}"
         raise RunError(errors.state_does_not_fit(str(path), name, reason, node.span)) from fault
     for name, (node, settings) in wanted.items():
         wrong = _misfit(found.get(name), settings)

@@ -22,6 +22,7 @@ from attrs import define, frozen
 
 from dsl.diagnostics import RunError
 from dsl.errors.running import running as errors
+from dsl.files.regular import system_reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,6 +57,20 @@ class Lock:
 
 
 @contextmanager
+def usable(directory: Path, span: Span | None) -> Iterator[None]:
+    """Turn what the operating system refuses within into a RunError about a run directory.
+
+    Args:
+        directory: The directory.
+        span: The place of the spec that names it; None if it is named elsewhere.
+    """
+    try:
+        yield
+    except OSError as fault:
+        raise RunError(errors.directory_unusable(str(directory), system_reason(fault), span)) from fault
+
+
+@contextmanager
 def locked(directory: Path, span: Span | None = None) -> Iterator[Lock]:
     """Hold the lock of `directory` during the block, unless it is released before.
 
@@ -69,9 +84,7 @@ def locked(directory: Path, span: Span | None = None) -> Iterator[Lock]:
     try:
         descriptor = os.open(directory / NAME, _HOW, 0o644)
     except OSError as fault:
-        reason = (
-            "is a symbolic link" if fault.errno == errno.ELOOP else (fault.strerror or str(fault)).lower()
-        )
+        reason = "is a symbolic link" if fault.errno == errno.ELOOP else system_reason(fault)
         raise RunError(errors.directory_unusable(str(directory), f"`{NAME}`: {reason}", span)) from fault
     lock = Lock(descriptor)
     try:
@@ -95,13 +108,17 @@ def _is_lock(descriptor: int) -> bool:
     """Whether an open file is regular, and is empty or names a process. No other file may be emptied."""
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         return False
-    text = os.pread(descriptor, LONGEST, 0).decode("ascii", "replace").strip()
+    text = _content(descriptor)
     return not text or (len(text) < LONGEST and text.isdigit())
 
 
 def _holder(descriptor: int) -> int | None:
-    text = os.pread(descriptor, LONGEST, 0).decode("ascii", "replace").strip()
+    text = _content(descriptor)
     return int(text) if text.isdigit() else None
+
+
+def _content(descriptor: int) -> str:
+    return os.pread(descriptor, LONGEST, 0).decode("ascii", "replace").strip()
 
 
 OPEN_FILES = Path("/proc/self/fd")
@@ -158,11 +175,8 @@ def guard_directory(path: Path, span: Span | None = None) -> Iterator[DirectoryG
     Raises:
         RunError: The directory cannot be opened.
     """
-    try:
+    with usable(path, span):
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    except OSError as fault:
-        reason = (fault.strerror or str(fault)).lower()
-        raise RunError(errors.directory_unusable(str(path), reason, span)) from fault
     try:
         yield DirectoryGuard(path, descriptor, span)
     finally:

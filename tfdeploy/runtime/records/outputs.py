@@ -22,7 +22,7 @@ from dsl.diagnostics import RunError
 from dsl.errors import files as errors
 from dsl.files.regular import open_regular
 from tfdeploy.runtime.records.effective import files_of
-from tfdeploy.runtime.records.files import write_atomically, write_fault
+from tfdeploy.runtime.records.files import write_atomically, write_fault, writing
 from tfdeploy.runtime.records.ownership import OF_PLACEMENT, is_json_object
 
 if TYPE_CHECKING:
@@ -115,13 +115,10 @@ def write_output(output: Path, text: str) -> None:
     Raises:
         RunError: The text cannot be written.
     """
-    try:
-        is_stream = output.exists() and not stat.S_ISREG(output.stat().st_mode) and not output.is_dir()
-        if is_stream:
+    with writing(output):
+        if output.exists() and not stat.S_ISREG(output.stat().st_mode) and not output.is_dir():
             output.write_text(text, encoding="utf-8", errors="backslashreplace", newline="")
             return
-    except OSError as fault:
-        raise RunError(write_fault(output, fault)) from fault
     write_atomically(output, text, follow=True)
 
 

@@ -8,7 +8,7 @@ from typing import Literal
 
 from attrs import define, field, frozen
 
-from dsl.files.typed_json import DIGITS, Count, Measured, to_json
+from dsl.files.typed_json import DIGITS, Count, JsonRecord, Measured
 from dsl.shown import Shown
 
 Status = Literal["finished", "interrupted", "terminated"]
@@ -111,7 +111,7 @@ class Best:
 
 
 @frozen(kw_only=True)
-class Result(Shown):
+class Result(Shown, JsonRecord):
     """The outcome of a run.
 
     Attributes:
@@ -145,13 +145,9 @@ class Result(Shown):
     best: Best | None = None
     stopped_early: bool = False
 
-    def to_json(self, *, indent: int | None = None) -> str:
-        """Return the text of `result.json`, in one line unless `indent` is given."""
-        return to_json(self, indent=indent)
-
 
 @frozen
-class Evaluated:
+class Evaluated(JsonRecord):
     """The scores of a checkpoint.
 
     Attributes:
@@ -163,10 +159,6 @@ class Evaluated:
     checkpoint: str
     step: int
     splits: Mapping[str, SplitResult]
-
-    def to_json(self) -> str:
-        """Return one line of JSON."""
-        return to_json(self)
 
 
 @define

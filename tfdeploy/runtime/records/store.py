@@ -16,7 +16,7 @@ from pathlib import Path
 from attrs import asdict, evolve, frozen
 
 from dsl.files.atomic import remove_partial
-from dsl.files.regular import read_regular
+from dsl.files.regular import read_regular, system_reason
 from dsl.files.typed_json import BadRecord, Count, read_record, to_json
 from tfdeploy.runtime.records.files import write_atomically
 
@@ -131,8 +131,7 @@ class Store:
         except FileNotFoundError:
             return BrokenCheckpoint(prefix, step, "it was not written to its end")
         except OSError as fault:
-            reason = (fault.strerror or str(fault)).lower()
-            return BrokenCheckpoint(prefix, step, reason, refused=True)
+            return BrokenCheckpoint(prefix, step, system_reason(fault), refused=True)
         except BadRecord as fault:
             return BrokenCheckpoint(prefix, step, f"its manifest {fault}")
         return Checkpoint(prefix, manifest) if reason is None else BrokenCheckpoint(prefix, step, reason)

@@ -9,7 +9,7 @@ from attrs import frozen
 
 from dsl.diagnostics import RunError
 from dsl.errors.running import running as errors
-from dsl.files.regular import read_regular
+from dsl.files.regular import read_regular, system_reason
 from tfdeploy.runtime.records.history import HistoryRecord
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def _read(run: Path) -> list[HistoryRecord]:
     try:
         texts = read_regular(path).splitlines()
     except OSError as fault:
-        raise RunError(errors.no_history(str(path), (fault.strerror or str(fault)).lower())) from fault
+        raise RunError(errors.no_history(str(path), system_reason(fault))) from fault
     return [line for line in map(HistoryRecord.read, texts) if line is not None]
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Self
 from attrs import define
 
 from dsl.errors.running import running as errors
+from dsl.files.regular import system_reason
 from dsl.files.typed_json import BadRecord, read_record, to_json
 from tfdeploy.runtime.records.files import write_atomically
 from tfdeploy.runtime.records.result import LOSS, Best, Goal
@@ -127,8 +128,7 @@ def read_best(path: Path, warn: Callable[[Diagnostic], None]) -> Best | None:
         return read_record(path, Best)
     except FileNotFoundError:
         return None
-    except BadRecord as fault:
-        warn(errors.record_damaged(str(path), str(fault)))
-    except OSError as fault:
-        warn(errors.record_damaged(str(path), f"cannot be read: {(fault.strerror or str(fault)).lower()}"))
+    except (BadRecord, OSError) as fault:
+        reason = f"cannot be read: {system_reason(fault)}" if isinstance(fault, OSError) else str(fault)
+        warn(errors.record_damaged(str(path), reason))
     return None

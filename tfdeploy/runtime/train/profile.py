@@ -14,8 +14,7 @@ import tensorflow as tf
 from attrs import define, field
 
 from compiler.graph.adapters.tensorflow_private import Timeline
-from dsl.diagnostics import RunError
-from tfdeploy.runtime.records.files import write_atomically, write_fault
+from tfdeploy.runtime.records.files import write_atomically, writing
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -45,10 +44,8 @@ class Profile:
     def before(self) -> None:
         """Start or change the profiler, if that is due before the next step."""
         if self._made == 0:
-            try:
+            with writing(self.directory):
                 self.directory.mkdir(exist_ok=True)
-            except OSError as fault:
-                raise RunError(write_fault(self.directory, fault)) from fault
             tf.profiler.experimental.start(str(self.directory))
             self._profiling = True
         elif self._made == self.steps:

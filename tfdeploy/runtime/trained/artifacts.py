@@ -12,7 +12,7 @@ from dsl.diagnostics import RunError
 from dsl.errors.running import running as errors
 from dsl.files.atomic import temporary_name
 from tfdeploy.runtime.records.effective import effective_text
-from tfdeploy.runtime.records.files import replacing, write_atomically
+from tfdeploy.runtime.records.files import replacing, write_atomically, writing
 from tfdeploy.runtime.records.outputs import GRAPH_FILES, GRAPH_MARK, GRAPH_MARK_TEXT
 from tfdeploy.runtime.session.faults import reason_of
 
@@ -40,10 +40,8 @@ def write_graph(compiled: CompiledGraph, placement: PlacementMap, directory: Pat
     Raises:
         RunError: The files cannot be written.
     """
-    try:
+    with writing(directory):
         directory.mkdir(parents=True, exist_ok=True)
-    except OSError as fault:
-        raise RunError(errors.cannot_write(str(directory), (fault.strerror or str(fault)).lower())) from fault
     write_atomically(directory / GRAPH_MARK, GRAPH_MARK_TEXT)
     paths = [directory / name for name in GRAPH_FILES]
     with replacing(paths[0]) as beside:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import frozen
 
-from dsl.files.typed_json import BadRecord, Count, parse_record, to_json
+from dsl.files.typed_json import Count, JsonRecord
 from tfdeploy.runtime.cluster.server.probe import NOTHING_ANSWERS, NoAnswer, probe
 from tfdeploy.runtime.membership.addresses import Membership, Task
 
@@ -35,7 +35,7 @@ NONSENSE = "?"
 
 
 @frozen
-class Identity:
+class Identity(JsonRecord):
     """The identity of a task.
 
     Attributes:
@@ -65,8 +65,7 @@ class Identity:
     @classmethod
     def of(cls, membership: Membership) -> Identity:
         """Return the identity of this process, with a new incarnation."""
-        assert membership.task is not None
-        task, (tfdeploy, tensorflow) = membership.task, versions()
+        task, (tfdeploy, tensorflow) = membership.own, versions()
         return cls(
             task.job,
             task.index,
@@ -84,18 +83,6 @@ class Identity:
     def task(self) -> Task:
         """The task of this identity."""
         return Task(self.job, self.index)
-
-    def to_json(self) -> str:
-        """Return the text that is published."""
-        return to_json(self)
-
-    @classmethod
-    def from_json(cls, text: str) -> Identity | None:
-        """Read a published text, None if it is not one."""
-        try:
-            return parse_record(text, cls)
-        except BadRecord:
-            return None
 
 
 @frozen
@@ -134,8 +121,8 @@ class ServerIdentity:
         self._secret = secret
         own = identity.task.tensorflow_name
         with tf.Graph().as_default() as graph, tf.device(own + CPU):
-            ops = [_assign(FINISHED, tf.constant("")), _assign(IDENTITY, tf.constant(identity.to_json()))]
-            self._word = _read(FINISHED, tf.string)
+            ops = [_assign(FINISHED, ""), _assign(IDENTITY, identity.to_json())]
+            self._word = _read(FINISHED)
         config = tf.compat.v1.ConfigProto(device_filters=[own])
         self._session = tf.compat.v1.Session(target, graph=graph, config=config)
         for op in ops:
@@ -184,11 +171,11 @@ def ask(address: str, timeout: float) -> Answer | NoAnswer:
     import tensorflow as tf
 
     with tf.Graph().as_default(), tf.device(CPU):
-        text = _read(IDENTITY, tf.string)
+        text = _read(IDENTITY)
     try:
         with _session(address, text.graph, timeout) as session:
             try:
-                identity = Identity.from_json(session.run(text).decode(errors="replace"))
+                identity = Identity.read(session.run(text).decode(errors="replace"))
             except (tf.errors.FailedPreconditionError, tf.errors.NotFoundError):
                 identity = None
             return Answer(_task_of(session.list_devices()), identity)
@@ -221,7 +208,7 @@ def send_shutdown_token(address: str, timeout: float, shutdown_token: str) -> bo
     import tensorflow as tf
 
     with tf.Graph().as_default(), tf.device(CPU):
-        op = _assign(FINISHED, tf.constant(shutdown_token))
+        op = _assign(FINISHED, shutdown_token)
     try:
         with _session(address, op.graph, timeout) as session:
             session.run(op)
@@ -257,15 +244,20 @@ def _task_of(devices: Any) -> Task:
     return Task(spec.job, spec.task)
 
 
-def _assign(name: str, value: Any) -> Any:
+def _assign(name: str, text: str) -> Any:
     import tensorflow as tf
 
-    handle = tf.raw_ops.VarHandleOp(dtype=value.dtype, shape=[], shared_name=name, container=CONTAINER)
-    return tf.raw_ops.AssignVariableOp(resource=handle, value=value)
+    return tf.raw_ops.AssignVariableOp(resource=_text(name), value=tf.constant(text))
 
 
-def _read(name: str, dtype: Any) -> Any:
+def _read(name: str) -> Any:
     import tensorflow as tf
 
-    handle = tf.raw_ops.VarHandleOp(dtype=dtype, shape=[], shared_name=name, container=CONTAINER)
-    return tf.raw_ops.ReadVariableOp(resource=handle, dtype=dtype)
+    return tf.raw_ops.ReadVariableOp(resource=_text(name), dtype=tf.string)
+
+
+def _text(name: str) -> Any:
+    """Return the handle of a variable that holds a text."""
+    import tensorflow as tf
+
+    return tf.raw_ops.VarHandleOp(dtype=tf.string, shape=[], shared_name=name, container=CONTAINER)

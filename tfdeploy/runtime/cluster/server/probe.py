@@ -61,12 +61,8 @@ def probe(address: str, timeout: float) -> NoAnswer | None:
 def _greet(connection: socket.socket) -> NoAnswer | None:
     try:
         connection.sendall(PREFACE)
-        answer = b""
-        while len(answer) < FRAME_HEADER:
-            more = connection.recv(FRAME_HEADER - len(answer))
-            if not more:
-                break
-            answer += more
+        with connection.makefile("rb") as file:
+            answer = file.read(FRAME_HEADER)
     except TimeoutError:
         return NoAnswer("silent", NOTHING_ANSWERS)
     except OSError:

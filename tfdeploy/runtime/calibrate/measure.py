@@ -42,11 +42,12 @@ from tfdeploy.runtime.adapted import adapted
 from tfdeploy.runtime.calibrate.fitting import fitted
 from tfdeploy.runtime.calibrate.network import large_of, link_measured
 from tfdeploy.runtime.calibrate.requests import Measured, MeasureRequest
-from tfdeploy.runtime.calibrate.rounds import Round, cores_used, typical
+from tfdeploy.runtime.calibrate.rounds import Round, cores_used, plain_config, timed, timed_in_turns, typical
 from tfdeploy.runtime.calibrate.rows import ON_ROWS, RowRatio, ratios_by_rows, with_other_rows
 from tfdeploy.runtime.calibrate.traces import TracedSteps
 from tfdeploy.runtime.calibrate.turns import Wait, at_once
 from tfdeploy.runtime.plans import graph_of, plan_of
+from tfdeploy.runtime.stop import alongside
 
 if TYPE_CHECKING:
     from compiler.graph.compiled import CompiledGraph
@@ -157,23 +158,29 @@ class _Measurement:
     @contextmanager
     def ready(self) -> Iterator[_Measurement]:
         """Measure what needs no step, and open the sessions that make steps."""
-        from compiler.threads import cores
-
         self._starts = [_endless(each) for each in self.compiled.train_inputs]
         self.op_start = time_to_start_an_op(self.request.inner_threads)
         self.rows = ratios_by_rows(self._on_rows(), self.request.inner_threads)
         with ExitStack() as stack:
-            one = stack.enter_context(self._session(1))
-            self._one = _Session(one, self._step(one))
-            self._warm(self._one.step)
-            self.start = median(self._times(one.make_callable([self.compiled.global_step.handle.op])))
-            if cores() > 1 and (self.request.beside or self.request.inner_threads > 1):
-                several = stack.enter_context(self._session(cores()))
-                of_tower = self.request.inner_threads > 1
+            one = self._one = self._opened(stack, 1, self._fetches())
+            nothing = one.session.make_callable([self.compiled.global_step.handle.op])
+            self.start = median(self._times(nothing, self.request.seconds, LEAST_STEPS))
+            of_tower = self.request.inner_threads > 1
+            if self._cores() > 1 and (self.request.beside or of_tower):
                 ends = self._ends_of_tower() if of_tower else self._fetches()
-                self._several = _Session(several, several.make_callable(ends))
-                self._warm(self._several.step)
+                self._several = self._opened(stack, self._cores(), ends)
             yield self
+
+    def _opened(self, stack: ExitStack, op_threads: int, ends: Sequence[Any]) -> _Session:
+        """Open a session that runs so many ops at once, and make steps until TensorFlow knows them."""
+        session = stack.enter_context(self._session(op_threads))
+        step = session.make_callable(ends)
+        end = time.perf_counter() + self.request.seconds
+        for made in range(WARM):
+            step()
+            if made >= LEAST_STEPS and time.perf_counter() > end:
+                break
+        return _Session(session, step)
 
     def take_turn(self) -> None:
         """Make the steps of a turn."""
@@ -263,36 +270,19 @@ class _Measurement:
     def _fetches(self) -> list[Any]:
         return [self.compiled.graph.get_operation_by_name(each) for each in self.compiled.step.ends.all]
 
-    def _step(self, session: Any) -> Callable[[], Any]:
-        step: Callable[[], Any] = session.make_callable(self._fetches())
-        return step
-
-    def _warm(self, step: Callable[[], Any]) -> None:
-        end = time.perf_counter() + self.request.seconds
-        for made in range(WARM):
-            step()
-            if made >= LEAST_STEPS and time.perf_counter() > end:
-                return
-
-    def _times(self, step: Callable[[], Any]) -> list[float]:
-        """Return the seconds of steps, of as many as there is time for."""
+    @staticmethod
+    def _times(step: Callable[[], Any], seconds: float, least: int) -> list[float]:
+        """Return the seconds of at least some steps, of as many as there is time for."""
         found: list[float] = []
-        end = time.perf_counter() + self.request.seconds
-        while len(found) < LEAST_STEPS or (len(found) < MOST_STEPS and time.perf_counter() < end):
-            began = time.perf_counter()
-            step()
-            found.append(time.perf_counter() - began)
+        end = time.perf_counter() + seconds
+        while len(found) < least or (len(found) < MOST_STEPS and time.perf_counter() < end):
+            found.append(timed(step))
         return found
 
     def _plain(self, step: Callable[[], Any]) -> Round:
         """Make the steps without a trace of a turn."""
-        times, used = list[float](), time.process_time()
-        began = time.perf_counter()
-        end = began + self.request.seconds / self.request.turns
-        while len(times) < FEWEST or (len(times) < MOST_STEPS and time.perf_counter() < end):
-            at = time.perf_counter()
-            step()
-            times.append(time.perf_counter() - at)
+        used, began = time.process_time(), time.perf_counter()
+        times = self._times(step, self.request.seconds / self.request.turns, FEWEST)
         passed = time.perf_counter() - began
         return Round(median(times), (time.process_time() - used) / passed)
 
@@ -321,21 +311,15 @@ class _Measurement:
     def _busy(self, session: Any, others: int) -> Iterator[None]:
         """Keep the other cores busy with the forward passes of the clones."""
         losses = session.make_callable([each.loss for each in self.compiled.clones])
-        ended = threading.Event()
 
-        def repeat() -> None:
-            while not ended.is_set():
+        def repeat(over: threading.Event) -> None:
+            while not over.is_set():
                 losses()
 
-        threads = [threading.Thread(target=repeat, daemon=True) for _ in range(others)]
-        for each in threads:
-            each.start()
-        try:
+        with ExitStack() as stack:
+            for _ in range(others):
+                stack.enter_context(alongside(repeat, "others"))
             yield
-        finally:
-            ended.set()
-            for each in threads:
-                each.join()
 
     # --- results ------------------------------------------------------------------------------------------
 
@@ -411,20 +395,10 @@ def time_to_start_an_op(inner_threads: int = 1) -> float:
             total = tf.raw_ops.AddV2(x=total, y=one)
             if made + 1 in CHAINS:
                 ends.append(total.op)
-    config = tf.compat.v1.ConfigProto(inter_op_parallelism_threads=1, use_per_session_threads=True)
-    config.intra_op_parallelism_threads = inner_threads
-    config.graph_options.rewrite_options.disable_meta_optimizer = True
-    config.graph_options.optimizer_options.opt_level = tf.compat.v1.OptimizerOptions.L0
-    with tf.compat.v1.Session(graph=graph, config=config) as session:
+    with tf.compat.v1.Session(graph=graph, config=plain_config(inner_threads)) as session:
         steps = [session.make_callable([end]) for end in ends]
-        found: tuple[list[float], ...] = ([], [])
-        for made in range(WARM + MOST_STEPS):
-            for step, seconds in zip(steps, found, strict=True):
-                began = time.perf_counter()
-                step()
-                if made >= WARM:
-                    seconds.append(time.perf_counter() - began)
-    return max(0.0, median(found[1]) - median(found[0])) / (CHAINS[1] - CHAINS[0])
+        short, long = map(median, timed_in_turns(steps, WARM, MOST_STEPS))
+    return max(0.0, long - short) / (CHAINS[1] - CHAINS[0])
 
 
 def _processor() -> str:

@@ -25,7 +25,7 @@ from attrs import define, field, frozen
 from compiler.time.profile import LinkCost
 from dsl.diagnostics import RunError
 from dsl.errors.planning.time import link_not_measured
-from tfdeploy.runtime.calibrate.rounds import quartile
+from tfdeploy.runtime.calibrate.rounds import quartile, timed
 from tfdeploy.runtime.cluster.server.binding import BindingError, listening_at
 from tfdeploy.runtime.session.faults import reason_of
 
@@ -141,12 +141,9 @@ class LinkMeasurement:
 
     def _turn(self, step: Callable[[], Any]) -> StepTime:
         """Return the median time of some steps, and the mean of that of the processors."""
-        seconds, before = [], self.used()
-        for _ in range(self.number):
-            began = time.perf_counter()
-            step()
-            seconds.append(time.perf_counter() - began)
-        return StepTime(median(seconds), (self.used() - before) / self.number)
+        before = self.used()
+        seconds = median(timed(step) for _ in range(self.number))
+        return StepTime(seconds, (self.used() - before) / self.number)
 
 
 @contextmanager

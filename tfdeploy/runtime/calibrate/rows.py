@@ -13,7 +13,6 @@ little of its memory in the caches. Here too, other memory of that size is read 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -21,7 +20,7 @@ from attrs import evolve, frozen
 
 from compiler.time.profile import OpCost
 from compiler.time.work import Signature
-from tfdeploy.runtime.calibrate.rounds import quartile
+from tfdeploy.runtime.calibrate.rounds import plain_config, quartile, timed_in_turns
 
 ON_ROWS: Mapping[str, tuple[int, ...]] = {"GatherV2": (1,), "UnsortedSegmentSum": (0, 1)}
 """The types of these ops, each with the inputs that have a row, or the number of one, in each place."""
@@ -115,11 +114,7 @@ def _measured(op: Any, inner_threads: int) -> list[RowRatio]:
             made += [_distinct(tf, op, factor) for factor in OF_DISTINCT]
         swept = _sweep(tf, _table(op))
         start = tf.compat.v1.global_variables_initializer()
-    config = tf.compat.v1.ConfigProto(inter_op_parallelism_threads=1, use_per_session_threads=True)
-    config.intra_op_parallelism_threads = inner_threads
-    config.graph_options.rewrite_options.disable_meta_optimizer = True
-    config.graph_options.optimizer_options.opt_level = tf.compat.v1.OptimizerOptions.L0
-    with tf.compat.v1.Session(graph=graph, config=config) as session:
+    with tf.compat.v1.Session(graph=graph, config=plain_config(inner_threads)) as session:
         session.run(start)
         empty, *seconds = _times(
             [session.make_callable([each]) for each in (nothing, *made)],
@@ -197,12 +192,4 @@ def _times(steps: Sequence[Any], between: Any) -> list[float]:
         steps: What makes each of the steps.
         between: What is done before each of them.
     """
-    found: list[list[float]] = [[] for _ in steps]
-    for made in range(WARM + STEPS):
-        for step, seconds in zip(steps, found, strict=True):
-            between()
-            began = time.perf_counter()
-            step()
-            if made >= WARM:
-                seconds.append(time.perf_counter() - began)
-    return [quartile(each) for each in found]
+    return [quartile(each) for each in timed_in_turns(steps, WARM, STEPS, between)]

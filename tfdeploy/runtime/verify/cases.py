@@ -164,14 +164,7 @@ def every_case(pack: int) -> Iterator[Case]:
     not by turns. Equal and unequal batches take turns.
     """
     for clones, splits in SPLITS.items():
-        for number, (call, variables, packed) in enumerate(_sums(clones, pack)):
-            batches, other = splits[number % 2], splits[(number + 1) % 2]
-            yield Case("sync", call, variables, batches, packed)
-            turn = (packed is None) == bool(number // 2 % 2)
-            if (turn or clones not in HALVED) and (clones > 1 or call.name == "add_n"):
-                yield Case("local", call, variables, other, packed, average_slots=number % 3 == 0)
-        for number, (call, packed) in enumerate(_sums_of_parts(clones, pack)):
-            yield Case("sync", call, SLOTS_SHARDED, splits[number % 2], packed)
+        yield from _together(clones, pack, splits, halved=clones in HALVED)
         for number, variables in enumerate(VARIABLES):
             yield Case("async", ir.Call("add_n"), variables, splits[number % 2])
     yield from _clusters()
@@ -195,21 +188,28 @@ def launched_cases(pack: int) -> Iterator[Case]:
 
     As `every_case` does for one process: each aggregation meets each placement, packed and not.
     """
-    splits = LAUNCHED[1:]
-    for number, (call, variables, packed) in enumerate(_sums(sum(LAUNCHED[0]), pack)):
-        batches, other = splits[number % 2], splits[(number + 1) % 2]
-        yield Case("sync", call, variables, batches, packed, workers=len(LAUNCHED[0]))
-        if (packed is None) == bool(number // 2 % 2):
-            slots = number % 3 == 0
-            yield Case("local", call, variables, other, packed, slots, workers=len(LAUNCHED[0]))
-    for number, (call, packed) in enumerate(_sums_of_parts(sum(LAUNCHED[0]), pack)):
-        yield Case("sync", call, SLOTS_SHARDED, splits[number % 2], packed, workers=len(LAUNCHED[0]))
-    plain, workers = ir.Call("add_n"), len(LAUNCHED[0])
+    splits, plain, workers = LAUNCHED[1:], ir.Call("add_n"), len(LAUNCHED[0])
+    yield from _together(sum(LAUNCHED[0]), pack, splits, workers, halved=True)
     for number, variables in enumerate(VARIABLES):
         yield Case("async", plain, variables, splits[number % 2], workers=workers)
         for mode in _MODES:
             for batches in splits:
                 yield Case(mode, plain, variables, batches, workers=workers, between=True)
+
+
+def _together(
+    clones: int, pack: int, splits: Sequence[tuple[int, ...]], workers: int = 0, *, halved: bool
+) -> Iterator[Case]:
+    """Yield what sums over all clones, with half of the packings in `local` if these are to be halved."""
+    for number, (call, variables, packed) in enumerate(_sums(clones, pack)):
+        batches, other = splits[number % 2], splits[(number + 1) % 2]
+        yield Case("sync", call, variables, batches, packed, workers=workers)
+        turn = (packed is None) == bool(number // 2 % 2)
+        if (turn or not halved) and (clones > 1 or call.name == "add_n"):
+            slots = number % 3 == 0
+            yield Case("local", call, variables, other, packed, average_slots=slots, workers=workers)
+    for number, (call, packed) in enumerate(_sums_of_parts(clones, pack)):
+        yield Case("sync", call, SLOTS_SHARDED, splits[number % 2], packed, workers=workers)
 
 
 def launched_spec(spec: ir.Spec) -> ir.Spec:

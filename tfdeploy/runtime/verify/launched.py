@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import tensorflow as tf
@@ -76,7 +76,7 @@ class LaunchedServers:
 
         plan, task = compiled.plan, self.cluster.chief
         if isinstance(plan, WorkerPlan):
-            task = Task(str(plan.worker.host[0]), plan.worker.host[1])
+            task = Task.of(plan.worker.host)
         config = session_config(compiled.plan)
         config.operation_timeout_in_ms = int(PATIENCE * 1000)
         return tf.compat.v1.Session(
@@ -107,20 +107,12 @@ def launched_servers(
     with (
         copied_spec(spec, flags, RunOptions()) as command,
         Launcher(command, on_line, say) as launcher,
-        _ended(launcher),
+        ExitStack() as ending,
         launcher.supervised(),
     ):
+        ending.callback(launcher.end_all)  # without waiting for the servers to end by themselves
         monitor = TaskMonitor(launcher.client, launcher.cluster.tasks, say, PATIENCE, spec)
         monitor.require("to verify")
         if launcher.failure is not None:
             raise RunError(launcher.failure)
         yield LaunchedServers(launcher.cluster, monitor, say)
-
-
-@contextmanager
-def _ended(launcher: Launcher) -> Iterator[None]:
-    """End the servers in the end without waiting for them to end by themselves."""
-    try:
-        yield
-    finally:
-        launcher.end_all()

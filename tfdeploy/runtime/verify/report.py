@@ -96,10 +96,7 @@ def to_json(verification: Verification, outcomes: Sequence[Outcome]) -> str:
             "batches": list(each.case.batches),
             "pack": each.case.pack,
             "average_slots": each.case.average_slots,
-            "weights": _finite(each.differences.weights),
-            "slots": _finite(each.differences.slots),
-            "losses": _finite(each.differences.losses),
-            "evaluated": _finite(each.differences.evaluated),
+            **{what: _finite(getattr(each.differences, what)) for what in _HEAD[4:]},
             "worst": each.differences.worst,
             "seconds": round(each.seconds, 3),
         }

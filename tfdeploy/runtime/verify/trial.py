@@ -26,6 +26,7 @@ from tfdeploy.runtime.verify.randomness import without_randomness
 
 if TYPE_CHECKING:
     from compiler.graph.compiled import CompiledGraph
+    from compiler.graph.workers.updates import WorkerExchange
     from dsl import ir
     from tfdeploy.runtime.verify.launched import LaunchedServers
 
@@ -159,9 +160,8 @@ class WorkerGroupTrial(Trial):
     def __init__(self, setup: TrialSetup, spec: ir.Spec) -> None:
         self.fed = FedGraph(setup.compile(spec))
         self.compiled = self.fed.compiled
-        exchange = self.compiled.exchange
-        assert exchange is not None
-        self.graphs = [self.compiled, *(setup.compile(spec, at) for at in range(1, exchange.worker.count))]
+        count = _exchange_of(self.compiled).worker.count
+        self.graphs = [self.compiled, *(setup.compile(spec, at) for at in range(1, count))]
         self.sessions = [setup.session(each, _target) for each in self.graphs]
         self.session = self.sessions[0]
         self._begin()
@@ -174,8 +174,7 @@ class WorkerGroupTrial(Trial):
             self.assign(setup.start)
 
     def _begin(self) -> None:
-        exchange = self.compiled.exchange
-        assert exchange is not None
+        exchange = _exchange_of(self.compiled)
         self.tick = time.time_ns()
         coordination = exchange.coordination
         self.session.run(self.compiled.init_op)
@@ -191,32 +190,31 @@ class WorkerGroupTrial(Trial):
     def step(self) -> float:
         """Let every worker store its gradients in its mailbox, and the chief apply them; return the loss."""
         for each, session in zip(self.graphs, self.sessions, strict=True):
-            assert each.exchange is not None
-            session.run(each.exchange.post, {each.exchange.tick: self.tick})
+            exchange = _exchange_of(each)
+            session.run(exchange.post, {exchange.tick: self.tick})
         self.tick += 1
-        assert self.compiled.exchange is not None
-        return float(self.session.run([self.compiled.data_loss, self.compiled.exchange.apply])[0])
+        return float(self.session.run([self.compiled.data_loss, _exchange_of(self.compiled).apply])[0])
 
     def update(self, clone: int) -> float:
         """Let worker number `clone` do an update by itself, and return its loss."""
-        graph = self.graphs[clone]
-        assert graph.exchange is not None
-        mine = {graph.exchange.coordination.mine: (self.tick, 0)}
-        return float(self.sessions[clone].run([graph.data_loss, graph.exchange.step], mine)[0])
+        exchange = _exchange_of(self.graphs[clone])
+        mine = {exchange.coordination.mine: (self.tick, 0)}
+        return float(self.sessions[clone].run([self.graphs[clone].data_loss, exchange.step], mine)[0])
 
 
-def make_trial(setup: TrialSetup, spec: ir.Spec, arrays: Arrays | None = None) -> Trial:
-    """Return a trial of a combination, with the arrays of the setup unless others are given.
+def _exchange_of(compiled: CompiledGraph) -> WorkerExchange:
+    assert compiled.exchange is not None
+    return compiled.exchange
+
+
+def make_trial(setup: TrialSetup, spec: ir.Spec) -> Trial:
+    """Return a trial of a combination.
 
     Args:
         setup: What all trials of the spec have in common.
         spec: The spec of the combination.
-        arrays: The examples by the names of inputs; None for those of the setup. Workers with graphs
-            of their own always take those of the setup.
     """
-    if replication_of(spec) == "between_graph":
-        return WorkerGroupTrial(setup, spec)
-    return Trial(setup, spec, arrays)
+    return (WorkerGroupTrial if replication_of(spec) == "between_graph" else Trial)(setup, spec)
 
 
 def _target() -> str:

@@ -123,32 +123,18 @@ def adapted(plan: AnyPlan, *, must: bool = False, verbose: bool = False) -> AnyP
         SpecError: If a layer cannot learn where it is, or from its examples.
         RunError: If the data cannot be read, or a record that must be there does not fit.
     """
-    return _with(plan, recorded_or_learnt(plan, must=must, verbose=verbose))
-
-
-def recorded_or_learnt(plan: Plan, *, must: bool = False, verbose: bool = False) -> Mapping[str, LayerRecord]:
-    """Return what the layers have learnt, by their paths: from the record in the run directory if that fits.
-
-    Args:
-        plan: The plan.
-        must: Whether there must be a fitting record, because weights were trained with it.
-        verbose: Whether TensorFlow's own messages are shown.
-
-    Raises:
-        SpecError: If a layer cannot learn where it is, or from its examples.
-        RunError: If the data cannot be read, or a record that must be there does not fit.
-    """
     wanted = {each.path: each for each in adapting_layers(plan.model)}
     if not wanted:
-        return {}
+        return plan
     path = RunDirectory.of(plan.spec).layer_states
     start_tensorflow(verbose=verbose)
     try:
-        return read_layer_states(path, {name: (node, _settings(plan, node)) for name, node in wanted.items()})
+        settings = {name: (node, _settings(plan, node)) for name, node in wanted.items()}
+        return _with(plan, read_layer_states(path, settings))
     except RunError:
         if must:
             raise
-        return learn_states(plan, verbose=verbose)
+        return _with(plan, learn_states(plan, verbose=verbose))
 
 
 def adapted_for_run(

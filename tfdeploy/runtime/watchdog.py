@@ -19,10 +19,11 @@ from attrs import define, field
 
 from dsl.errors.running import running as errors
 from tfdeploy.runtime.show.words import duration
-from tfdeploy.runtime.stop import GivenUp
+from tfdeploy.runtime.stop import GivenUp, alongside
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+    from contextlib import AbstractContextManager
 
     from dsl.diagnostics import Diagnostic
     from dsl.source import Span
@@ -156,21 +157,13 @@ class Watchdog:
     def __init__(self, activity: Activity, stop: StopSignals, reporter: Reporter) -> None:
         self._activity, self._stop, self._reporter = activity, stop, reporter
         self._reported_idle = 0.0  # seconds without progress when that was last reported
-        self._over = threading.Event()
 
-    @contextmanager
-    def watching(self) -> Iterator[None]:
+    def watching(self) -> AbstractContextManager[None]:
         """Watch the run from a thread during the block."""
-        thread = threading.Thread(target=self._watch, daemon=True, name="watchdog")
-        thread.start()
-        try:
-            yield
-        finally:
-            self._over.set()
-            thread.join()
+        return alongside(self._watch, "watchdog")
 
-    def _watch(self) -> None:
-        while not self._over.wait(LOOK_EVERY):
+    def _watch(self, over: threading.Event) -> None:
+        while not over.wait(LOOK_EVERY):
             idle, arrived = self._activity.idle, self._stop.arrived
             if idle < self._activity.patience:
                 self._reported_idle = 0.0

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
 from tfdeploy.runtime.session.engine import Engine, StepReport, named
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 def engine(compiled: Any = None, session: Any = None, **more: Any) -> Engine:
@@ -48,10 +51,17 @@ def test_a_report_has_every_value_at_its_place(*, applied: bool | None, summary:
         "train": None, "total": np.float32(3), "data": np.float32(2), "tensor": np.array([0.5, 0.25]),
         "rate": 0.125, "summary": b"s", "applied": applied,
     }  # fmt: skip
+    waits = iter([-1.0, 0.5, 0.25])
 
-    def callable_of(fetches: list[Any]) -> Any:
-        waits = [-1.0, 0.5, 0.25]
-        values = [waits if isinstance(each, list) else given[each] for each in fetches]
+    def value_of(fetch: Any) -> Any:
+        if isinstance(fetch, dict):
+            return {name: value_of(each) for name, each in fetch.items()}
+        if isinstance(fetch, list):
+            return [value_of(each) for each in fetch]
+        return next(waits) if fetch == "wait" else given[fetch]
+
+    def callable_of(fetches: Any) -> Any:
+        values = value_of(fetches)
         return lambda: values
 
     own = engine(
@@ -132,11 +142,16 @@ def test_a_stream_is_attached_once_and_started_whenever_it_is_fed(
 def test_an_update_of_a_clone_is_traced_the_first_time() -> None:
     """After that it is a callable of its own; it has no learning rates, which belong to all clones."""
     made: list[Any] = []
-    values = [None, np.float32(3), np.float32(2), [0.5, 0.25], [0.125, 0.25]]
+    values = {
+        "loss": np.float32(3),
+        "data_loss": np.float32(2),
+        "metrics": {"a": 0.5, "b": 0.25},
+        "waits": [0.125, 0.25],
+    }
 
     class Own(Engine):
         def traced(self, fetches: Any, feed: Any = None) -> Any:
-            assert (fetches[0][:5], feed) == ("train", None)
+            assert (fetches["op"][:5], feed) == ("train", None)
             made.append("traced")
             return values
 
@@ -153,7 +168,15 @@ def test_an_update_of_a_clone_is_traced_the_first_time() -> None:
         for clone in range(2)
     ]
     saving: Any = None
-    session = SimpleNamespace(make_callable=lambda fetches: lambda: made.append(fetches[0]) or values)
+
+    def make_callable(fetches: dict[str, Any]) -> Callable[[], dict[str, Any]]:
+        def run() -> dict[str, Any]:
+            made.append(fetches["op"])
+            return values
+
+        return run
+
+    session = SimpleNamespace(make_callable=make_callable)
     own = Own(SimpleNamespace(), session, saving)  # type: ignore[arg-type]
     expected = StepReport(3.0, 2.0, {"a": 0.5, "b": 0.25}, {}, waited=0.25)
     for loop in loops:

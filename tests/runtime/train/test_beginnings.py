@@ -119,7 +119,8 @@ def test_what_a_run_finds_out_before_it_trains(
         options=SimpleNamespace(resume=resume, verbose=True, membership=membership),
         reporter=listener,
         seed=11,
-        forecasts=module._Forecasts(),
+        memory={},
+        time=None,
         clock=Clock(),
         _placement_of=lambda compiled: f"map of {compiled}",
     )

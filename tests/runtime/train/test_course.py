@@ -52,6 +52,7 @@ class Target:
         self.waited: list[str] = []
         self.ended = 0
         self.watched: list[str] = []
+        self.monitor = self
 
     def wait_for_tasks(self, why: str, check: Callable[[], None]) -> None:
         """Keep what is waited for."""
@@ -63,7 +64,7 @@ class Target:
         return compiled
 
     @contextmanager
-    def monitored(self, why: str) -> Iterator[None]:
+    def during(self, why: str) -> Iterator[None]:
         """Keep what is monitored."""
         self.watched.append(why)
         yield
@@ -337,9 +338,7 @@ def test_a_map_is_made_again_if_more_ops_have_run(monkeypatch: pytest.MonkeyPatc
         return len(made)
 
     monkeypatch.setattr(module, "map_placement", make)
-    run: Any = SimpleNamespace(
-        placement=module._Placement(), assigned={}, forecasts=SimpleNamespace(memory="memory", time="time")
-    )
+    run: Any = SimpleNamespace(placement=None, placed={}, assigned={}, memory="memory", time="time")
     graph: Any = "graph"
     assert [_Run._placement_of(run, graph) for _ in range(2)] == [1, 1]
     run.assigned["op"] = "cpu[0]"
@@ -358,7 +357,7 @@ def test_a_map_is_written_if_the_file_does_not_have_it(tmp_path: Path) -> None:
         written.append(text)
 
     run: Any = SimpleNamespace(
-        placement=module._Placement(),
+        written=None,
         directory=SimpleNamespace(placement=path),
         _placement_of=lambda compiled: current[0] if compiled == "graph" else None,
         _write=write,

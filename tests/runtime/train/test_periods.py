@@ -72,8 +72,7 @@ def test_checkpoints_take_a_fiftieth_of_the_time() -> None:
     period = AdaptivePeriod(clock=clock)
     clock.now += 5
     assert period.due(1)
-    period.done()
-    period.took(2.0)
+    period.done(2.0)
     clock.now += 99
     assert not period.due(2)
     clock.now += 1

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
-import tempfile
 import threading
 import time
 from contextlib import contextmanager
@@ -17,7 +15,7 @@ from attrs import evolve, frozen
 import grammar
 from compiler.compatibility import replication_of
 from dsl.diagnostics import Diagnostic, RunError
-from dsl.files.typed_json import BadRecord, parse_record
+from dsl.files.typed_json import parse_record
 from tfdeploy.runtime.adapted import require_one_graph
 from tfdeploy.runtime.launch.launcher import POLL, Launcher, Stream, TaskCommand
 from tfdeploy.runtime.membership.addresses import Task, chief_job
@@ -26,7 +24,7 @@ from tfdeploy.runtime.plans import folder_of, plan_of, require_trainable
 from tfdeploy.runtime.records.directory import RunDirectory
 from tfdeploy.runtime.records.effective import effective_text
 from tfdeploy.runtime.records.result import Result
-from tfdeploy.runtime.stop import BASE, Interrupted, StopSignals, Terminated, cleanup
+from tfdeploy.runtime.stop import BASE, Interrupted, StopSignals, Terminated, temporary_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -89,13 +87,7 @@ class TaskOutput:
 
 def is_result(line: str) -> bool:
     """Whether a line is the result object of a run."""
-    if not line.startswith('{"status"'):
-        return False
-    try:
-        result_of(line)
-    except BadRecord:
-        return False
-    return True
+    return line.startswith('{"status"') and Result.read(line) is not None
 
 
 def require_launchable(spec: ir.Spec) -> None:
@@ -231,9 +223,8 @@ def copied_spec(spec: ir.Spec, flags: Sequence[str], options: RunOptions) -> Ite
     """
     chief = ("--profile", str(options.profile)) if options.profile else ()
     folder_of_modules = ("--modules", str(folder_of(spec).absolute()))
-    folder = tempfile.mkdtemp(prefix="tfdeploy-")
-    with cleanup(lambda: shutil.rmtree(folder, ignore_errors=True)):
-        path = Path(folder) / f"{Path(spec.path).stem or 'spec'}.tfdeploy"
+    with temporary_folder() as folder:
+        path = folder / f"{Path(spec.path).stem or 'spec'}.tfdeploy"
         path.write_text(effective_text(spec, RunDirectory.of(spec).path), encoding="utf-8")
         yield TaskCommand(spec, str(path), tuple(flags), options.resume, chief, folder_of_modules)
 

@@ -18,7 +18,7 @@ from attrs import frozen
 
 from dsl.errors.running import cluster as errors
 from tfdeploy.runtime.launch import task_processes
-from tfdeploy.runtime.launch.task_processes import ParentPipe, TaskProcess
+from tfdeploy.runtime.launch.task_processes import TaskProcess
 from tfdeploy.runtime.membership.addresses import Cluster, Membership, Task
 from tfdeploy.runtime.membership.fingerprint import fingerprint
 from tfdeploy.runtime.membership.membership import LAUNCHER, is_server
@@ -129,8 +129,10 @@ class Launcher:
                 {job.name: [_reserved(stack) for _ in range(job.tasks)] for job in spec.devices.jobs}
             )
             self._secret = stack.enter_context(own_secret())
-            self._pipe = ParentPipe()
-            stack.callback(self._pipe.close)
+            # Only this process has the writing end, so that it is closed when the process ends.
+            self._pipe, writing = os.pipe()
+            stack.callback(os.close, self._pipe)
+            stack.callback(os.close, writing)
             stack.callback(self._leaving.set)
             stack.callback(self.end_all)
             for task in self.cluster.tasks:

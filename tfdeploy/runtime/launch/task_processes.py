@@ -23,18 +23,6 @@ READ = 0.05
 LAST_WORDS = 2.0
 
 
-class ParentPipe:
-    """A pipe whose writing end only this process has, so that it is closed when the process ends."""
-
-    def __init__(self) -> None:
-        self.read, self._write = os.pipe()
-
-    def close(self) -> None:
-        """Close both ends."""
-        os.close(self.read)
-        os.close(self._write)
-
-
 @define
 class TaskProcess:
     """The process of a task.
@@ -79,7 +67,7 @@ def start(
     task: Task,
     arguments: Sequence[str],
     environment: Mapping[str, str],
-    pipe: ParentPipe,
+    pipe: int,
     on_line: Callable[[str, Literal["stdout", "stderr"]], None],
 ) -> TaskProcess:
     """Start `tfdeploy ARGUMENTS` for a task.
@@ -95,12 +83,12 @@ def start(
         on_line: Called from threads with each line of output and the stream to which it was written.
     """
     process = subprocess.Popen(
-        [sys.executable, str(SCRIPT), str(pipe.read), str(os.getpid()), *arguments],
+        [sys.executable, str(SCRIPT), str(pipe), str(os.getpid()), *arguments],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env=dict(environment),
-        pass_fds=(pipe.read,),
+        pass_fds=(pipe,),
         start_new_session=True,
         text=True,
         errors="replace",
@@ -123,19 +111,17 @@ def _read(
             on_line(line.rstrip("\n"), name)
 
 
-def stop(children: Sequence[TaskProcess], grace: float, *, politely: bool = True) -> None:
+def stop(children: Sequence[TaskProcess], grace: float) -> None:
     """End processes, and return when all have ended.
 
     Args:
         children: The processes. They are ended even if they are stopped.
         grace: The seconds between SIGTERM and SIGKILL.
-        politely: Whether SIGTERM is sent before SIGKILL.
     """
     running = [each for each in children if each.ended() is None]
-    if politely:
-        for each in running:
-            each.send(signal.SIGTERM)
-        wait(running, grace)
+    for each in running:
+        each.send(signal.SIGTERM)
+    wait(running, grace)
     for each in running:
         if each.ended() is None:
             each.send(signal.SIGKILL)

@@ -10,9 +10,11 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
+
+from tfdeploy.data import small_graphs
 
 if TYPE_CHECKING:
     import numpy as np
@@ -48,35 +50,11 @@ def _is_pattern(path: str) -> bool:
     return any(sign in path for sign in PATTERNS)
 
 
-class CheckpointFiles(Protocol):
-    """Writes variables to the files of a checkpoint, and reads them from there.
-
-    `run` is `Session.run` of the session that has the variables, `prefix` the path by which TensorFlow knows
-    the checkpoint.
-    """
-
-    def write(self, run: Run, saving: Saving, prefix: str) -> None:
-        """Write all variables; raises tf.errors.OpError.
-
-        Args:
-            run: `Session.run` of the session that has the variables.
-            saving: The ops of the graph that write and read checkpoints.
-            prefix: The path by which TensorFlow knows the checkpoint.
-        """
-
-    def read(self, run: Run, saving: Saving, prefix: str, names: Sequence[str]) -> None:
-        """Set the variables `names` to the values in the files; raises tf.errors.OpError.
-
-        Args:
-            run: `Session.run` of the session that has the variables.
-            saving: The ops of the graph that write and read checkpoints.
-            prefix: The path by which TensorFlow knows the checkpoint.
-            names: The names of the variables in the checkpoint.
-        """
-
-
 class ServerFiles:
-    """Ops of the graph write and read the files."""
+    """Writes variables to the files of a checkpoint, and reads them from there: ops of the graph do.
+
+    Its methods raise tf.errors.OpError.
+    """
 
     def write(self, run: Run, saving: Saving, prefix: str) -> None:
         """Write all variables, a group after the other.
@@ -111,12 +89,12 @@ class ServerFiles:
 
 def _read_slice(prefix: str, name: str, spec: str, dtype: tf.DType) -> np.ndarray:
     """Return a slice of a tensor of a checkpoint, without reading the rest."""
-    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        (value,) = tf.raw_ops.RestoreV2(
+    found: list[np.ndarray] = small_graphs.evaluate(
+        lambda: tf.raw_ops.RestoreV2(
             prefix=prefix, tensor_names=[name], shape_and_slices=[spec], dtypes=[dtype]
         )
-        found: np.ndarray = session.run(value)
-        return found
+    )
+    return found[0]
 
 
 def _part_prefixes(saving: Saving, prefix: str) -> list[str]:
@@ -124,7 +102,7 @@ def _part_prefixes(saving: Saving, prefix: str) -> list[str]:
     return [f"{prefix}.part-{at:05}" for at in range(len(saving.groups))]
 
 
-class ClientFiles:
+class ClientFiles(ServerFiles):
     """This process writes and reads the files."""
 
     def write(self, run: Run, saving: Saving, prefix: str) -> None:
@@ -148,11 +126,11 @@ class ClientFiles:
                 )
                 session.run(op, dict(zip(tensors, values, strict=True)))
         if len(parts) > 1:
-            with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-                merge = tf.raw_ops.MergeV2Checkpoints(
+            small_graphs.evaluate(
+                lambda: tf.raw_ops.MergeV2Checkpoints(
                     checkpoint_prefixes=parts, destination_prefix=prefix, delete_old_dirs=False
                 )
-                session.run(merge)
+            )
 
     def read(self, run: Run, saving: Saving, prefix: str, names: Sequence[str]) -> None:
         """Read the values and feed them, one region after the other.

@@ -18,8 +18,9 @@ from compiler.graph.inspect.devices.assigned import read_assigned
 from compiler.graph.session_options import session_config
 from compiler.graph.storage.saving import Saving, add_saving
 from compiler.graph.variables.cut_variable import assigning
-from tfdeploy.runtime.session.checkpoint_files import CheckpointFiles, ServerFiles
+from tfdeploy.runtime.session.checkpoint_files import ServerFiles
 from tfdeploy.runtime.session.closing import close_session
+from tfdeploy.runtime.session.health import HealthMonitor
 from tfdeploy.runtime.watchdog import Activity
 
 if TYPE_CHECKING:
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from compiler.graph.compiled import CompiledGraph, TrainLoop
     from compiler.graph.inputs.iterators import InputPipe
     from tfdeploy.data import Stream
-    from tfdeploy.runtime.session.health import HealthMonitor
 
 AVERAGE = "/ExponentialMovingAverage"  # ends the name of a weight's moving average in a checkpoint
 
@@ -54,6 +54,19 @@ class StepReport:
     summary: bytes | None = field(default=None, repr=False)
     waited: float | None = None
 
+    @classmethod
+    def of(cls, values: Mapping[str, Any], waited: float | None = None) -> StepReport:
+        """Return the report of what `Engine.step_fetches` fetches, with the loss alone if no more is there.
+
+        Args:
+            values: The values by their names.
+            waited: The seconds until the examples were ready; None if they are not measured.
+        """
+        data_loss = float(values["data_loss"])
+        metrics, rates = (named(values.get(each, {}).items()) for each in ("metrics", "rates"))
+        loss = float(values.get("loss", data_loss))
+        return cls(loss, data_loss, metrics, rates, values.get("summary"), waited)
+
 
 @define
 class Engine:
@@ -63,7 +76,7 @@ class Engine:
         compiled: The graph.
         session: The session.
         saving: The ops for checkpoints.
-        monitor: Monitors the tasks of a cluster; None without one.
+        monitor: Monitors the tasks of a cluster, or the threads of its workers.
         activity: Is notified of all progress.
         lost: Returns whether a task was lost since the session was opened; None without a cluster.
         files: Writes and reads the files of checkpoints.
@@ -78,18 +91,16 @@ class Engine:
     compiled: CompiledGraph = field(repr=False)
     session: Any = field(repr=False)
     saving: Saving = field(repr=False)
-    monitor: HealthMonitor | None = None
+    monitor: HealthMonitor = field(factory=HealthMonitor, repr=False)
     activity: Activity = field(factory=Activity, repr=False)
     lost: Callable[[], bool] | None = field(default=None, repr=False)
-    files: CheckpointFiles = field(factory=ServerFiles, repr=False)
+    files: ServerFiles = field(factory=ServerFiles, repr=False)
     applied: bool = True
     waited: float | None = None
     assigned: dict[str, str] = field(factory=dict, repr=False)
     on_run_metadata: Callable[[Any], None] | None = field(default=None, repr=False)
-    _plain: Callable[..., Any] | None = field(default=None, repr=False)
-    _logged: Callable[..., Any] | None = field(default=None, repr=False)
-    _evaluated: Callable[..., Any] | None = field(default=None, repr=False)
-    _loops: dict[int, Callable[..., Any]] = field(factory=dict, repr=False)
+    _kept: dict[str, Callable[..., Any]] = field(factory=dict, repr=False)  # what is run again and again
+    _has_evaluated: bool = field(default=False, repr=False)
     _starters: dict[Stream, Any] = field(factory=dict, repr=False)
 
     @classmethod
@@ -107,8 +118,7 @@ class Engine:
     def progress(self) -> None:
         """Note progress, so that neither the watchdog nor the monitor reports a wait."""
         self.activity.note_progress()
-        if self.monitor is not None:
-            self.monitor.progress()
+        self.monitor.progress()
 
     def close(self) -> None:
         """Close the session, also if its server is gone."""
@@ -187,31 +197,72 @@ class Engine:
 
     # --- steps --------------------------------------------------------------------------------------------
 
+    def repeated(
+        self,
+        key: str,
+        fetches: Callable[[], Any],
+        feed: Mapping[Any, Any] | None = None,
+        *,
+        traced: bool = False,
+    ) -> Any:
+        """Run what is run again and again, and return its values. The function for it is made once.
+
+        Args:
+            key: What is run, in a word.
+            fetches: Returns what `Session.run` takes, which is the same whenever the key is.
+            feed: The values that are fed to tensors, always the same ones.
+            traced: Whether to run it by `traced` this time.
+        """
+        given = feed or {}
+        if traced:
+            return self.traced(fetches(), feed)
+        if key not in self._kept:
+            what = fetches()
+            made = self.fed_callable(what, list(given)) if given else self.session.make_callable(what)
+            self._kept[key] = made
+        return self._kept[key](*given.values())
+
     def step(self) -> float:
         """Make one step and return its loss over the global batch, without regularisation."""
-        if self._plain is None:
-            compiled = self.compiled
-            fetches = [compiled.data_loss, compiled.train_op, self._waits, self._whether_applied]
-            self._plain = self.session.make_callable(fetches)
-        loss, _, waits, applied = self._plain()
+        compiled = self.compiled
+        loss, _, waits, applied = self.repeated(
+            "step", lambda: [compiled.data_loss, compiled.train_op, self._waits, self._whether_applied]
+        )
         self.applied, self.waited = all(applied), _longest(waits)
         return float(loss)
 
     def logged_step(self, *, traced: bool = False) -> StepReport:
         """Make one step and return its report; `traced` also notes the devices of its ops."""
-        fetches = self._logged_fetches()
-        if traced:
-            values = self.traced(fetches)
-        elif self.on_run_metadata is not None:
+
+        def fetches() -> dict[str, Any]:
+            found = self.step_fetches(self.compiled.train_op)
+            return found | {"waits": self._waits, "applied": self._whether_applied}
+
+        if self.on_run_metadata is not None and not traced:
             metadata = tf.compat.v1.RunMetadata()
             options = tf.compat.v1.RunOptions(trace_level=tf.compat.v1.RunOptions.FULL_TRACE)
-            values = self.session.run(fetches, options=options, run_metadata=metadata)
+            values = self.session.run(fetches(), options=options, run_metadata=metadata)
             self.on_run_metadata(metadata)
         else:
-            if self._logged is None:
-                self._logged = self.session.make_callable(fetches)
-            values = self._logged()
-        return self._report(values)
+            values = self.repeated("logged step", fetches, traced=traced)
+        self.applied, self.waited = all(values["applied"]), _longest(values["waits"])
+        return StepReport.of(values, self.waited)
+
+    def step_fetches(self, op: Any, *, logged: bool = True) -> dict[str, Any]:
+        """Return what is fetched with the op of a step: the loss, and all that is logged if it is to be.
+
+        Args:
+            op: The op.
+            logged: Whether the step is logged.
+        """
+        compiled = self.compiled
+        found = {"op": op, "data_loss": compiled.data_loss}
+        if logged:
+            metrics = {name: each.result for name, each in compiled.metrics.items()}
+            rates = dict(compiled.learning_rates)
+            found |= {"loss": compiled.total_loss, "metrics": metrics, "rates": rates}
+            found |= {"summary": compiled.summary_op} if compiled.summary_op is not None else {}
+        return found
 
     def evaluate_batch(self) -> tuple[int, list[list[Any]], dict[str, list[Any]]]:
         """Evaluate the next batch of the evaluation's data.
@@ -222,15 +273,14 @@ class Engine:
         Raises:
             tf.errors.OutOfRangeError: If there is no further batch.
         """
-        evaluation = self.compiled.evaluation
-        states = {name: list(metric.states) for name, metric in evaluation.metrics.items()}
-        losses = [list(each.tensors) for each in evaluation.losses]
-        fetches = [evaluation.count, losses, states]
-        if self._evaluated is None:
-            count, parts, values = self.traced(fetches)
-            self._evaluated = self.session.make_callable(fetches)
-        else:
-            count, parts, values = self._evaluated()
+        evaluation, first = self.compiled.evaluation, not self._has_evaluated
+
+        def fetches() -> list[Any]:
+            states = {name: list(metric.states) for name, metric in evaluation.metrics.items()}
+            return [evaluation.count, [list(each.tensors) for each in evaluation.losses], states]
+
+        count, parts, values = self.repeated("evaluation", fetches, traced=first)
+        self._has_evaluated = True
         self.activity.note_progress()
         return int(count), parts, values
 
@@ -242,18 +292,19 @@ class Engine:
             traced: Whether to note on which devices the ops run, as must be done in the first step of each
                 clone.
         """
-        metrics = [each.result for each in loop.metrics.values()]
-        fetches = [loop.train_op, loop.loss, loop.data_loss, metrics, _timed(*_present(loop.waited))]
-        run = self._loops.get(loop.clone)
-        if traced:
-            values = self.traced(fetches)
-            self._loops[loop.clone] = self.session.make_callable(fetches)
-        else:
-            assert run is not None
-            values = run()
-        _, loss, data_loss, found, waits = values
-        scores = named(zip(loop.metrics, found, strict=True))
-        return StepReport(float(loss), float(data_loss), scores, {}, waited=_longest(waits))
+
+        def fetches() -> dict[str, Any]:
+            metrics = {name: each.result for name, each in loop.metrics.items()}
+            losses = {"loss": loop.loss, "data_loss": loop.data_loss}
+            return {
+                "op": loop.train_op,
+                **losses,
+                "metrics": metrics,
+                "waits": _timed(*_present(loop.waited)),
+            }
+
+        values = self.repeated(f"clone {loop.clone}", fetches, traced=traced)
+        return StepReport.of(values, _longest(values["waits"]))
 
     def publish(self) -> None:
         """Bring the shared variables up to date, if clones train copies of their own (local)."""
@@ -264,13 +315,6 @@ class Engine:
         """Return the learning rate of each group of weights at the present step, by the glob of the group."""
         return named(self.session.run(dict(self.compiled.learning_rates)).items())
 
-    def _logged_fetches(self) -> list[Any]:
-        compiled = self.compiled
-        fetches = [compiled.train_op, compiled.total_loss, compiled.data_loss]
-        fetches += [each.result for each in compiled.metrics.values()]
-        fetches += [*compiled.learning_rates.values(), *_present(compiled.summary_op)]
-        return [*fetches, *self._whether_applied, self._waits]
-
     @property
     def _waits(self) -> list[Any]:
         return _timed(*(each for pipe in self.compiled.train_inputs for each in pipe.waits))
@@ -278,18 +322,6 @@ class Engine:
     @property
     def _whether_applied(self) -> list[Any]:
         return _present(self.compiled.applied)
-
-    def _report(self, values: Sequence[Any]) -> StepReport:
-        compiled = self.compiled
-        _, total, data, *rest = values
-        self.waited = _longest(rest.pop())
-        self.applied = bool(rest.pop()) if compiled.applied is not None else True
-        metrics = named(zip(compiled.metrics, rest, strict=False))
-        rest = rest[len(compiled.metrics) :]
-        rates = named(zip(compiled.learning_rates, rest, strict=False))
-        rest = rest[len(rates) :]
-        summary = rest.pop(0) if rest else None
-        return StepReport(float(total), float(data), metrics, rates, summary, self.waited)
 
     def global_step(self) -> int:
         """Return the global step."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 import tensorflow as tf
@@ -15,16 +16,19 @@ import tensorflow as tf
 from compiler.graph.scores.evaluation import SCOPE as EVALUATION
 from dsl.diagnostics import RunError
 from dsl.errors.running import running as errors
-from tfdeploy.runtime.session.culprits import at_example
+from dsl.files.regular import system_reason
+from tfdeploy.runtime.session.culprits import at_example, failing_example
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from compiler.graph.compiled import CompiledGraph
     from dsl.diagnostics import Diagnostic
     from dsl.source import Span
     from tfdeploy.data import Stream
+    from tfdeploy.runtime.session.engine import Engine
 
 FULL = ("no space left", "quota exceeded", "file too large")
 
@@ -84,6 +88,22 @@ def located(
                 told = at_example(told, reason_of(error), stream, number, _inputs_of(compiled, name))
             explained = RunError(told)
         raise explained from fault
+
+
+def located_examples(
+    doing: str, engine: Engine, stream: Stream, used: int | None = None, *, predicts: bool = False
+) -> AbstractContextManager[None]:
+    """Do what `located` does in a session, and find the example with which the model fails.
+
+    Args:
+        doing: What the block does, in words that fit into a sentence.
+        engine: The session.
+        stream: The data that the block reads.
+        used: How many examples may have been read; None for all.
+        predicts: Whether the outputs of the model are computed, and not its losses and metrics.
+    """
+    search = partial(failing_example, engine, stream, used, predicts=predicts)
+    return located(doing, engine.compiled, stream, engine.lost, search)
 
 
 _NAMED = re.compile(r"\{\{node ([^}]+)\}\}")
@@ -198,7 +218,7 @@ def reason_of(fault: Exception) -> str:
     If the connection to a task of a cluster broke, the line names that task.
     """
     if isinstance(fault, OSError):
-        return (fault.strerror or str(fault)).lower()
+        return system_reason(fault)
     text = fault.message if isinstance(fault, tf.errors.OpError) else str(fault)
     *_, said = _NODE.split(_TASK.sub("", text))  # what comes before says where in Python the op was made
     lines = [

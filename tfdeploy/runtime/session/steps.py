@@ -5,7 +5,8 @@ The caller takes finished steps one by one. Before it reads the variables it wai
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING
 
 from attrs import evolve, frozen
 
@@ -41,11 +42,12 @@ class StepResult:
     steps: int = 1
 
 
-class Steps(Protocol):
+class Steps(ABC):
     """Makes steps; `stride` is the most by which the global step may move in one call of `next`."""
 
-    stride: int
+    stride = 1
 
+    @abstractmethod
     def next(self, *, logged: bool, until: int) -> StepResult:
         """Return the next step that is done.
 
@@ -57,8 +59,9 @@ class Steps(Protocol):
 
     def settle(self) -> list[StepResult]:
         """Wait for the steps that have begun, and return them. The next step begins when `next` is called."""
+        return []
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 many have nothing to end
         """Make no more steps."""
 
 
@@ -69,10 +72,8 @@ def make_steps(engine: Engine) -> Steps:
     return SyncSteps(engine)
 
 
-class SyncSteps:
+class SyncSteps(Steps):
     """Makes a step, with all clones, whenever `next` is called."""
-
-    stride = 1
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -113,22 +114,13 @@ class SyncSteps:
         self._first = False
         return StepResult(self._examples, report.loss, report, report.waited)
 
-    def settle(self) -> list[StepResult]:
-        """Return nothing, because no step is running between two calls of `next`."""
-        return []
 
-    def close(self) -> None:
-        """Do nothing: there are no threads."""
-
-
-class AsyncSteps:
+class AsyncSteps(CloneThreads[StepResult], Steps):
     """Every clone makes updates in a thread of its own, independently of the others."""
-
-    stride = 1
 
     def __init__(self, engine: Engine) -> None:
         compiled = engine.compiled
-        self._threads = CloneThreads(
+        super().__init__(
             compiled.train_loops,
             lambda loop, first: _update(engine, loop, first=first),
             compiled.plan.update.staleness,
@@ -143,16 +135,8 @@ class AsyncSteps:
                 made.
         """
         del logged
-        self._threads.allow(until)
-        return self._threads.result()
-
-    def settle(self) -> list[StepResult]:
-        """Wait until no clone makes an update, and keep their threads from beginning others."""
-        return self._threads.settle()
-
-    def close(self) -> None:
-        """End the threads."""
-        self._threads.close()
+        self.allow(until)
+        return self.result()
 
 
 def _update(engine: Engine, loop: TrainLoop, *, first: bool) -> StepResult:

@@ -71,13 +71,8 @@ def make_reporter(*, color: bool, color_errors: bool, quiet: bool = False) -> Re
         quiet: Whether only errors and the summary at the end are shown.
     """
     out = console(color=color)
-    if quiet:
-        return SummaryReporter(out, color_errors=color_errors)
-    return (
-        BarReporter(out, color_errors=color_errors)
-        if out.is_interactive
-        else LineReporter(out, color_errors=color_errors)
-    )
+    kind = SummaryReporter if quiet else BarReporter if out.is_interactive else LineReporter
+    return kind(out, color_errors=color_errors)
 
 
 class LineReporter(Reporter):
@@ -174,11 +169,9 @@ class SummaryReporter(Reporter):
 class BarReporter(LineReporter):
     """A progress bar with step, loss, metrics, speed and the time that is left."""
 
-    def __init__(self, out: Any, *, color_errors: bool = False) -> None:
-        super().__init__(out, color_errors=color_errors)
-        self._progress: Any = None
-        self._task: Any = None
-        self._shown = 0.0
+    _progress: Any = None
+    _task: Any = None
+    _shown = 0.0
 
     def busy(self, doing: str, *, plain: bool = True) -> AbstractContextManager[object]:
         """Show a spinner."""

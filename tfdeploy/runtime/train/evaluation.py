@@ -22,9 +22,8 @@ from dsl.diagnostics import RunError
 from dsl.errors.running import running as errors
 from tfdeploy.runtime.records.history import History, HistoryRecord, SplitName
 from tfdeploy.runtime.records.result import LOSS, Scores
-from tfdeploy.runtime.session.culprits import failing_example
 from tfdeploy.runtime.session.engine import named
-from tfdeploy.runtime.session.faults import located
+from tfdeploy.runtime.session.faults import located_examples
 from tfdeploy.runtime.stop import in_background
 
 if TYPE_CHECKING:
@@ -265,13 +264,7 @@ class Evaluations:
             doing = f"evaluation on `{split}`"
             with (
                 self.engine.activity.doing(doing, stream.split.source.span),
-                located(
-                    doing,
-                    self.engine.compiled,
-                    stream,
-                    self.engine.lost,
-                    lambda: failing_example(self.engine, stream),
-                ),
+                located_examples(doing, self.engine, stream),
             ):
                 scores = evaluate(self.engine, stream, stop=lambda: self.stop.received is not None)
         except Stopped:

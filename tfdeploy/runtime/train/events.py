@@ -96,21 +96,20 @@ class Events:
         if not self.wanted:
             return
         writer = self._writer(record.split)
-        scalars = {"loss": record.loss, "data_loss": record.data_loss, **record.metrics}
-        if record.learning_rate is not None:
-            scalars["learning_rate"] = record.learning_rate
-        scalars |= record.rates_of_groups()
-        if record.examples_per_second is not None:
-            scalars["examples_per_second"] = record.examples_per_second
-        if record.data_waiting is not None:
-            scalars["data_waiting"] = record.data_waiting
+        figures = {
+            "loss": record.loss,
+            "data_loss": record.data_loss,
+            **record.metrics,
+            "learning_rate": record.learning_rate,
+            **record.rates_of_groups(),
+            "examples_per_second": record.examples_per_second,
+            "data_waiting": record.data_waiting,
+        }
+        scalars = {name: value for name, value in figures.items() if value is not None}
         if summary is not None:
             self._rest(writer, summary, scalars, record.step)
-        self._scalars(writer, scalars, record.step)
-
-    def _scalars(self, writer: _Writer, scalars: Mapping[str, float], step: int) -> None:
         values = [v1.Summary.Value(tag=name, simple_value=value) for name, value in scalars.items()]
-        writer.write(step=step, summary=v1.Summary(value=values))
+        writer.write(step=record.step, summary=v1.Summary(value=values))
 
     def _rest(self, writer: _Writer, summary: bytes, scalars: Mapping[str, float], step: int) -> None:
         """Write those values of a summary that are not among the scalars of the record."""

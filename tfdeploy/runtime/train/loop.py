@@ -15,8 +15,7 @@ from tfdeploy.runtime.cluster.workers.chief_steps import chief_steps
 from tfdeploy.runtime.cluster.workers.update_reports import UpdateReports
 from tfdeploy.runtime.records.history import History, HistoryRecord
 from tfdeploy.runtime.records.result import Clock
-from tfdeploy.runtime.session.culprits import failing_example
-from tfdeploy.runtime.session.faults import located
+from tfdeploy.runtime.session.faults import located, located_examples
 from tfdeploy.runtime.session.steps import StepResult, Steps, make_steps
 from tfdeploy.runtime.train.evaluation import Evaluations
 from tfdeploy.runtime.train.periods import AdaptivePeriod, Period
@@ -137,10 +136,7 @@ class Trainer:
             self._watch()
             evaluating.done()
         if saving.due(self.step):
-            spent = self.save()
-            saving.done()
-            if isinstance(saving, AdaptivePeriod):
-                saving.took(spent)
+            saving.done(self.save())
 
     def _watch(self) -> None:
         """Evaluate, and keep the checkpoint if the evaluation is the best so far."""
@@ -195,13 +191,7 @@ class Trainer:
         return step // every > self._logged // every or step >= last
 
     def _located(self) -> AbstractContextManager[None]:
-        return located(
-            f"step {self.step + 1}",
-            self.engine.compiled,
-            self.stream,
-            self.engine.lost,
-            lambda: failing_example(self.engine, self.stream, self._read),
-        )
+        return located_examples(f"step {self.step + 1}", self.engine, self.stream, self._read)
 
     @property
     def _read(self) -> int:

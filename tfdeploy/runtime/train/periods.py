@@ -54,8 +54,8 @@ class Period:
         """Return the first step after `step` at which this is due; None if seconds count."""
         return None if self.steps is None else (step // self.steps + 1) * self.steps
 
-    def done(self) -> None:
-        """Count the seconds from now."""
+    def done(self, spent: float = 0.0) -> None:  # noqa: ARG002 for a period that adapts
+        """Count the seconds from now; `spent` is how long what was due has taken."""
         self._last = self.clock()
 
 
@@ -71,9 +71,10 @@ class AdaptivePeriod(Period):
 
     seconds: float | None = SHORTEST_PAUSE
 
-    def took(self, seconds: float) -> None:
-        """Adapt the period to the seconds that the last time has taken."""
-        self.seconds = max(SHORTEST_PAUSE, seconds / SHARE)
+    def done(self, spent: float = 0.0) -> None:
+        """Count the seconds from now, and adapt the period to those that were spent."""
+        super().done()
+        self.seconds = max(SHORTEST_PAUSE, spent / SHARE)
 
 
 def total_steps(plan: Plan, size: int | None, step: int = 0, examples: int = 0) -> int:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import tensorflow as tf
-from attrs import define, field, frozen
+from attrs import define, field
 
 from compiler.conditions.capacity import forecast_if_needed, warnings_of
 from compiler.conditions.expect import require_expectations
@@ -141,29 +141,6 @@ def _choose_seed(spec: ir.Spec, directory: RunDirectory, resume: Resume) -> int:
 
 
 @define
-class _Forecasts:
-    """The forecasts of a step, as far as the spec needs them."""
-
-    memory: Mapping[str, StepMemory] = field(factory=dict, repr=False)  # by device
-    time: MapTime | None = None
-
-
-@define
-class _Placement:
-    """The placement map, which is made anew once more is known of the devices on which ops ran.
-
-    Attributes:
-        map: The map, if it has been made.
-        assigned: The device of each op that had run by then, by the name of the op.
-        written: The map that is in the run directory.
-    """
-
-    map: PlacementMap | None = field(default=None, repr=False)
-    assigned: Mapping[str, str] = field(factory=dict, repr=False)
-    written: PlacementMap | None = field(default=None, repr=False)
-
-
-@frozen
 class _Run:
     plan: Plan
     directory: RunDirectory
@@ -173,9 +150,12 @@ class _Run:
     seed: int
     activity: Activity = field(repr=False)
     clock: Clock = field(factory=Clock)
-    forecasts: _Forecasts = field(factory=_Forecasts)
+    memory: Mapping[str, StepMemory] = field(factory=dict, repr=False)  # its forecast by device, if needed
+    time: MapTime | None = None  # the forecast, likewise
     assigned: dict[str, str] = field(factory=dict, repr=False)  # the device of each op that ran, by op name
-    placement: _Placement = field(factory=_Placement, repr=False)
+    placement: PlacementMap | None = field(default=None, repr=False)
+    placed: Mapping[str, str] = field(factory=dict, repr=False)  # what was assigned when it was made
+    written: PlacementMap | None = field(default=None, repr=False)  # the map in the run directory
 
     @property
     def spec(self) -> ir.Spec:
@@ -215,12 +195,12 @@ class _Run:
             launched = membership is not None and membership.launcher is not None
             require_room(compiled, memory_limit(), launched=launched)
             require_savable(compiled, base=str(folder_of(self.spec)))
-            self.forecasts.memory = forecast_if_needed(compiled)
-            strange = warnings_of(compiled, self.forecasts.memory)
+            self.memory = forecast_if_needed(compiled)
+            strange = warnings_of(compiled, self.memory)
         for each in strange:
             self.reporter.warn(each)
-        self.forecasts.time = time_if_needed(compiled)
-        require_expectations(compiled, self.forecasts.memory, self.forecasts.time)
+        self.time = time_if_needed(compiled)
+        require_expectations(compiled, self.memory, self.time)
         self.clock.compile = time.perf_counter() - begun
         self.reporter.compiled(self._placement_of(compiled), self.plan.model.name, self.clock.compile)
         return compiled
@@ -236,7 +216,7 @@ class _Run:
             engine = Engine(compiled, session, saving, assigned=self.assigned)
             engine.activity, group = self.activity, None
             try:
-                with target.monitored("for the next step"):
+                with target.monitor.during("for the next step"):
                     with self.activity.doing("setting the initial values of the variables"):
                         group = target.prepare(engine, self.stop, self.reporter.note)
                     result = self._train(engine, group, streams, recovering=why != "to start training")
@@ -306,7 +286,7 @@ class _Run:
         try:
             return self._steps(trainer, last, resumed)
         except RunError as error:
-            if engine.monitor is not None and engine.monitor.timed_out is error:
+            if engine.monitor.timed_out is error:
                 self._save_what_is_there(trainer)
             raise
         finally:
@@ -446,18 +426,17 @@ class _Run:
     def _write_placement(self, engine: Engine) -> PlacementMap:
         """Write the map, unless the file has just that one, and return it."""
         placement = self._placement_of(engine.compiled)
-        if self.placement.written is not placement or not self.directory.placement.exists():
+        if self.written is not placement or not self.directory.placement.exists():
             self._write(self.directory.placement, placement.to_json())
-            self.placement.written = placement
+            self.written = placement
         return placement
 
     def _placement_of(self, compiled: CompiledGraph) -> PlacementMap:
         """Return the map with the devices on which ops have run so far."""
-        kept = self.placement
-        if kept.map is None or kept.assigned != self.assigned:
-            kept.assigned = dict(self.assigned)
-            kept.map = map_placement(compiled, kept.assigned, self.forecasts.memory, self.forecasts.time)
-        return kept.map
+        if self.placement is None or self.placed != self.assigned:
+            self.placed = dict(self.assigned)
+            self.placement = map_placement(compiled, self.placed, self.memory, self.time)
+        return self.placement
 
     def _write(self, path: Path, text: str) -> None:
         self.guard.require()

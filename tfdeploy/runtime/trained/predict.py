@@ -18,16 +18,16 @@ from attrs import evolve
 from dsl import ir
 from dsl.diagnostics import RunError
 from dsl.errors.tensors import outputs_alike
+from tfdeploy.data.transforms.arguments import bind
 from tfdeploy.runtime.records.outputs import is_own_predictions, require_free
-from tfdeploy.runtime.session.culprits import completed, failing_example
+from tfdeploy.runtime.session.culprits import completed
 from tfdeploy.runtime.session.data import open_stream, splits_of
-from tfdeploy.runtime.session.faults import located
+from tfdeploy.runtime.session.faults import located_examples
 from tfdeploy.runtime.trained.prediction_files import PredictionFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from compiler.graph.inputs.iterators import InputPipe
     from compiler.model.graph import InputNode
     from dsl.diagnostics import Diagnostic
     from dsl.source import Span
@@ -78,12 +78,7 @@ def predict(
         _require_own_columns(shapes, trained.spec.model.span)
     with (
         PredictionFile.open(predictions, shapes) as written,
-        located(
-            "prediction",
-            compiled,
-            stream,
-            search=lambda: failing_example(trained.engine, stream, predicts=True),
-        ),
+        located_examples("prediction", trained.engine, stream, predicts=True),
     ):
         finite = True
         for arrays in _outputs(trained, stream):
@@ -106,13 +101,9 @@ def _require_own_columns(shapes: Mapping[str, tuple[int | None, ...]], span: Spa
 
 def _split_over(spec: ir.Spec, examples: Path, needed: Iterable[InputNode], split: str | None) -> ir.Split:
     """Return the split of the spec with `examples` as its source, without transforms of targets."""
-    splits = splits_of(spec)
-    wanted = (
-        split
-        if split is not None
-        else next((n for n in ("test", "validation", "train") if n in splits), None)
-    )
-    pattern = next((each for name, each in splits.items() if name == wanted), None)
+    by_name = {str(name): each for name, each in splits_of(spec).items()}
+    names_of_splits = ("test", "validation", "train") if split is None else (split,)
+    pattern = next((by_name[each] for each in names_of_splits if each in by_name), None)
     kind: Kind = "npz" if examples.suffix == ".npz" else "csv"
     names = {each.name for each in needed}
     scalars = {each.name for each in needed if each.shape == ()}
@@ -121,8 +112,8 @@ def _split_over(spec: ir.Spec, examples: Path, needed: Iterable[InputNode], spli
         kept = _of_interest(call, names)
         if kept is not None:
             transforms.insert(0, kept)
-    single = scalars | {name for call in transforms if call.name == "pad" for name in _names_of(call)}
-    columns = _columns(kind, pattern.source if pattern is not None else None, names, single)
+    padded = {name for call in transforms if call.name == "pad" for name in bind(call).texts("name")}
+    columns = _columns(kind, pattern.source if pattern is not None else None, names, scalars | padded)
     source = ir.Call(kind, (str(examples.absolute()),), columns)
     return ir.Split("test", source, tuple(transforms))
 
@@ -136,18 +127,12 @@ def _of_interest(call: ir.Call, names: set[str]) -> ir.Call | None:
         names.difference_update(kept)
         names.update(str(old) for old in kept.values())
         return evolve(call, kwargs=kept) if kept else None
-    changed = call.args[0] if call.args else call.kwargs.get("name")
+    changed = bind(call)["name"]
     if isinstance(changed, tuple):
         kept_names = tuple(each for each in changed if each in names)
         others = {key: value for key, value in call.kwargs.items() if key != "name"}
         return evolve(call, args=(kept_names, *call.args[1:]), kwargs=others) if kept_names else None
     return call if changed in names else None
-
-
-def _names_of(call: ir.Call) -> set[str]:
-    """Return the tensors that a `pad` fills."""
-    given = call.args[0] if call.args else call.kwargs.get("name")
-    return {str(each) for each in (given if isinstance(given, tuple) else (given,))}
 
 
 def _columns(kind: Kind, source: ir.Call | None, names: set[str], single: set[str]) -> dict[str, ir.Value]:
@@ -172,7 +157,13 @@ def _outputs(trained: TrainedModel, stream: Stream) -> Iterator[list[Any]]:
     """Yield the outputs of batch after batch, in the order of the examples."""
     engine = trained.engine
     evaluation = engine.compiled.evaluation
-    engine.session.run(_attach(evaluation.pipe, stream, engine.compiled.plan.towers[0].batch))
+    pipe, size = evaluation.pipe, engine.compiled.plan.towers[0].batch
+
+    def examples() -> Any:
+        # Targets, which the pipe needs as well, are zeros.
+        return completed(stream.batches(size, repeat=False, drop_remainder=False), pipe, stream)
+
+    engine.session.run(pipe.attach(examples))
     run = engine.session.make_callable(_in_order(trained))
     engine.publish()
     while True:
@@ -180,9 +171,3 @@ def _outputs(trained: TrainedModel, stream: Stream) -> Iterator[list[Any]]:
             yield [np.asarray(each) for each in run()]
         except tf.errors.OutOfRangeError:
             return
-
-
-def _attach(pipe: InputPipe, stream: Stream, batch: int) -> Any:
-    """Connect the examples to the pipe. Targets, which the pipe needs as well, are zeros."""
-    batches = stream.batches
-    return pipe.attach(lambda: completed(batches(batch, repeat=False, drop_remainder=False), pipe, stream))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,16 +20,14 @@ from tfdeploy.runtime.records.directory import RunDirectory
 from tfdeploy.runtime.records.result import Evaluated, SplitResult
 from tfdeploy.runtime.records.store import MOST_DIGITS, NAME, BrokenCheckpoint, Checkpoint, Store
 from tfdeploy.runtime.session.checkpoints import Checkpoints, DamagedCheckpoint
-from tfdeploy.runtime.session.culprits import failing_example
 from tfdeploy.runtime.session.data import open_stream, splits_of
 from tfdeploy.runtime.session.engine import Engine
-from tfdeploy.runtime.session.faults import located, reason_of
+from tfdeploy.runtime.session.faults import located_examples, reason_of
 from tfdeploy.runtime.train.best import read_best
 from tfdeploy.runtime.train.evaluation import doubt, evaluate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from types import TracebackType
     from typing import Any, Self
 
     from dsl.diagnostics import Diagnostic
@@ -109,9 +106,7 @@ class TrainedModel:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.engine.close()
 
 
@@ -203,8 +198,7 @@ def evaluate_trained(
         if name not in wanted:
             continue
         stream = open_stream(compiled.plan, split, compiled.plan.model.inputs)
-        search = partial(failing_example, trained.engine, stream)
-        with located(f"evaluation on `{name}`", compiled, stream, search=search):
+        with located_examples(f"evaluation on `{name}`", trained.engine, stream):
             scores = evaluate(trained.engine, stream)
         results[name] = SplitResult.of(scores)
         warning = doubt(scores, stream, name)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 from attrs import frozen
@@ -17,10 +17,13 @@ from dsl.diagnostics import RunError
 from dsl.errors.running import cluster as errors
 from tfdeploy.runtime.cluster.server.identity import Answer, ask, versions
 from tfdeploy.runtime.cluster.server.probe import NoAnswer
+from tfdeploy.runtime.session.health import HealthMonitor
 from tfdeploy.runtime.show.words import duration
+from tfdeploy.runtime.stop import alongside
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
+    from contextlib import AbstractContextManager
 
     from dsl import ir
     from dsl.diagnostics import Diagnostic
@@ -67,7 +70,7 @@ class MissingTask:
         return f"{self.task.ref} at {self.address} for {duration(self.seconds)}: {self.reason}"
 
 
-class TaskMonitor:
+class TaskMonitor(HealthMonitor):
     """Monitors tasks of a cluster. Tasks are asked in parallel, so that asking takes as long as the slowest.
 
     Args:
@@ -83,6 +86,9 @@ class TaskMonitor:
         absent: The tasks that did not answer when they were last asked.
     """
 
+    timed_out: RunError | None = None
+    absent: tuple[MissingTask, ...] = ()
+
     def __init__(
         self,
         membership: Membership,
@@ -96,9 +102,7 @@ class TaskMonitor:
         self.say = say
         self.timeout = timeout
         self.spec = spec
-        self.timed_out: RunError | None = None
         self.check: Callable[[], None] = lambda: None
-        self.absent: tuple[MissingTask, ...] = ()
         self._since: dict[Task, float] = {}
         self._seen: dict[Task, str] = {}  # the incarnation of each task that has answered last
         self._known: dict[Task, str] = {}  # the same, when all were there
@@ -117,9 +121,7 @@ class TaskMonitor:
             RunError: If waiting cannot help: another task or program answers at an address, a task runs
                 another spec or version, a host has never been reached, or the launcher has given up a task.
         """
-        launch_failure = (
-            self.membership.launch_failure() if self.membership.launch_failure is not None else None
-        )
+        launch_failure = self.membership.launch_failure()
         if launch_failure is not None:
             raise RunError(launch_failure)
         if not self.needed:
@@ -268,8 +270,7 @@ class TaskMonitor:
         self.absent = ()
         self._progress = self._last_well = time.monotonic()
 
-    @contextmanager
-    def during(self, doing: str) -> Iterator[None]:
+    def during(self, doing: str) -> AbstractContextManager[None]:
         """Monitor the tasks from a thread during a block that may have to wait for them.
 
         If `progress()` has not been called for some seconds, missing tasks are reported. An error that
@@ -278,16 +279,9 @@ class TaskMonitor:
         Args:
             doing: What the block waits for, such as `for step 7`.
         """
-        over = threading.Event()
         self.timed_out = None
         self.progress()
-        thread = threading.Thread(target=self._look_on, args=(doing, over), daemon=True, name="watch")
-        thread.start()
-        try:
-            yield
-        finally:
-            over.set()
-            thread.join()
+        return alongside(partial(self._look_on, doing), "watch")
 
     def _look_on(self, doing: str, over: threading.Event) -> None:
         looked = 0.0
@@ -297,24 +291,20 @@ class TaskMonitor:
                 continue
             if now - looked < (LOOK_EVERY if self._reported else SAY_AFTER):
                 continue
-            found, looked = self._look_for(doing), time.monotonic()
+            try:
+                found = self.missing()
+                self._raise_if_too_long(found, doing)
+            except RunError as error:
+                self.timed_out = error
+                continue
+            finally:
+                looked = time.monotonic()
             if over.is_set():
                 return
-            if found is None:
-                continue  # `timed_out` says why
             if not found:
                 self._report_returned(())
             elif self._is_news(found):
                 self._report_missing(found, doing)
-
-    def _look_for(self, doing: str) -> tuple[MissingTask, ...] | None:
-        try:
-            found = self.missing()
-            self._raise_if_too_long(found, doing)
-        except RunError as error:
-            self.timed_out = error
-            return None
-        return found
 
 
 def _longest(found: Sequence[MissingTask]) -> float:

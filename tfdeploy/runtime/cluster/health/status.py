@@ -16,6 +16,7 @@ from dsl.diagnostics import SpecError
 from dsl.errors.running import cluster as errors
 from dsl.files.typed_json import BadRecord, Count, read_record, to_json
 from tfdeploy.runtime.cluster.server.identity import Answer, ask
+from tfdeploy.runtime.cluster.server.probe import NoAnswer
 from tfdeploy.runtime.membership.addresses import Cluster, Membership, Task
 from tfdeploy.runtime.membership.membership import find_membership
 from tfdeploy.runtime.records.directory import RunDirectory
@@ -131,15 +132,19 @@ def cluster_status(
 
 def _status(membership: Membership, task: Task) -> TaskStatus:
     address = membership.cluster.address(task)
-    found = ask(address, PATIENCE)
-    if not isinstance(found, Answer):
-        return TaskStatus(task, address, well=False, words=found.words)
-    if found.task != task:
-        return TaskStatus(task, address, well=False, words=f"{found.task.ref} answers there")
-    identity = found.identity
+    return TaskStatus(task, address, *_found(membership, task, ask(address, PATIENCE)))
+
+
+def _found(membership: Membership, task: Task, answer: Answer | NoAnswer) -> tuple[bool, str]:
+    """Return whether a task answers with the same spec, and what it does instead or for how long."""
+    if isinstance(answer, NoAnswer):
+        return False, answer.words
+    if answer.task != task:
+        return False, f"{answer.task.ref} answers there"
+    identity = answer.identity
     if identity is None:
-        return TaskStatus(task, address, well=False, words="starting, or no server of tfdeploy")
+        return False, "starting, or no server of tfdeploy"
     up = duration(max(0.0, time.time() - identity.started))
-    words = f"up for {up}, process {identity.process} on {identity.host}"
     same = identity.spec_sha256 == membership.spec_sha256
-    return TaskStatus(task, address, well=same, words=words if same else f"{words}, with another spec")
+    other = "" if same else ", with another spec"
+    return same, f"up for {up}, process {identity.process} on {identity.host}{other}"

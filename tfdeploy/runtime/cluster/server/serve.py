@@ -46,8 +46,7 @@ def serve(
         Interrupted: If SIGINT has ended it.
         Terminated: If SIGTERM has ended it.
     """
-    task = membership.task
-    assert task is not None
+    task = membership.own
     require_server(spec, task)
     with StopSignals(own_process=True) as stop:
         if holds_pieces(spec):
@@ -68,10 +67,10 @@ def _wait(server: Server, stop: StopSignals, warn: Callable[[Diagnostic], None])
     ask_at, warned = 0.0, False
     while stop.received is None:
         if time.monotonic() >= ask_at:
-            if server.finished:
+            if server.published.finished:
                 return
-            if server.got_invalid_token and not warned:
+            if server.published.got_invalid_token and not warned:
                 warned = True
-                warn(errors.disbelieved(server.identity.task.ref))
+                warn(errors.disbelieved(server.published.identity.task.ref))
             ask_at = time.monotonic() + ASK_EVERY
         time.sleep(POLL)

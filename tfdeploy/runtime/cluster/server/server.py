@@ -19,7 +19,6 @@ from tfdeploy.runtime.proxies import LOOPBACK
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from compiler.plan import Plan
     from dsl import ir
     from dsl.diagnostics import Diagnostic
 
@@ -30,6 +29,7 @@ class Server:
     """A running server. TensorFlow cannot end a server, so its port is taken until the process ends.
 
     Attributes:
+        published: What the server has published, and what it has been told.
         target: The target at which sessions are opened.
         host: The IP address at which it listens; None for every address.
         where: The address and the port, in words.
@@ -37,30 +37,10 @@ class Server:
 
     def __init__(self, server: Any, published: ServerIdentity, host: str | None, port: int) -> None:
         self._server = server
-        self._published = published
+        self.published = published
         self.target: str = server.target
         self.host = host
         self.where = f"{_bracketed(host)}:{port}" if host is not None else f"port {port} of every address"
-
-    @property
-    def identity(self) -> Identity:
-        """The identity that the server has published."""
-        return self._published.identity
-
-    @property
-    def finished(self) -> bool:
-        """Whether the client or the chief of the run has shut down this server."""
-        return self._published.finished
-
-    @property
-    def got_invalid_token(self) -> bool:
-        """Whether a shutdown token has arrived that was not made with the secret of the run."""
-        return self._published.got_invalid_token
-
-    @property
-    def is_open(self) -> bool:
-        """Whether other machines may reach the server."""
-        return self.host is None or not ipaddress.ip_address(self.host).is_loopback
 
     def announce(self, say: Callable[[str], None], warn: Callable[[Diagnostic], None]) -> None:
         """Report where the server listens, and warn if other machines can reach it.
@@ -69,34 +49,16 @@ class Server:
             say: Called with sentences for users.
             warn: Called with warnings.
         """
-        ref = self.identity.task.ref
-        if self.is_open:
+        ref = self.published.identity.task.ref
+        if self.host is None or not ipaddress.ip_address(self.host).is_loopback:
             warn(errors.open_to_network(ref, self.where))
         say(f"{ref} listens at {self.where}")
-
-    def stop(self) -> None:
-        """Close the session at the server; the server itself lasts until the process ends."""
-        self._published.close()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.stop()
-
-
-def start_server(plan: Plan, membership: Membership) -> Server:
-    """Start the server of this process's task with the devices that the spec gives it.
-
-    Args:
-        plan: The plan, whose spec has the devices.
-        membership: The cluster, the task of this process in it, and the secret of the run.
-
-    Raises:
-        RunError: If it cannot listen at its address.
-        SpecError: If this machine lacks GPUs that the spec gives the task.
-    """
-    return serve_task(plan.spec, membership)
+        self.published.close()
 
 
 def serve_task(spec: ir.Spec, membership: Membership) -> Server:
@@ -112,8 +74,7 @@ def serve_task(spec: ir.Spec, membership: Membership) -> Server:
     """
     import tensorflow as tf
 
-    task, cluster = membership.task, membership.cluster
-    assert task is not None
+    task, cluster = membership.own, membership.cluster
     host, port = listening_host(membership), split_address(cluster.address(task))[1]
     _require_free(membership, host, port)
     definition = tf.train.ServerDef(
@@ -196,8 +157,7 @@ def _require_gpus(spec: ir.Spec, membership: Membership, found: tuple[str, ...])
     """Raise SpecError if this machine does not have the GPUs that the spec gives the task."""
     from dsl.errors.planning.plan import device_not_present
 
-    task = membership.task
-    assert task is not None
+    task = membership.own
     job = next(each for each in spec.devices.jobs if each.name == task.job)
     there = sum("device:GPU:" in each for each in found)
     if there < job.gpu and not spec.devices.soft_placement:
@@ -225,8 +185,7 @@ def listening_host(membership: Membership) -> str | None:
     """
     if membership.given_by == "launch":
         return LOOPBACK
-    task = membership.task
-    assert task is not None
+    task = membership.own
     address = membership.cluster.address(task)
     host, _ = split_address(address)
     try:
@@ -254,8 +213,7 @@ def _is_own(host: str) -> bool:
 
 def _require_free(membership: Membership, host: str | None, port: int) -> None:
     """Raise RunError if the port is taken, with who has it if that is a task of a cluster."""
-    task = membership.task
-    assert task is not None
+    task = membership.own
     family = socket.AF_INET if host is None or ":" not in host else socket.AF_INET6
     try:
         with socket.socket(family, socket.SOCK_STREAM) as trial:

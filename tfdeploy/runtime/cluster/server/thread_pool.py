@@ -24,8 +24,7 @@ def make_thread_pool(spec: ir.Spec, membership: Membership) -> None:
         spec: The spec, which has the devices.
         membership: The cluster, and the task of this process in it.
     """
-    assert membership.task is not None
-    wanted = server_config(spec, membership.task, membership.cluster)
+    wanted = server_config(spec, membership.own, membership.cluster)
     config = tf.compat.v1.ConfigProto(
         device_count={"CPU": 1, "GPU": 0},  # a GPU is left to the server
         intra_op_parallelism_threads=wanted.intra_op_parallelism_threads,

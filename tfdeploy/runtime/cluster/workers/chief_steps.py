@@ -9,8 +9,8 @@ from attrs import evolve
 
 from compiler.time.polling import LONGEST
 from tfdeploy.runtime.cluster.workers.worker_group import PATIENT
-from tfdeploy.runtime.session.engine import StepReport, named
-from tfdeploy.runtime.session.steps import StepResult
+from tfdeploy.runtime.session.engine import StepReport
+from tfdeploy.runtime.session.steps import StepResult, Steps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -27,7 +27,7 @@ def chief_steps(group: WorkerGroup) -> SyncChiefSteps | AsyncChiefSteps:
     return AsyncChiefSteps(group) if group.exchange.step is not None else SyncChiefSteps(group)
 
 
-class _ChiefSteps:
+class _ChiefSteps(Steps):
     """Runs an op together with its scores, for both kinds of steps."""
 
     def __init__(self, group: WorkerGroup) -> None:
@@ -36,53 +36,19 @@ class _ChiefSteps:
         self.sizes = [
             plan.micro_batches * sum(tower.batch for tower in towers) for towers in group.worker.everyone
         ]
-        self._callables: dict[bool, Callable[..., Any]] = {}
         self._first = True
 
     def _run(self, op: Any, feed: Mapping[Any, Any], *, logged: bool) -> tuple[Any, StepReport]:
         """Run `op`; return its value and the report of the step, which has the loss alone unless `logged`."""
-        engine = self.group.engine
-        if self._first:
-            self._first, logged = False, True
-            values = engine.traced(self._fetches(op, logged=True), feed)
-        else:
-            if logged not in self._callables:
-                fetches = self._fetches(op, logged=logged)
-                self._callables[logged] = engine.fed_callable(fetches, list(feed))
-            values = self._callables[logged](*feed.values())
-        return values["op"], _report(values, logged=logged)
-
-    def _fetches(self, op: Any, *, logged: bool) -> dict[str, Any]:
-        compiled = self.group.engine.compiled
-        fetches = {"op": op, "data_loss": compiled.data_loss}
-        if logged:
-            fetches["loss"] = compiled.total_loss
-            fetches["metrics"] = {name: each.result for name, each in compiled.metrics.items()}
-            fetches["rates"] = dict(compiled.learning_rates)
-            fetches |= {"summary": compiled.summary_op} if compiled.summary_op is not None else {}
-        return fetches
-
-    def close(self) -> None:
-        """Do nothing, because there are no threads."""
-
-
-def _report(values: Mapping[str, Any], *, logged: bool) -> StepReport:
-    loss = float(values["data_loss"])
-    if not logged:
-        return StepReport(loss, loss, {}, {})
-    return StepReport(
-        float(values["loss"]),
-        loss,
-        named(values["metrics"].items()),
-        named(values["rates"].items()),
-        values.get("summary"),
-    )
+        first, self._first = self._first, False
+        engine, logged = self.group.engine, logged or first
+        key = f"chief's {'logged ' * logged}step"
+        values = engine.repeated(key, lambda: engine.step_fetches(op, logged=logged), feed, traced=first)
+        return values["op"], StepReport.of(values)
 
 
 class SyncChiefSteps(_ChiefSteps):
     """One step of all workers at a time; the chief applies what has arrived."""
-
-    stride = 1
 
     def __init__(self, group: WorkerGroup) -> None:
         super().__init__(group)
@@ -91,7 +57,6 @@ class SyncChiefSteps(_ChiefSteps):
         self._posted = -1
         self._arrived: tuple[int, ...] = ()
         group.engine.activity.causes["gradients"] = self._owing
-        self._post: Callable[..., Any] | None = None
 
     def next(self, *, logged: bool, until: int) -> StepResult:
         """Store the chief's gradients in its mailbox, wait for enough of the others', and apply all of them.
@@ -134,16 +99,8 @@ class SyncChiefSteps(_ChiefSteps):
         exchange, engine = self.group.exchange, self.group.engine
         if self._posted == self.tick:
             return
-        if self._post is None:
-            engine.traced(exchange.post, {exchange.tick: self.tick})
-            self._post = engine.fed_callable(exchange.post, [exchange.tick])
-        else:
-            self._post(self.tick)
+        engine.repeated("post", lambda: exchange.post, {exchange.tick: self.tick}, traced=self._posted < 0)
         self._posted = self.tick
-
-    def settle(self) -> list[StepResult]:
-        """Return nothing: no step is ever in hand."""
-        return []
 
 
 class AsyncChiefSteps(_ChiefSteps):

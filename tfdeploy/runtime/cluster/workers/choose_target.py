@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from compiler.graph.inspect.devices.own_devices import homes_of_variables
 from compiler.plan import WorkerPlan
 from tfdeploy.runtime.cluster.health.monitor import TaskMonitor
-from tfdeploy.runtime.cluster.server.server import start_server
+from tfdeploy.runtime.cluster.server.server import serve_task
 from tfdeploy.runtime.cluster.workers.emulation import emulated_workers
 from tfdeploy.runtime.cluster.workers.session_target import SessionTarget
 from tfdeploy.runtime.membership.addresses import Task
@@ -47,7 +47,7 @@ def target_for(plan: Plan, options: RunOptions, stop: StopSignals, stream: Strea
     elif membership is None:
         yield lambda compiled: emulated_workers(compiled, plan, stream, stop, options.reporter)
     else:
-        with start_server(plan, membership) as server:
+        with serve_task(plan.spec, membership) as server:
             server.announce(say, options.reporter.warn)
             yield lambda compiled: nullcontext(_worker_target(compiled, plan, membership, server.target, say))
 
@@ -55,15 +55,8 @@ def target_for(plan: Plan, options: RunOptions, stop: StopSignals, stream: Strea
 def _client_target(plan: Plan, membership: Membership, say: Callable[[str], None]) -> SessionTarget:
     """Return the session target of a client that trains on all tasks of a cluster by one graph."""
     needs = _tasks(device.host for device in plan.topology.devices)
-    timeout, spec = plan.spec.train.task_timeout, plan.spec
-    return SessionTarget(
-        f"grpc://{membership.cluster.address(membership.cluster.chief)}",
-        membership,
-        TaskMonitor(membership, needs, say, timeout, spec),
-        TaskMonitor(membership, needs, say, timeout, spec),
-        elsewhere=True,
-        needs=needs,
-    )
+    url = f"grpc://{membership.cluster.address(membership.cluster.chief)}"
+    return _target(plan, membership, url, say, needs, needs, elsewhere=True)
 
 
 def _worker_target(
@@ -74,18 +67,26 @@ def _worker_target(
     say: Callable[[str], None],
 ) -> SessionTarget:
     """Return the session target of a worker with a graph of its own; `url` is that of its own server."""
-    worker, spec = plan.worker, plan.spec
     needs = _tasks(sorted(homes_of_variables(compiled), key=str))
-    others = membership.others if worker.is_chief else (*needs, membership.cluster.chief)
-    timeout = spec.train.task_timeout
-    return SessionTarget(
-        url,
-        membership,
-        TaskMonitor(membership, needs, say, timeout, spec),
-        TaskMonitor(membership, tuple(dict.fromkeys(others)), say, timeout, spec),
-        needs=needs,
-    )
+    others = membership.others if plan.worker.is_chief else (*needs, membership.cluster.chief)
+    return _target(plan, membership, url, say, needs, tuple(dict.fromkeys(others)))
+
+
+def _target(
+    plan: Plan,
+    membership: Membership,
+    url: str,
+    say: Callable[[str], None],
+    needs: tuple[Task, ...],
+    others: tuple[Task, ...],
+    *,
+    elsewhere: bool = False,
+) -> SessionTarget:
+    """Return a session target that waits for the tasks that it needs, and monitors others during training."""
+    timeout, spec = plan.spec.train.task_timeout, plan.spec
+    own, all_ = (TaskMonitor(membership, each, say, timeout, spec) for each in (needs, others))
+    return SessionTarget(url, membership, own, all_, elsewhere, needs)
 
 
 def _tasks(hosts: Iterable[Host]) -> tuple[Task, ...]:
-    return tuple(Task(str(job), task) for job, task in dict.fromkeys(hosts))
+    return tuple(map(Task.of, dict.fromkeys(hosts)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import threading
+from concurrent.futures import wait
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -14,9 +14,12 @@ from tfdeploy.runtime.cluster.server.server import loopback_server
 from tfdeploy.runtime.cluster.workers.session_target import SessionTarget
 from tfdeploy.runtime.cluster.workers.worker_loop import WorkerLoop
 from tfdeploy.runtime.plans import folder_of
+from tfdeploy.runtime.session.health import HealthMonitor
+from tfdeploy.runtime.stop import in_background
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from concurrent.futures import Future
 
     from compiler.graph.compiled import CompiledGraph
     from compiler.plan import WorkerPlan
@@ -28,49 +31,20 @@ if TYPE_CHECKING:
 PATIENCE = 10.0  # seconds; a worker that has not ended by then ends with the process
 
 
-class WorkerThread(threading.Thread):
-    """The thread of a worker; `fault` is the exception that has ended it, if there is one."""
-
-    def __init__(self, worker: WorkerLoop, name: str) -> None:
-        super().__init__(name=name, daemon=True)
-        self.worker = worker
-        self.fault: BaseException | None = None
-
-    def run(self) -> None:
-        """Train until the chief ends the training."""
-        try:
-            self.worker.train()
-        except BaseException as fault:  # noqa: BLE001  # raised again by the chief, who waits for the thread
-            self.fault = fault
-
-
-class ThreadMonitor:
+class ThreadMonitor(HealthMonitor):
     """Monitors the threads of workers, as `TaskMonitor` monitors tasks.
 
     An exception that has ended one of them is `timed_out`, which ends all waiting.
     """
 
-    def __init__(self, threads: list[WorkerThread]) -> None:
-        self._threads = threads
+    def __init__(self, trainings: list[Future[int]]) -> None:
+        self._trainings = trainings
 
     @property
     def timed_out(self) -> BaseException | None:
-        """The first fault of a worker."""
-        return next((each.fault for each in self._threads if each.fault is not None), None)
-
-    @property
-    def absent(self) -> tuple[()]:
-        """Nothing, because threads are never absent."""
-        return ()
-
-    def progress(self) -> None:
-        """Do nothing, because threads are never absent."""
-
-    @contextmanager
-    def during(self, doing: str) -> Iterator[None]:
-        """Do nothing during the block, because threads are never absent."""
-        del doing
-        yield
+        """The first fault of a worker, which the chief raises again."""
+        faults = (each.exception() for each in self._trainings if each.done())
+        return next((each for each in faults if each is not None), None)
 
 
 @contextmanager
@@ -92,16 +66,15 @@ def emulated_workers(
     base, traces = str(folder_of(plan.spec)), Traces(str(folder_of(plan.spec)))
     server = loopback_server(session_config(plan))  # which lasts as long as this name for it
     target = SessionTarget(server.target)
-    threads: list[WorkerThread] = []
-    for index in range(1, plan.worker.count):
-        graph = compile_graph(for_worker(plan, index), base=base, seed=compiled.seed, traces=traces)
-        worker = WorkerLoop(graph, stream, target, stop, reporter)
-        threads.append(WorkerThread(worker, f"worker {index}"))
-    target.monitor = ThreadMonitor(threads)
-    for each in threads:
-        each.start()
+    graphs = [
+        compile_graph(for_worker(plan, index), base=base, seed=compiled.seed, traces=traces)
+        for index in range(1, plan.worker.count)
+    ]
+    trainings: list[Future[int]] = []
+    target.monitor = ThreadMonitor(trainings)
+    for each in graphs:
+        trainings.append(in_background(WorkerLoop(each, stream, target, stop, reporter).train))  # noqa: PERF401
     try:
         yield target
     finally:
-        for each in threads:
-            each.join(PATIENCE)
+        wait(trainings, PATIENCE)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
@@ -16,14 +16,14 @@ from tfdeploy.runtime.cluster.server.identity import shut_down
 from tfdeploy.runtime.cluster.workers.worker_group import WorkerGroup
 from tfdeploy.runtime.membership.addresses import Task
 from tfdeploy.runtime.session.checkpoint_files import ClientFiles
+from tfdeploy.runtime.session.health import HealthMonitor
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from compiler.graph.compiled import CompiledGraph
     from tfdeploy.runtime.membership.addresses import Membership
     from tfdeploy.runtime.session.engine import Engine
-    from tfdeploy.runtime.session.health import HealthMonitor
     from tfdeploy.runtime.stop import StopSignals
 
 LEAVE_TAKING = 10.0  # seconds that workers have to notice the end of training
@@ -47,7 +47,7 @@ class SessionTarget:
     url: str = ""
     membership: Membership | None = None
     needs_monitor: TaskMonitor | None = None
-    monitor: HealthMonitor | None = None
+    monitor: HealthMonitor = field(factory=HealthMonitor)
     elsewhere: bool = False
     needs: tuple[Task, ...] = field(factory=tuple)
 
@@ -56,9 +56,8 @@ class SessionTarget:
         config = session_config(compiled.plan)
         plan = compiled.plan
         if self.membership is not None and isinstance(plan, WorkerPlan):
-            host = plan.worker.host
-            own = Task(str(host[0]), host[1])
-            config.device_filters.extend(_filter(each) for each in dict.fromkeys((own, *self.needs)))
+            tasks = dict.fromkeys((Task.of(plan.worker.host), *self.needs))
+            config.device_filters.extend(f"/job:{each.job}/task:{each.index}" for each in tasks)
         if self.membership is not None and self.needs_monitor is not None:
             config.operation_timeout_in_ms = int(self.needs_monitor.timeout * 1000)
         return tf.compat.v1.Session(self.url, graph=compiled.graph, config=config)
@@ -77,15 +76,6 @@ class SessionTarget:
             self.needs_monitor.check = check
             self.needs_monitor.require(why)
 
-    @contextmanager
-    def monitored(self, why: str) -> Iterator[None]:
-        """Monitor the tasks during the block; missing tasks are reported if training makes no progress."""
-        if self.monitor is None:
-            yield
-            return
-        with self.monitor.during(why):
-            yield
-
     def prepare(self, engine: Engine, stop: StopSignals, say: Callable[[str], None]) -> WorkerGroup | None:
         """Prepare the chief's engine for training, and give every variable its initial value.
 
@@ -102,17 +92,16 @@ class SessionTarget:
             engine.files = ClientFiles()
         group = None
         if engine.compiled.exchange is not None:
-            group = WorkerGroup(engine, stop, self.monitor, say)
+            group = WorkerGroup(engine, stop, say)
             group.announce()
         engine.initialise()
         return group
 
     def attach_monitors(self, engine: Engine) -> None:
         """Set the monitors of an engine to those of this target."""
-        monitor = engine.monitor = self.monitor
+        engine.monitor = self.monitor
         engine.lost = self.needs_monitor.lost if self.needs_monitor is not None else None
-        if monitor is not None:
-            engine.activity.causes["tasks"] = lambda: [(each.words, None) for each in monitor.absent]
+        engine.activity.causes["tasks"] = lambda: [(each.words, None) for each in self.monitor.absent]
 
     def end(self, engine: Engine, group: WorkerGroup | None) -> None:
         """End the training of all workers that can be reached, and shut down their servers.
@@ -137,7 +126,3 @@ class SessionTarget:
             addresses = [self.membership.cluster.address(each) for each in self.membership.others]
             with ThreadPoolExecutor(MOST_AT_ONCE, "dismiss") as pool:
                 list(pool.map(lambda each: shut_down(each, PATIENCE, secret), addresses))
-
-
-def _filter(task: Task) -> str:
-    return f"/job:{task.job}/task:{task.index}"

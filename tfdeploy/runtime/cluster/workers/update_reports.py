@@ -11,7 +11,7 @@ from attrs import define, field
 from compiler.graph.workers.updates import REPORTED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from compiler.graph.workers.coordination import State
     from tfdeploy.runtime.cluster.workers.worker_group import WorkerGroup
@@ -29,7 +29,6 @@ class UpdateReporter:
     _told_at: int = field(default=0, init=False)  # updates of the worker
     _since: float = field(factory=time.monotonic, init=False)
     _made: int = field(default=0, init=False)
-    _logged: Callable[..., Any] | None = field(default=None, init=False, repr=False)
 
     def is_due(self, state: State) -> bool:
         """Whether the next update is to be reported."""
@@ -41,11 +40,12 @@ class UpdateReporter:
     def update(self) -> Any:
         """Make an update and report it; return the values of `WorkerExchange.step`."""
         compiled, exchange = self.group.engine.compiled, self.group.exchange
-        if self._logged is None:
-            fetches = [exchange.step, compiled.total_loss, compiled.data_loss]
-            fetches.append([each.result for each in compiled.metrics.values()])
-            self._logged = self.group.engine.fed_callable(fetches, [self.group.ops.mine])
-        numbers, loss, data_loss, metrics = self._logged(self.group.mine)
+        metrics = [each.result for each in compiled.metrics.values()]
+        numbers, loss, data_loss, metrics = self.group.engine.repeated(
+            "reported update",
+            lambda: [exchange.step, compiled.total_loss, compiled.data_loss, metrics],
+            {self.group.ops.mine: self.group.mine},
+        )
         now = time.monotonic()
         speed = (self._made - self._told_at) * compiled.plan.own_batch / max(now - self._since, 1e-9)
         self._told_at, self._since = self._made, now

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from compiler.graph.workers.updates import WorkerExchange
     from compiler.plan import Worker
     from tfdeploy.runtime.session.engine import Engine
-    from tfdeploy.runtime.session.health import HealthMonitor
     from tfdeploy.runtime.stop import StopSignals
 
 PATIENT = 0.5  # the longest pause, in seconds, if training has not begun or is over
@@ -34,7 +33,6 @@ class WorkerGroup:
     Attributes:
         engine: The session of the worker.
         stop: The signals of the process.
-        monitor: Monitors the tasks that the worker needs; None if there are none.
         say: Called with sentences for users.
         generation: The generation in which the worker trains. The chief begins a new one after each loss of
             a task.
@@ -43,12 +41,9 @@ class WorkerGroup:
 
     engine: Engine = field(repr=False)
     stop: StopSignals = field(repr=False)
-    monitor: HealthMonitor | None = field(default=None, repr=False)
     say: Callable[[str], None] = field(default=lambda _: None, repr=False)
     generation: int = 0
     life: int = 0
-    _read: Callable[[], Any] | None = field(default=None, init=False, repr=False)
-    _claim: Callable[..., Any] | None = field(default=None, init=False, repr=False)
 
     @property
     def exchange(self) -> WorkerExchange:
@@ -76,9 +71,7 @@ class WorkerGroup:
 
     def state(self) -> State:
         """Return the shared state as it is now."""
-        if self._read is None:
-            self._read = self.engine.session.make_callable(self.ops.state)
-        return State.of(self._read())
+        return State.of(self.engine.repeated("state", lambda: self.ops.state))
 
     def until(
         self, ready: Callable[[State], bool], longest: float = LONGEST, patience: float = math.inf
@@ -115,13 +108,12 @@ class WorkerGroup:
 
     def progress(self) -> None:
         """Tell the monitor that training goes on."""
-        if self.monitor is not None:
-            self.monitor.progress()
+        self.engine.monitor.progress()
 
     def raise_if_timed_out(self) -> None:
         """Raise the error of the monitor, if it has one."""
-        if self.monitor is not None and self.monitor.timed_out is not None:
-            raise self.monitor.timed_out
+        if self.engine.monitor.timed_out is not None:
+            raise self.engine.monitor.timed_out
 
     def is_current(self, state: State) -> bool:
         """Whether the generation in which the worker trains is still open."""
@@ -146,9 +138,11 @@ class WorkerGroup:
 
     def claim(self) -> tuple[bool, State]:
         """Try to claim an update; return whether one was claimed, and the state."""
-        if self._claim is None:
-            self._claim = self.engine.fed_callable(self.ops.claim, [self.ops.mine])
-        return self.claimed(self._claim(self.mine))
+        return self.claimed(self.engine.repeated("claim", lambda: self.ops.claim, {self.ops.mine: self.mine}))
+
+    def update(self) -> Any:
+        """Make an update; return the values of `WorkerExchange.step`."""
+        return self.engine.repeated("update", lambda: self.exchange.step, {self.ops.mine: self.mine})
 
     def may_claim(self, state: State) -> bool:
         """Whether an update may be claimed in this state."""

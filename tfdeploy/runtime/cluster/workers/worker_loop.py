@@ -17,10 +17,9 @@ from compiler.graph.storage.saving import add_saving
 from compiler.graph.workers.coordination import FINISHED
 from tfdeploy.runtime.cluster.workers.update_reports import UpdateReporter
 from tfdeploy.runtime.cluster.workers.worker_group import PATIENT, WorkerGroup
-from tfdeploy.runtime.session.culprits import failing_example
 from tfdeploy.runtime.session.data import feed_training
 from tfdeploy.runtime.session.engine import Engine
-from tfdeploy.runtime.session.faults import is_lost_task, located, reason_of
+from tfdeploy.runtime.session.faults import is_lost_task, located_examples, reason_of
 from tfdeploy.runtime.watchdog import Activity
 
 if TYPE_CHECKING:
@@ -68,9 +67,9 @@ class WorkerLoop:
             engine = Engine(self.compiled, self.target.session(self.compiled), self._saving)
             engine.activity = self.activity
             self.target.attach_monitors(engine)
-            group = WorkerGroup(engine, self.stop, self.target.monitor)
+            group = WorkerGroup(engine, self.stop)
             try:
-                with self.target.monitored("for the chief and the variables"):
+                with engine.monitor.during("for the chief and the variables"):
                     self._report_loss(group)
                     return self._train(group)
             except tf.errors.OpError as fault:
@@ -101,15 +100,7 @@ class WorkerLoop:
                 group.run(group.ops.leave)
                 return step
             feed_training(group.engine, self.stream, state.examples)
-            doing = f"a step after {state.global_step}"
-            engine = group.engine
-            with located(
-                doing,
-                self.compiled,
-                self.stream,
-                engine.lost,
-                lambda: failing_example(engine, self.stream),  # noqa: B023 called within the block
-            ):
+            with located_examples(f"a step after {state.global_step}", group.engine, self.stream):
                 (self._updates if group.exchange.step is not None else self._gradients)(group)
             if self.stop.received is not None:
                 group.run(group.ops.join)  # which gives back what was claimed
@@ -118,7 +109,6 @@ class WorkerLoop:
     def _gradients(self, group: WorkerGroup) -> None:
         """Store gradients in the worker's mailbox for every step of the generation (sync)."""
         exchange, posted = group.exchange, -1
-        post = group.engine.fed_callable(exchange.post, [exchange.tick])
         while True:
             with self._waiting(group, "makes the step"):
                 state = group.until(lambda each: not group.is_current(each) or each.tick != posted)  # noqa: B023
@@ -126,18 +116,17 @@ class WorkerLoop:
                 return
             if state.arrived[group.worker.index] != state.tick:
                 with group.engine.activity.doing("computing the gradients of a step", kind="step"):
-                    post(state.tick)
+                    group.engine.repeated("post", lambda: exchange.post, {exchange.tick: state.tick})
             posted = state.tick
 
     def _updates(self, group: WorkerGroup) -> None:
         """Make updates while there are any to be claimed (async)."""
-        exchange, teller = group.exchange, UpdateReporter(group)
-        update = group.engine.fed_callable(exchange.step, [group.ops.mine])
+        teller = UpdateReporter(group)
         while self.stop.received is None:
             claimed, state = group.claim()
             while claimed and self.stop.received is None:
                 with group.engine.activity.doing("making an update", kind="step"):
-                    numbers = teller.update() if teller.is_due(state) else update(group.mine)
+                    numbers = teller.update() if teller.is_due(state) else group.update()
                 claimed, state = group.claimed(numbers)
                 group.progress()
             if not group.is_current(state) or not self._wait_for_work(group):

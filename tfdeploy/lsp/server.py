@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     from dsl import ir
     from tfdeploy.lsp.documents.opened import Document
-    from tfdeploy.lsp.features.workspace import Symbols
     from tfdeploy.lsp.reading.diagnostics import Findings
     from tfdeploy.lsp.settings import Settings
 
@@ -88,7 +87,6 @@ class SpecServer(LanguageServer):
         self._states: dict[str, _State] = {}
         self._reader = ThreadPoolExecutor(1, "reader")
         self._preparing: Future[None] | None = None
-        self._symbols: Symbols | None = None
         self._shown: dict[str, dict[str, list[types.Diagnostic]]] = {}
 
     def prepare(self) -> Future[None]:
@@ -223,14 +221,12 @@ class SpecServer(LanguageServer):
 
         Files are read in the thread that reads documents, so that other requests are answered meanwhile.
         """
-        from tfdeploy.lsp.features.workspace import Symbols
+        from tfdeploy.lsp.features.workspace import matching
 
-        self._symbols = self._symbols or Symbols()
         workspace = self.workspace
         roots = [each.uri for each in workspace.folders.values()] or [workspace.root_uri or ""]
         folders = [path_of(each) for each in roots if each]
         loop = asyncio.get_running_loop()
-        matching = self._symbols.matching
         return await loop.run_in_executor(self._reader, matching, query, tuple(self.documents), folders)
 
     def last_spec(self, uri: str) -> ir.Spec | None:

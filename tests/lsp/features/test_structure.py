@@ -17,7 +17,7 @@ from tests.placement_maps import make_map
 from tfdeploy.lsp import offers
 from tfdeploy.lsp.documents.opened import Documents
 from tfdeploy.lsp.features import colors, commands, hints, outline
-from tfdeploy.lsp.features.workspace import Symbols
+from tfdeploy.lsp.features.workspace import matching
 from tfdeploy.lsp.reading import placements
 
 WHOLE = types.Range(types.Position(0, 0), types.Position(999, 0))
@@ -83,11 +83,10 @@ def test_symbols_of_a_workspace(tmp_path: Path) -> None:
     (tmp_path / "gone.tfdeploy").symlink_to("nowhere.tfdeploy")
     documents = Documents()
     shown = [documents.open((tmp_path / "shown.tfdeploy").as_uri(), 1, "let {\n  new_width = 8\n}\n")]
-    symbols = Symbols()
 
     def found() -> list[tuple[str, str, str | None]]:
-        matching = symbols.matching("WIDTH", shown, [str(tmp_path), str(tmp_path / "sub")])
-        return [(each.location.uri.rpartition("/")[2], each.name, each.container_name) for each in matching]
+        named = matching("WIDTH", shown, [str(tmp_path), str(tmp_path / "sub")])
+        return [(each.location.uri.rpartition("/")[2], each.name, each.container_name) for each in named]
 
     assert found() == [
         ("shown.tfdeploy", "new_width", "let"),
@@ -105,7 +104,7 @@ def test_blocks_of_a_workspace_have_no_container(tmp_path: Path) -> None:
     for folder in (tmp_path, tmp_path / "node_modules"):
         folder.mkdir(exist_ok=True)
         (folder / "one.tfdeploy").write_text('layer "width" {\n  width = input()\n}\n')
-    found = Symbols().matching("width", [], [str(tmp_path)])
+    found = matching("width", [], [str(tmp_path)])
     assert [(each.name, each.container_name) for each in found] == [
         ("layer width", None),
         ("width", "layer width"),

@@ -78,11 +78,8 @@ class Names:
         Returns:
             The use, or None if no name is there.
         """
-        for each in self.uses:
-            span = each.span
-            if span.source.name == source.name and span.start <= offset <= span.end:
-                return each
-        return None
+        here = (each for each in self.uses if each.span.source.name == source.name)
+        return next((each for each in here if each.span.start <= offset <= each.span.end), None)
 
     def of(self, symbol: Symbol) -> tuple[Use, ...]:
         """Return all uses of a symbol; those of an input are those of the tensor of the examples too."""
@@ -115,11 +112,9 @@ class Names:
         Returns:
             The block, or None if none starts before.
         """
-        found = None
-        for block in self.blocks:
-            if block.span.source.name == source.name and block.span.start <= offset:
-                found = block if found is None or block.span.start > found.span.start else found
-        return found
+        here = (each for each in self.blocks if each.span.source.name == source.name)
+        before = (each for each in here if each.span.start <= offset)
+        return max(before, key=lambda each: each.span.start, default=None)
 
 
 @frozen

@@ -1,0 +1,120 @@
+"""The records of a step say of each op what its graph says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from compiler.graph.build import compile_graph
+from compiler.pipeline import make_plan
+from compiler.step.record import Tensor
+from compiler.step.step import Step
+from tests.compiler.graph.test_structure import ADAM, BETWEEN, MODEL, SERVERS, TABLE
+from tests.support import spec_of
+
+
+def compiled(
+    rules: str = "", update: str = ADAM, devices: str = "cpu = 3", model: str = MODEL, worker: int = 0
+) -> Any:
+    """Return the graph of the model with rules and an update."""
+    text = model.format(found=TABLE, devices=devices, batch=4, place=rules, update=update, train="")
+    return compile_graph(make_plan(spec_of(text), worker=worker), seed=0)
+
+
+@pytest.fixture(scope="module")
+def graph() -> Any:
+    """Return a graph in which each clone has copies of the variables."""
+    return compiled("variables -> replicated", f"{ADAM}, ema = 0.9")
+
+
+def described(tensor: Any) -> tuple[str, str, tuple[int | None, ...] | None]:
+    """Return name, type and shape of a tensor, which may be a record."""
+    if isinstance(tensor, Tensor):
+        return tensor.name, tensor.dtype, tensor.shape
+    return tensor.name, tensor.dtype.name, None if tensor.shape.rank is None else tuple(tensor.shape)
+
+
+def test_every_op_is_there_as_it_is(graph: Any) -> None:
+    """In its order, with its type, inputs, results, what it waits for, place, role and clone."""
+    step: Step = graph.step
+    assert [*step.ops] == [each.name for each in graph.graph.get_operations()]
+    for real in graph.graph.get_operations():
+        op, entry = step.ops[real.name], graph.ledger.entries[real.name]
+        assert (op.type, op.placed, op.role, op.clone) == (real.type, entry.placed, entry.role, entry.clone)
+        assert [*map(described, op.inputs)] == [*map(described, real.inputs)]
+        assert [*map(described, op.outputs)] == [*map(described, real.outputs)]
+        assert sorted(op.waits) == sorted(each.name for each in real.control_inputs)
+        assert not op.own
+    assert step is graph.step
+    assert step.sized is step.ops
+
+
+def test_attributes_are_plain_values(graph: Any) -> None:
+    """Numbers, texts, names of types and elements of constants; what an op lacks is missing."""
+    ops = graph.step.ops
+    (handle,) = (op for op in ops.values() if op.name == "last/kernel")
+    assert (handle.attributes["dtype"], handle.attributes["shared_name"]) == ("float32", "last/kernel")
+    assert handle.outputs[0].holds == ("float32", (8, 5))
+    product = next(op for op in ops.values() if op.type == "MatMul")
+    assert product.attributes["transpose_a"] is False
+    assert {"T", "transpose_b"} <= {*product.attributes}
+    assert len(product.attributes) == len([*product.attributes])
+    assert product.attributes.get("DstT") is None
+    axis = next(op for op in ops.values() if op.type == "Const" and op.outputs[0].shape == ())
+    assert isinstance(axis.attributes["value"], int | float)
+    values = next(op for op in ops.values() if op.type == "Const" and op.outputs[0].elements == 2)
+    assert np.asarray(values.attributes["value"]).shape == (2,)
+
+
+def test_variables_have_their_copies_and_slots(graph: Any) -> None:
+    """Each with its handle, bytes and device; the average belongs to the first copy."""
+    variable = graph.step.variables["last/kernel"]
+    assert len(variable.copies) == 3
+    assert {each.device.ref for each in variable.slots} == {"cpu[0]", "cpu[1]", "cpu[2]"}
+    assert [each.bytes for each in variable.slots if each.name.endswith("Average")] == [8 * 5 * 4]
+    handles = [*variable.copies, *(each.handle for each in variable.slots)]
+    assert {graph.step.ops[each].type for each in handles} == {"VarHandleOp"}
+    assert len({*handles}) == len(handles)
+
+
+def test_a_loop_has_other_records_with_its_shapes() -> None:
+    """What TensorFlow does not follow into the loop over micro-batches is known there."""
+    step = compiled(update=f"{ADAM}, accumulate = 2").step
+    assert step.ops.keys() == step.sized.keys()
+    unknown = [op for op in step.ops.values() if any(each.known_shape is None for each in op.outputs)]
+    sized = [step.sized[op.name] for op in unknown]
+    known = [op for op in sized if all(each.known_shape is not None for each in op.outputs)]
+    assert {"MatMul", "BiasAdd", "GatherV2"} <= {op.type for op in known}
+    assert len(known) > len(unknown) - len(known)
+
+
+def test_assumed_sizes_are_in_the_shapes() -> None:
+    """Of inputs without fixed sizes, and of what is made of them."""
+    model = MODEL.replace("word = input(int32, [2])", "word = input(int32, [none])").replace(
+        "seen = x", "long = word -> Embedding(7, 2) -> GlobalAveragePooling1D()\n  seen = x"
+    )
+    model = model.replace("[found, seen]", "[long, seen]").replace("found = {found}", "")
+    found = compiled(model=model)
+    gathered = next(op for op in found.step.ops.values() if op.type == "GatherV2" and op.clone == 1)
+    assert gathered.outputs[0].known_shape is not None
+    assert not found.graph.get_tensor_by_name(gathered.outputs[0].name).shape.is_fully_defined()
+
+
+@pytest.mark.parametrize(
+    "rules", ["variables -> balanced(ps[*])", "variables -> balanced(worker[*])\n updates -> worker[0]"]
+)
+def test_what_is_of_a_worker_is_where_its_own_graph_has_it(rules: str) -> None:
+    """An op that is its own is on the devices of the worker, and any other where the chief has it, too."""
+    chief, other = (compiled(rules, BETWEEN, SERVERS, worker=each).step for each in (0, 1))
+    assert chief.homes == other.homes
+    assert chief.homes >= {op.device.host for op in chief.ops.values() if op.type == "ResourceApplyAdam"}
+    own = {("worker", 0): ("worker", 1)}
+    common = [name for name in chief.ops if name in other.ops and "cluster/" not in name]
+    for name in common:
+        op, twin = chief.ops[name], other.ops[name]
+        wanted = own.get(op.device.host, op.device.host) if op.own else op.device.host
+        assert (name, twin.device.host) == (name, wanted)
+    assert chief.ends.only_chief
+    assert not other.ends.of_chief

@@ -14,8 +14,8 @@ from compiler.graph.adapters.tensorflow_private import op_definition
 from compiler.graph.compiled import CompiledGraph
 from compiler.graph.dtypes import size_in_bytes
 from compiler.graph.inspect.devices.own_devices import shared_places
-from compiler.graph.inspect.step.assumed import assumed_graph
-from compiler.graph.inspect.step.loop_shapes import shaped_graph
+from compiler.graph.inspect.shapes.assumed import assumed_graph
+from compiler.graph.inspect.shapes.loop_shapes import shaped_graph
 from compiler.graph.ledger import Entry
 from compiler.graph.variables.variables import AVERAGE, GraphVariable
 from compiler.plan import WorkerPlan

@@ -53,7 +53,7 @@ from compiler.mapping.records import PlacementMap
 from compiler.pipeline import make_plan
 from compiler.plan import Plan, WorkerPlan
 from compiler.readers import each_clone_reads
-from compiler.step.read.map import held_variables
+from compiler.step.read.held import held_variables
 from compiler.step.read.ops import step_graph
 from compiler.step.read.transfers import list_transfers
 from compiler.time.forecast import StepForecast

@@ -14,7 +14,7 @@ from compiler.kinds.deployment.grid import NotAlikeError, Spot
 from compiler.kinds.names.patterns import Patterns
 from compiler.kinds.names.templates import NAMES, TASK
 from compiler.mapping.records import MapTransfer
-from compiler.step.read.map import Held
+from compiler.step.read.held import Held
 
 
 @frozen

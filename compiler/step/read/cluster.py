@@ -7,32 +7,20 @@ that of the chief. The map lists the ops of the chief's graph. Its counts and su
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from compiler.mapping.records import MapClone, MapDevice, MapTransfer, MapWorker, PlacementMap
 from compiler.plan import Worker, WorkerPlan
+from compiler.step.read.held import held_by_device
 from compiler.step.read.transfers import list_transfers
 from compiler.step.step import Step
 from compiler.topology import Host
 
 
-@frozen
-class HeldBytes:
-    """The bytes of variables that a device holds, of three kinds."""
-
-    variables: int = 0
-    slots: int = 0
-    others: int = 0
-
-
 def widen(
-    own: PlacementMap,
-    step: Step,
-    plan: WorkerPlan,
-    transfers: tuple[MapTransfer, ...],
-    shared: Mapping[str, HeldBytes],
+    own: PlacementMap, step: Step, plan: WorkerPlan, transfers: tuple[MapTransfer, ...]
 ) -> PlacementMap:
     """Return the map of all tasks.
 
@@ -41,13 +29,11 @@ def widen(
         step: The step of the chief.
         plan: The plan of the chief.
         transfers: What a step of all tasks sends.
-        shared: What devices of the chief hold for all workers, by name.
     """
     worker = plan.worker
-    hosts = [tower[0].device.host for tower in worker.everyone]
     return evolve(
         own,
-        devices=_devices(own, step, plan, hosts, shared),
+        devices=tuple(_devices(own, step, plan)),
         clones=tuple(
             MapClone(tower.number, tower.scope, tuple(each.ref for each in tower.devices), tower.batch)
             for tower in plan.all_towers
@@ -62,52 +48,48 @@ def _worker(worker: Worker, index: int) -> MapWorker:
     return MapWorker(worker.task(index), numbers, index == worker.index)
 
 
-def _devices(
-    own: PlacementMap,
-    step: Step,
-    plan: WorkerPlan,
-    hosts: Sequence[Host],
-    shared: Mapping[str, HeldBytes],
-) -> tuple[MapDevice, ...]:
-    """Return the devices: other workers' have what the chief's have for the chief alone.
+def _devices(own: PlacementMap, step: Step, plan: WorkerPlan) -> Iterator[MapDevice]:
+    """Yield the devices: other workers' have what the chief's have for the chief alone.
 
     What workers share is where it is, with the ops that each of them has there. The tensors of a step are not
     told apart, so other workers' devices have at most those of the chief's.
     """
     rows, twins = {each.ref: each for each in own.devices}, plan.twins
-    staying = [op for op in step.ops.values() if not op.own]
-    each_has = Counter(op.device.ref for op in staying if op.name not in step.ends.only_chief)
-    of_all = Counter(op.device.ref for op in staying)
-    found = []
+    own_ops = Counter(op.device.ref for op in step.ops.values() if op.own)
+    of_each = Counter(
+        op.device.ref for op in step.ops.values() if not op.own and op.name not in step.ends.only_chief
+    )
+    held = held_by_device(step, own=True)
     for device in plan.topology.devices:
         row = rows[device.ref]
-        row = evolve(row, ops=row.ops + each_has[device.ref] * (len(hosts) - 1))
+        row = evolve(row, ops=row.ops + of_each[device.ref] * (plan.worker.count - 1))
         twin = twins.get(device.ref)
-        if twin is not None:
-            row = _with_own(row, rows[twin], of_all[twin], shared.get(twin, HeldBytes()))
-        found.append(row)
-    return tuple(found)
+        yield row if twin is None else _with_own(row, rows[twin], own_ops[twin], held[twin])
 
 
-def _with_own(row: MapDevice, twin: MapDevice, staying: int, shared: HeldBytes) -> MapDevice:
+def _with_own(row: MapDevice, twin: MapDevice, ops: int, held: Mapping[str, int]) -> MapDevice:
     """Return a device of another worker with what the chief's has for the chief alone.
 
     Args:
         row: The device, with what workers share there.
         twin: The device of the chief.
-        staying: How many ops it has for all workers.
-        shared: What it holds for all workers.
+        ops: How many ops it has for the chief alone.
+        held: The bytes of variables that it holds for the chief alone, by their kinds.
     """
-    parts = {
-        "variable_bytes": twin.variable_bytes - shared.variables,
-        "slot_bytes": twin.slot_bytes - shared.slots,
-        "other_bytes": twin.other_bytes - shared.others,
-        "step_bytes": twin.step_bytes,
-    }
-    sums = {name: getattr(row, name) + each for name, each in parts.items() if each is not None}
-    memory = None if twin.step_bytes is None else sum(sums.values())
-    largest = twin.largest or row.largest
-    return evolve(row, ops=row.ops + twin.ops - staying, **sums, memory_bytes=memory, largest=largest)
+    row = evolve(
+        row,
+        ops=row.ops + ops,
+        variable_bytes=row.variable_bytes + held["variable"],
+        slot_bytes=row.slot_bytes + held["slot"],
+        other_bytes=row.other_bytes + held["other"],
+        largest=twin.largest or row.largest,
+    )
+    if row.step_bytes is None or twin.step_bytes is None:
+        return row
+    step = row.step_bytes + twin.step_bytes
+    return evolve(
+        row, step_bytes=step, memory_bytes=row.variable_bytes + row.slot_bytes + row.other_bytes + step
+    )
 
 
 def of_all_workers(

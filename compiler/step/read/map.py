@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from attrs import define, field, frozen
 
@@ -27,7 +27,8 @@ from compiler.mapping.step_time import MapTime
 from compiler.plan import Plan, WorkerPlan
 from compiler.reasons import Reason
 from compiler.shards import Shard
-from compiler.step.read.cluster import HeldBytes, of_all_workers, widen
+from compiler.step.read.cluster import of_all_workers, widen
+from compiler.step.read.held import held_by_device
 from compiler.step.read.transfers import list_transfers
 from compiler.step.read.why import group_of
 from compiler.step.step import Slot, Step, Variable
@@ -69,23 +70,6 @@ class Found:
     sent: tuple[MapTransfer, ...] | None = None
 
 
-@frozen
-class Held:
-    """A variable of a graph.
-
-    Attributes:
-        name: The name of the op that is its handle.
-        device: The name of its device in specs.
-        bytes: Its bytes.
-        kind: `variable` for one of the model, `slot` for a slot or a moving average, else `other`.
-    """
-
-    name: str
-    device: str
-    bytes: int
-    kind: str = "other"
-
-
 def map_step(step: Step, tensorflow: str, found: Found) -> PlacementMap:
     """Return the placement map of a step.
 
@@ -121,7 +105,7 @@ def map_step(step: Step, tensorflow: str, found: Found) -> PlacementMap:
     if not isinstance(plan, WorkerPlan):
         return own
     transfers = of_all_workers(own.transfers, step, plan, sizes) if sent is None else sent
-    return widen(own, step, plan, transfers, _held_for_all(step, plan))
+    return widen(own, step, plan, transfers)
 
 
 def _mode(plan: Plan) -> MapMode:
@@ -190,39 +174,10 @@ def _cut(slot: Slot) -> MapShard | None:
     return MapShard(of, shard.number, shard.count, shard.axis, shard.start, shard.cut_shape)
 
 
-def held_variables(step: Step) -> Iterator[Held]:
-    """Yield each variable of a graph once; all handles of one name on a device are of the same variable.
-
-    Args:
-        step: A step of the graph.
-    """
-    kinds: dict[str, str] = {}
-    for variable in step.variables.values():
-        kinds |= {each.handle: "slot" for each in variable.slots}
-        kinds |= dict.fromkeys(variable.copies, "variable")
-    handles = [op for op in step.ops.values() if op.type == "VarHandleOp"]
-    for op in {(op.attributes["shared_name"], op.device): op for op in handles}.values():
-        held = op.outputs[0].held_bytes or 0  # rows that wait in a mailbox, of which there are none at first
-        yield Held(op.name, op.device.ref, held, kinds.get(op.name, "other"))
-
-
-def _held_for_all(step: Step, plan: WorkerPlan) -> dict[str, HeldBytes]:
-    """Return what devices of a worker hold for all workers, by the name of the device."""
-    held: dict[str, Counter[str]] = {}
-    for each in held_variables(step):
-        op = step.ops[each.name]
-        if op.device.host == plan.worker.host and not op.own:
-            held.setdefault(each.device, Counter())[each.kind] += each.bytes
-    return {ref: HeldBytes(each["variable"], each["slot"], each["other"]) for ref, each in held.items()}
-
-
 def _devices(step: Step, memory: Mapping[str, StepMemory]) -> tuple[MapDevice, ...]:
-    counts = Counter(op.device for op in step.ops.values())
-    held: dict[str, Counter[str]] = {}
-    for each in held_variables(step):
-        held.setdefault(each.device, Counter())[each.kind] += each.bytes
+    counts, held = Counter(op.device for op in step.ops.values()), held_by_device(step)
     return tuple(
-        _device(step.plan, each, counts[each], held.get(each.ref, Counter()), memory.get(each.ref))
+        _device(step.plan, each, counts[each], held[each.ref], memory.get(each.ref))
         for each in step.plan.topology.devices
     )
 

@@ -13,7 +13,7 @@ from compiler.graph.inspect.mapping.placement_map import map_placement
 from compiler.kinds.deployment.grid import NotAlikeError
 from compiler.mapping.records import PlacementMap
 from compiler.pipeline import make_plan
-from compiler.step.read.map import held_variables
+from compiler.step.read.held import held_variables
 from compiler.step.read.transfers import list_transfers
 from tests.support import spec_of
 

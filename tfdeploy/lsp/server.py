@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from dsl import ir
-    from tfdeploy.lsp.documents.opened import Document
     from tfdeploy.lsp.reading.diagnostics import Findings
     from tfdeploy.lsp.settings import Settings
 
@@ -199,17 +198,11 @@ class SpecServer(LanguageServer):
             state.findings = examine(root, texts, self.settings)
         return state.findings
 
-    async def read(self, uri: str) -> Findings:
-        """Return the same as `findings`, and let other requests be answered while the text is being read."""
-        await self.settled(uri)
-        return self.findings(uri)
-
-    async def settled(self, uri: str) -> Document:
-        """Return a document when the reading that is under way is done, so that nothing is parsed twice."""
+    async def settled(self, uri: str) -> None:
+        """Wait until the reading of a document that is under way is done, while others are answered."""
         task = self._state(uri).task
         if task is not None and not task.done():
             await asyncio.wait([task])
-        return self.documents.at(uri)
 
     def _state(self, uri: str) -> _State:
         """Return what is known of the spec that has a document; of the document if that spec is not open."""

@@ -132,7 +132,7 @@ class _Gathering:
         written = syntax.attributes_in(file.items, "tfdeploy")
         if not written:
             if first and file.items:
-                self._reports.add(names.missing_version(Span(file.source, 0, 0), VERSION))
+                self._reports.add(names.missing_version(Span(file.source, 0, 0), version=VERSION))
             return
         for again in written[1:]:
             self._reports.add(names.duplicate("attribute", "tfdeploy", again.name_span, written[0].name_span))

@@ -11,7 +11,7 @@ from attrs import evolve
 from dsl.checks import CHECKS, LINTS, Facts, Rule
 from dsl.diagnostics import Diagnostic, Diagnostics
 from dsl.errors import files as file_errors
-from dsl.errors.planning.plan import expressions_too_deep
+from dsl.errors.plan import expressions_too_deep
 from dsl.source import Source, Span
 from grammar import Reading, files, overrides
 from grammar.allowances import allowed

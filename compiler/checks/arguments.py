@@ -8,7 +8,7 @@ from compiler.model.elaborate import elaborate
 from compiler.topology import Topology
 from dsl import ir
 from dsl.diagnostics import Diagnostic, SpecError
-from dsl.errors.planning import plan as errors
+from dsl.errors import plan as errors
 from dsl.schema import Function
 from dsl.schema.signatures import find
 from grammar.lower.context import Context
@@ -44,7 +44,7 @@ def arguments_can_be_taken(spec: ir.Spec, topology: Topology) -> Iterator[Diagno
         reason = _misfit(signature.name, _given(layer.call, function))
         if reason is not None and layer.call.span not in told:
             told.add(layer.call.span)
-            yield errors.layer_cannot_be_made(layer.call.name, reason, layer.call.span)
+            yield errors.layer_cannot_be_made(layer.call.span, step=layer.call.name, reason=reason)
     yield from reports.found
 
 

@@ -8,7 +8,7 @@ from compiler.topology import Topology
 from compiler.towers import clone_count
 from dsl import ir
 from dsl.diagnostics import Diagnostic
-from dsl.errors.planning import plan as errors
+from dsl.errors import plan as errors
 
 
 def batches_fit_clones(spec: ir.Spec, topology: Topology) -> Iterator[Diagnostic]:
@@ -20,7 +20,7 @@ def batches_fit_clones(spec: ir.Spec, topology: Topology) -> Iterator[Diagnostic
     """
     clones, count = spec.clones, clone_count(spec, topology)
     if isinstance(clones.batch, tuple) and len(clones.batch) != count:
-        yield errors.batch_list_length(len(clones.batch), count, clones.span_of("batch"))
+        yield errors.batch_list_length(clones.span_of("batch"), given=len(clones.batch), clones=count)
     if clones.batch is None and clones.global_batch is not None:
         rounds = spec.update.accumulate
         if clones.global_batch % (count * rounds):

@@ -17,7 +17,7 @@ from compiler.compatibility import (
 from compiler.topology import Topology
 from dsl import ir
 from dsl.diagnostics import Diagnostic
-from dsl.errors.planning import plan_modes as errors
+from dsl.errors import plan as errors
 from dsl.source import Span
 
 

@@ -17,8 +17,8 @@ from attrs import evolve
 
 from dsl import ir
 from dsl.diagnostics import Diagnostic, Severity
-from dsl.errors.planning import layer_state as state_errors
-from dsl.errors.planning import plan as plan_errors
+from dsl.errors import layers as state_errors
+from dsl.errors import plan as plan_errors
 from dsl.files.paths import is_glob, is_there, matches
 from dsl.files.regular import open_regular
 from dsl.ir.walk import steps_in
@@ -35,7 +35,7 @@ def data_is_there(spec: ir.Spec) -> Iterator[Diagnostic]:
     """Report files that are missing, columns that CSV files lack, and training without data."""
     if (spec.train.steps or spec.train.epochs) and (spec.data is None or spec.data.train is None):
         span = spec.data.span if spec.data is not None else spec.train.span
-        yield evolve(plan_errors.nothing_to_train_on(span, "`data.train`"), severity=Severity.WARNING)
+        yield evolve(plan_errors.nothing_to_train_on(span, missing="`data.train`"), severity=Severity.WARNING)
     if not Path(spec.path).is_file():
         return  # a spec from standard input has no folder
     base = Path(spec.path).parent
@@ -57,7 +57,9 @@ def _vocabularies(spec: ir.Spec, base: Path) -> Iterator[Diagnostic]:
         path = named_arguments(step.call).get("vocabulary") if step.kind == "layer" else None
         if isinstance(path, str) and not is_there(base / path) and (base / path).parent.is_dir():
             span = step.call.kwarg_spans.get("vocabulary", step.call.span)
-            fault = state_errors.unreadable_vocabulary(str(base / path), "there is no such file", span)
+            fault = state_errors.unreadable_vocabulary(
+                span, path=str(base / path), reason="there is no such file"
+            )
             yield evolve(fault, severity=Severity.WARNING)
 
 
@@ -88,7 +90,7 @@ def _arguments(source: ir.Call) -> tuple[dict[str, ir.Value], dict[str, Span]]:
 
 
 def _missing(source: str, path: Path, span: Span | None) -> Diagnostic:
-    from dsl.errors.running import running_data as errors
+    from dsl.errors import data as errors
 
     near = None if is_glob(path.name) else nearest(path.name, [each.name for each in path.parent.iterdir()])
     fault = errors.missing(errors.Where(str(path), call=span), nearest=near, folder=source == "images")
@@ -109,10 +111,12 @@ def _columns(source: ir.Call, path: Path) -> Iterator[Diagnostic]:
 
 
 def _no_column(path: Path, pattern: str, header: list[str], span: Span | None) -> Diagnostic:
-    from dsl.errors.running import running_data as errors
+    from dsl.errors import data as errors
 
     where = errors.Where(str(path), "row 1", call=span)
-    return errors.missing_field(where, "column", pattern, header, nearest(pattern, header))
+    return errors.missing_field(
+        where, kind="column", name=pattern, names=header, nearest=nearest(pattern, header)
+    )
 
 
 def _matches(pattern: str, header: list[str]) -> bool:

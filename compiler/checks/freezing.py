@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 
 from compiler.plan import Plan
 from dsl.diagnostics import Diagnostic
-from dsl.errors.planning import freezing as errors
+from dsl.errors import layers as errors
 from dsl.suggest import nearest_paths
 
 
@@ -21,14 +21,16 @@ def globs_match(plan: Plan, names: Collection[str]) -> Iterator[Diagnostic]:
     update = plan.spec.update
     for glob in update.freeze or ():
         if not _matches(glob, names):
-            yield errors.freeze_matches_nothing(glob, nearest_paths(glob, names), update.span_of("freeze"))
+            yield errors.freeze_matches_nothing(
+                update.span_of("freeze"), glob=glob, names=nearest_paths(glob, names)
+            )
     for rule in plan.spec.train.part_weights:
         if not _matches(rule.pattern, names):
             near = nearest_paths(rule.pattern, names)
-            yield errors.part_matches_nothing(rule.pattern, rule.file, near, rule.span)
+            yield errors.part_matches_nothing(rule.span, glob=rule.pattern, file=rule.file, names=near)
     for start in plan.model.starts:
         if not _matches(start.pattern, names):
-            yield errors.step_without_weights(start.file, start.span)
+            yield errors.step_without_weights(start.span, file=start.file)
 
 
 def something_is_trained(plan: Plan, trained: Mapping[str, bool]) -> Iterator[Diagnostic]:

@@ -10,7 +10,7 @@ from compiler.model.elaborate import elaborate
 from compiler.topology import Topology
 from dsl import ir
 from dsl.diagnostics import Diagnostic, SpecError
-from dsl.errors.planning import plan as errors
+from dsl.errors import plan as errors
 from dsl.suggest import nearest_paths
 
 OF_WEIGHTS = ("variables", "slots")
@@ -53,7 +53,7 @@ def globs_can_match(spec: ir.Spec, topology: Topology) -> Iterator[Diagnostic]:
         span = rule.selector.span
         written = span.text if span is not None else f'{rule.selector.role}("{pattern}")'
         near = _nearest(pattern, [each.path for each in layers]) if told <= MOST_ADVISED else ()
-        yield errors.rule_matches_nothing(written, near, span or rule.span)
+        yield errors.rule_matches_nothing(span or rule.span, selector=written, names=near)
 
 
 def _may_match(pattern: str, starts: Sequence[str], known: Collection[str]) -> bool:

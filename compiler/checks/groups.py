@@ -8,7 +8,7 @@ from compiler.placement.rules import Rulebook
 from compiler.topology import Topology
 from dsl import ir
 from dsl.diagnostics import Diagnostic
-from dsl.errors.planning import plan as errors
+from dsl.errors import plan as errors
 
 
 def groups_fit_devices(spec: ir.Spec, topology: Topology) -> Iterator[Diagnostic]:
@@ -25,7 +25,11 @@ def groups_fit_devices(spec: ir.Spec, topology: Topology) -> Iterator[Diagnostic
         size = reason.rule.target.size
         devices = len(topology.resolve_set(reason.rule.target.devices))
         if devices < size:
-            yield errors.clones_exceed_group(size, devices, reason.rule.target.span, spec.devices.span)
+            yield errors.clones_exceed_group(
+                reason.rule.target.span, size=size, devices=devices, label=spec.devices.span
+            )
     for rule in spec.place.rules:
         if isinstance(rule.target, ir.GroupMember) and rule.target.index >= size:
-            yield errors.no_group_member(rule.target.index, size, rule.target.span)
+            yield errors.no_group_member(
+                rule.target.span, index=rule.target.index, size=size, several=size > 1
+            )

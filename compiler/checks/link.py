@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dsl.errors.planning import time as errors
+from dsl.errors import plan as errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,7 +9,7 @@ from compiler.checks.sums import own_gradients
 from dsl import ir
 from dsl.diagnostics import Diagnostic
 from dsl.errors import lint
-from dsl.errors.planning import plan as errors
+from dsl.errors import plan as errors
 from dsl.suggest import nearest_paths
 
 Names = Mapping[str, Collection[str]]  # role -> the names that its globs can match
@@ -27,7 +27,9 @@ def rules_match(rules: Sequence[ir.Rule], names: Names) -> Iterator[Diagnostic]:
         pattern, known = rule.selector.pattern, names.get(rule.selector.role)
         if pattern is not None and known is not None and not _matching(rule, known):
             span = rule.selector.span or rule.span
-            yield errors.rule_matches_nothing(_written(rule), nearest_paths(pattern, known), span)
+            yield errors.rule_matches_nothing(
+                span, selector=_written(rule), names=nearest_paths(pattern, known)
+            )
 
 
 def rules_decide(rules: Sequence[ir.Rule], names: Names) -> Iterator[Diagnostic]:

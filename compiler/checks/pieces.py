@@ -19,7 +19,7 @@ from compiler.topology import Topology
 from compiler.towers import clone_count
 from dsl import ir
 from dsl.diagnostics import Diagnostic, SpecError
-from dsl.errors.planning import sharding as errors
+from dsl.errors import plan as errors
 from dsl.source import Span
 
 FLOAT_BYTES = 4
@@ -91,10 +91,12 @@ def optimizers_take_pieces(spec: ir.Spec, topology: Topology) -> Iterator[Diagno
         if pieces_of(book, weight.name, weight.shape, size):  # nothing is certain of no bytes and `min_size`
             rule = _span_of(_rule_of(book, "variables", weight.name))
             what = f"the optimizer, {optimizer},"
-            yield errors.needs_whole(weight.name, what, errors.JOINED, group.optimizer.span, rule)
+            yield errors.needs_whole(
+                group.optimizer.span, name=weight.name, what=what, reason=errors.JOINED, rule=rule
+            )
         elif clones > 1 and _is_updated_in_parts(book, weight.name):
             rule = _span_of(_rule_of(book, "slots", weight.name))
-            yield errors.update_needs_whole(weight.name, optimizer, group.optimizer.span, rule)
+            yield errors.update_needs_whole(group.optimizer.span, name=weight.name, what=optimizer, rule=rule)
 
 
 def _rule_of(book: Rulebook, role: str, name: str) -> ir.Rule | None:

@@ -11,8 +11,8 @@ from compiler.model.known_shapes import Misfit, known_shapes
 from compiler.model.layer_shapes import Shape
 from dsl import ir
 from dsl.diagnostics import Diagnostic, SpecError
+from dsl.errors import plan as errors
 from dsl.errors import tensors as tensor_errors
-from dsl.errors.planning import plan as errors
 from dsl.schema.signatures import find
 from dsl.source import Span
 
@@ -63,7 +63,7 @@ def _faults(graph: ModelGraph) -> Iterator[Diagnostic]:
             yield (
                 errors.free_axis(step, words, misfit.reason, _free(misfit), call.span)
                 if misfit.free
-                else errors.shape_mismatch(step, words, misfit.reason, call.span)
+                else errors.shape_mismatch(call.span, step=step, shapes=words, reason=misfit.reason)
             )
     for loss in graph.losses:
         target, prediction = known.values[loss.target], known.values[loss.prediction]
@@ -76,7 +76,7 @@ def _faults(graph: ModelGraph) -> Iterator[Diagnostic]:
             reason = _weights_fault(loss.call.name, prediction, weights)
             words.append(_words(weights))
         if reason is not None:
-            yield errors.shape_mismatch(loss.call.name, words, reason, loss.span)
+            yield errors.shape_mismatch(loss.span, step=loss.call.name, shapes=words, reason=reason)
     for term in graph.tensor_terms:
         shape = known.values[term.value]
         if shape is not None and shape not in ((), (1,)):

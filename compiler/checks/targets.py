@@ -8,7 +8,7 @@ from compiler.placement.rules import Rulebook, rule_text
 from compiler.topology import Topology
 from dsl import ir
 from dsl.diagnostics import Diagnostic
-from dsl.errors.planning import plan as errors
+from dsl.errors import plan as errors
 
 
 def targets_name_devices(spec: ir.Spec, topology: Topology) -> Iterator[Diagnostic]:
@@ -22,7 +22,9 @@ def targets_name_devices(spec: ir.Spec, topology: Topology) -> Iterator[Diagnost
         target = rule.target
         devices = target if isinstance(target, ir.DeviceSet) else getattr(target, "devices", None)
         if devices is not None and not topology.resolve_set(devices):
-            yield errors.no_device(f"`{rule.selector.role}`", rule_text(rule), target.span or rule.span)
+            yield errors.no_device(
+                target.span or rule.span, what=f"`{rule.selector.role}`", text=rule_text(rule)
+            )
     groups, reason = Rulebook(spec.place.rules, topology).clone_groups()
     if not groups and reason.rule is None:
-        yield errors.no_device("`clones`", reason.text, spec.devices.span)
+        yield errors.no_device(spec.devices.span, what="`clones`", text=reason.text)

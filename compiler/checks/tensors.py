@@ -11,7 +11,7 @@ from compiler.topology import Topology
 from compiler.towers import batches, clone_count
 from dsl import ir
 from dsl.diagnostics import Diagnostic, SpecError
-from dsl.errors.planning import plan as errors
+from dsl.errors import plan as errors
 from dsl.source import Span
 
 MOST = 2**31 - 1
@@ -32,11 +32,13 @@ def tensors_can_be_held(spec: ir.Spec, topology: Topology) -> Iterator[Diagnosti
     for name, shape, span in _tensors(spec):
         size = prod(shape)
         if size > MOST:
-            yield errors.tensor_too_large(name, shape, MOST, span)
+            yield errors.tensor_too_large(span, name=name, shape=shape, most=MOST)
             return
         if max(size, 1) * largest > MOST:
             given = clones.span_of("batch" if clones.batch is not None else "global_batch")
-            yield errors.batch_too_large(largest, name, shape, MOST, given or clones.span)
+            yield errors.batch_too_large(
+                given or clones.span, batch=largest, name=name, most=MOST, whole=(largest, *shape)
+            )
             return
 
 

@@ -9,7 +9,7 @@ from compiler.topology import Host, Topology
 from compiler.towers import lay_out_towers, workers_of
 from dsl import ir
 from dsl.diagnostics import Diagnostic
-from dsl.errors.planning import plan_workers as errors
+from dsl.errors import plan as errors
 from dsl.ir.place import PARAMETER_SERVER
 
 OF_EVERY_GRAPH = {"inputs", "ops", "summaries", "evaluation"}
@@ -29,14 +29,21 @@ def workers_are_whole(spec: ir.Spec, topology: Topology) -> Iterator[Diagnostic]
     span = next((each.span for each in spec.place.rules if each.selector.role == "clones"), None)
     busy = {host for host, _ in workers}
     for job, task in sorted(tasks - busy, key=str):
-        yield errors.worker_without_clones(f"{job}[{task}]", span or spec.clones.span or spec.devices.span)
+        yield errors.worker_without_clones(
+            span or spec.clones.span or spec.devices.span, task=f"{job}[{task}]"
+        )
     for job, task in sorted(busy - tasks, key=str):
-        yield errors.clones_on_server(f"{job}[{task}]", span)
+        yield errors.clones_on_server(span, task=f"{job}[{task}]")
     sizes = [sum(tower.batch for tower in towers) for _, towers in workers]
     if spec.update.backup >= len(workers):
-        yield errors.too_many_backups(spec.update.backup, len(workers), spec.update.span_of("backup"))
+        yield errors.too_many_backups(
+            spec.update.span_of("backup"),
+            backup=spec.update.backup,
+            workers=len(workers),
+            most=max(len(workers) - 1, 0),
+        )
     elif spec.update.backup and len(set(sizes)) > 1:
-        yield errors.uneven_workers(sizes, spec.update.span_of("backup"))
+        yield errors.uneven_workers(spec.update.span_of("backup"), batches=", ".join(map(str, sizes)))
     yield from _rules_for_one_worker(spec, topology, [host for host, _ in workers])
 
 
@@ -54,5 +61,7 @@ def _rules_for_one_worker(spec: ir.Spec, topology: Topology, hosts: Sequence[Hos
         for host in hosts:
             if devices and not any(each.host == host for each in devices):
                 ref = f"{host[0]}[{host[1]}]"
-                yield errors.other_workers_device(ref, devices[0].ref, rule.target.span or rule.span)
+                yield errors.other_workers_device(
+                    rule.target.span or rule.span, worker=ref, device=devices[0].ref
+                )
                 break

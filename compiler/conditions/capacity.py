@@ -16,7 +16,7 @@ from compiler.graph.inspect.mapping.placement_map import map_placement
 from compiler.report import refs
 from compiler.report.text.fullness import Pool, pools
 from compiler.step.read.map import StepMemory
-from dsl.errors.planning import plan as errors
+from dsl.errors import plan as errors
 
 if TYPE_CHECKING:
     from compiler.graph.compiled import CompiledGraph
@@ -72,11 +72,11 @@ def _warning(spec: ir.Spec, placement: AnyMap, attribute: str, alike: list[Pool]
     for device in first.devices:
         notes += [*memory_parts(device), *largest_variables(device.ref, placement)]
     return errors.too_full(
-        f"{several}`{refs.label(names)}`",
-        size(first.needed),
-        size(first.excess),
-        attribute,
-        size(first.limit),
-        notes,
         spec.devices.span_of(attribute),
+        place=f"{several}`{refs.label(names)}`",
+        needed=size(first.needed),
+        excess=size(first.excess),
+        attribute=attribute,
+        limit=size(first.limit),
+        notes=notes,
     )

@@ -27,7 +27,7 @@ from compiler.plan import Plan, WorkerPlan
 from compiler.step.read.map import StepMemory
 from dsl import ir
 from dsl.diagnostics import Diagnostic, SpecError
-from dsl.errors.planning import expect as errors
+from dsl.errors import plan as errors
 
 MOST_NAMED = 5
 _OF_TIME = ("step_time", "busy")
@@ -92,7 +92,11 @@ def check_expectations(plan: Plan, placement: AnyMap) -> tuple[Diagnostic, ...]:
     """
     wanted = plan.spec.expect.conditions
     if placement.time is None:
-        unknown = [errors.time_unknown(each) for each in wanted if each.function in _OF_TIME]
+        unknown = [
+            errors.time_unknown(each.span, condition=each.text)
+            for each in wanted
+            if each.function in _OF_TIME
+        ]
         wanted = tuple(each for each in wanted if each.function not in _OF_TIME)
     else:
         unknown = []

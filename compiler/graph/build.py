@@ -66,8 +66,8 @@ from compiler.shards import Shard
 from compiler.topology import Device
 from dsl import ir
 from dsl.diagnostics import Diagnostic, SpecError
-from dsl.errors.planning import plan as errors
-from dsl.errors.planning.own_python import undeclared_state
+from dsl.errors import plan as errors
+from dsl.errors.layers import undeclared_state
 
 MOST_AT_STEP = 1024
 """The most ops of its own device that an op beside the global step waits for one by one."""
@@ -128,7 +128,7 @@ def _require_gradients(
         raise SpecError(frozen)
     if not any(any(template.gradients) for template in templates.values()):
         trainable = [each.name for each in weights.values() if each.trainable]
-        raise SpecError([errors.no_gradient(trainable, plan.spec.model.span_of("loss"))])
+        raise SpecError([errors.no_gradient(plan.spec.model.span_of("loss"), variables=trainable[:5])])
     found = list(gradients_can_be_summed(plan.spec, _sparse(templates)))
     if found:
         raise SpecError(found)
@@ -180,7 +180,9 @@ def _undeclared_states(
         if info.of_class and info.declared is None:
             nodes = (each for each in plan.model.layers if name.startswith(f"{each.path}/"))
             span = next((each.span for each in nodes), None)
-            yield undeclared_state(info.of_class, name, info.joined(plan.update.batch_norm), span)
+            yield undeclared_state(
+                span, layer=info.of_class, state=name, first=info.joined(plan.update.batch_norm) == "first"
+            )
 
 
 def _by_rows(plan: Plan, traced: Traced) -> frozenset[str]:

@@ -27,9 +27,9 @@ from attrs import frozen
 
 from compiler.graph.kept_tensors import without_tensors
 from dsl.diagnostics import Diagnostic, RunError, SpecError
-from dsl.errors.planning import own_python
-from dsl.errors.running import running_data as errors
-from dsl.errors.running.running_data import Excerpt, Where
+from dsl.errors import data as errors
+from dsl.errors import layers
+from dsl.errors.data import Excerpt, Where
 from dsl.source import Span
 from dsl.suggest import nearest
 
@@ -65,7 +65,9 @@ def load_function(path: str, base: Path, call: Span | None, *, of_model: bool = 
     where = Where(path, call=call)
     if not module_name or not name:
         raise RunError(
-            errors.python_function(where, "this does not name a function", advice="write `module:function`")
+            errors.python_function(
+                where, reason="this does not name a function", advice="write `module:function`"
+            )
         )
     try:
         with _last_on_path(base):
@@ -74,14 +76,16 @@ def load_function(path: str, base: Path, call: Span | None, *, of_model: bool = 
         if error.name != module_name:
             raise _failed(error, where, of_model=of_model) from error
         reason = f"there is no module `{module_name}`, neither beside the spec nor installed"
-        raise RunError(errors.python_function(where, reason)) from error
+        raise RunError(errors.python_function(where, reason=reason)) from error
     except Exception as error:
         raise _failed(error, where, of_model=of_model) from error
     found = getattr(module, name, None)
     if not callable(found):
         near = nearest(name, [each for each in vars(module) if not each.startswith("_")])
         advice = f"there is `{near}`" if near else None
-        raise RunError(errors.python_function(where, f"its module has no function `{name}`", advice=advice))
+        raise RunError(
+            errors.python_function(where, reason=f"its module has no function `{name}`", advice=advice)
+        )
     function: Callable[..., Any] = found
     return function
 
@@ -175,7 +179,7 @@ def diagnosed(error: Exception, step: str, span: Span | None) -> Diagnostic:
     shown = None
     if place is not None:
         shown = f"{_short(place[0])}:{place[1]}: `{linecache.getline(*place).strip()}`"
-    return own_python.raised(step, f"{kind}: {text}" if text else kind, shown, span)
+    return layers.raised(span, step=step, reason=f"{kind}: {text}" if text else kind, place=shown)
 
 
 def plain_message(error: Exception) -> str:
@@ -255,13 +259,13 @@ def failure(error: Exception, where: Where) -> Diagnostic:
     said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     place = raised_at(error)
     if place is None:
-        return errors.python_function(where, f"raises {said}")
+        return errors.python_function(where, reason=f"raises {said}")
     file, number = place
     line = linecache.getline(file, number).rstrip("\n")
     start = len(line) - len(line.lstrip())
     span = Span(Excerpt(file, line, number=number), start, len(line))
     inner = Where(where.path, where.place, span, where.call)
-    return errors.python_function(inner, f"raises {said}")
+    return errors.python_function(inner, reason=f"raises {said}")
 
 
 def raised_at(error: BaseException) -> tuple[str, int] | None:

@@ -35,7 +35,7 @@ from compiler.model.parameters import arguments, evaluate, own_arguments, with_v
 from dsl import ir
 from dsl.diagnostics import SpecError
 from dsl.errors import tensors as tensor_errors
-from dsl.errors.planning.plan import expressions_too_deep
+from dsl.errors.plan import expressions_too_deep
 from dsl.source import Span
 
 

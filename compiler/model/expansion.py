@@ -9,7 +9,7 @@ from attrs import define, field
 from compiler.model.parameters import arguments, evaluate, with_values
 from dsl import ir
 from dsl.diagnostics import SpecError
-from dsl.errors.planning import plan as errors
+from dsl.errors import plan as errors
 
 MOST_STEPS = 20_000
 """The most steps of a model: calls of layers, operations, and uses of `layer` blocks."""
@@ -46,7 +46,7 @@ class _Counting:
         for part in _parts(model):
             total += self._count(part, scope)
             if total > MOST_STEPS:
-                raise SpecError([errors.too_many_steps(total, MOST_STEPS, part.span)])
+                raise SpecError([errors.too_many_steps(part.span, total=total, most=MOST_STEPS)])
 
     def _count(self, part: object, scope: _Scope) -> int:  # noqa: PLR0911 one for each kind
         match part:
@@ -67,7 +67,7 @@ class _Counting:
     def _step(self, step: ir.Step, scope: _Scope) -> int:
         self.looked_at += 1
         if self.looked_at > MOST_STEPS:
-            raise SpecError([errors.too_many_steps(self.looked_at, MOST_STEPS, step.span)])
+            raise SpecError([errors.too_many_steps(step.span, total=self.looked_at, most=MOST_STEPS)])
         if step.kind == "repeat":
             count = evaluate(step.count, scope.parameters)
             if not isinstance(count, int) or count <= 0 or step.inner is None:
@@ -86,7 +86,7 @@ class _Counting:
         if key not in self.known:
             self.depth += 1
             if self.depth > DEEPEST:
-                raise SpecError([errors.blocks_too_deep(DEEPEST, call.span)])
+                raise SpecError([errors.blocks_too_deep(call.span, deepest=DEEPEST)])
             inner = _Scope(_shared(block.bindings), given)
             values = tuple(each.value for each in block.bindings)
             self.known[key] = self._count((*values, block.output), inner)

@@ -16,7 +16,7 @@ from attrs import evolve
 from compiler.model.graph import LayerNode, ModelGraph
 from dsl import ir
 from dsl.diagnostics import SpecError
-from dsl.errors.planning import layer_state as errors
+from dsl.errors import layers as errors
 from dsl.files.regular import read_text
 from dsl.schema.layer_state import ADAPTED_FROM, named_arguments
 
@@ -55,7 +55,7 @@ def _with_words(node: LayerNode, base: Path) -> LayerNode:
         reason = (
             "it is not UTF-8" if isinstance(fault, ValueError) else (fault.strerror or str(fault)).lower()
         )
-        raise SpecError([errors.unreadable_vocabulary(str(base / path), reason, span)]) from fault
+        raise SpecError([errors.unreadable_vocabulary(span, path=str(base / path), reason=reason)]) from fault
     words = [each.removesuffix("\r") for each in (lines[:-1] if lines[-1] == "" else lines)]
     if node.call.name != "IntegerLookup":
         return with_state(node, {"vocabulary": tuple(words)})
@@ -65,7 +65,9 @@ def _with_words(node: LayerNode, base: Path) -> LayerNode:
             numbers.append(int(word))
         except ValueError as fault:
             reason = f"line {row} is no whole number"
-            raise SpecError([errors.unreadable_vocabulary(str(base / path), reason, span)]) from fault
+            raise SpecError(
+                [errors.unreadable_vocabulary(span, path=str(base / path), reason=reason)]
+            ) from fault
     return with_state(node, {"vocabulary": tuple(numbers)})
 
 

@@ -17,7 +17,7 @@ from compiler.shards import Shard, cut, parts_for
 from compiler.topology import Device
 from dsl import ir
 from dsl.diagnostics import SpecError
-from dsl.errors.planning import sharding as errors
+from dsl.errors import plan as errors
 from dsl.ir.place import PARAMETER_SERVER
 
 MOST_SHOWN = 5
@@ -90,9 +90,9 @@ def _with_parts(
     """Give each clone a part of the variables whose slots are cut; a single clone has them whole."""
     alone = [
         errors.slots_without_copies(
-            each.info.weight,
             target_of(reason).span,
-            each.placed.reason.rule.span if each.placed.reason.rule is not None else None,
+            name=each.info.weight,
+            rule=each.placed.reason.rule.span if each.placed.reason.rule is not None else None,
         )
         for each, reason in zip(placements, over_clones, strict=True)
         if reason is not None and not each.copies

@@ -12,7 +12,7 @@ from typing import Literal
 from attrs import field, frozen
 
 from dsl.diagnostics import RunError
-from dsl.errors.planning import time as errors
+from dsl.errors import plan as errors
 from dsl.files.typed_json import BadRecord, Count, read_record
 
 FORMAT_VERSION = "1.0"
@@ -158,12 +158,14 @@ def read_profile(path: Path | str) -> Profile:
     try:
         found = read_record(path, Profile, LIMIT)
     except BadRecord as fault:
-        raise RunError(errors.bad_profile(str(path), str(fault))) from fault
+        raise RunError(errors.bad_profile(path=str(path), reason=str(fault))) from fault
     if found.format_version.partition(".")[0] != FORMAT_VERSION.partition(".")[0]:
         reason = f"has format {found.format_version}, and this version reads 1.x"
-        raise RunError(errors.bad_profile(str(path), reason))
+        raise RunError(errors.bad_profile(path=str(path), reason=reason))
     if not 0 < found.machine.cores <= MOST_CORES or _is_impossible(found):
-        raise RunError(errors.bad_profile(str(path), "has a time, a speed or a count that cannot be"))
+        raise RunError(
+            errors.bad_profile(path=str(path), reason="has a time, a speed or a count that cannot be")
+        )
     return found
 
 

@@ -42,4 +42,4 @@ def _known(goal: ir.Call, scores: list[str]) -> Iterator[Diagnostic]:
     span = goal.arg_spans[0] if goal.arg_spans else goal.kwarg_spans["score"]
     if given not in scores:
         name = str(given)
-        yield references.unknown_name(name, span, "score", nearest(name, scores), known=scores)
+        yield references.unknown_name(span, name=name, kind="score", near=nearest(name, scores), known=scores)

@@ -28,5 +28,10 @@ def data_tensors(facts: Facts) -> Iterator[Diagnostic]:
             if binding.name not in known and binding.name_span is not None:
                 near = nearest(binding.name, known)
                 yield references.input_without_data(
-                    binding.name, split.name, binding.name_span, at, near, sorted(known)
+                    at,
+                    name=binding.name,
+                    split=split.name,
+                    reader=binding.name_span,
+                    near=near,
+                    known=sorted(known),
                 )

@@ -18,7 +18,7 @@ def hosts(facts: Facts) -> Iterator[Diagnostic]:
     if not any(job.hosts for job in jobs):
         return
     from dsl.addresses import split_address
-    from dsl.errors.running import cluster
+    from dsl.errors import cluster
 
     taken: dict[tuple[str, int], tuple[str, Span | None]] = {}
     for job in jobs:
@@ -27,10 +27,12 @@ def hosts(facts: Facts) -> Iterator[Diagnostic]:
             try:
                 parts = split_address(address)
             except ValueError as error:
-                yield cluster.bad_address(address, str(error), span)
+                yield cluster.bad_address(span, address=address, reason=str(error))
                 continue
             name = f"{job.name}:{index}"
             if parts in taken:
                 first, other = taken[parts]
-                yield cluster.shared_address(address, first, name, span, other)
+                yield cluster.shared_address(
+                    span, address=address, first=first, second=name, other=None if other == span else other
+                )
             taken.setdefault(parts, (name, span))

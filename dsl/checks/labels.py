@@ -8,6 +8,7 @@ from dsl import ir
 from dsl.errors import references
 from dsl.schema import signatures
 from dsl.schema.class_labels import takes_one_hot
+from dsl.source import Span
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,4 +34,14 @@ def labels(facts: Facts) -> Iterator[Diagnostic]:
         dtype, shape = given.value.dtype or "float32", given.value.shape
         if shape in _ONE_PER_EXAMPLE and "int" in dtype:
             known = wanted if signatures.find(category, wanted) is not None else None
-            yield references.labels_as_numbers(name, given.name, known, objective.call.span, given.span)
+            span = objective.call.span
+            only = Span(span.source, span.start, span.start + len(name)) if span is not None else None
+            fits = only is not None and only.text == name
+            yield references.labels_as_numbers(
+                only if fits else span,
+                name=name,
+                target=given.name,
+                sparse=known,
+                fits=fits,
+                defined=given.span,
+            )

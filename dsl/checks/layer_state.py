@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dsl import ir
-from dsl.errors.planning import layer_state as errors
+from dsl.errors import layers as errors
 from dsl.ir.walk import calls_in, steps_in
 from dsl.schema.layer_state import STATES, named_arguments
 
@@ -29,7 +29,9 @@ def _step(step: ir.Step, facts: Facts) -> Iterator[Diagnostic]:
         yield from _wrong_state(call)
         if "adapt" in call.kwargs:
             reason = f"it is an argument of `{step.call.name}`"
-            yield errors.cannot_adapt_here(call.name, reason, call.kwarg_spans.get("adapt", call.span))
+            yield errors.cannot_adapt_here(
+                call.kwarg_spans.get("adapt", call.span), layer=call.name, reason=reason
+            )
     if step.kind == "layer":
         yield from _wrong_state(step.call)
         yield from _wrong_split(step.call, facts)
@@ -43,9 +45,11 @@ def _wrong_state(call: ir.Call) -> Iterator[Diagnostic]:
     for name in names:
         if learns and name in given:
             spans = call.kwarg_spans
-            yield errors.state_given_twice(call.name, name, spans.get(name, call.span), spans.get("adapt"))
+            yield errors.state_given_twice(
+                spans.get(name, call.span), layer=call.name, argument=name, adapt=spans.get("adapt")
+            )
     if not learns and call.name != "Normalization" and names[0] not in given:
-        yield errors.no_state(call.name, names[0], call.span)
+        yield errors.no_state(call.span, layer=call.name, argument=names[0], words=names[0] == "vocabulary")
 
 
 def _wrong_split(call: ir.Call, facts: Facts) -> Iterator[Diagnostic]:
@@ -54,4 +58,6 @@ def _wrong_split(call: ir.Call, facts: Facts) -> Iterator[Diagnostic]:
         return
     name = adapt.removeprefix("data.")
     if name not in {each.name for each in facts.splits}:
-        yield errors.split_to_adapt_missing(call.name, name, call.kwarg_spans.get("adapt"), facts.data.span)
+        yield errors.split_to_adapt_missing(
+            call.kwarg_spans.get("adapt"), layer=call.name, split=name, data=facts.data.span
+        )

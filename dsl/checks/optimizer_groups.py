@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dsl.errors.planning import optimizers
+from dsl.errors import layers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,5 +18,5 @@ def optimizer_groups(facts: Facts) -> Iterator[Diagnostic]:
     taken: set[str] = set()
     for group in facts.update.groups if facts.update is not None else ():
         if taken & {"*", group.pattern}:
-            yield optimizers.group_without_weights(group.pattern, group.name_span or group.span)
+            yield layers.group_without_weights(group.name_span or group.span, pattern=group.pattern)
         taken.add(group.pattern)

@@ -10,57 +10,36 @@ from dsl.errors.wording import WARNING, Placeless, Wording
 from dsl.errors.words import in_full
 from dsl.source import Span
 
-missing = Placeless("TFD190", "there is no file {path:in_full}", file="{path}")
+missing = Placeless("TFD190: there is no file {path:in_full}", file="{path}")
 included_missing = Wording(
-    "TFD190",
-    "there is no file {path:in_full}",
+    "TFD190: there is no file {path:in_full}",
     text="cannot be included",
     notes=("a relative path starts at the directory of the file that includes",),
 )
 no_specs = Placeless(
-    "TFD190",
-    "no file below {folder:in_full} ends in `{ending}`",
+    "TFD190: no file below {folder:in_full} ends in `{ending}`",
     notes=("hidden folders and folders called `build` are not searched",),
     file="{folder}",
 )
 included_too_deeply = Wording(
-    "TFD111",
-    "{path:in_full} is not included: it is more than {deepest:d} files deep",
+    "TFD111: {path:in_full} is not included: it is more than {deepest:d} files deep",
     text="cannot be included",
     notes=("its blocks would be missing from the spec",),
     help="include the files from the spec itself, which may include any number of them",
 )
-unreadable = Wording("TFD191", "{path:in_full} cannot be read: {reason}", file="{path}")
+unreadable = Wording("TFD191: {path:in_full} cannot be read: {reason}", file="{path}")
 not_a_spec = Wording(
-    "TFD194",
-    "{path:in_full} is not included: it is no spec",
+    "TFD194: {path:in_full} is not included: it is no spec",
     text="cannot be included",
     notes=("the names of specs end in `{suffix}`, also of those that symbolic links lead to",),
 )
 
-
-def not_text(path: str, start: bytes, offset: int, span: Span | None, *, null: bool) -> Diagnostic:
-    """Return the diagnostic of a file that is no UTF-8 text.
-
-    Args:
-        path: The file.
-        start: Its first bytes, which may tell what it is.
-        offset: The number of the first byte that is not text, from 0.
-        span: The place of the `include` that names it in the spec; None if it is not known.
-        null: Whether that byte is a NUL, which is UTF-8 but is in no text.
-    """
-    kind, advice = next(
-        ((kind, advice) for sign, kind, advice in _KINDS if start.startswith(sign)),
-        ("not text" if null else "not UTF-8 text", _DAMAGED if null else _ENCODED),
-    )
-    note = "is NUL, which no text has" if null else "is the first that is not UTF-8"
-    message, notes = f"{in_full(path)} is {kind}", (f"byte {offset + 1:,} {note}",)
-    return Diagnostic("TFD192", message, span, notes=notes, help=advice, file=path)
-
-
 _ENCODED = "save it as UTF-8; `iconv -f latin1 -t utf-8 FILE` converts a text in Latin-1"
+
 _DAMAGED = "name a spec, or remove that byte if this was one: the file may be damaged"
+
 _TRAINED = "name the spec that it was trained with; `weights` in `train` starts from such a file"
+
 _KINDS = (
     (b"\xff\xfe", "UTF-16 text, not UTF-8", "save it as UTF-8; `iconv -f utf-16 -t utf-8 FILE` converts it"),
     (b"\xfe\xff", "UTF-16 text, not UTF-8", "save it as UTF-8; `iconv -f utf-16 -t utf-8 FILE` converts it"),
@@ -71,61 +50,67 @@ _KINDS = (
 """The first bytes of files that are taken for specs, with what they are and what to do."""
 
 too_large = Wording(
-    "TFD193",
-    "{path:in_full} is too large",
-    notes=("a spec has at most {largest:,} bytes",),
-    file="{path}",
+    "TFD193: {path:in_full} is too large", notes=("a spec has at most {largest:,} bytes",), file="{path}"
 )
 empty = Wording(
-    "TFD110", "{path:in_full} is empty", help='a spec needs at least a `model "name" {{ ... }}` block'
+    "TFD110: {path:in_full} is empty", help='a spec needs at least a `model "name" {{ ... }}` block'
 )
+
+
+def not_text(path: str, start: bytes, offset: int, span: Span | None, *, null: bool) -> Diagnostic:
+    """Return the diagnostic of a file that is no UTF-8 text from the byte at `offset` on, perhaps a NUL."""
+    kind, advice = next(
+        ((kind, advice) for sign, kind, advice in _KINDS if start.startswith(sign)),
+        ("not text" if null else "not UTF-8 text", _DAMAGED if null else _ENCODED),
+    )
+    note = "is NUL, which no text has" if null else "is the first that is not UTF-8"
+    message, notes = f"{in_full(path)} is {kind}", (f"byte {offset + 1:,} {note}",)
+    return Diagnostic("TFD192", message, span, notes=notes, help=advice, file=path)
+
 
 # --- outputs that would overwrite something else ----------------------------------------------------------
 
 output_is_read = Wording(
-    "TFD752",
-    "{output:in_full} is read by this command, and would be overwritten",
+    "TFD752: {output:in_full} is read by this command, and would be overwritten",
     notes=("it is the same file as {read?:in_full}",),
     help="write to another file",
 )
 foreign_output = Placeless(
-    "TFD753",
-    "{output:in_full} exists, and was not written by this command",
+    "TFD753: {output:in_full} exists, and was not written by this command",
     help="write to another file, or replace this one with `--force`",
 )
 never_replaced = Placeless(
-    "TFD753",
-    "{output:in_full} exists, and this command replaces no files",
+    "TFD753: {output:in_full} exists, and this command replaces no files",
     help="give the spec another name or folder",
 )
 
 # --- what the operating system refuses --------------------------------------------------------------------
 
-refused = Placeless("TFD199", "{path:in_full}: {reason}")
+refused = Placeless("TFD199: {path:in_full}: {reason}")
 refused_something = Placeless(
-    "TFD199", "the operating system refused something that the command needs: {reason}"
+    "TFD199: the operating system refused something that the command needs: {reason}"
 )
 too_few_files = Placeless(
-    "TFD199",
-    "TensorFlow opens {needed:,} files, pipes and sockets, and the process may open {limit:,}",
+    "TFD199: TensorFlow opens {needed:,} files, pipes and sockets, and the process may open {limit:,}",
     help="`ulimit -n {needed:d}`, or more, gives this shell more",
 )
 name_not_utf8 = Placeless(
-    "TFD195",
-    "{name:in_full} is not UTF-8, as the names of files have to be that TensorFlow reads and writes",
+    "TFD195: {name:in_full} is not UTF-8, as the names of files have to be that TensorFlow reads and writes",
     help="rename the file or the folder",
 )
-lost_output = Placeless("TFD796", "standard output cannot be written: {reason}")
+lost_output = Placeless("TFD796: standard output cannot be written: {reason}")
 output_given_up = Placeless(
-    "TFD796",
-    "standard output cannot be written: {reason}",
+    "TFD796: standard output cannot be written: {reason}",
     notes=("the run goes on without it; its progress is in the history of its run directory",),
     severity=WARNING,
 )
 out_of_memory = Placeless(
-    "TFD797",
-    "the process may not have as much memory as the command needs",
+    "TFD797: the process may not have as much memory as the command needs",
     help="`ulimit -v` shows the limit of this shell, and `tfdeploy doctor` the memory of the machine",
+)
+no_current_folder = Placeless(
+    "TFD798: the current folder is not there any more",
+    help="change to a folder that is there, as with `cd ~`",
 )
 
 
@@ -137,10 +122,3 @@ def out_of_addresses(limit: int, needed: int) -> Diagnostic:
         f"TensorFlow reserves {more} of addresses here, and the process may have {allowed}",
         help=f"`ulimit -v unlimited`, or `ulimit -v {needed >> 10}`, gives this shell more",
     )
-
-
-no_current_folder = Placeless(
-    "TFD798",
-    "the current folder is not there any more",
-    help="change to a folder that is there, as with `cd ~`",
-)

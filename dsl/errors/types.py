@@ -5,24 +5,79 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dsl.diagnostics import Diagnostic, Fix, Label
-from dsl.errors.wording import Replacing, Wording, either
+from dsl.errors.wording import Replacing, Wording
 from dsl.errors.words import in_full, listed, options, quoted, similar
 from dsl.source import Span
 from dsl.values import EXAMPLES, NOUNS, Dimension, units_of
 
 _FEW = 6
+
 _MOST = 3
 
 wrong_type = Wording(
-    "TFD301",
-    "{what} takes {takes}, not {found}",
-    text="this is {found}",
-    help="{advice?}",
-    labelled=True,
+    "TFD301: {what} takes {takes}, not {found}", text="this is {found}", help="{advice?}", labelled=True
 )
 misplaced_expression = Wording(
-    "TFD301", "{what} takes {takes}, not {found}", text="this is {found}", help="{advice?}"
+    "TFD301: {what} takes {takes}, not {found}", text="this is {found}", help="{advice?}"
 )
+unknown_unit = Wording(
+    "TFD303: there is no unit {unit:quoted}",
+    text="unknown unit",
+    notes=(
+        "there is a unit with a similar name: {near?:quoted}",
+        f"{{unless:near}}sizes have {listed(units_of('bytes'))}",
+        f"{{unless:near}}durations have {listed(units_of('seconds'))}, and percentages `%`",
+    ),
+)
+wrong_unit = Wording("TFD303: {what} takes {takes}, not {found}", text="this is {found}", labelled=True)
+out_of_range = Wording(
+    "TFD305: {what} must be {bounds}, not {found:quoted}", text="out of range", labelled=True
+)
+list_length = Wording(
+    "TFD305: {what} takes one number, or a list of {wanted:d}, not of {found:d}",
+    text="{found:counted item}",
+    labelled=True,
+)
+not_in_a_clone = Wording(
+    "TFD594: {what} must be `{only:|true|false}`",
+    text="cannot work here",
+    notes=("a clone keeps nothing but weights and statistics from one batch for the next",),
+    help="leave it out",
+    labelled=True,
+)
+empty_string = Wording("TFD305: {what} must not be empty", text="nothing in it", labelled=True)
+descending_range = Wording(
+    "TFD305: a range runs from the smaller number to the larger one",
+    text="this one is empty",
+    notes=("ranges include both ends",),
+    help="write `{last:d}..{first:d}`",
+)
+range_too_long = Wording("TFD305: this range is too long", notes=("the longest has {longest:,} numbers",))
+no_result = Wording("TFD306: {why}", text="this has no result", labelled=True)
+input_of_layer = Wording(
+    "TFD405: the input of a layer takes whatever the layer is given",
+    text="expected `input()`",
+    help="write `input()`",
+    fix=Replacing("write `input()`", "input()", safe=True),
+)
+several_tensors = Wording(
+    "TFD301: {what} takes one tensor, not a list",
+    text="this is a list",
+    help="put the tensors together first, as in `[a, b] -> Concatenate()`, or name one of them",
+)
+steps_before_loss = Wording(
+    "TFD301: a {kind} takes its tensors as they are",
+    text="a step before the {kind}",
+    help="bind what this step gives to a name first",
+)
+
+_SAMPLES = {"loss": "MeanSquaredError", "metric": "Accuracy"}
+
+_OF_MORE = {
+    "loss": "losses of several pairs are added up: "
+    "`([a, b] -> MeanSquaredError()) + 0.5 * ([a, c] -> MeanSquaredError())`",
+    "metric": "each pair has a metric of its own",
+}
 
 
 def missing_unit(what: str, dimension: Dimension, span: Span, labels: tuple[Label, ...] = ()) -> Diagnostic:
@@ -40,17 +95,6 @@ def missing_unit(what: str, dimension: Dimension, span: Span, labels: tuple[Labe
     )
 
 
-def unknown_unit(unit: str, span: Span, near: str | None) -> Diagnostic:
-    """Return the diagnostic of a unit that there is not."""
-    sizes = f"sizes have {listed(units_of('bytes'))}"
-    durations = f"durations have {listed(units_of('seconds'))}, and percentages `%`"
-    hints = similar("unit", near) or (sizes, durations)
-    return Diagnostic("TFD303", f"there is no unit {quoted(unit)}", span, "unknown unit", notes=hints)
-
-
-wrong_unit = Wording("TFD303", "{what} takes {takes}, not {found}", text="this is {found}", labelled=True)
-
-
 def invalid_choice(
     what: str, found: str, words: Sequence[str], near: str | None, span: Span, labels: tuple[Label, ...] = ()
 ) -> Diagnostic:
@@ -65,26 +109,6 @@ def invalid_choice(
         notes=similar("word", near) or (() if few else options("the words are", words, found)),
         fix=Fix.replacing(f"write {quoted(near)}", span, near) if near else None,
     )
-
-
-out_of_range = Wording(
-    "TFD305", "{what} must be {bounds}, not {found:quoted}", text="out of range", labelled=True
-)
-list_length = Wording(
-    "TFD305",
-    "{what} takes one number, or a list of {wanted:d}, not of {found:d}",
-    text="{found:counted item}",
-    labelled=True,
-)
-not_in_a_clone = Wording(
-    "TFD594",
-    either("{if:only}{what} must be `true`", "{what} must be `false`"),
-    text="cannot work here",
-    notes=("a clone keeps nothing but weights and statistics from one batch for the next",),
-    help="leave it out",
-    labelled=True,
-)
-empty_string = Wording("TFD305", "{what} must not be empty", text="nothing in it", labelled=True)
 
 
 def address(what: str, found: str, span: Span | None, labels: tuple[Label, ...] = ()) -> Diagnostic:
@@ -119,37 +143,11 @@ def sizes_of_free_axes(sizes: int, free: int, span: Span | None) -> Diagnostic:
     )
 
 
-descending_range = Wording(
-    "TFD305",
-    "a range runs from the smaller number to the larger one",
-    text="this one is empty",
-    notes=("ranges include both ends",),
-    help="write `{last:d}..{first:d}`",
-)
-range_too_long = Wording("TFD305", "this range is too long", notes=("the longest has {longest:,} numbers",))
-no_result = Wording("TFD306", "{why}", text="this has no result", labelled=True)
-input_of_layer = Wording(
-    "TFD405",
-    "the input of a layer takes whatever the layer is given",
-    text="expected `input()`",
-    help="write `input()`",
-    fix=Replacing("write `input()`", "input()", safe=True),
-)
-
-
 def loss_expected(kind: str, found: str, span: Span) -> Diagnostic:
     """Return the diagnostic of something that is no loss or metric, as `kind` says."""
     sample = f"`[target, prediction] -> {_SAMPLES[kind]}()`"
     message = f"a {kind} is a flow, not {found}"
     return Diagnostic("TFD301", message, span, f"this is {found}", help=f"write it as in {sample}")
-
-
-several_tensors = Wording(
-    "TFD301",
-    "{what} takes one tensor, not a list",
-    text="this is a list",
-    help="put the tensors together first, as in `[a, b] -> Concatenate()`, or name one of them",
-)
 
 
 def pair_expected(kind: str, span: Span, given: int) -> Diagnostic:
@@ -168,14 +166,6 @@ def pair_expected(kind: str, span: Span, given: int) -> Diagnostic:
     )
 
 
-steps_before_loss = Wording(
-    "TFD301",
-    "a {kind} takes its tensors as they are",
-    text="a step before the {kind}",
-    help="bind what this step gives to a name first",
-)
-
-
 def brackets_around_flows(kind: str, span: Span) -> Diagnostic:
     """Return the diagnostic of `a -> F() + b -> G()`, which reads as `a -> (F() + b) -> G()`, in a `kind`."""
     sample = _SAMPLES[kind]
@@ -186,11 +176,3 @@ def brackets_around_flows(kind: str, span: Span) -> Diagnostic:
         "all of this is read as one step",
         help=f"put each flow in round brackets: `([a, b] -> {sample}()) + 0.5 * ([a, c] -> {sample}())`",
     )
-
-
-_SAMPLES = {"loss": "MeanSquaredError", "metric": "Accuracy"}
-_OF_MORE = {
-    "loss": "losses of several pairs are added up: "
-    "`([a, b] -> MeanSquaredError()) + 0.5 * ([a, c] -> MeanSquaredError())`",
-    "metric": "each pair has a metric of its own",
-}

@@ -2,19 +2,25 @@
 
 A row is a constant of its table, and the check that finds the fault calls it:
 
-    no_such_task = Wording("TFD761", "the cluster has no task {ref:quoted}", help="write {near?:quoted}")
+    no_such_task = Wording("TFD761: the cluster has no task {ref:quoted}", help="write {near?:quoted}")
 
     no_such_task(span, ref="worker[3]", near="worker[2]")
 
 The texts of a row hold fields in braces, as Python's formats do. After the colon is a word of `WORDS`, such
 as `quoted`, or a format of Python, such as `,`. A field with a question mark may be missing, which means that
-it is not given, None or empty; and `{if:folder}` shows nothing, and asks whether `folder` is true. A text is
-left out if a field of it is missing or a flag is false; `either` gives others for this case.
+it is not given, None or empty; a text is left out if a field of it is missing. There is also
+
+    {if:folder}, {unless:folder}      which show nothing; the text is left out unless, or if, `folder` is true
+    {folder:|a folder|a file}         which shows the first text if `folder` is true, else the second one
+    either("{if:folder}...", "...")   which is the first of these texts that is not left out
+
+`tools/mypy_rows.py` tells mypy the fields of each row, and what they are filled with.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property
 from string import Formatter
 from typing import Any, Literal, TypeAlias
@@ -22,7 +28,21 @@ from typing import Any, Literal, TypeAlias
 from attrs import field, frozen
 
 from dsl.diagnostics import Diagnostic, Fix, Label, Severity
-from dsl.errors.words import alternatives, article, counted, first_of, in_full, joined, listed, quoted, sizes
+from dsl.errors.words import (
+    alternatives,
+    article,
+    countable,
+    counted,
+    first_of,
+    in_full,
+    joined,
+    listed,
+    quoted,
+    roughly,
+    sizes,
+    some,
+    ticked,
+)
 from dsl.source import Span
 
 Text: TypeAlias = str | tuple[str, ...]
@@ -35,53 +55,48 @@ Kind: TypeAlias = Literal["text", "number", "flag", "names", "sizes", "place"]
 
 WARNING = Severity.WARNING
 
+_FORMATS: Mapping[str, Kind] = {"d": "number", ",": "number", "each": "names"}
+
 
 def _number(of: Any) -> int:
     return len(of) if isinstance(of, tuple) else int(of)
 
 
-WORDS: Mapping[str, Callable[[Any, str], str]] = {
-    "quoted": lambda text, _: quoted(text),
-    "in_full": lambda path, _: in_full(path),
-    "article": lambda word, quotes: article(quoted(word) if quotes else word),
-    "counted": lambda of, noun: counted(_number(of), noun),
-    "count": lambda of, _: str(_number(of)),
-    "is": lambda of, _: "is" if _number(of) == 1 else "are",
-    "has": lambda of, _: "has" if _number(of) == 1 else "have",
-    "was": lambda of, _: "was" if _number(of) == 1 else "were",
-    "listed": lambda names, last: listed(names, last or "and"),
-    "joined": lambda words, last: joined(words, last or "and"),
-    "alternatives": alternatives,
-    "sizes": lambda shape, _: sizes(shape),
+WORDS: Mapping[str, tuple[Kind, Callable[[Any, str], str]]] = {
+    "quoted": ("text", lambda text, _: quoted(text)),
+    "in_full": ("text", lambda path, _: in_full(path)),
+    "article": ("text", lambda word, quotes: article(quoted(word) if quotes else word)),
+    "counted": ("number", lambda of, noun: counted(_number(of), noun)),
+    "count": ("number", lambda of, _: str(_number(of))),
+    "plus": ("number", lambda number, more: str(number + int(more))),
+    "about": ("number", lambda number, _: roughly(number)),
+    "countable": ("number", lambda number, _: countable(number)),
+    "plural": ("number", lambda of, noun: noun if _number(of) == 1 else f"{noun}s"),
+    "is": ("number", lambda of, _: "is" if _number(of) == 1 else "are"),
+    "has": ("number", lambda of, _: "has" if _number(of) == 1 else "have"),
+    "was": ("number", lambda of, _: "was" if _number(of) == 1 else "were"),
+    "listed": ("names", lambda names, last: listed(names, last or "and")),
+    "listed_in_full": ("names", lambda names, _: joined([in_full(name) for name in names])),
+    "joined": ("names", lambda words, last: joined(words, last or "and")),
+    "ticked": ("names", ticked),
+    "some": ("names", lambda names, _: some(names)),
+    "first": ("names", lambda names, case: names[0].upper() if case == "upper" else names[0]),
+    "last": ("names", lambda names, _: str(names[-1])),
+    "alternatives": ("names", alternatives),
+    "sizes": ("sizes", lambda shape, _: sizes(shape)),
 }
-"""What can be after the colon of a field, and after a space what it needs: `{names:listed or}`."""
+"""What can be after the colon of a field, and after a space what it needs: `{names:listed or}`.
 
-
-_KINDS: Mapping[str, Kind] = {
-    **dict.fromkeys(("listed", "joined", "alternatives", "each"), "names"),
-    **dict.fromkeys(("counted", "count", "is", "has", "was", "d", ","), "number"),
-    "sizes": "sizes",
-}
-"""What a field is filled with by its word, if that is no text; a list is also counted."""
+With each is what the field is filled with; a list can also be counted.
+"""
 
 
 @frozen
 class Field:
-    """A field of a row.
-
-    Attributes:
-        kind: What it is filled with.
-        optional: Whether it may be missing.
-    """
+    """What a field of a row is filled with, and whether it may be missing."""
 
     kind: Kind
     optional: bool
-
-    def joined(self, other: Field) -> Field:
-        """Return the field of two uses; a list may be counted, and what is shown be asked for."""
-        weak: tuple[Kind, ...] = ("flag", "number")
-        kind = max(self.kind, other.kind, key=lambda kind: weak.index(kind) if kind in weak else len(weak))
-        return Field(kind, self.optional and other.optional)
 
 
 def either(*texts: str) -> Text:
@@ -93,10 +108,20 @@ def either(*texts: str) -> Text:
 class Replacing:
     """A fix that replaces the text at the place of the fault, with the fields of `Fix.replacing`."""
 
-    title: str
-    replacement: str
+    title: Text
+    replacement: Text
     safe: bool = False
 
+
+_SOURCES = (
+    "take a source that can have it: `csv`, `npz`, `tfrecord`, `synthetic` or `python`, as in "
+    '`csv("a.csv", {name} = "column")`'
+)
+TO_HAVE = (
+    f"rename it: `-> rename({{name}} = {{near?}})`; or {_SOURCES}",
+    f"rename another, `-> rename({{name}} = OTHER)`, or {_SOURCES}",
+)
+"""How examples come to have a tensor, `name`, perhaps from one with a similar name, `near`."""
 
 TO_NEAREST = Replacing("write {near?:quoted}", "{near?}")
 """The fix of a name that is not known: the known one, `near`, that is probably meant."""
@@ -107,8 +132,7 @@ class Row:
     """What a diagnostic says. The classes below differ in how they are told the place of a fault.
 
     Attributes:
-        code: The number of its kind, of which `dsl/codes.py` has the name.
-        message: What is wrong.
+        message: The code of its kind, which is in `dsl/codes.py`, a colon, and what is wrong.
         text: The text beside the marker of the place.
         places: Texts at other places that help to understand the fault, by the fields of these places.
         notes: Facts about the fault. `{names:each}` stands for a note for each value, and `{names:each 5}`
@@ -116,11 +140,11 @@ class Row:
         help: What to do.
         fix: The correction, if it is one replacement at the place of the fault.
         severity: Error or warning.
+        warns_if: The flag that makes a warning of it; empty if there is none.
         file: The file that a fault without a place is about.
         labelled: Whether the check can give further places with texts of their own, as `labels`.
     """
 
-    code: str
     message: Text
     text: Text = ""
     places: Mapping[str, str] = field(factory=dict)
@@ -128,44 +152,40 @@ class Row:
     help: Text = ""
     fix: Replacing | None = None
     severity: Severity = Severity.ERROR
+    warns_if: str = ""
     file: str = ""
     labelled: bool = False
 
     @cached_property
     def fields(self) -> dict[str, Field]:
         """The fields of the row but `span`, by their names."""
-        found = {name.removesuffix("?"): Field("place", name.endswith("?")) for name in self.places}
+        uses: dict[str, list[Field]] = defaultdict(list)
+        for name in self.places:
+            uses[name.removesuffix("?")].append(Field("place", name.endswith("?")))
         fix = (self.fix.title, self.fix.replacement) if self.fix else ()
         for text in (self.message, self.text, *self.places.values(), *self.notes, self.help, *fix, self.file):
             for each in (text,) if isinstance(text, str) else text:
                 for name, use in _fields(each):
-                    found[name] = use.joined(found.get(name, use))
-        found.pop("span", None)
-        return found
+                    uses[name].append(use)
+        if self.warns_if:
+            uses[self.warns_if].append(Field("flag", optional=False))
+        return {name: _field(of) for name, of in uses.items() if name != "span"}
 
     def filled(self, span: Span | None, labels: tuple[Label, ...], fields: Mapping[str, Value]) -> Diagnostic:
-        """Return the diagnostic of a fault at a place.
-
-        Args:
-            span: The place; None if there is none.
-            labels: Further places with texts of their own.
-            fields: What the fields of the row are filled with.
-
-        Raises:
-            TypeError: If a field is missing that the row needs, or it does not have one that is given.
-        """
+        """Return the diagnostic of a fault at a place. It is a TypeError if a field is missing or unknown."""
         needed = {name for name, use in self.fields.items() if not use.optional}
         wrong = (fields.keys() - self.fields.keys()) | (needed - fields.keys())
         if wrong:
-            raise TypeError(f"{self.code}, {self.message!r}: {', '.join(sorted(wrong))}")
+            raise TypeError(f"{self.message}: {', '.join(sorted(wrong))}")
         values = {name: _value(value) for name, value in {**fields, "span": span}.items()}
+        code, _, message = (_filled(self.message, values) or "").partition(": ")
         notes = [note for text in self.notes for note in _notes(text, values)]
         return Diagnostic(
-            self.code,
-            _filled(self.message, values) or "",
+            code,
+            message,
             span,
             _filled(self.text, values) or "",
-            self.severity,
+            WARNING if self.warns_if and fields[self.warns_if] else self.severity,
             (*self._labels(fields, values), *labels),
             tuple(notes),
             _filled(self.help, values) or None,
@@ -192,13 +212,7 @@ class Wording(Row):
     def __call__(
         self, span: Span | None, /, *, labels: tuple[Label, ...] = (), **fields: Value
     ) -> Diagnostic:
-        """Return the diagnostic.
-
-        Args:
-            span: The place; None if it is not known.
-            labels: Further places, if the row is `labelled`.
-            **fields: What the fields of the row are filled with.
-        """
+        """Return the diagnostic of a fault at a place, None if it is not known, with the fields filled in."""
         return self.filled(span, labels, fields)
 
 
@@ -210,16 +224,42 @@ class Placeless(Row):
         return self.filled(None, (), fields)
 
 
+def unknown(message: str, noun: str, known: str, severity: Severity = Severity.ERROR) -> Wording:
+    """Return the row of a `name` of something, as `noun` says, that there is not.
+
+    It names the most similar one, `near`, or else all that are `known`.
+    """
+    near = f"there is {article(noun)} with a similar name: {{near?:quoted}}"
+    return Wording(
+        message,
+        text=f"unknown {noun}",
+        notes=(either(near, f"{known} {{known?:alternatives {{name}}}}"),),
+        fix=TO_NEAREST,
+        severity=severity,
+    )
+
+
+def _field(uses: Sequence[Field]) -> Field:
+    """Return a field for all its uses: a list may also be counted, and what is shown also be asked for."""
+    shown = [use for use in uses if use.kind != "flag"]
+    kinds = {use.kind for use in shown} or {"flag"}
+    (kind,) = kinds if len(kinds) == 1 else kinds - {"number"}
+    asked = any(use.optional for use in uses if use.kind == "flag")
+    return Field(kind, asked or (bool(shown) and all(use.optional for use in shown)))
+
+
 def _fields(text: str) -> Iterator[tuple[str, Field]]:
     """Yield the fields of a text, by their names."""
     for _, name, word in _parts(text):
-        if name == "if":
-            yield word, Field("flag", optional=False)
+        if name in {"if", "unless"}:
+            yield word.removesuffix("?"), Field("flag", word.endswith("?"))
+        elif name and word.startswith("|"):
+            yield name.removesuffix("?"), Field("flag", name.endswith("?"))
+            yield from _fields(word)
         elif name:
-            yield (
-                name.removesuffix("?"),
-                Field(_KINDS.get(word.partition(" ")[0], "text"), name.endswith("?")),
-            )
+            kind = word.partition(" ")[0]
+            of = WORDS[kind][0] if kind in WORDS else _FORMATS.get(kind, "text")
+            yield name.removesuffix("?"), Field(of, name.endswith("?"))
             yield from _fields(word)
 
 
@@ -236,16 +276,26 @@ def _filled(text: Text, values: Mapping[str, Any]) -> str | None:
     made = ""
     for plain, name, word in _parts(text):
         made += plain
-        if name == "if":
-            if not values[word]:
+        if name in {"if", "unless"}:
+            if _is_given(word, values) is (name == "unless"):
                 return None
+        elif name and word.startswith("|"):
+            _, true, false = word.split("|")
+            made += _filled(true if _is_given(name, values) else false, values) or ""
         elif name:
-            value = values.get(name.removesuffix("?"))
-            if name.endswith("?") and value in (None, "", ()):
+            if name.endswith("?") and not _is_given(name, values):
                 return None
+            value = values.get(name.removesuffix("?"))
+            value = value.text if isinstance(value, Span) else value
             kind, _, rest = (_filled(word, values) or "").partition(" ")
-            made += WORDS[kind](value, rest) if kind in WORDS else format(value, kind)
+            made += WORDS[kind][1](value, rest) if kind in WORDS else format(value, kind)
     return made
+
+
+def _is_given(name: str, values: Mapping[str, Any]) -> bool:
+    """Whether a field that may be missing is there, or another one is true."""
+    value = values.get(name.removesuffix("?"))
+    return value is not False and value not in (None, "", ()) if name.endswith("?") else bool(value)
 
 
 def _notes(text: Text, values: Mapping[str, Any]) -> tuple[str, ...]:
@@ -259,7 +309,5 @@ def _notes(text: Text, values: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _value(given: Value) -> Any:
-    """Return what a field is filled with: the text of a place, a tuple for other values in a row."""
-    if isinstance(given, Span):
-        return given.text
-    return given if given is None or isinstance(given, (str, int, float)) else tuple(given)
+    """Return what a field is filled with, with a tuple for values in a row."""
+    return given if given is None or isinstance(given, (str, int, float, Span)) else tuple(given)

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 LONGEST = 60
 MOST_LISTED = 8
+MOST_NAMES = 5
 
 
 def quoted(text: str) -> str:
@@ -25,22 +26,12 @@ def in_full(path: str) -> str:
 
 
 def listed(names: Iterable[str], last: str = "and") -> str:
-    """Return names in backticks as a list in a sentence: `a`, `b` and `c`.
-
-    Args:
-        names: The names, of which there is at least one.
-        last: The word before the last name.
-    """
+    """Return names in backticks as a list in a sentence: `a`, `b` and `c`."""
     return joined([quoted(name) for name in names], last)
 
 
 def joined(words: Iterable[str], last: str = "and") -> str:
-    """Return words as a list in a sentence: a, b and c.
-
-    Args:
-        words: The words, of which there is at least one.
-        last: The word before the last of them.
-    """
+    """Return words as a list in a sentence: a, b and c."""
     *start, end = words
     return f"{', '.join(start)} {last} {end}" if start else end
 
@@ -52,13 +43,31 @@ def article(word: str) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """Return a number with a noun, in the plural unless the number is one.
-
-    Args:
-        number: The number.
-        noun: What is counted, in the singular.
-    """
+    """Return a number with a noun, in the plural unless the number is one."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def ticked(names: Iterable[str], last: str) -> str:
+    """Return names in backticks, none shortened, with a comma or a word between all of them."""
+    return (", " if last == "," else f" {last} ").join(f"`{name}`" for name in names)
+
+
+def some(names: Sequence[str]) -> str:
+    """Return at most five names in backticks as a list in a sentence, and how many are left out."""
+    left = len(names) - MOST_NAMES
+    shown = ", ".join(f"`{name}`" for name in names[:MOST_NAMES])
+    return f"{shown} and {left} more" if left > 0 else listed(names)
+
+
+def roughly(number: int) -> str:
+    """Return a large number in two digits: about 12,000."""
+    digits = max(0, len(str(number)) - 2)
+    return f"about {number // 10**digits * 10**digits:,}"
+
+
+def countable(number: int) -> str:
+    """Return a number, or that it is very large."""
+    return f"{number:,}" if number < 10**12 else "more than a million millions"
 
 
 def sizes(shape: Iterable[int | None]) -> str:
@@ -67,12 +76,7 @@ def sizes(shape: Iterable[int | None]) -> str:
 
 
 def first_of(notes: Sequence[str], most: int) -> tuple[str, ...]:
-    """Return the first of several notes, and in the last place how many are left out, if any.
-
-    Args:
-        notes: The notes.
-        most: How many of them are shown.
-    """
+    """Return the first of several notes, and in the last place how many are left out, if any."""
     left = len(notes) - most
     return (*notes[:most], f"and {left} more") if left > 0 else tuple(notes)
 
@@ -81,10 +85,6 @@ def alternatives(names: Iterable[str], to: str = "") -> str:
     """Return a list of at most eight names for a sentence, those most similar to `to` first.
 
     The list ends with the number of the names that are left out.
-
-    Args:
-        names: The names.
-        to: The name that is written; empty for their own order.
     """
     known = by_nearness(to, names)
     shown = [quoted(each) for each in known[:MOST_LISTED]]
@@ -93,14 +93,7 @@ def alternatives(names: Iterable[str], to: str = "") -> str:
 
 
 def options(lead: str, names: Iterable[str], to: str = "") -> tuple[str, ...]:
-    """Return a note that lists the alternatives to `to` after `lead`, or nothing if there are none.
-
-    Args:
-        lead: The beginning of the note.
-        names: The names that there are.
-        to: The name that is written, to which the most similar names are listed first; empty for their own
-            order.
-    """
+    """Return a note that lists the alternatives to `to` after `lead`, or nothing if there are none."""
     known = tuple(names)
     return (f"{lead} {alternatives(known, to)}",) if known else ()
 
@@ -108,19 +101,3 @@ def options(lead: str, names: Iterable[str], to: str = "") -> tuple[str, ...]:
 def similar(kind: str, near: str | None) -> tuple[str, ...]:
     """Return the note that points to a similar name of a kind, such as `attribute`, if there is one."""
     return () if near is None else (f"there is {article(kind)} with a similar name: {quoted(near)}",)
-
-
-def to_have(name: str, near: str | None) -> str:
-    """Return how examples come to have a tensor, as advice.
-
-    Args:
-        name: The name of the tensor.
-        near: The tensor that they have and that is probably meant; None if none is similar.
-    """
-    renamed = (
-        f"rename it: `-> rename({name} = {near})`; or"
-        if near
-        else f"rename another, `-> rename({name} = OTHER)`, or"
-    )
-    sources = "`csv`, `npz`, `tfrecord`, `synthetic` or `python`"
-    return f'{renamed} take a source that can have it: {sources}, as in `csv("a.csv", {name} = "column")`'

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from dsl import syntax
 from dsl.errors import reading
+from dsl.source import Span
 from grammar.allowances import allowances
 from grammar.lark_parser import RunningParser
 from grammar.parsing.builder import Builder
@@ -58,7 +59,7 @@ def parse_value(source: Source, start: int, reports: Reports) -> syntax.Expr | N
     arranged = layout.arrange(tokens, source, reports)
     if not arranged:
         if reports.in_source(source) == before:
-            reports.add(reading.value_expected(source, start))
+            reports.add(reading.value_expected(Span(source, start, len(source.text))))
         return None
     items = _items(arranged, source, reports)
     if reports.in_source(source) > before:

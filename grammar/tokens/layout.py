@@ -57,7 +57,7 @@ def _reported_depth(survey: Token | bool, source: Source, reports: Reports) -> b
     if isinstance(survey, bool):
         return False
     place = Span(source, survey.start_pos or 0, survey.end_pos or 0)
-    reports.add(reading.nested_too_deeply(place, deepest=DEEPEST, level=DEEPEST + 1))
+    reports.add(reading.nested_too_deeply(place, deepest=DEEPEST))
     return True
 
 
@@ -110,7 +110,11 @@ def _joined(out: list[Token], tokens: list[Token], at: int, source: Source, repo
         return False
     end = Span(source, before.start_pos or 0, before.end_pos or 0)
     start = Span(source, token.start_pos or 0, token.end_pos or 0)
-    reports.add(reading.line_goes_on(end, start, wanting=open_ended))
+    reports.add(
+        reading.line_wants_more(end, arrow=end.text == "->", after=start)
+        if open_ended
+        else reading.line_goes_on(start, brace=start.text == "{", before=end)
+    )
     line_end = source.text.find("\n", start.end)
     reports.taint(Span(source, end.start, len(source.text) if line_end < 0 else line_end))
     if token.type == "LBRACE" and not _is_header(out):

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from grammar.reports import Reports
 
 LONGEST_NAME = 200
+_SHOWN = 40
 _WORDS = frozenset({"NAME", "INTEGER"})
 _SEPARATORS = frozenset({";"})
 _INSTEAD = {":": ("=", "EQUALS"), ";": (",", "COMMA")}
@@ -38,7 +39,7 @@ def tokens(source: Source, reports: Reports) -> list[Token]:
     raw = lark_parser.lex(source.text, most=most)
     if len(raw) > most:
         if not layout.is_too_deep(raw, source, reports):
-            reports.add(reading.too_many_tokens(MOST_TOKENS, _span(source, raw[-1])))
+            reports.add(reading.too_many_tokens(_start(_span(source, raw[-1])), most=MOST_TOKENS))
         raise TooManyError
     reports.count(source, len(raw))
     text = comments.without_foreign(source, reports)
@@ -61,13 +62,19 @@ def _is_fine(token: Token) -> bool:
     return kind not in _CHECKS or (kind == "NAME" and len(token) <= LONGEST_NAME and token.isascii())
 
 
+def _start(span: Span) -> Span:
+    """Return as much of a span as is shown of what is too long."""
+    return Span(span.source, span.start, min(span.end, span.start + _SHOWN))
+
+
 def _name(token: Token, span: Span, reports: Reports) -> Token:
     if len(token) > LONGEST_NAME:
-        reports.add(reading.name_too_long(len(token), LONGEST_NAME, span))
+        reports.add(reading.name_too_long(_start(span), length=len(token), longest=LONGEST_NAME))
         reports.taint(span)
         return _retyped(token, "NAME", token[:LONGEST_NAME])
     if not token.isascii():
-        reports.add(reading.name_not_ascii(str(token), span))
+        strange = sorted({letter for letter in token if not letter.isascii()})
+        reports.add(reading.name_not_ascii(span, name=str(token), letters=strange[:5]))
         reports.taint(span)
     return token
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dsl.diagnostics import RunError
-from dsl.errors.planning.maps import bad_map
+from dsl.errors.plan import bad_map
 
 if TYPE_CHECKING:
     from compiler.kinds.records.kind_map import AnyMap
@@ -41,4 +41,4 @@ def read_map(path: str) -> AnyMap:
     try:
         return reading.read_map(path)
     except BadRecord as fault:
-        raise RunError(bad_map(path, str(fault))) from fault
+        raise RunError(bad_map(path=path, reason=str(fault))) from fault

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dsl.diagnostics import SpecError
-from dsl.errors.running import running_data as errors
+from dsl.errors import data as errors
 from dsl.suggest import nearest
 from tfdeploy.data.options import FLOATS, Field, StreamOptions
 from tfdeploy.data.sources.base import Context, Source
@@ -164,11 +164,19 @@ def _compare(split: ir.Split, fields: Mapping[str, Field], wanted: Sequence[Fiel
         if field is None:
             spare = [name for name in fields if name not in {other.name for other in wanted}]
             near = nearest(each.name, spare) or (spare[0] if len(spare) == 1 else None)
-            found.append(errors.lacks_input(split.name, each.name, list(fields), near, span))
+            found.append(
+                errors.lacks_input(span, split=split.name, name=each.name, names=list(fields), near=near)
+            )
         elif field.ragged:
-            found.append(errors.different_lengths(each.name, field.words, _pad_for(each), span))
+            found.append(
+                errors.different_lengths(span, name=each.name, found=field.words, pad=_pad_for(each))
+            )
         elif field.dtype != each.dtype or not _fits(field.shape, each.shape):
-            found.append(errors.does_not_fit(each.name, field.words, each.words, span, _advice(field, each)))
+            found.append(
+                errors.does_not_fit(
+                    span, name=each.name, found=field.words, wanted=each.words, advice=_advice(field, each)
+                )
+            )
     if found:
         raise SpecError(found)
 

@@ -11,7 +11,7 @@ from attrs import evolve, field, frozen
 from compiler.compatibility import replication_of
 from dsl import ir
 from dsl.diagnostics import SpecError
-from dsl.errors.running import deployment as errors
+from dsl.errors import cluster as errors
 from dsl.ir.place import PARAMETER_SERVER, WORKER
 from tfdeploy.runtime.membership.addresses import Cluster
 from tfdeploy.runtime.records.effective import with_paths
@@ -147,22 +147,26 @@ def _faults(deployment: Deployment) -> list[Diagnostic]:
     if directory is not None and ".." in PurePosixPath(directory).parts:
         reason = f"it leads out of `{RUNS_FOLDER}`, where the runs are"
         span = deployment.spec.train.span_of("directory")
-        found.append(errors.no_manifest_name(directory, reason, span, "name a folder without `..`"))
+        found.append(
+            errors.no_manifest_name(span, name=directory, reason=reason, advice="name a folder without `..`")
+        )
     taken: Mapping[str, str] = {CLIENT: "the client"} if deployment.has_client else {}
     for job in deployment.jobs:
         if deployment.kind == "TFJob" and job.name not in REPLICAS:
-            found.append(errors.no_such_replica(job.name, REPLICAS, job.span))
+            found.append(errors.no_such_replica(job.span, job=job.name, known=REPLICAS))
         label = deployment.label(job.name)
         if label in taken:
             reason = f"{taken[label]} is called so, as `{label}`"
-            found.append(errors.no_manifest_name(job.name, reason, job.span, "give it another name"))
+            found.append(
+                errors.no_manifest_name(job.span, name=job.name, reason=reason, advice="give it another name")
+            )
         taken = {**taken, label: f"the job `{job.name}`"}
         longest = f"{deployment.object_name(job.name)}-{job.tasks - 1}"
         if not LABEL.fullmatch(label) or len(longest) > LONGEST_NAME:
             reason = f"`{longest}` is no DNS label of at most {LONGEST_NAME} characters, from a letter on"
             found.append(
                 errors.no_manifest_name(
-                    job.name, reason, job.span, "use shorter names, of letters and digits"
+                    job.span, name=job.name, reason=reason, advice="use shorter names, of letters and digits"
                 )
             )
     return found

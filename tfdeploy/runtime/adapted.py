@@ -13,7 +13,7 @@ from attrs import evolve
 from compiler.model.layer_state import adapting_layers, with_states, with_vocabularies
 from compiler.plan import WorkerPlan
 from dsl.diagnostics import RunError, SpecError
-from dsl.errors.planning import layer_state as errors
+from dsl.errors import layers as errors
 from grammar.unparse.values import call as text_of
 from tfdeploy.runtime.plans import folder_of
 from tfdeploy.runtime.records.directory import RunDirectory
@@ -38,8 +38,8 @@ def require_one_graph(plan: Plan) -> None:
     """Raise SpecError if layers learn from data in a run in which every worker has a graph of its own."""
     found = adapting_layers(plan.model)
     if found and isinstance(plan, WorkerPlan):
-        spans = (plan.spec.update.span_of("replication"), found[0].span)
-        raise SpecError([errors.learnt_in_many_graphs(found[0].call.name, *spans)])
+        span = plan.spec.update.span_of("replication")
+        raise SpecError([errors.learnt_in_many_graphs(span, layer=found[0].call.name, step=found[0].span)])
 
 
 def learn_states(plan: Plan, *, verbose: bool = False) -> Mapping[str, LayerRecord]:
@@ -96,7 +96,11 @@ def _learn(plan: Plan, adaptation: Adaptation) -> Any:
         span = adaptation.node.call.kwarg_spans.get("adapt", adaptation.node.span)
         data = plan.spec.data.span if plan.spec.data is not None else None
         raise SpecError(
-            [errors.split_to_adapt_missing(adaptation.node.call.name, adaptation.split, span, data)]
+            [
+                errors.split_to_adapt_missing(
+                    span, layer=adaptation.node.call.name, split=adaptation.split, data=data
+                )
+            ]
         )
     stream = open_stream(plan, split, adaptation.inputs, training=False, seed=0)
     with tf.Graph().as_default(), tf.device("/cpu:0"):

@@ -12,7 +12,7 @@ from compiler.pipeline import make_plan
 from compiler.report.refs import label
 from dsl import ir
 from dsl.diagnostics import Diagnostic, SpecError
-from dsl.errors.planning import plan as errors
+from dsl.errors import plan as errors
 from dsl.ir.place import PARAMETER_SERVER
 from tfdeploy.runtime.start_tensorflow import start_tensorflow
 
@@ -37,7 +37,7 @@ def require_trainable(spec: ir.Spec) -> None:
     if not spec.update.optimizers:
         found.append(errors.no_optimizer(spec.update.span))
     if spec.train.steps is None and spec.train.epochs is None:
-        found.append(errors.nothing_to_train_on(spec.train.span, "`steps` or `epochs` in `train`"))
+        found.append(errors.nothing_to_train_on(spec.train.span, missing="`steps` or `epochs` in `train`"))
     if found:
         raise SpecError(found)
 
@@ -125,7 +125,7 @@ def require_devices(plan: Plan, *, verbose: bool = False) -> None:
     span = options.span_of("gpu")
     missing = [each.ref for each in wanted if each.index >= there]
     if missing:
-        raise SpecError([errors.device_not_present(label(missing), span, found)])
+        raise SpecError([errors.device_not_present(span, ref=label(missing), found=found)])
 
 
 @define

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from attrs import define, field
 
-from dsl.errors.running import running as errors
+from dsl.errors import running as errors
 from tfdeploy.runtime.show.words import duration
 from tfdeploy.runtime.stop import GivenUp, alongside
 
@@ -170,7 +170,9 @@ class Watchdog:
             elif idle >= GROWTH * self._reported_idle:
                 self._reported_idle = idle
                 span, reasons = self._activity.reasons()
-                self._say(errors.no_progress(self._activity.what, duration(idle), span, *reasons))
+                self._say(
+                    errors.no_progress(span, what=self._activity.what, idle=duration(idle), reasons=reasons)
+                )
             if arrived is None or idle < self._activity.patience_to_end:
                 continue
             if time.monotonic() - max(arrived[1], self._activity.began) > TO_END:
@@ -186,8 +188,16 @@ class Watchdog:
     def _end(self, number: Signals, idle: float) -> None:
         """End the run, because its activity cannot be ended in another way."""
         activity, (span, reasons) = self._activity, self._activity.reasons()
-        what, words, last = activity.what, duration(idle), activity.last_step
-        self._say(errors.ended_without_progress(number.name, what, words, last, span, *reasons))
+        self._say(
+            errors.ended_without_progress(
+                span,
+                signal=number.name,
+                doing=activity.what,
+                idle=duration(idle),
+                last_step=activity.last_step,
+                reasons=reasons,
+            )
+        )
         self._stop.end_run(number)
 
 

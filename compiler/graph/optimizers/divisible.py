@@ -14,7 +14,7 @@ from compiler.placement.rules import Rulebook
 from compiler.plan import Plan
 from compiler.shards import Shard
 from dsl.diagnostics import Diagnostic, SpecError
-from dsl.errors.planning import sharding as errors
+from dsl.errors import plan as errors
 from dsl.source import Span
 
 _SUMS = (keras.regularizers.L1, keras.regularizers.L2, keras.regularizers.L1L2)
@@ -64,7 +64,8 @@ def require_divisible_parts(
         span = reason.rule.span if reason is not None and reason.rule is not None else None
         whole = _needing_whole(plan, name, rules)
         if whole is not None:
-            found.append(errors.update_needs_whole(name, *whole, span))
+            optimizer, at = whole
+            found.append(errors.update_needs_whole(at, name=name, what=optimizer, rule=span))
     if found:
         raise SpecError(found)
 
@@ -78,14 +79,16 @@ def _faults(
     span = reason.rule.span if reason is not None and reason.rule is not None else None
     whole = _needing_whole(plan, shard.of, rules)
     if whole is not None:
-        yield errors.needs_whole(shard.of, f"the optimizer, {whole[0]},", errors.JOINED, whole[1], span)
+        yield errors.needs_whole(
+            whole[1], name=shard.of, what=f"the optimizer, {whole[0]},", reason=errors.JOINED, rule=span
+        )
     constraint, regularizer = unwrap(info.constraint), unwrap(info.regularizer)
     if info.trainable and constraint is not None and not _keeps_pieces(constraint, shard):
         name = f"the constraint, `{_name_of(constraint)}`,"
-        yield errors.needs_whole(shard.of, name, "the variable is cut by this", span, None)
+        yield errors.needs_whole(span, name=shard.of, what=name, reason="the variable is cut by this")
     if info.trainable and regularizer is not None and not isinstance(regularizer, _SUMS):
         name = f"the regularizer, `{_name_of(regularizer)}`,"
-        yield errors.needs_whole(shard.of, name, "the variable is cut by this", span, None)
+        yield errors.needs_whole(span, name=shard.of, what=name, reason="the variable is cut by this")
 
 
 def _needing_whole(plan: Plan, name: str, rules: UpdateRules | None) -> tuple[str, Span | None] | None:

@@ -13,7 +13,7 @@ from compiler.graph.tower.template import WeightInfo
 from compiler.topology import Device
 from dsl import ir
 from dsl.diagnostics import Diagnostic, SpecError
-from dsl.errors.planning import optimizers, plan
+from dsl.errors import layers, plan
 from dsl.source import Span
 from dsl.suggest import nearest_paths
 
@@ -146,7 +146,7 @@ def assign_rules(groups: Sequence[Group], weights: Mapping[str, WeightInfo]) -> 
                 members[first].append(weight)
     found = list(_faults(groups, members, [each.name for each in weights.values() if each.trainable]))
     if left:
-        found.append(optimizers.weights_without(left, groups[-1].rule.span))
+        found.append(layers.weights_without(groups[-1].rule.span, names=left))
     if found:
         raise SpecError(found)
     rules = {
@@ -172,10 +172,10 @@ def _faults(
     for group, own in zip(groups, members, strict=True):
         pattern, span = group.rule.pattern, group.rule.name_span or group.rule.span
         if not any(fnmatchcase(name, pattern) for name in names):
-            yield plan.rule_matches_nothing(pattern, nearest_paths(pattern, names), span)
+            yield plan.rule_matches_nothing(span, selector=pattern, names=nearest_paths(pattern, names))
         elif not own:
-            yield optimizers.group_without_weights(pattern, span)
+            yield layers.group_without_weights(span, pattern=pattern)
         for glob in group.excluded if own else ():
             if not any(fnmatchcase(each.name, glob) for each in own):
                 near = nearest_paths(glob, [each.name for each in own])
-                yield plan.rule_matches_nothing(glob, near, group.excluded_span)
+                yield plan.rule_matches_nothing(group.excluded_span, selector=glob, names=near)

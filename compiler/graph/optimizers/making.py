@@ -21,9 +21,8 @@ from compiler.graph.tower.network.network import first_sentence, make
 from compiler.graph.user_code import failure, load_function
 from dsl import ir
 from dsl.diagnostics import RunError, SpecError
-from dsl.errors import references
-from dsl.errors.planning import optimizers, plan
-from dsl.errors.running.running_data import Where
+from dsl.errors import layers, plan, references
+from dsl.errors.data import Where
 from dsl.schema import signatures
 
 T = TypeVar("T")
@@ -132,7 +131,9 @@ def _refused_by(run: Callable[[], T], call: ir.Call) -> T:
     try:
         return run()
     except (TypeError, ValueError, re.error, UnsupportedError, tf.errors.InvalidArgumentError) as fault:
-        raise SpecError([plan.layer_cannot_be_made(call.name, first_sentence(fault), call.span)]) from fault
+        raise SpecError(
+            [plan.layer_cannot_be_made(call.span, step=call.name, reason=first_sentence(fault))]
+        ) from fault
 
 
 # --- the user's own ---------------------------------------------------------------------------------------
@@ -187,7 +188,7 @@ def _plain(value: Any, path: str) -> Any:
     if isinstance(value, ir.Call):
         if signatures.find("schedule", value.name) is None:
             reason = f"an argument of it may be a schedule, and `{value.name}` is none"
-            raise SpecError([optimizers.unusable(path, reason, value.span)])
+            raise SpecError([layers.unusable(value.span, path=path, reason=reason)])
         return make(value, "schedule")
     return [_plain(each, path) for each in value] if isinstance(value, tuple) else value
 
@@ -196,16 +197,18 @@ def _require_usable(optimizer: Any, path: str, call: ir.Call) -> None:
     """Raise SpecError if a function did not return an optimizer whose update can be traced."""
     if not isinstance(optimizer, keras.optimizers.Optimizer):
         reason = f"it returned {type(optimizer).__name__}, not a Keras optimizer"
-        raise SpecError([optimizers.unusable(path, reason, call.span)])
+        raise SpecError([layers.unusable(call.span, path=path, reason=reason)])
     given = [each for each in references.ELSEWHERE if each != _UNUSED and getattr(optimizer, each, None)]
     if given:
         advice = f"write `{references.ELSEWHERE[given[0]]}` in the block `update`"
-        raise SpecError([optimizers.unusable(path, f"it sets `{given[0]}`", call.span, advice)])
+        raise SpecError(
+            [layers.unusable(call.span, path=path, reason=f"it sets `{given[0]}`", advice=advice)]
+        )
     own = [each for each in _OF_ALL_WEIGHTS if _is_own(type(optimizer), each)]
     if own:
         reason = f"`{type(optimizer).__name__}` has an `{own[0]}` of its own, which sees all weights at once"
         advice = "write its arithmetic in `update_step`, which sees one weight"
-        raise SpecError([optimizers.unusable(path, reason, call.span, advice)])
+        raise SpecError([layers.unusable(call.span, path=path, reason=reason, advice=advice)])
 
 
 def _is_own(kind: type, name: str) -> bool:
@@ -219,7 +222,7 @@ def _own_traced(run: Callable[[], UpdateTrace], path: str, call: ir.Call) -> Upd
     except (SpecError, RunError):
         raise
     except UnsupportedError as fault:
-        raise SpecError([optimizers.unusable(path, str(fault), call.span)]) from fault
+        raise SpecError([layers.unusable(call.span, path=path, reason=str(fault))]) from fault
     except Exception as fault:
         raise RunError(failure(fault, Where(path, call=call.span))) from fault
 
@@ -234,7 +237,7 @@ def _own_schedule(call: ir.Call, base: str) -> Any:
     made = made_apart(schedule)
     if not isinstance(made, keras.optimizers.schedules.LearningRateSchedule):
         reason = f"it returned {type(made).__name__}, not a Keras schedule"
-        raise SpecError([optimizers.unusable(path, reason, call.span)])
+        raise SpecError([layers.unusable(call.span, path=path, reason=reason)])
     return _guarded(made, path, call)
 
 

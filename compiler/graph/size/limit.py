@@ -23,7 +23,7 @@ from compiler.placement.rules import Rulebook
 from compiler.plan import Plan, VariablePlacement, WorkerPlan
 from dsl import ir
 from dsl.diagnostics import Diagnostic, SpecError
-from dsl.errors.planning import graph_size as errors
+from dsl.errors import plan as errors
 
 MOST = (1 << 31) - 1
 """The most bytes of a message of protobuf, which a graph is when it is saved, or sent to a server."""
@@ -72,7 +72,15 @@ def require_small_enough(plan: Plan, measures: Measures) -> None:
     if better:
         span = plan.update.span_of("aggregate")
         named = plan.update.aggregate.name
-        found = errors.sums_too_large(size(total), named, sums.ops, len(plan.towers), better, span)
+        found = errors.sums_too_large(
+            span,
+            total=size(total),
+            aggregate=named,
+            ops=sums.ops,
+            clones=len(plan.towers),
+            better=[f"`aggregate = {each}`" for each in better],
+            pieces=named in ("ring", "shuffle"),
+        )
     else:
         found = _too_many(plan, total, towers.ops + others.ops, boxes)
     raise SpecError([found])
@@ -115,9 +123,13 @@ def _too_many(plan: Plan, total: int, ops: int, boxes: Extent, *, warn: bool = F
     if boxes.ops > ops:
         assert isinstance(plan, WorkerPlan)
         span = update.span_of("replication")
-        return errors.boxes_too_large(size(total), boxes.ops, plan.worker.count, span, warn=warn)
+        return errors.boxes_too_large(
+            span, total=size(total), ops=boxes.ops, workers=plan.worker.count, warn=warn
+        )
     apart = evolve(plan.spec, update=evolve(update, replication="between_graph"))
     advised = not isinstance(plan, WorkerPlan) and _is_allowed(plan, apart)
     span = plan.spec.clones.span_of("count") or plan.spec.devices.span
     clones = len(plan.towers)
-    return errors.towers_too_large(size(total), ops, clones, span, between_graph=advised, warn=warn)
+    return errors.towers_too_large(
+        span, total=size(total), ops=ops, clones=clones, between_graph=advised, warn=warn
+    )

@@ -20,7 +20,7 @@ from compiler.graph.tower.trace import SEED_STATE, Tracer
 from compiler.graph.user_code import plain_message
 from compiler.model.graph import LayerNode, ModelGraph
 from dsl.diagnostics import RunError, SpecError
-from dsl.errors.planning import plan as errors
+from dsl.errors import plan as errors
 
 if TYPE_CHECKING:
     import numpy as np
@@ -134,7 +134,7 @@ def saving(what: LayerNode | ModelGraph, span: Span | None) -> Iterator[None]:
         raise
     except Exception as fault:
         name, own = (what.label, what.kind == "python") if isinstance(what, LayerNode) else (what.name, False)
-        raise SpecError([errors.cannot_be_saved(name, _reason(fault), span, own=own)]) from fault
+        raise SpecError([errors.cannot_be_saved(span, what=name, reason=_reason(fault), own=own)]) from fault
 
 
 def _reason(fault: Exception) -> str:

@@ -29,7 +29,7 @@ from compiler.graph.storage.weight_files import (
 )
 from compiler.model.graph import LayerNode, Start
 from dsl.diagnostics import RunError
-from dsl.errors.running import weights as errors
+from dsl.errors import layers as errors
 from dsl.errors.words import first_of
 
 if TYPE_CHECKING:
@@ -86,7 +86,8 @@ def _read(
         for (wanted, found), wrong in zip(ways, faults, strict=True):
             if not wrong:
                 return values_of(compiled, wanted, found), beyond(found, _places(wanted))
-    raise RunError(errors.part_does_not_fit(str(path), start.pattern, min(faults, key=len), start.span))
+    fewest = min(faults, key=len)
+    raise RunError(errors.part_does_not_fit(start.span, path=str(path), pattern=start.pattern, faults=fewest))
 
 
 def _places(wanted: Mapping[str, Keys]) -> set[str]:

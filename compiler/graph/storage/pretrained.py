@@ -24,7 +24,7 @@ from compiler.graph.tower.network.network import make_layer
 from compiler.graph.tower.network.precision import dtype_policy
 from compiler.graph.tower.trace import SEED_STATE, Tracer
 from dsl.diagnostics import RunError
-from dsl.errors.running import weights as errors
+from dsl.errors import layers as errors
 from dsl.files.regular import open_regular
 
 if TYPE_CHECKING:
@@ -90,7 +90,9 @@ def _fetching(node: LayerNode, say: Callable[[str], None]) -> Iterator[None]:
         except Exception as fault:  # Keras raises no other kind
             name, span = node.call.name, node.call.span
             raise RunError(
-                errors.weights_not_fetched(name, origin, str(target), _reason(fault), span)
+                errors.weights_not_fetched(
+                    span, application=name, origin=origin, target=str(target), reason=_reason(fault)
+                )
             ) from fault
 
     with replaced(file_utils, "get_file", get_file):

@@ -25,7 +25,7 @@ from compiler.graph.storage.export import plain_model
 from compiler.graph.storage.hdf5_files import Contents, Stored, StrangeFileError, contents
 from compiler.graph.storage.zip_files import SwellingError, ZipArchive
 from dsl.diagnostics import RunError
-from dsl.errors.running import weights as errors
+from dsl.errors import layers as errors
 from dsl.files.regular import open_regular
 
 if TYPE_CHECKING:
@@ -84,7 +84,9 @@ def read_weights(
         faults += [f"the model has no place for {each}" for each in beyond(found, known)]
         if faults:
             missing = any(found.keys().isdisjoint(keys) for keys in wanted.values())
-            raise RunError(errors.weights_do_not_fit(str(path), sorted(faults), span, missing=missing))
+            raise RunError(
+                errors.weights_do_not_fit(span, path=str(path), faults=sorted(faults), missing=missing)
+            )
         return values_of(compiled, wanted, found)
 
 
@@ -185,7 +187,7 @@ def readable(path: Path, span: Span | None) -> Iterator[None]:
             reason = str(fault)
         elif isinstance(fault, OSError):
             reason = fault.strerror.lower() if fault.strerror else "it is not an HDF5 file"
-        raise RunError(errors.weights_unreadable(str(path), reason, span)) from fault
+        raise RunError(errors.weights_unreadable(span, path=str(path), reason=reason)) from fault
 
 
 @contextmanager

@@ -25,7 +25,7 @@ from compiler.graph.tower.trace import SEED_STATE
 from compiler.model.graph import CallNode, InputNode, LayerNode, ModelGraph
 from compiler.model.layer_state import State, split_of
 from dsl.diagnostics import SpecError
-from dsl.errors.planning import layer_state as errors
+from dsl.errors import layers as errors
 
 Fetched: TypeAlias = Any  # an array, or a tuple of the words and the ends of the rows of ragged text
 
@@ -61,7 +61,7 @@ class Adaptation:
         calls = [each for each in model.calls if model.layers[each.layer] is node]
         if len(calls) != 1 or len(calls[0].inputs) != 1:
             reason = f"it is used {len(calls)} times" if len(calls) != 1 else "it gets several tensors"
-            raise SpecError([errors.cannot_adapt_here(node.call.name, reason, node.span)])
+            raise SpecError([errors.cannot_adapt_here(node.span, layer=node.call.name, reason=reason)])
         return cls(model, node, calls[0], base)
 
     @property
@@ -105,7 +105,9 @@ class Adaptation:
                 pupil.see(each)
         state = pupil.state()
         if isinstance(state, str):
-            raise SpecError([errors.nothing_learnt(call.name, self.split, state, self.node.span)])
+            raise SpecError(
+                [errors.nothing_learnt(self.node.span, layer=call.name, split=self.split, reason=state)]
+            )
         return state
 
     def _reaching(self, examples: Mapping[str, tf.Tensor]) -> tf.Tensor:
@@ -126,7 +128,9 @@ class Adaptation:
                 heavy.append(self.model.layers[each.layer].path)
         if heavy:
             names = dict.fromkeys(heavy)
-            raise SpecError([errors.weights_before_adapt(self.node.call.name, names, self.node.span)])
+            raise SpecError(
+                [errors.weights_before_adapt(self.node.span, layer=self.node.call.name, before=names)]
+            )
         return values[self.call.inputs[0]]
 
 

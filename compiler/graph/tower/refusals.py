@@ -16,8 +16,8 @@ from compiler.graph.tower.network.network import Network, filled, first_sentence
 from compiler.graph.user_code import comparing_elements, diagnosed, raised_at
 from compiler.model.graph import CallNode, ModelGraph
 from dsl.diagnostics import Diagnostic, RunError, SpecError
+from dsl.errors import plan as errors
 from dsl.errors import tensors as tensor_errors
-from dsl.errors.planning import plan as errors
 from dsl.errors.words import listed
 from dsl.source import Span
 
@@ -356,8 +356,8 @@ def _diagnosed(
     if _OF_LISTS.search(str(fault)) and len(values) > 1:
         advice = "make one tensor of them by a merging layer, such as `Add()` or `Concatenate()`"
         reason = f"its input must be one tensor, not {len(values)}"
-        return errors.shape_mismatch(step, shapes, reason, span, advice)
-    return errors.shape_mismatch(step, shapes, first_sentence(fault), span, advice)
+        return errors.shape_mismatch(span, step=step, shapes=shapes, reason=reason, advice=advice)
+    return errors.shape_mismatch(span, step=step, shapes=shapes, reason=first_sentence(fault), advice=advice)
 
 
 def _shape(value: Any) -> list[int | None]:

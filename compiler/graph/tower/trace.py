@@ -43,8 +43,7 @@ from compiler.graph.user_code import UserCode
 from compiler.model.graph import CallNode, LayerNode, ModelGraph, ObjectiveNode, TensorTermNode
 from dsl.diagnostics import Diagnostic, SpecError
 from dsl.errors import tensors as tensor_errors
-from dsl.errors.planning import plan_modes
-from dsl.errors.planning.plan import cannot_be_saved, shape_of_the_pass
+from dsl.errors.plan import cannot_be_saved, random_predictions, shape_of_the_pass
 from dsl.source import Span
 
 _JOINS: dict[str, Join] = {"only_first_replica": "first", "mean": "mean", "sum": "sum"}
@@ -236,7 +235,7 @@ class _Trace:
                 kind = "ragged" if isinstance(self.values[value], tf.RaggedTensor) else "sparse"
                 reason = f"an output is a plain tensor, and this one is {kind}"
                 label = self.model.layers[call.layer].label
-                raise SpecError([cannot_be_saved(label, reason, call.span)])
+                raise SpecError([cannot_be_saved(call.span, what=label, reason=reason)])
 
     def shapes(self) -> dict[int, tuple[int | None, ...]]:
         """Return the shape of each tensor of the model so far, without the batch axis."""
@@ -261,7 +260,14 @@ class _Trace:
                 before, now = trained.get(value), shapes.get(value)
                 if before is not None and now is not None and before != now:
                     step = self.model.layers[call.layer].call.name
-                    return shape_of_the_pass(step, before, now, call.span, failed)
+                    return shape_of_the_pass(
+                        call.span,
+                        step=step,
+                        trained=before,
+                        evaluated=now,
+                        failed=None if failed == call.span else failed,
+                        crops=step.rpartition(".")[2] == "RandomCrop",
+                    )
         return None
 
     def _refuse_draws(self, traced: TracedTensors) -> NoReturn:
@@ -272,7 +278,7 @@ class _Trace:
         needed = ancestors(each.op for each in traced.results())
         call = next(call for state, call in self.random_states if state.op.name in needed)
         step = self.model.layers[call.layer].label
-        raise SpecError([plan_modes.random_predictions(step, call.span)])
+        raise SpecError([random_predictions(call.span, step=step)])
 
     def _input(self, name: str, dtype: str, shape: tuple[int | None, ...]) -> tf.Tensor:
         return make_port(dtype, (self.batch, *shape), f"inputs/{name}")

@@ -89,7 +89,7 @@ def _number(expression: syntax.Number, context: Context) -> Any:
     if expression.unit not in UNITS:
         start = expression.span.end - len(expression.unit)
         span = Span(expression.span.source, start, expression.span.end)
-        context.reports.add(types.unknown_unit(expression.unit, span, _near_unit(expression.unit)))
+        context.reports.add(types.unknown_unit(span, unit=expression.unit, near=_near_unit(expression.unit)))
         return BAD
     return quantity(expression.value, expression.unit)
 
@@ -155,10 +155,10 @@ def _report_unknown(
     elif near is None and word is None and not words and not wanted:
         advice = f'if this is a string, put it in quotes: `"{name}"`'
     report = references.unknown_name(
-        name,
         path.span,
-        "constant",
-        near,
+        name=name,
+        kind="constant",
+        near=near,
         word=word,
         advice=advice,
         words=words,

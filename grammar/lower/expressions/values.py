@@ -171,7 +171,9 @@ def _tensor(expression: syntax.Expr, what: str, context: Context) -> Any:
     known = context.tensors
     if known is not None and name not in known:
         near = nearest(name, known)
-        context.reports.add(references.unknown_tensor(name, expression.span, near, sorted(known)))
+        context.reports.add(
+            references.unknown_tensor(expression.span, name=name, near=near, known=sorted(known))
+        )
         return BAD
     return name
 
@@ -477,6 +479,8 @@ class _Binding:
         if not doubtful:
             callee, function = self._call.callee, self._function
             known = [each.name for each in function.arguments]
-            report = references.missing_argument(callee.name, missing, callee.span, known, function.tensor)
+            report = references.missing_argument(
+                callee.span, callee=callee.name, names=missing, others=known, tensor=function.tensor
+            )
             self._context.reports.add(report)
         self._args.append(BAD)

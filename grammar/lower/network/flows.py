@@ -208,7 +208,9 @@ def _reference(path: syntax.Path, tensors: Tensors) -> Any:
     elif kind is None and not context.is_silent(name):
         known = [each for each, of in tensors.kinds.items() if of != "shared"]
         near = nearest(name, known)
-        context.reports.add(references.unknown_name(name, path.span, "tensor", near, known=known))
+        context.reports.add(
+            references.unknown_name(path.span, name=name, kind="tensor", near=near, known=known)
+        )
     return BAD
 
 

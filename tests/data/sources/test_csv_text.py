@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dsl.errors.running.running_data import Where
+from dsl.errors.data import Where
 from tfdeploy.data.sources.csv import cells as numbers
 from tfdeploy.data.sources.csv import text as module
 from tfdeploy.data.sources.csv.text import Layout, QuoteError, cells, layout, rows

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import dsl.errors
 from dsl.diagnostics import Diagnostic, Edit, Label
-from dsl.errors.running.running_data import Where
+from dsl.errors.data import Fault, Where
 from dsl.errors.wording import Placeless, Row
 from dsl.ir import Condition
 from dsl.source import Source, Span
@@ -30,7 +30,7 @@ KINDS = {
 }
 """The types of what the kinds of fields are filled with."""
 
-SHARED = {"making", "wording", "words"}
+SHARED = {"wording", "words"}
 """Modules of the package that have no messages of their own."""
 
 PLACES = "Span|Source|Where|Edit|Label|Condition"
@@ -88,9 +88,12 @@ def _of_row(row: Row, given: dict[str, Any], *, full: bool) -> Diagnostic:
     values |= given
     if isinstance(row, Placeless):
         return row(**values)
+    if isinstance(row, Fault):
+        return row(_made_up("where", "Where", _text_with(["where"]), full=full), **values)
     if row.labelled:
         values["labels"] = _made_up("labels", "tuple[Label, ...]", source, full=full)
-    return row(_made_up("span", "Span", source, full=True), **values)
+    nowhere = not full and "{if:span}" in repr(row)
+    return row(None if nowhere else _made_up("span", "Span", source, full=full), **values)
 
 
 def _text_with(places: Iterable[str]) -> Source:

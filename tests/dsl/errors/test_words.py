@@ -9,23 +9,27 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import mypy.api
 import pytest
 
 from compiler.compatibility import CONFLICTS
 from dsl.codes import CODES
 from dsl.diagnostics import Diagnostic
-from dsl.errors.planning.expect import not_met
-from dsl.errors.planning.plan_modes import conflict
+from dsl.errors.plan import conflict, not_met
 from dsl.errors.words import first_of
 from dsl.formats.render import render
 from dsl.ir import Condition
 from tests.conftest import GOLDEN
 from tests.dsl.errors.samples import factories, made, modules
 
+ROOT = Path(__file__).parents[3]
+PRODUCT = ("dsl", "grammar", "compiler", "tfdeploy")
+
 GIVEN: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
-    "plan_modes.conflict": ({"code": "TFD521"}, {"code": "TFD521"}),
+    "plan.conflict": ({"code": "TFD521"}, {"code": "TFD521"}),
     "reading.name_not_ascii": ({"name": "größe"}, {"name": "é"}),
     "reading.foreign_word": ({"word": "if"}, {"word": "if"}),
     "reading.called_twice": ({"rewritten": None}, {"rewritten": None}),
@@ -33,13 +37,34 @@ GIVEN: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "types.loss_expected": ({"kind": "loss"}, {"kind": "metric"}),
     "types.sizes_of_free_axes": ({"sizes": 2, "free": 1}, {"sizes": 1, "free": 0}),
     "types.pair_expected": ({"kind": "loss", "given": 4}, {"kind": "metric"}),
-    "running_data.empty_share": (
+    "data.empty_share": (
         {"found": 1, "readers": ("READER 1", "READER 2", "READER 3"), "clones": True},
         {"found": 1, "readers": ("READER 1", "READER 2"), "clones": False},
     ),
     "types.brackets_around_flows": ({"kind": "loss"}, {"kind": "metric"}),
 }
 """Arguments of which only some values are possible: with much and with little."""
+
+CALLS = """\
+from dsl.errors import data, files, names
+from dsl.source import Source, Span
+
+at = Span(Source("", ""), 0, 0)
+files.too_large(at, path="a", largest=3)
+files.too_large(at, path="a")
+files.too_large(at, path="a", larges=3, largest=3)
+files.too_large(at, path="a", largest="3")
+names.second_model(at, first=None)
+data.quoting(at, reason="a")
+"""
+COMPLAINTS = (
+    'Missing named argument "largest" for "__call__" of "Wording" ',
+    'Unexpected keyword argument "larges" for "__call__" of "Wording"; did you mean "largest"? ',
+    'Argument "largest" to "__call__" of "Wording" has incompatible type "str"; expected "int" ',
+    'Argument "first" to "__call__" of "Wording" has incompatible type "None"; expected "Span" ',
+    'Argument 1 to "__call__" of "Fault" has incompatible type "Span"; expected "Where" ',
+)
+"""What mypy says of all calls but the first."""
 
 REPORTED = re.compile(r"^(?:error|warning)\[(TFD\d+)\]", re.MULTILINE)
 
@@ -79,6 +104,27 @@ def test_every_code_has_its_words_in_a_golden_file() -> None:
     ]
     held = {code for text in texts for code in REPORTED.findall(text)}
     assert set(CODES) - held == {"TFD901"}
+
+
+def test_every_message_is_used() -> None:
+    """Each row and function is called by a check, or by another message."""
+    files = [path for each in PRODUCT for path in (ROOT / each).rglob("*.py")]
+    called = set(re.findall(r"\b(\w+)\(", "\n".join(path.read_text(encoding="utf-8") for path in files)))
+    assert [name for module in modules() for name, _ in factories(module) if name not in called] == []
+
+
+@pytest.mark.full
+def test_mypy_knows_the_fields_of_rows(tmp_path: Path) -> None:
+    """A field that is missing, misspelt or of another type is an error at the call; so is a wrong place."""
+    program = tmp_path / "calls.py"
+    program.write_text(CALLS, encoding="utf-8")
+    found, _, _ = mypy.api.run(
+        ["--config-file", str(ROOT / "pyproject.toml"), "--cache-dir", str(tmp_path), str(program)]
+    )
+    wrong = {
+        line.partition(": error: ")[2].partition(" [")[0] for line in found.splitlines() if "error: " in line
+    }
+    assert wrong == set(COMPLAINTS)
 
 
 def test_the_first_of_many_notes_are_shown_with_the_number_of_the_others() -> None:

@@ -12,7 +12,7 @@ import pytest
 from attrs import evolve
 
 from dsl.diagnostics import RunError
-from dsl.errors.running import cluster as errors
+from dsl.errors import cluster as errors
 from tests.runtime.tasks import PATIENCE, STARTING
 from tfdeploy.runtime.cluster.health import monitor as module
 from tfdeploy.runtime.cluster.health.monitor import TaskMonitor
@@ -407,7 +407,7 @@ def test_the_wait_ends_at_the_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_launcher_that_has_given_up_ends_the_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     """Before any task is asked."""
     alone = Alone(monkeypatch, PS)
-    reason = errors.other_secret("ps:0", "p:1")
+    reason = errors.other_secret(ref="ps:0", address="p:1")
     alone.monitor.membership = evolve(alone.monitor.membership, launch_failure=lambda: reason)
     with pytest.raises(RunError) as caught:
         alone.monitor.missing()

@@ -14,7 +14,7 @@ import pytest
 
 import grammar
 from dsl.diagnostics import Diagnostic, RunError
-from dsl.errors.running import cluster as errors
+from dsl.errors import cluster as errors
 from tests.runtime.tasks import SPEC
 from tfdeploy.runtime.launch import launched_run as module
 from tfdeploy.runtime.launch.launched_run import LaunchOutcome, TaskOutput, copied_spec, run_workers
@@ -121,7 +121,7 @@ def test_how_a_process_has_ended(code: int, words: str) -> None:
     assert describe_exit(code) == words
 
 
-FAILURE = errors.task_failed("worker:1", "ended with exit code 3")
+FAILURE = errors.task_failed(ref="worker:1", how="ended with exit code 3")
 
 
 class Pretended:

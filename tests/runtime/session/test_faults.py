@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from compiler.pipeline import make_plan
 from dsl.diagnostics import Diagnostic, RunError
-from dsl.errors.running.running import step_failed
+from dsl.errors.running import step_failed
 from tests.support import spec_of
 from tfdeploy.runtime.session.faults import is_lost_task, located, reason_of, refused
 

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import sys
 from io import StringIO
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from rich.console import Console
 
-from dsl.errors.making import error, warning
+from dsl.diagnostics import Diagnostic, Severity
 from tests.placement_maps import make_map
 from tfdeploy.runtime.records.history import HistoryRecord
 from tfdeploy.runtime.records.result import Result, Seconds
 from tfdeploy.runtime.show import console as module
 from tfdeploy.runtime.show.console import BarReporter, LineReporter, make_reporter
 from tfdeploy.runtime.show.reporting import Quiet, Reporter, StepRange
-
-if TYPE_CHECKING:
-    from dsl.diagnostics import Diagnostic
 
 
 class Terminal(StringIO):
@@ -58,7 +55,7 @@ def test_a_terminal_gets_a_bar_and_a_file_lines(
 @pytest.mark.parametrize("color", [False, True])
 def test_a_warning_is_on_standard_error(capsys: pytest.CaptureFixture[str], *, color: bool) -> None:
     """With its code, and with colours if standard error gets some."""
-    LineReporter(Console(file=StringIO()), color_errors=color).warn(error("TFD730", "the loss", None))
+    LineReporter(Console(file=StringIO()), color_errors=color).warn(Diagnostic("TFD730", "the loss"))
     said = capsys.readouterr()
     assert said.out == ""
     assert "TFD730" in said.err
@@ -119,7 +116,7 @@ def test_a_quiet_reporter_passes_warnings_on() -> None:
     """And nothing else."""
     told: list[Diagnostic] = []
     reporter: Any = Quiet(told.append)
-    warning = error("TFD730", "the loss", None)
+    warning = Diagnostic("TFD730", "the loss")
     reporter.warn(warning)
     reporter.note("a note")
     reporter.ended()
@@ -133,11 +130,11 @@ def test_a_summary_alone(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
     reporter.started(StepRange(0, 10, "runs/x"))
     reporter.logged(HistoryRecord(1, "train", 0.5, 0.5))
     reporter.note("a note")
-    reporter.warn(warning("TFD734", "a checkpoint", None))
+    reporter.warn(Diagnostic("TFD734", "a checkpoint", severity=Severity.WARNING))
     with reporter.busy("building"):
         reporter.ended()
     assert (sys.stdout.getvalue(), capsys.readouterr().err) == ("", "")
-    reporter.warn(error("TFD730", "the loss", None))
+    reporter.warn(Diagnostic("TFD730", "the loss"))
     assert "TFD730" in capsys.readouterr().err
     seconds = Seconds(1.0, 1.0, 1.0)
     reporter.finished(

@@ -12,7 +12,6 @@ import tensorflow as tf
 
 from dsl import ir
 from dsl.diagnostics import Diagnostic, RunError
-from dsl.errors.making import error
 from tfdeploy.runtime.records.result import Clock
 from tfdeploy.runtime.records.store import BrokenCheckpoint
 from tfdeploy.runtime.session.checkpoints import DamagedCheckpoint
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 
 LOST = tf.errors.UnavailableError(None, None, "the connection is gone")
 OTHER = tf.errors.InvalidArgumentError(None, None, "a label is no class")
-REFUSED = RunError(error("TFD730", "no number", None))
+REFUSED = RunError(Diagnostic("TFD730", "no number"))
 
 
 class Listener(Reporter):

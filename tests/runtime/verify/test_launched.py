@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from compiler.graph import session_options
 from dsl.diagnostics import RunError
-from dsl.errors.running import running as errors
+from dsl.errors import running as errors
 from tfdeploy.runtime.membership.addresses import Cluster
 from tfdeploy.runtime.verify import launched
 from tfdeploy.runtime.verify.launched import ATTEMPTS, PATIENCE, LaunchedServers

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from dsl import ir
-from dsl.diagnostics import SpecError
-from dsl.errors.making import error
+from dsl.diagnostics import Diagnostic, SpecError
 from tests.support import classifier
 from tfdeploy.runtime.verify.session import Verification
 
@@ -31,7 +30,7 @@ def test_pieces_are_tried_if_anything_may_need_the_whole(
 
     def refuse(spec: ir.Spec) -> None:
         asked.append(spec)
-        raise SpecError([error("TFD548", f"reason {len(asked)}", None)])
+        raise SpecError([Diagnostic("TFD548", f"reason {len(asked)}")])
 
     verification: Any = SimpleNamespace(
         spec=classifier(optimizer=optimizer), setup=SimpleNamespace(compile=refuse)

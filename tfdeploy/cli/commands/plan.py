@@ -279,15 +279,15 @@ def _forecast(shown: ShownMap) -> StepForecast:
 
 def _read_trace(path: str) -> RunTrace:
     from compiler.time.measured_trace import read_trace
-    from dsl.errors.planning.time import bad_trace
+    from dsl.errors.plan import bad_trace
     from dsl.files.typed_json import BadRecord
 
     try:
         found = read_trace(path)
     except BadRecord as fault:
-        raise RunError(bad_trace(path, str(fault))) from fault
+        raise RunError(bad_trace(path=path, reason=str(fault))) from fault
     if found.steps == 0:
-        raise RunError(bad_trace(path, "has no op"))
+        raise RunError(bad_trace(path=path, reason="has no op"))
     return found
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from dsl.diagnostics import RunError
-from dsl.errors.planning.maps import nothing_named
+from dsl.errors.plan import nothing_named
 from tfdeploy.cli.building import build, find_many
 from tfdeploy.cli.common import Common
 from tfdeploy.cli.files import read_spec
@@ -42,7 +42,7 @@ def command(common: Common, spec: str, name: str, *, profile: str | None) -> int
     try:
         found, time = _explained(loaded, common, name, profile)
     except NothingNamedError as fault:
-        raise RunError(nothing_named(name, fault.nearest)) from fault
+        raise RunError(nothing_named(name=name, nearest=fault.nearest)) from fault
     say(why_text(found.found, Ink(common.color_output)), color=common.color_output, end="")
     if time is not None:
         say(f"\n{why_time(found.timed, time)}", end="")

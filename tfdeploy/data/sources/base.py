@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from attrs import evolve, field, frozen
 
-from dsl.errors.running.running_data import Where, unexplained
+from dsl.errors.data import Where, unexplained
 from tfdeploy.data.sources.files import find_files
 from tfdeploy.data.transforms.arguments import bind
 
@@ -197,7 +197,7 @@ class Source(ABC):
             index: The number of the record, from 0.
             reason: The message of TensorFlow.
         """
-        return unexplained(self.where(index), reason)
+        return unexplained(self.where(index), reason=reason)
 
     def fault_of_all(self, reason: str) -> Diagnostic:
         """Return the diagnostic about a record of which the number is not known.
@@ -205,7 +205,7 @@ class Source(ABC):
         Args:
             reason: The message of TensorFlow.
         """
-        return unexplained(Where(self.call.name, call=self.span), reason)
+        return unexplained(Where(self.call.name, call=self.span), reason=reason)
 
 
 class FileSource(Source):

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf
 
 from dsl.diagnostics import RunError
-from dsl.errors.running import running_data as errors
-from dsl.errors.running.running_data import Where
+from dsl.errors import data as errors
+from dsl.errors.data import Where
 from dsl.files.regular import open_regular
 from tfdeploy.data.options import Field, Tensors
 from tfdeploy.data.sources.base import Context, FileSource
@@ -38,11 +38,11 @@ class Cifar10(FileSource):
             size = size_of(path, call.span)
             where = self.at(path)
             if size == 0:
-                raise RunError(errors.empty(where, "the file is empty"))
+                raise RunError(errors.empty(where, what="the file is empty"))
             if size % RECORD:
                 reason = f"{size:,} bytes are no whole number of records of {RECORD:,}"
                 advice = "use the files of the binary version, `data_batch_1.bin` and so on"
-                raise RunError(errors.damaged(where, reason, advice=advice))
+                raise RunError(errors.damaged(where, reason=reason, advice=advice))
             self.sizes.append(size)
 
     def counts(self) -> tuple[int, ...]:
@@ -81,5 +81,7 @@ class Cifar10(FileSource):
             label = file.read(1)
         if label and label[0] >= CLASSES:
             where = self.where(index)
-            return errors.out_of_range(where, str(label[0]), f"is no label, which are 0 to {CLASSES - 1}")
+            return errors.out_of_range(
+                where, value=str(label[0]), reason=f"is no label, which are 0 to {CLASSES - 1}"
+            )
         return super().fault(index, reason)

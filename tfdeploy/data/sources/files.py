@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, cast
 
 from dsl.diagnostics import RunError
-from dsl.errors.running import running_data as errors
-from dsl.errors.running.running_data import Where
+from dsl.errors import data as errors
+from dsl.errors.data import Where
 from dsl.files.paths import is_glob, is_there, matches
 from dsl.files.regular import open_regular, strange_kind, system_reason
 from dsl.suggest import nearest
@@ -66,10 +66,10 @@ def _require_file(path: Path, call: Span | None) -> None:
     where = Where(str(path), call=call)
     if path.is_dir():
         advice = "name the files in it, `*` for any part of a name"
-        raise RunError(errors.unreadable(where, "this is a folder, not a file", advice=advice))
+        raise RunError(errors.unreadable(where, reason="this is a folder, not a file", advice=advice))
     kind = strange_kind(path.stat().st_mode)
     if kind is not None:
-        raise RunError(errors.unreadable(where, f"this is {kind}, not a file"))
+        raise RunError(errors.unreadable(where, reason=f"this is {kind}, not a file"))
 
 
 def find_folder(name: str, base: Path, call: Span | None) -> Path:
@@ -88,7 +88,7 @@ def find_folder(name: str, base: Path, call: Span | None) -> Path:
         return path
     where = Where(str(path), call=call)
     if is_there(path):
-        raise RunError(errors.unreadable(where, "this is a file, not a folder"))
+        raise RunError(errors.unreadable(where, reason="this is a file, not a folder"))
     raise RunError(errors.missing(where, nearest=_similar(path, Path.is_dir), folder=True))
 
 
@@ -168,9 +168,9 @@ def reading(path: Path, call: Span | None) -> Iterator[None]:
         yield
     except (gzip.BadGzipFile, EOFError, zlib.error) as fault:
         reason = str(fault)[:1].lower() + str(fault)[1:]
-        raise RunError(errors.damaged(where, f"unpacking it fails: {reason}")) from fault
+        raise RunError(errors.damaged(where, reason=f"unpacking it fails: {reason}")) from fault
     except OSError as fault:
-        raise RunError(errors.unreadable(where, system_reason(fault))) from fault
+        raise RunError(errors.unreadable(where, reason=system_reason(fault))) from fault
 
 
 def size_of(path: Path, call: Span | None) -> int:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf
 
 from dsl.diagnostics import RunError
-from dsl.errors.running import running_data as errors
-from dsl.errors.running.running_data import Where
+from dsl.errors import data as errors
+from dsl.errors.data import Where
 from dsl.files.regular import strange_kind
 from tfdeploy.data.options import Field, Tensors
 from tfdeploy.data.sources.base import Context, Source
@@ -68,12 +68,14 @@ class Images(Source):
         found = tuple(each.name for each in entries if _holds(each))
         if not found:
             reason = "the folder holds no folder, of which each class needs one"
-            raise RunError(errors.empty(self.at(self.folder), reason))
+            raise RunError(errors.empty(self.at(self.folder), what=reason))
         for each in entries:
             if not _holds(each) and Path(each.name).suffix.lower() in READ | NOT_READ:
                 reason = "this image is in no folder, and so has no class"
                 advice = "move it into the folder of its class"
-                raise RunError(errors.unreadable(self.at(self.folder / each.name), reason, advice=advice))
+                raise RunError(
+                    errors.unreadable(self.at(self.folder / each.name), reason=reason, advice=advice)
+                )
         if wanted is None:
             return found
         for name in wanted:
@@ -82,7 +84,9 @@ class Images(Source):
         unnamed = sorted(set(found) - set(wanted))
         if unnamed:
             reason = f"`classes` leaves out the folder `{unnamed[0]}`"
-            raise RunError(errors.wrong_shape(self.at(self.folder), reason, "every folder to be named"))
+            raise RunError(
+                errors.wrong_shape(self.at(self.folder), found=reason, wanted="every folder to be named")
+            )
         return wanted
 
     @cached_property
@@ -93,7 +97,7 @@ class Images(Source):
             images = list(self._images_in(self.folder / name))
             if not images:
                 where = self.at(self.folder / name)
-                raise RunError(errors.empty(where, "the folder of this class holds no JPEG or PNG file"))
+                raise RunError(errors.empty(where, what="the folder of this class holds no JPEG or PNG file"))
             found += [(each, label) for each in images]
         return tuple(found)
 
@@ -108,7 +112,7 @@ class Images(Source):
         number = (itself.st_dev, itself.st_ino)
         if number in above:
             reason = "this link leads back to a folder that it is in"
-            raise RunError(errors.unreadable(self.at(folder), reason))
+            raise RunError(errors.unreadable(self.at(folder), reason=reason))
         for each in entries:
             path = folder / each.name
             if _holds(each):
@@ -121,13 +125,15 @@ class Images(Source):
         suffix = path.suffix.lower()
         if suffix in NOT_READ:
             reason = f"{suffix} images are not read"
-            raise RunError(errors.image(self.at(path), reason, advice="convert it to PNG or JPEG"))
+            raise RunError(errors.image(self.at(path), reason=reason, advice="convert it to PNG or JPEG"))
         if suffix in READ and not path.is_file():
             kind = strange_kind(path.stat().st_mode) if path.exists() else "a link to nothing"
-            raise RunError(errors.image(self.at(path), f"this is {kind}, not a file"))
+            raise RunError(errors.image(self.at(path), reason=f"this is {kind}, not a file"))
         if not suffix and path.is_file() and self._kind(path) is not None:
             reason = f"this is a {self._kind(path)} file without an ending, by which images are known"
-            raise RunError(errors.image(self.at(path), reason, advice="add `.jpg` or `.png` to its name"))
+            raise RunError(
+                errors.image(self.at(path), reason=reason, advice="add `.jpg` or `.png` to its name")
+            )
         return suffix in READ
 
     def _kind(self, path: Path) -> str | None:
@@ -164,13 +170,15 @@ class Images(Source):
         """Return the diagnostic about the file of example `index`, which is no image."""
         path, _ = self.files[index]
         if size_of(path, self.span) == 0:
-            return errors.image(self.at(path), "the file is empty")
+            return errors.image(self.at(path), reason="the file is empty")
         kind = self._kind(path)
         if kind is None:
-            return errors.image(self.at(path), "this is neither a JPEG nor a PNG file, whatever its name")
+            return errors.image(
+                self.at(path), reason="this is neither a JPEG nor a PNG file, whatever its name"
+            )
         if "too large" in reason:
-            return errors.image(self.at(path), f"the {kind} file is too large: {reason}")
-        return errors.image(self.at(path), f"the {kind} file is damaged or was cut off: {reason}")
+            return errors.image(self.at(path), reason=f"the {kind} file is too large: {reason}")
+        return errors.image(self.at(path), reason=f"the {kind} file is damaged or was cut off: {reason}")
 
 
 def _holds(entry: os.DirEntry[str]) -> bool:

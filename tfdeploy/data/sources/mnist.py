@@ -11,8 +11,8 @@ import tensorflow as tf
 from attrs import frozen
 
 from dsl.diagnostics import RunError
-from dsl.errors.running import running_data as errors
-from dsl.errors.running.running_data import Where
+from dsl.errors import data as errors
+from dsl.errors.data import Where
 from dsl.files.regular import open_regular
 from dsl.source import Span
 from tfdeploy.data.options import Field, Tensors
@@ -62,17 +62,17 @@ class IdxFile:
         with reading(self.path, self.call), open_binary(self.path, compressed=self.compressed) as file:
             start = file.read(self.header)
         if not start:
-            raise RunError(errors.empty(self.where, "the file is empty"))
+            raise RunError(errors.empty(self.where, what="the file is empty"))
         magic = bytes([0, 0, UNSIGNED_BYTES, self.axes])
         if start[:4] != magic:
-            raise RunError(errors.unreadable(self.where, self._other_kind(start[:4])))
+            raise RunError(errors.unreadable(self.where, reason=self._other_kind(start[:4])))
         if len(start) < self.header:
-            raise RunError(errors.damaged(self.where, "the file ends within its header"))
+            raise RunError(errors.damaged(self.where, reason="the file ends within its header"))
         sizes = tuple(int.from_bytes(start[at : at + 4], "big") for at in range(4, self.header, 4))
         found, wanted = self._length(), self.header + prod(sizes)
         if found != wanted:
             reason = f"holds {found:,} bytes where its header promises {wanted:,}"
-            raise RunError(errors.damaged(self.where, reason))
+            raise RunError(errors.damaged(self.where, reason=reason))
         return sizes
 
     def _other_kind(self, magic: bytes) -> str:
@@ -119,7 +119,9 @@ class Mnist(Source):
         self.length, height, width = self.images.sizes
         if self.labels.sizes[0] != self.length:
             wanted = f"{self.length}, one for each image"
-            raise RunError(errors.wrong_shape(self.labels.where, f"{self.labels.sizes[0]} labels", wanted))
+            raise RunError(
+                errors.wrong_shape(self.labels.where, found=f"{self.labels.sizes[0]} labels", wanted=wanted)
+            )
         self.fields = (Field("image", "uint8", (height, width, 1)), Field("label", "int32", ()))
 
     def _file(self, name: str) -> Path:

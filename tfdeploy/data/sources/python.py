@@ -12,8 +12,8 @@ import tensorflow as tf
 
 from compiler.graph.user_code import failure, load_function
 from dsl.diagnostics import RunError
-from dsl.errors.running import running_data as errors
-from dsl.errors.running.running_data import Where
+from dsl.errors import data as errors
+from dsl.errors.data import Where
 from tfdeploy.data.options import DTYPES, Field, Tensors
 from tfdeploy.data.sources.base import Asked, Context, PythonOnly, Source
 
@@ -54,7 +54,7 @@ class Python(Source):
         return PythonOnly(f"the examples come from the Python function `{self.path}`", advice)
 
     def _refusal(self, reason: str, place: str = "", advice: str | None = None) -> RunError:
-        return RunError(errors.python_function(self.at(self.path, place), reason, advice=advice))
+        return RunError(errors.python_function(self.at(self.path, place), reason=reason, advice=advice))
 
     def _call(self) -> Any:
         try:
@@ -91,7 +91,7 @@ class Python(Source):
         except Exception as error:
             raise RunError(failure(error, self.where(0))) from error
         if first is None:
-            raise RunError(errors.empty(self.at(self.path), "it gives no example"))
+            raise RunError(errors.empty(self.at(self.path), what="it gives no example"))
         return tuple(self._field(name, value) for name, value in self._arrays(first, 0).items())
 
     def _field(self, name: str, value: np.ndarray) -> Field:

@@ -13,8 +13,8 @@ import tensorflow as tf
 from attrs import evolve
 
 from dsl.diagnostics import RunError
-from dsl.errors.running import running_data as errors
-from dsl.errors.running.running_data import Where
+from dsl.errors import data as errors
+from dsl.errors.data import Where
 from tfdeploy.data import small_graphs
 from tfdeploy.data.options import FLOATS
 from tfdeploy.data.small_graphs import without_autograph
@@ -319,14 +319,18 @@ class Stream:
         for name, value in values.items():
             found = _not_finite(value[0]) if now[name] in names else None
             if found is not None:
-                return errors.not_finite(self.source.where_in(index, name), found, consequence, warns=warns)
+                return errors.not_finite(
+                    self.source.where_in(index, name), found=found, consequence=consequence, warns=warns
+                )
         for change in self._changes():
             values = _changed(change, values)
             for name, value in values.items():
                 found = _not_finite(value[0])
                 if found is not None:
                     where, words = self.source.where(index), f"`{change.call.name}` makes `{name}` infinite"
-                    return errors.not_finite(where, f"{words}: {found}", consequence, warns=warns)
+                    return errors.not_finite(
+                        where, found=f"{words}: {found}", consequence=consequence, warns=warns
+                    )
         return None
 
     def _first_bad(self) -> tuple[int, str] | None:
@@ -382,7 +386,7 @@ class Stream:
             if fault is not None:
                 return fault
             values = _changed(change, values or {})
-        return errors.unexplained(where, reason)
+        return errors.unexplained(where, reason=reason)
 
     def _decoded(self, index: int) -> Any:
         """Return example `index` by itself, as the source gives it."""
@@ -399,15 +403,15 @@ class Stream:
         count = self.source.count()
         chosen = any(isinstance(each, Choice) for each in self.transforms)
         if count == 0 or not chosen:
-            return errors.empty(self._where, "there is no example")
+            return errors.empty(self._where, what="there is no example")
         of = "its" if count is None else f"the {count:,}"
-        return errors.empty(self._where, f"none of {of} examples is left after the transforms")
+        return errors.empty(self._where, what=f"none of {of} examples is left after the transforms")
 
     def _emptied(self, reader: str) -> Diagnostic:
         """Return the diagnostic about a pass that has no example for a reader, though the first one had."""
         whom = f" for {reader}" if reader else ""
         reason = f"gives no example{whom} when it is called again"
-        return errors.python_function(evolve(self.source.where(0), place=""), reason)
+        return errors.python_function(evolve(self.source.where(0), place=""), reason=reason)
 
 
 def _seed(options: StreamOptions, steps: Sequence[Step]) -> int:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from attrs import frozen
 
 from dsl.diagnostics import SpecError
-from dsl.errors.running import running_data as errors
+from dsl.errors import data as errors
 from dsl.schema.data_functions import FEATURES, LENGTHS, SOURCES, TRANSFORMS
 from dsl.suggest import nearest
 
@@ -55,7 +55,9 @@ class Arguments:
             name: The argument, whose place is shown; None shows the whole call.
             advice: What to write instead, if that is known.
         """
-        raise SpecError([errors.bad_argument(self.call.name, reason, self.span(name), advice)])
+        raise SpecError(
+            [errors.bad_argument(self.span(name), call=self.call.name, reason=reason, advice=advice)]
+        )
 
     def texts(self, name: str) -> tuple[str, ...]:
         """Return argument `name`, a text or a list of texts, as a list, which is not empty."""
@@ -81,7 +83,9 @@ class Arguments:
         """
         if name not in tensors:
             near = nearest(name, tensors)
-            raise SpecError([errors.unknown_tensor(name, list(tensors), near, self.span(argument))])
+            raise SpecError(
+                [errors.unknown_tensor(self.span(argument), name=name, names=list(tensors), nearest=near)]
+            )
         return tensors[name]
 
 

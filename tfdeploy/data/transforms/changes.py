@@ -15,7 +15,7 @@ import tensorflow as tf
 from attrs import evolve
 
 from dsl.diagnostics import SpecError
-from dsl.errors.running import running_data as errors
+from dsl.errors import data as errors
 from tfdeploy.data.options import BOUNDS, DTYPES, FLOATS, INTEGERS, Field
 from tfdeploy.data.transforms.arguments import bind
 from tfdeploy.data.transforms.numbers import checked_cast
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from dsl import ir
     from dsl.diagnostics import Diagnostic
-    from dsl.errors.running.running_data import Where
+    from dsl.errors.data import Where
     from tfdeploy.data.options import Tensors
 
 Fields = dict[str, Field]
@@ -47,7 +47,9 @@ class Transform:
             reason: What does not fit, as a sentence.
             advice: What to write instead, if that is known.
         """
-        return SpecError([errors.bad_transform(self.call.name, reason, self.call.span, advice)])
+        return SpecError(
+            [errors.bad_transform(self.call.span, transform=self.call.name, reason=reason, advice=advice)]
+        )
 
 
 class Change(Transform, ABC):
@@ -188,7 +190,7 @@ class Cast(OneTensor):
         for number in values[self.name].reshape(-1).tolist() if self.name in values else ():
             if self.dtype in INTEGERS and not (math.isfinite(number) and low <= int(number) <= high):
                 reason = f"in `{self.name}` is outside {self.dtype}, which holds {low} to {high}"
-                return errors.out_of_range(where, str(number), reason)
+                return errors.out_of_range(where, value=str(number), reason=reason)
         return None
 
 
@@ -223,7 +225,7 @@ class OneHot(OneTensor):
                 reason = (
                     f"in `{self.name}` is no class of `{self.call.name}`, which knows 0 to {self.classes - 1}"
                 )
-                return errors.out_of_range(where, str(number), reason)
+                return errors.out_of_range(where, value=str(number), reason=reason)
         return None
 
 

@@ -11,7 +11,7 @@ import tensorflow as tf
 from attrs import evolve
 
 from dsl import ir
-from dsl.errors.running import running_data as errors
+from dsl.errors import data as errors
 from tfdeploy.data.options import BOUNDS
 from tfdeploy.data.transforms.arguments import bind
 from tfdeploy.data.transforms.changes import Change, Transform
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from dsl.diagnostics import Diagnostic
-    from dsl.errors.running.running_data import Where
+    from dsl.errors.data import Where
     from tfdeploy.data.options import Field, Tensors
     from tfdeploy.data.transforms.changes import Fields
 
@@ -97,8 +97,8 @@ class Pad(Change):
             if self.size is not None and longest > self.size and not self.truncate:
                 return errors.wrong_shape(
                     where,
-                    f"a size of {longest} in `{name}`",
-                    f"at most {self.size}, the `to` of `pad`",
+                    found=f"a size of {longest} in `{name}`",
+                    wanted=f"at most {self.size}, the `to` of `pad`",
                     advice="give a larger `to`, or add `truncate = true` to cut off what is longer",
                 )
         return None

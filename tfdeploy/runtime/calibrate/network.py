@@ -24,7 +24,7 @@ from attrs import define, field, frozen
 
 from compiler.time.profile import LinkCost
 from dsl.diagnostics import RunError
-from dsl.errors.planning.time import link_not_measured
+from dsl.errors.plan import link_not_measured
 from tfdeploy.runtime.calibrate.rounds import quartile, timed
 from tfdeploy.runtime.cluster.server.binding import BindingError, listening_at
 from tfdeploy.runtime.session.faults import reason_of
@@ -154,7 +154,7 @@ def _told() -> Iterator[None]:
     try:
         yield
     except (tf.errors.OpError, BindingError, OSError) as fault:
-        raise RunError(link_not_measured(reason_of(fault))) from fault
+        raise RunError(link_not_measured(reason=reason_of(fault))) from fault
 
 
 @frozen
@@ -277,7 +277,7 @@ def _other(addresses: Mapping[str, list[str]]) -> Iterator[Callable[[], float]]:
             except BrokenPipeError:
                 answer = b""
             if not answer:
-                raise RunError(link_not_measured(_last_words(process, said)))
+                raise RunError(link_not_measured(reason=_last_words(process, said)))
             return float(answer) + time.process_time()
 
         try:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal, Self, TypeAlias
 
 from attrs import frozen
 
-from dsl.errors.running import cluster as errors
+from dsl.errors import cluster as errors
 from tfdeploy.runtime.launch import task_processes
 from tfdeploy.runtime.launch.task_processes import TaskProcess
 from tfdeploy.runtime.membership.addresses import Cluster, Membership, Task
@@ -262,7 +262,7 @@ class Launcher:
     def _fail(self, task: Task, code: int, how: str) -> None:
         """Note which task ends the run, and the last lines that it has written to standard error."""
         self.failed = code
-        self.failure = errors.task_failed(task.ref, how, *self._last_words[task])
+        self.failure = errors.task_failed(ref=task.ref, how=how, notes=self._last_words[task])
 
     @contextmanager
     def supervised(self) -> Iterator[None]:

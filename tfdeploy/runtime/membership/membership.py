@@ -8,7 +8,7 @@ from attrs import evolve
 
 from compiler.compatibility import replication_of
 from dsl.diagnostics import RunError, SpecError
-from dsl.errors.running import cluster as errors
+from dsl.errors import cluster as errors
 from dsl.ir.place import PARAMETER_SERVER
 from tfdeploy.runtime.membership.addresses import Cluster, Membership, Task
 from tfdeploy.runtime.membership.fingerprint import fingerprint
@@ -45,14 +45,14 @@ def find_membership(
     cluster = given.cluster if given is not None else hosts_of(spec)
     if given is not None and given.task is not None and task not in {None, given.task}:
         reason = f"says that this is `{given.task.ref}`, and `--task` says `{task.ref if task else ''}`"
-        raise RunError(errors.bad_tf_config(reason))
+        raise RunError(errors.bad_tf_config(reason=reason))
     own = task if task is not None else given.task if given is not None else None
     if own is not None:
         _require_task(spec, own)
     if cluster is None:
         if own is not None:
             job = next(each for each in spec.devices.jobs if not each.hosts)
-            raise SpecError([errors.no_addresses(job.name, job.span)])
+            raise SpecError([errors.no_addresses(job.span, job=job.name)])
         return None
     return Membership(cluster, own, fingerprint(spec), "spec" if given is None else "TF_CONFIG")
 
@@ -93,7 +93,7 @@ def _require_task(spec: ir.Spec, task: Task) -> None:
     if task.job not in jobs or task.index >= jobs[task.job].tasks:
         refs = [Task(job.name, index).ref for job in jobs.values() for index in range(job.tasks)]
         span = jobs[task.job].span if task.job in jobs else spec.devices.span
-        raise SpecError([errors.no_such_task(task.ref, refs, span)])
+        raise SpecError([errors.no_such_task(span, ref=task.ref, refs=refs)])
 
 
 def is_server(spec: ir.Spec, task: Task) -> bool:
@@ -131,10 +131,20 @@ def require_trainer(spec: ir.Spec, membership: Membership) -> None:
         _refuse(spec, task)
     if task is None and replication_of(spec) == "between_graph":
         refs = [each.ref for each in membership.cluster.tasks if not is_server(spec, each)]
-        raise SpecError([errors.which_task(refs, jobs[0].span if jobs else None)])
+        raise SpecError([errors.which_task(jobs[0].span if jobs else None, refs=refs)])
 
 
 def _refuse(spec: ir.Spec, task: Task) -> None:
     replication = replication_of(spec)
     serves = is_server(spec, task)
-    raise SpecError([errors.not_for_this_command(task.ref, replication, spec.devices.span, serves=serves)])
+    raise SpecError(
+        [
+            errors.not_for_this_command(
+                spec.devices.span,
+                ref=task.ref,
+                replication=replication,
+                serves=serves,
+                in_graph=replication == "in_graph",
+            )
+        ]
+    )

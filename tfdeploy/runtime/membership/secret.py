@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from attrs import field, frozen
 
 from dsl.diagnostics import RunError
-from dsl.errors.running import cluster as errors
+from dsl.errors import cluster as errors
 from dsl.files.atomic import create_private_file
 from dsl.files.regular import system_reason
 from tfdeploy.runtime.stop import temporary_folder
@@ -76,11 +76,11 @@ def secret_of(environment: Mapping[str, str]) -> Secret:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         _make(path)
     except OSError as fault:
-        raise RunError(errors.no_secret(str(path), system_reason(fault))) from fault
+        raise RunError(errors.no_secret(path=str(path), reason=system_reason(fault))) from fault
     try:
         return _read(path)
     except FileNotFoundError as gone:
-        raise RunError(errors.no_secret(str(path), "it has been removed")) from gone
+        raise RunError(errors.no_secret(path=str(path), reason="it has been removed")) from gone
 
 
 def path_of(environment: Mapping[str, str]) -> Path:
@@ -110,18 +110,22 @@ def _read(path: Path) -> Secret:
     except FileNotFoundError:
         raise
     except OSError as fault:
-        raise RunError(errors.no_secret(str(path), system_reason(fault))) from fault
+        raise RunError(errors.no_secret(path=str(path), reason=system_reason(fault))) from fault
     try:
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode):
-            raise RunError(errors.no_secret(str(path), "it is no file"))
+            raise RunError(errors.no_secret(path=str(path), reason="it is no file"))
         if found.st_mode & OTHERS:
             advice = f"let only its user read it: `chmod 600 {path}`; if others may have read it, remove it"
-            raise RunError(errors.no_secret(str(path), "others than its user can read it", advice))
+            raise RunError(
+                errors.no_secret(path=str(path), reason="others than its user can read it", advice=advice)
+            )
         value = os.read(descriptor, LONGEST).strip()
     finally:
         os.close(descriptor)
     if len(value) < BYTES:
         advice = "remove it, and a new one is made"
-        raise RunError(errors.no_secret(str(path), f"it holds less than {BYTES} bytes", advice))
+        raise RunError(
+            errors.no_secret(path=str(path), reason=f"it holds less than {BYTES} bytes", advice=advice)
+        )
     return Secret(value)

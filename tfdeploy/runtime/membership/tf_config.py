@@ -15,7 +15,7 @@ from attrs import frozen
 
 from dsl.addresses import split_address
 from dsl.diagnostics import RunError
-from dsl.errors.running import cluster as errors
+from dsl.errors import cluster as errors
 from dsl.errors.words import MOST_LISTED, counted, listed
 from dsl.files.typed_json import BadRecord, Digits, parse_record
 from tfdeploy.runtime.membership.addresses import Cluster, Task, chief_job
@@ -106,7 +106,7 @@ def to_tf_config(cluster: Cluster, task: Task | None) -> str:
 
 
 def _bad(reason: str, *notes: str, advice: str | None = None) -> RunError:
-    return RunError(errors.bad_tf_config(reason, *notes, advice=advice))
+    return RunError(errors.bad_tf_config(reason=reason, notes=notes, advice=advice))
 
 
 def _read(text: str) -> _Config:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from attrs import frozen
 
 from dsl.diagnostics import RunError
-from dsl.errors.running import running as errors
+from dsl.errors import running as errors
 from dsl.files.atomic import remove_partial
 from dsl.files.regular import is_text
 from tfdeploy.runtime.records.files import write_atomically
@@ -92,14 +92,16 @@ class RunDirectory:
         """
         span = spec.train.span_of("directory")
         if not is_text(str(self.path)):
-            raise RunError(errors.directory_unusable(str(self.path), "its name is not UTF-8", span))
+            raise RunError(
+                errors.directory_unusable(span, directory=str(self.path), reason="its name is not UTF-8")
+            )
         with usable(self.path, span):
             self.path.mkdir(parents=True, exist_ok=True)
             is_own = is_marked(self.path) or was_written_by_a_run(self.path)
             self._require_apart(spec, span, is_own=is_own)
             others = [] if is_own else foreign_names(self.path)
             if others:
-                raise RunError(errors.foreign_directory(str(self.path), others, span))
+                raise RunError(errors.foreign_directory(span, directory=str(self.path), names=others))
         self._require_no_links(span)
         if not is_marked(self.path):
             write_atomically(self.mark, MARKER_TEXT)
@@ -109,7 +111,7 @@ class RunDirectory:
         if is_own and self.holds_as_its_own(spec):
             return
         if self.path.resolve() in Path(spec.path).resolve().parents:
-            raise RunError(errors.directory_holds_spec(str(self.path), spec.path, span))
+            raise RunError(errors.directory_holds_spec(span, directory=str(self.path), spec=spec.path))
 
     def holds_as_its_own(self, spec: ir.Spec) -> bool:
         """Whether `spec` is the file in which runs keep the spec as it ran."""
@@ -121,7 +123,7 @@ class RunDirectory:
         for path in (self.store.directory, self.profile, self.events, *splits):
             if path.is_symlink():
                 reason = f"`{path.relative_to(self.path)}` in it is a symbolic link"
-                raise RunError(errors.directory_unusable(str(self.path), reason, span))
+                raise RunError(errors.directory_unusable(span, directory=str(self.path), reason=reason))
 
     def clear(self, spec: ir.Spec) -> None:
         """Remove the files of earlier runs, and nothing else. `spec`, which is about to run, is kept."""

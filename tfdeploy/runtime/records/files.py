@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from dsl.diagnostics import RunError
-from dsl.errors.running import running as errors
+from dsl.errors import running as errors
 from dsl.files import atomic
 from dsl.files.regular import system_reason
 
@@ -68,4 +68,4 @@ def write_fault(path: Path, fault: OSError) -> Diagnostic:
         path: The file.
         fault: The error of the operating system.
     """
-    return errors.cannot_write(str(path), system_reason(fault), full=fault.errno in FULL)
+    return errors.cannot_write(path=str(path), reason=system_reason(fault), full=fault.errno in FULL)

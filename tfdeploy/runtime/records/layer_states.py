@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from attrs import field, frozen
 
 from dsl.diagnostics import RunError
-from dsl.errors.planning import layer_state as errors
+from dsl.errors import layers as errors
 from dsl.files.regular import system_reason
 from dsl.files.typed_json import OPTIONAL, BadRecord, read_record, to_json
 from tfdeploy.runtime.records.files import write_atomically
@@ -130,11 +130,13 @@ def read_layer_states(path: Path, wanted: Mapping[str, tuple[LayerNode, str]]) -
         found = read_record(path, LayerStates, LIMIT).layers
     except (BadRecord, OSError) as fault:
         reason = system_reason(fault) if isinstance(fault, OSError) else f"the file {fault}"
-        raise RunError(errors.state_does_not_fit(str(path), name, reason, node.span)) from fault
+        raise RunError(
+            errors.state_does_not_fit(node.span, path=str(path), layer=name, reason=reason)
+        ) from fault
     for name, (node, settings) in wanted.items():
         wrong = _misfit(found.get(name), settings)
         if wrong is not None:
-            raise RunError(errors.state_does_not_fit(str(path), name, wrong, node.span))
+            raise RunError(errors.state_does_not_fit(node.span, path=str(path), layer=name, reason=wrong))
     return {name: found[name] for name in wanted}
 
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from attrs import define, frozen
 
 from dsl.diagnostics import RunError
-from dsl.errors.running import running as errors
+from dsl.errors import running as errors
 from dsl.files.regular import system_reason
 
 if TYPE_CHECKING:
@@ -67,7 +67,9 @@ def usable(directory: Path, span: Span | None) -> Iterator[None]:
     try:
         yield
     except OSError as fault:
-        raise RunError(errors.directory_unusable(str(directory), system_reason(fault), span)) from fault
+        raise RunError(
+            errors.directory_unusable(span, directory=str(directory), reason=system_reason(fault))
+        ) from fault
 
 
 @contextmanager
@@ -85,16 +87,20 @@ def locked(directory: Path, span: Span | None = None) -> Iterator[Lock]:
         descriptor = os.open(directory / NAME, _HOW, 0o644)
     except OSError as fault:
         reason = "is a symbolic link" if fault.errno == errno.ELOOP else system_reason(fault)
-        raise RunError(errors.directory_unusable(str(directory), f"`{NAME}`: {reason}", span)) from fault
+        raise RunError(
+            errors.directory_unusable(span, directory=str(directory), reason=f"`{NAME}`: {reason}")
+        ) from fault
     lock = Lock(descriptor)
     try:
         if not _is_lock(descriptor):
             reason = f"`{NAME}`: is no lock of a run"
-            raise RunError(errors.directory_unusable(str(directory), reason, span))
+            raise RunError(errors.directory_unusable(span, directory=str(directory), reason=reason))
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as held:
-            raise RunError(errors.directory_in_use(str(directory), _holder(descriptor), span)) from held
+            raise RunError(
+                errors.directory_in_use(span, directory=str(directory), process=_holder(descriptor))
+            ) from held
         lock.is_held = True
         os.ftruncate(descriptor, 0)
         with suppress(OSError):  # on a full disk the lock is held without the number of its process
@@ -142,7 +148,7 @@ class DirectoryGuard:
     def require(self) -> None:
         """Raise RunError if the directory was renamed, removed or replaced."""
         if not is_open_as(self.path, self.descriptor):
-            raise RunError(errors.directory_gone(str(self.path), self._now(), self.span))
+            raise RunError(errors.directory_gone(self.span, directory=str(self.path), now=self._now()))
 
     def require_file(self, path: Path, descriptor: int) -> None:
         """Raise RunError if the directory, or the open file `path` in it, was renamed or removed.
@@ -153,7 +159,7 @@ class DirectoryGuard:
         """
         self.require()
         if not is_open_as(path, descriptor):
-            raise RunError(errors.file_gone(str(path), self.span))
+            raise RunError(errors.file_gone(self.span, path=str(path)))
 
     def _now(self) -> str | None:
         """Return the present path of the directory; None if it was removed or the path is not known."""

@@ -14,7 +14,7 @@ from attrs import define, field
 from compiler.graph.loss_scale import NAME as LOSS_SCALE
 from compiler.graph.variables.variables import checkpoint_copy
 from dsl.diagnostics import RunError
-from dsl.errors.running import running as errors
+from dsl.errors import running as errors
 from dsl.files.atomic import sync
 from tfdeploy.runtime.records.store import BrokenCheckpoint, Checkpoint, Manifest, Store
 from tfdeploy.runtime.session.checkpoint_files import readable
@@ -106,7 +106,7 @@ class Checkpoints:
         names = self.engine.saving.not_finite(self.engine.session.run)
         if names:
             span = self.engine.compiled.plan.spec.model.span_of("loss")
-            raise RunError(errors.weights_not_finite(step, names, self.last_step, span))
+            raise RunError(errors.weights_not_finite(span, step=step, names=names, last_good=self.last_step))
 
     def _write(self, step: int) -> None:
         prefix = self.store.prefix(step)
@@ -169,7 +169,7 @@ class Checkpoints:
         for step in steps:
             found = self.store.find(step)
             if isinstance(found, BrokenCheckpoint) and found.refused:
-                raise RunError(errors.checkpoint_unreadable(str(found.prefix), found.reason))
+                raise RunError(errors.checkpoint_unreadable(path=str(found.prefix), reason=found.reason))
             if isinstance(found, Checkpoint):
                 try:
                     self.restore(found, warn)
@@ -177,9 +177,13 @@ class Checkpoints:
                     found = BrokenCheckpoint(found.prefix, step, str(fault))
                 else:
                     return found
-            warn(errors.checkpoint_damaged(str(found.prefix), found.reason))
+            warn(errors.checkpoint_damaged(path=str(found.prefix), reason=found.reason))
         if steps:
-            raise RunError(errors.no_sound_checkpoint(str(self.store.directory), len(steps)))
+            raise RunError(
+                errors.no_sound_checkpoint(
+                    directory=str(self.store.directory), tried=len(steps), several=len(steps) > 1
+                )
+            )
         return None
 
     def resume(self, warn: Callable[[Diagnostic], None]) -> Checkpoint | None:
@@ -220,9 +224,9 @@ class Checkpoints:
         others = [name for name in shapes if _whole(name) not in compiled.saved and name != LOSS_SCALE]
         unused = sorted(name for name in others if not name.startswith(slots))
         if unused:
-            warn(errors.not_used(prefix, unused))
+            warn(errors.not_used(path=prefix, names=unused))
         if self.trains and compiled.copies and not apart:
-            warn(errors.clones_start_equal(prefix, len(compiled.clones)))
+            warn(errors.clones_start_equal(path=prefix, clones=len(compiled.clones)))
 
     def _read(self, path: str, names: Sequence[str]) -> None:
         self.engine.files.read(self.engine.session.run, self.engine.saving, path, names)
@@ -238,7 +242,9 @@ class Checkpoints:
                 raise
             if isinstance(fault, DAMAGE):
                 raise DamagedCheckpoint(reason_of(fault)) from fault
-            raise RunError(errors.checkpoint_unreadable(str(checkpoint.prefix), reason_of(fault))) from fault
+            raise RunError(
+                errors.checkpoint_unreadable(path=str(checkpoint.prefix), reason=reason_of(fault))
+            ) from fault
 
     def _shapes(self, path: str, checkpoint: Checkpoint) -> Mapping[str, list[int]]:
         """Return the shapes of the tensors of a checkpoint by their names.
@@ -262,7 +268,7 @@ class Checkpoints:
                 faults.append(f"`{name}` is {_words(*there)} there and {_words(*here)} here")
         if faults:
             span = compiled.plan.spec.model.span
-            raise RunError(errors.checkpoint_does_not_fit(str(checkpoint.prefix), faults, span))
+            raise RunError(errors.checkpoint_does_not_fit(span, path=str(checkpoint.prefix), faults=faults))
         step = int(reader.get_tensor(STEP))
         if step != checkpoint.step:
             raise DamagedCheckpoint(f"its tensors are of step {step}")

@@ -12,7 +12,7 @@ import tensorflow as tf
 from attrs import evolve
 
 from dsl.diagnostics import Label
-from dsl.errors.running import running_data as errors
+from dsl.errors import data as errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -113,7 +113,9 @@ def at_example(
         return evolve(told, notes=(f"it fails with {stream.where(number).words}", *told.notes))
     value, last = found[1], int(found[2]) - 1
     fault = errors.out_of_range(
-        stream.where_holding(number, int(value), inputs), value, f"is outside the range of 0 to {last}"
+        stream.where_holding(number, int(value), inputs),
+        value=value,
+        reason=f"is outside the range of 0 to {last}",
     )
     label = (Label(told.span, f"takes 0 to {last}"),) if told.span is not None else ()
     return evolve(fault, labels=(*fault.labels, *label))

@@ -8,7 +8,7 @@ from attrs import evolve
 
 from compiler.readers import each_clone_reads, names_of_shares
 from dsl.diagnostics import RunError
-from dsl.errors.running.deployment import in_process_source_on_remote_worker
+from dsl.errors.cluster import in_process_source_on_remote_worker
 from tfdeploy.data import Field, Stream, StreamOptions, open_split
 from tfdeploy.runtime.plans import folder_of
 
@@ -95,7 +95,9 @@ def require_readable(streams: Iterable[Stream], membership: Membership | None) -
         if needs is not None:
             call, task = stream.split.source, membership.cluster.chief.ref
             raise RunError(
-                in_process_source_on_remote_worker(call.name, task, needs.reason, needs.advice, call.span)
+                in_process_source_on_remote_worker(
+                    call.span, source=call.name, task=task, reason=needs.reason, advice=needs.advice
+                )
             )
 
 

@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from compiler.graph.scores.evaluation import SCOPE as EVALUATION
 from dsl.diagnostics import RunError
-from dsl.errors.running import running as errors
+from dsl.errors import running as errors
 from dsl.files.regular import system_reason
 from tfdeploy.runtime.session.culprits import at_example, failing_example
 
@@ -43,7 +43,7 @@ def refused(path: Path, fault: Exception, last_good: int | None = None) -> RunEr
     """
     reason = reason_of(fault).rpartition("; ")[2].lower()  # without the name of a temporary file
     full = any(word in reason for word in FULL)
-    return RunError(errors.cannot_write(str(path), reason, last_good, full=full))
+    return RunError(errors.cannot_write(path=str(path), reason=reason, last_good=last_good, full=full))
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from attrs import evolve, frozen
 
 from dsl.diagnostics import RunError
-from dsl.errors.running import running as errors
+from dsl.errors import running as errors
 from tfdeploy.runtime.session.clone_threads import CloneThreads
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class SyncSteps(Steps):
             skipped += 1
             if skipped == MOST_SKIPPED:
                 spec = self._engine.compiled.plan.spec
-                raise RunError(errors.gradients_not_finite(skipped, spec.update.span_of("precision")))
+                raise RunError(errors.gradients_not_finite(spec.update.span_of("precision"), skipped=skipped))
             done = self._once(logged=logged)
             examples += done.examples
             waited = None if waited is None or done.waited is None else waited + done.waited

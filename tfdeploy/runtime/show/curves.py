@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from attrs import frozen
 
 from dsl.diagnostics import RunError
-from dsl.errors.running import running as errors
+from dsl.errors import running as errors
 from dsl.files.regular import read_regular, system_reason
 from tfdeploy.runtime.records.history import HistoryRecord
 
@@ -102,7 +102,7 @@ def read_curves(runs: Sequence[Path], score: str) -> list[Curve]:
                 if finite:
                     curves.append(Curve(name, finite))
     if not curves:
-        raise RunError(errors.nothing_to_plot(score, sorted(known)))
+        raise RunError(errors.nothing_to_plot(score=score, known=sorted(known)))
     return curves
 
 
@@ -116,7 +116,7 @@ def _read(run: Path) -> list[HistoryRecord]:
     try:
         texts = read_regular(path).splitlines()
     except OSError as fault:
-        raise RunError(errors.no_history(str(path), system_reason(fault))) from fault
+        raise RunError(errors.no_history(path=str(path), reason=system_reason(fault))) from fault
     return [line for line in map(HistoryRecord.read, texts) if line is not None]
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Self
 
 from attrs import define
 
-from dsl.errors.running import running as errors
+from dsl.errors import running as errors
 from dsl.files.regular import system_reason
 from dsl.files.typed_json import BadRecord, read_record, to_json
 from tfdeploy.runtime.records.files import write_atomically
@@ -130,5 +130,5 @@ def read_best(path: Path, warn: Callable[[Diagnostic], None]) -> Best | None:
         return None
     except (BadRecord, OSError) as fault:
         reason = f"cannot be read: {system_reason(fault)}" if isinstance(fault, OSError) else str(fault)
-        warn(errors.record_damaged(str(path), reason))
+        warn(errors.record_damaged(path=str(path), reason=reason))
     return None

@@ -19,7 +19,7 @@ from attrs import define, field
 
 from compiler.graph.session_options import batches_at_once
 from dsl.diagnostics import RunError
-from dsl.errors.running import running as errors
+from dsl.errors import running as errors
 from tfdeploy.runtime.records.history import History, HistoryRecord, SplitName
 from tfdeploy.runtime.records.result import LOSS, Scores
 from tfdeploy.runtime.session.engine import named
@@ -136,7 +136,7 @@ def doubt(scores: Scores, stream: Stream, split: str, step: int | None = None) -
     why = next((each for each in found if each is not None), None)
     if why is None:
         return None
-    said = errors.without_value(why, split, step)
+    said = errors.without_value(why=why, split=split, step=step)
     return stream.not_finite(said.message, warns=True) or said
 
 

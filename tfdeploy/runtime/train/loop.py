@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from attrs import define, evolve, field
 
 from dsl.diagnostics import RunError
-from dsl.errors.running import running as errors
+from dsl.errors import running as errors
 from tfdeploy.runtime.cluster.workers.chief_steps import chief_steps
 from tfdeploy.runtime.cluster.workers.update_reports import UpdateReports
 from tfdeploy.runtime.records.history import History, HistoryRecord
@@ -203,7 +203,11 @@ class Trainer:
         """Count a step, and log it if that is due; raise RunError if its loss is not finite."""
         if not math.isfinite(done.loss):
             span = self.engine.compiled.plan.spec.model.span_of("loss")
-            raise RunError(errors.loss_not_finite(self.step + 1, done.loss, self.checkpoints.last_step, span))
+            raise RunError(
+                errors.loss_not_finite(
+                    span, step=self.step + 1, last_good=self.checkpoints.last_step, loss=str(done.loss)
+                )
+            )
         self.step += done.steps
         self.examples += done.examples
         self.reporter.stepped(self.step)

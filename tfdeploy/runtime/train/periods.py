@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from attrs import define, field
 
 from dsl.diagnostics import RunError, SpecError
-from dsl.errors.planning import plan as plan_errors
-from dsl.errors.running import running as errors
+from dsl.errors import plan as plan_errors
+from dsl.errors import running as errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -97,7 +97,9 @@ def total_steps(plan: Plan, size: int | None, step: int = 0, examples: int = 0) 
     if train.steps is not None:
         return train.steps
     if train.epochs is None:
-        raise SpecError([plan_errors.nothing_to_train_on(train.span, "`steps` or `epochs` in `train`")])
+        raise SpecError(
+            [plan_errors.nothing_to_train_on(train.span, missing="`steps` or `epochs` in `train`")]
+        )
     span = train.span_of("epochs")
     if size is None:
         raise RunError(errors.size_unknown(span))
@@ -107,7 +109,11 @@ def total_steps(plan: Plan, size: int | None, step: int = 0, examples: int = 0) 
         data = spec.data.train if spec.data is not None else None
         source = data.source.span if data is not None else None
         batch = plan.global_batch // concurrent
-        raise RunError(errors.too_few_examples(train.epochs * size, batch, source, spec.clones.span))
+        raise RunError(
+            errors.too_few_examples(
+                source, size=train.epochs * size, batch=batch, batch_span=spec.clones.span
+            )
+        )
     return steps
 
 

@@ -22,9 +22,9 @@ from compiler.graph.storage.starting import starting_weights
 from compiler.machine_memory import memory_limit
 from compiler.plan import WorkerPlan
 from dsl.diagnostics import RunError, SpecError
+from dsl.errors import plan as plan_errors
+from dsl.errors import running as errors
 from dsl.errors.files import output_is_read
-from dsl.errors.planning import plan as plan_errors
-from dsl.errors.running import running as errors
 from dsl.files.atomic import FOLDER
 from tfdeploy.runtime.adapted import adapted_for_run, require_one_graph
 from tfdeploy.runtime.cluster.health.status import cluster_record
@@ -314,7 +314,7 @@ class _Run:
         history = History(self.directory.history, self.guard)
         broken = history.repair(checkpoints.last_step or 0)
         if broken:
-            self.reporter.warn(errors.history_mended(str(history.path), broken))
+            self.reporter.warn(errors.history_mended(path=str(history.path), lines=broken))
         return history
 
     def _resume(self, checkpoints: Checkpoints, wanted: Resume) -> int | None:
@@ -324,7 +324,7 @@ class _Run:
             self.directory.clear(self.spec)
         found = checkpoints.resume(self.reporter.warn)
         if found is None and wanted == "must":
-            raise RunError(errors.no_checkpoint(str(self.directory.store.directory)))
+            raise RunError(errors.no_checkpoint(directory=str(self.directory.store.directory)))
         if found is None:
             self._start_from_weights(checkpoints.engine)
             return None
@@ -393,12 +393,12 @@ class _Run:
             return trainer.step
         found = self.directory.store.find(best.step)
         if isinstance(found, BrokenCheckpoint):
-            self.reporter.warn(errors.checkpoint_damaged(str(found.prefix), found.reason))
+            self.reporter.warn(errors.checkpoint_damaged(path=str(found.prefix), reason=found.reason))
             return trainer.step
         try:
             trainer.checkpoints.restore(found, self.reporter.warn)
         except DamagedCheckpoint as fault:
-            self.reporter.warn(errors.checkpoint_damaged(str(found.prefix), str(fault)))
+            self.reporter.warn(errors.checkpoint_damaged(path=str(found.prefix), reason=str(fault)))
             assert trainer.checkpoints.newest is not None  # the last step was saved
             trainer.checkpoints.restore(trainer.checkpoints.newest, self.reporter.warn)
             return trainer.step
@@ -421,7 +421,14 @@ class _Run:
             span = (
                 devices.span_of("soft_placement") if devices is not None and devices.soft_placement else None
             )
-            self.reporter.warn(plan_errors.ops_elsewhere(moves, [op.name for op in ops[:3]], span))
+            self.reporter.warn(
+                plan_errors.ops_elsewhere(
+                    span,
+                    names=[op.name for op in ops[:3]],
+                    total=sum(moves.values()),
+                    moved=[f"{number:,} from `{old}` to `{new}`" for (old, new), number in moves.items()],
+                )
+            )
 
     def _write_placement(self, engine: Engine) -> PlacementMap:
         """Write the map, unless the file has just that one, and return it."""
@@ -489,4 +496,4 @@ class _Run:
         wanted += [self.directory.model] if finished else []
         missing = [path for path in wanted if not path.exists()]
         if missing:
-            raise RunError(errors.file_gone(str(missing[0]), self.guard.span))
+            raise RunError(errors.file_gone(self.guard.span, path=str(missing[0])))

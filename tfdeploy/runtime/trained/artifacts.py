@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from compiler.graph.storage.saving import add_saving
 from dsl.diagnostics import RunError
-from dsl.errors.running import running as errors
+from dsl.errors import running as errors
 from dsl.files.atomic import temporary_name
 from tfdeploy.runtime.records.effective import effective_text
 from tfdeploy.runtime.records.files import replacing, write_atomically, writing
@@ -67,7 +67,7 @@ def write_saved_model(trained: TrainedModel, folder: Path) -> None:
         trained.keras_model().export(beside, verbose=False)
         beside.rename(folder)
     except (OSError, tf.errors.OpError) as fault:
-        raise RunError(errors.cannot_write(str(folder), reason_of(fault))) from fault
+        raise RunError(errors.cannot_write(path=str(folder), reason=reason_of(fault))) from fault
     finally:
         shutil.rmtree(beside, ignore_errors=True)
 

@@ -13,7 +13,7 @@ from compiler.graph.storage.export import final_weights, keras_model
 from compiler.machine_memory import memory_limit
 from dsl import ir
 from dsl.diagnostics import RunError
-from dsl.errors.running import running as errors
+from dsl.errors import running as errors
 from tfdeploy.runtime.adapted import adapted
 from tfdeploy.runtime.plans import folder_of, graph_of, plan_of, require_devices
 from tfdeploy.runtime.records.directory import RunDirectory
@@ -75,7 +75,7 @@ class TrainedModel:
         store = RunDirectory.of(spec).store
         chosen = _find(store, checkpoint, warn, best=spec.train.best is not None)
         if chosen is None and not store.steps():
-            raise RunError(errors.no_checkpoint(str(store.directory)))
+            raise RunError(errors.no_checkpoint(directory=str(store.directory)))
         compiled = graph_of(adapted(plan, must=True))
         require_room(compiled, memory_limit())
         engine = Engine.start(compiled)
@@ -115,7 +115,7 @@ def _restore(checkpoints: Checkpoints, chosen: Checkpoint, warn: Callable[[Diagn
         checkpoints.restore(chosen, warn)
     except (DamagedCheckpoint, tf.errors.OpError) as fault:
         reason = str(fault) if isinstance(fault, DamagedCheckpoint) else reason_of(fault)
-        raise RunError(errors.checkpoint_unreadable(str(chosen.prefix), reason)) from fault
+        raise RunError(errors.checkpoint_unreadable(path=str(chosen.prefix), reason=reason)) from fault
 
 
 def _on_this_machine(spec: ir.Spec) -> ir.Spec:
@@ -150,12 +150,12 @@ def _find(
     path = store.prefix(wanted) if _is_step(wanted) else Path(wanted)
     name, _, number = path.name.rpartition("-")
     if name != NAME or not _is_step(number):
-        raise RunError(errors.no_checkpoint(wanted))
+        raise RunError(errors.no_checkpoint(directory=wanted))
     found = Store(path.parent).find(int(number))
     if isinstance(found, BrokenCheckpoint):
         if not list(found.prefix.parent.glob(f"{found.prefix.name}.*")):
-            raise RunError(errors.no_checkpoint(str(found.prefix)))
-        raise RunError(errors.checkpoint_unreadable(str(found.prefix), found.reason))
+            raise RunError(errors.no_checkpoint(directory=str(found.prefix)))
+        raise RunError(errors.checkpoint_unreadable(path=str(found.prefix), reason=found.reason))
     return found
 
 
@@ -168,7 +168,7 @@ def _best(store: Store, warn: Callable[[Diagnostic], None]) -> Checkpoint | None
     best = read_best(store.best, warn)
     found = store.find(best.step) if best is not None else None
     if isinstance(found, BrokenCheckpoint):
-        warn(errors.checkpoint_damaged(str(found.prefix), found.reason))
+        warn(errors.checkpoint_damaged(path=str(found.prefix), reason=found.reason))
         return None
     return found
 
@@ -192,7 +192,9 @@ def evaluate_trained(
     missing = [each for each in (wanted or ["test"]) if each not in splits]
     if missing:
         data = trained.spec.data
-        raise RunError(errors.split_missing(missing, data.span if data is not None else trained.spec.span))
+        raise RunError(
+            errors.split_missing(data.span if data is not None else trained.spec.span, names=missing)
+        )
     results: dict[str, SplitResult] = {}
     for name, split in splits.items():
         if name not in wanted:

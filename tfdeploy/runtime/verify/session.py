@@ -14,8 +14,7 @@ from compiler.compatibility import AGGREGATIONS, MODES
 from compiler.graph.tower.traces import Traces
 from compiler.pipeline import make_plan
 from dsl.diagnostics import SpecError
-from dsl.errors.planning import plan as errors
-from dsl.errors.planning import plan_modes
+from dsl.errors import plan as errors
 from tfdeploy.runtime.adapted import learn_states
 from tfdeploy.runtime.plans import folder_of
 from tfdeploy.runtime.session.clone_threads import CloneThreads
@@ -139,7 +138,7 @@ class Verification:
         towers = setup.traces.of(compiled.plan, seed)
         template = towers.templates[GLOBAL_BATCH]
         if template.seed is not None:
-            raise SpecError([plan_modes.random_numbers(self.spec.model.span)])
+            raise SpecError([errors.random_numbers(self.spec.model.span)])
         self.weights = frozenset(compiled.weights)
         update = self.spec.update
         self.depends_on_clones = (

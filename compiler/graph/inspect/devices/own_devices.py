@@ -9,7 +9,7 @@ from compiler.plan import WorkerPlan
 from compiler.reasons import Placed
 from compiler.topology import Host
 from dsl.diagnostics import SpecError
-from dsl.errors.planning import plan_workers as errors
+from dsl.errors import plan as errors
 from dsl.ir.place import PARAMETER_SERVER
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def require_own_devices(compiled: CompiledGraph) -> None:
             rule = entry.placed.reason.rule
             span = rule.span if rule is not None else plan.spec.place.span
             ref = f"{worker.host[0]}[{worker.host[1]}]"
-            raise SpecError([errors.other_workers_device(ref, device.ref, span, name)])
+            raise SpecError([errors.other_workers_device(span, worker=ref, device=device.ref, op=name)])
 
 
 def homes_of_variables(compiled: CompiledGraph) -> set[Host]:

@@ -22,7 +22,7 @@ from compiler.graph.variables.variables import GraphVariable
 from compiler.placement.rules import Rulebook
 from compiler.reasons import Reason
 from dsl.diagnostics import Diagnostic, SpecError
-from dsl.errors.planning import plan as errors
+from dsl.errors import plan as errors
 from dsl.source import Span
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def _grouped(strays: Iterator[_Stray]) -> list[Diagnostic]:
     for each in strays:
         groups.setdefault((each.device, each.reason, each.span), []).append(each)
     return [
-        errors.stray_op(group[0].op, device, reason, span, len(group) - 1)
+        errors.stray_op(span, op=group[0].op, device=device, reason=reason, more=len(group) - 1)
         for (device, reason, span), group in groups.items()
     ]
 

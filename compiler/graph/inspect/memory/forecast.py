@@ -26,7 +26,7 @@ from compiler.mapping.records import MapTensor
 from compiler.step.read.map import StepMemory
 from compiler.step.read.ops import step_ops
 from dsl.diagnostics import SpecError
-from dsl.errors.planning.graph_size import forecast_without_room
+from dsl.errors.plan import forecast_without_room
 
 if TYPE_CHECKING:
     from compiler.graph.compiled import CompiledGraph
@@ -62,7 +62,7 @@ def _require_room(compiled: CompiledGraph) -> None:
     if needed > left:
         spec = compiled.plan.spec
         span = spec.clones.span_of("count") or spec.devices.span
-        raise SpecError([forecast_without_room(ops, size(needed), size(left), span)])
+        raise SpecError([forecast_without_room(span, ops=ops, needed=size(needed), left=size(left))])
 
 
 def _properties(kind: str) -> Any:

@@ -11,7 +11,7 @@ from compiler.graph.dtypes import size_in_bytes
 from compiler.graph.tower.template import WeightInfo
 from compiler.plan import Plan
 from dsl.diagnostics import Diagnostic, SpecError
-from dsl.errors.planning import plan as errors
+from dsl.errors import plan as errors
 from dsl.source import Span
 
 if TYPE_CHECKING:
@@ -63,7 +63,9 @@ def require_room(compiled: CompiledGraph, limit: int, *, launched: bool = False)
     if total + largest > limit:
         clones = plan.spec.clones
         span = clones.span_of("batch" if clones.batch is not None else "global_batch") or clones.span
-        raise SpecError([errors.batch_without_room(name, shape, size(largest), there, span)])
+        raise SpecError(
+            [errors.batch_without_room(span, name=name, shape=shape, needed=size(largest), reason=there)]
+        )
 
 
 def variable_bytes(compiled: CompiledGraph) -> Counter[str]:
@@ -110,5 +112,10 @@ def _told(plan: Plan, weights: Mapping[str, WeightInfo], total: int, reason: str
     ]
     span = spans[0] if spans else plan.spec.model.span
     return errors.weights_too_large(
-        size(total), largest.name, largest.shape, size(largest.bytes), reason, span
+        span,
+        total=size(total),
+        name=largest.name,
+        shape=largest.shape,
+        largest=size(largest.bytes),
+        reason=reason,
     )

@@ -32,7 +32,7 @@ from compiler.graph.user_code import plain_message
 from compiler.model.graph import Argument, CallNode, IndexSlice, LayerNode, ModelGraph, TensorAt
 from dsl import ir
 from dsl.diagnostics import SpecError
-from dsl.errors.planning import plan as errors
+from dsl.errors import plan as errors
 from dsl.schema import signatures
 
 _NAMESPACES: dict[str, tuple[Any, ...]] = {
@@ -139,7 +139,9 @@ def _called(call: ir.Call, maker: Callable[..., Any], args: list[Any], kwargs: d
     try:
         return maker(*args, **kwargs)
     except (TypeError, ValueError, ImportError) as fault:
-        raise SpecError([errors.layer_cannot_be_made(call.name, first_sentence(fault), call.span)]) from fault
+        raise SpecError(
+            [errors.layer_cannot_be_made(call.span, step=call.name, reason=first_sentence(fault))]
+        ) from fault
 
 
 def _category_of(name: str) -> str:

@@ -22,8 +22,8 @@ from compiler.graph.user_code import UserCode, load_function
 from compiler.model.graph import ObjectiveNode
 from dsl import ir
 from dsl.diagnostics import SpecError
-from dsl.errors.planning import own_python as errors
-from dsl.errors.planning import plan
+from dsl.errors import layers as errors
+from dsl.errors import plan
 
 
 class FunctionLoss(keras.Loss):  # type: ignore[misc] # Keras has no types
@@ -101,9 +101,19 @@ def make_own(call: ir.Call, category: str, arguments: Mapping[str, Any], base: s
             return partial(function, **arguments) if needed else function(**arguments)
     kind = _KINDS[category]
     if needed and len(needed) not in kind.arguments:
-        raise SpecError([errors.arguments_missing(path, needed, kind.noun, call.span)])
+        raise SpecError(
+            [
+                errors.arguments_missing(
+                    call.span,
+                    path=path,
+                    names=needed,
+                    wanted=kind.noun,
+                    example=", ".join(f"{each} = ..." for each in needed),
+                )
+            ]
+        )
     if needed and arguments and kind.base is None:
-        raise SpecError([errors.arguments_not_saved(path, kind.noun, call.span)])
+        raise SpecError([errors.arguments_not_saved(call.span, path=path, wanted=kind.noun)])
     if needed:
         return kind.wrap(partial(function, **arguments) if arguments else function, function.__name__)
     with user.running():
@@ -112,7 +122,9 @@ def make_own(call: ir.Call, category: str, arguments: Mapping[str, Any], base: s
         return made
     is_other = inspect.isclass(made) or (kind.base is not None and isinstance(made, _OBJECTS))
     if not kind.arguments or not callable(made) or is_other:
-        raise SpecError([errors.wrong_result(path, kind.noun, type(made).__name__, call.span)])
+        raise SpecError(
+            [errors.wrong_result(call.span, path=path, wanted=kind.noun, found=type(made).__name__)]
+        )
     return made if kind.base is None else kind.wrap(made, getattr(made, "__name__", function.__name__))
 
 
@@ -138,11 +150,13 @@ def require_summable(metric: Any, target: Any, prediction: Any, node: ObjectiveN
         with tf.compat.v1.Session() as session:
             starts, (one, other, both) = session.run((first, states))
     if any(np.any(each) for each in starts):
-        raise SpecError([errors.not_summable(node.label, "it does not start from zero", node.span)])
+        raise SpecError(
+            [errors.not_summable(node.span, path=node.label, reason="it does not start from zero")]
+        )
     sums = [np.add(*pair) for pair in zip(one, other, strict=True)]
     if not all(np.allclose(*pair, rtol=1e-3) for pair in zip(both, sums, strict=True)):
         reason = "over two batches it is not the sum of its states over each"
-        raise SpecError([errors.not_summable(node.label, reason, node.span)])
+        raise SpecError([errors.not_summable(node.span, path=node.label, reason=reason)])
 
 
 def _made_up(like: Any, generator: np.random.Generator) -> Any:
@@ -164,7 +178,7 @@ def _needed(
     try:
         signature.bind_partial(**arguments)
     except TypeError as fault:
-        raise SpecError([plan.layer_cannot_be_made(path, str(fault), call.span)]) from fault
+        raise SpecError([plan.layer_cannot_be_made(call.span, step=path, reason=str(fault))]) from fault
     return [
         each.name
         for each in signature.parameters.values()

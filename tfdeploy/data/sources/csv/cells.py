@@ -6,12 +6,12 @@ import math
 import re
 from typing import TYPE_CHECKING
 
-from dsl.errors.running import running_data as errors
+from dsl.errors import data as errors
 from tfdeploy.data.options import BOUNDS, FLOATS
 
 if TYPE_CHECKING:
     from dsl.diagnostics import Diagnostic
-    from dsl.errors.running.running_data import Where
+    from dsl.errors.data import Where
 
 LARGEST = {"float16": 65504.0, "bfloat16": 3.3895e38, "float32": 3.4028235e38, "float64": math.inf}
 _WHOLE = re.compile(r"[+-]?[0-9]+", re.ASCII)
@@ -36,7 +36,9 @@ def fault(where: Where, cell: str, dtype: str) -> Diagnostic | None:
         return errors.not_a_number(where, cell, "a whole number" if dtype != "bool" else "0 or 1")
     low, high = BOUNDS[dtype]
     if not low <= int(text) <= high:
-        return errors.out_of_range(where, text, f"is outside {dtype}, which holds {low} to {high}")
+        return errors.out_of_range(
+            where, value=text, reason=f"is outside {dtype}, which holds {low} to {high}"
+        )
     return None
 
 
@@ -46,5 +48,5 @@ def _float_fault(where: Where, text: str, dtype: str) -> Diagnostic | None:
     if not _DECIMAL.fullmatch(text):
         return errors.not_a_number(where, text, "a number")
     if abs(float(text)) > LARGEST[dtype] or math.isinf(float(text)):
-        return errors.out_of_range(where, text, f"is too large for {dtype}")
+        return errors.out_of_range(where, value=text, reason=f"is too large for {dtype}")
     return None

@@ -11,8 +11,8 @@ import tensorflow as tf
 from attrs import frozen
 
 from dsl.diagnostics import RunError
-from dsl.errors.running import running_data as errors
-from dsl.errors.running.running_data import Where
+from dsl.errors import data as errors
+from dsl.errors.data import Where
 from dsl.suggest import nearest
 from tfdeploy.data.options import FLOATS, Field, Tensors
 from tfdeploy.data.small_graphs import without_autograph
@@ -87,7 +87,7 @@ class Csv(FileSource):
         for table in others:
             if table.header != first.header:
                 reason = f"the columns are not those of `{first.path}`"
-                raise RunError(errors.header(self.at(table.path, "row 1"), reason))
+                raise RunError(errors.header(self.at(table.path, "row 1"), reason=reason))
         return first.header
 
     def _columns(self, name: str, patterns: Sequence[str], *, listed: bool) -> Columns:
@@ -108,7 +108,7 @@ class Csv(FileSource):
         where = Where(str(self.tables[0].path), "row 1", call=span)
         exact = [index for index, name in enumerate(self.header) if name == pattern]
         if len(exact) > 1:
-            raise RunError(errors.header(where, f"there are {len(exact)} columns `{pattern}`"))
+            raise RunError(errors.header(where, reason=f"there are {len(exact)} columns `{pattern}`"))
         if exact:
             return exact
         if any(sign in pattern for sign in "*?["):
@@ -120,18 +120,22 @@ class Csv(FileSource):
         names = [self.header[index] for index in found]
         if len(set(names)) < len(names):
             twice = next(name for name in names if names.count(name) > 1)
-            raise RunError(errors.header(where, f"there are {names.count(twice)} columns `{twice}`"))
+            raise RunError(errors.header(where, reason=f"there are {names.count(twice)} columns `{twice}`"))
         numbered = len({re.sub("[0-9]+", "0", name) for name in names}) == 1
         return sorted(found, key=lambda index: natural_key(self.header[index])) if numbered else found
 
     def _no_column(self, where: Where, pattern: str) -> Diagnostic:
         if all(re.fullmatch(r"\s*[-+.0-9eE]+\s*", name) for name in self.header):
             reason = "the first row holds numbers in place of the names of the columns"
-            return errors.header(where, reason, advice="put a row with the names of the columns before it")
+            return errors.header(
+                where, reason=reason, advice="put a row with the names of the columns before it"
+            )
         if len(self.header) == 1 and any(sign in self.header[0] for sign in ";\t|"):
             reason = "the header is a single column: the cells are not separated by commas"
-            return errors.header(where, reason, advice="save the file with commas between the cells")
-        return errors.missing_field(where, "column", pattern, self.header, nearest(pattern, self.header))
+            return errors.header(where, reason=reason, advice="save the file with commas between the cells")
+        return errors.missing_field(
+            where, kind="column", name=pattern, names=self.header, nearest=nearest(pattern, self.header)
+        )
 
     # --- reading ------------------------------------------------------------------------------------------
 

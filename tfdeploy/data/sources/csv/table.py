@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from attrs import frozen
 
 from dsl.diagnostics import RunError
-from dsl.errors.running import running_data as errors
-from dsl.errors.running.running_data import Excerpt, Where
+from dsl.errors import data as errors
+from dsl.errors.data import Excerpt, Where
 from dsl.source import Span
 from tfdeploy.data.sources.csv import cells as csv_cells
 from tfdeploy.data.sources.csv import text as csv_text
@@ -87,38 +87,40 @@ class Table:
         """The names of the columns; raises RunError if the first row cannot be a header."""
         whole = Where(str(self.path), call=self.call)
         if size_of(self.path, self.call) == 0:
-            raise RunError(errors.empty(whole, "the file is empty"))
+            raise RunError(errors.empty(whole, what="the file is empty"))
         row = next(self.rows(), None)
         if row is None:
-            raise RunError(errors.empty(whole, "the file holds nothing but blank lines"))
+            raise RunError(errors.empty(whole, what="the file holds nothing but blank lines"))
         if row.number != 1:
             raise RunError(
-                errors.header(whole, "the first line is blank, but should have the names of the columns")
+                errors.header(
+                    whole, reason="the first line is blank, but should have the names of the columns"
+                )
             )
         return self._names(row, whole)
 
     def _names(self, row: Row, whole: Where) -> tuple[str, ...]:
         raw = row.raw.removeprefix(UTF8_MARK)
         if raw.startswith(WIDE_MARKS):
-            raise RunError(errors.unreadable(whole, "the text is UTF-16", advice="save it as UTF-8"))
+            raise RunError(errors.unreadable(whole, reason="the text is UTF-16", advice="save it as UTF-8"))
         if b"\0" in raw:
-            raise RunError(errors.unreadable(whole, "this is not text"))
+            raise RunError(errors.unreadable(whole, reason="this is not text"))
         if b"\r" in raw:
             reason = "the lines end with lone carriage returns"
             raise RunError(
-                errors.unreadable(whole, reason, advice="save it with newlines at the ends of lines")
+                errors.unreadable(whole, reason=reason, advice="save it with newlines at the ends of lines")
             )
         try:
             text = raw.decode("utf-8")
         except UnicodeDecodeError as fault:
             raise RunError(
-                errors.unreadable(whole, f"the header is not UTF-8 (byte {fault.start + 1})")
+                errors.unreadable(whole, reason=f"the header is not UTF-8 (byte {fault.start + 1})")
             ) from fault
         try:
             names = tuple(cell.text.strip() for cell in csv_text.cells(text))
         except csv_text.QuoteError as fault:
             raise RunError(
-                errors.quoting(self.at(row, fault.start, fault.start + 1), fault.reason)
+                errors.quoting(self.at(row, fault.start, fault.start + 1), reason=fault.reason)
             ) from fault
         return names
 
@@ -149,14 +151,24 @@ class Table:
         try:
             found = csv_text.cells(row.text)
         except csv_text.QuoteError as fault:
-            return errors.quoting(self.at(row, fault.start, fault.start + 1), fault.reason)
+            return errors.quoting(self.at(row, fault.start, fault.start + 1), reason=fault.reason)
         wanted = len(self.header)
         if len(found) < wanted:
             end = len(row.text)
-            return errors.row_length(self.at(row, end, end, self.header[len(found)]), len(found), wanted)
+            return errors.row_length(
+                self.at(row, end, end, self.header[len(found)]),
+                found=len(found),
+                wanted=wanted,
+                short=len(found) < wanted,
+            )
         if len(found) > wanted:
             extra = found[wanted]
-            return errors.row_length(self.at(row, extra.start, extra.end), len(found), wanted)
+            return errors.row_length(
+                self.at(row, extra.start, extra.end),
+                found=len(found),
+                wanted=wanted,
+                short=len(found) < wanted,
+            )
         for column in sorted(columns, key=lambda each: each.index):
             cell = found[column.index]
             place = self.at(row, cell.start, cell.end, column.name)

@@ -15,8 +15,8 @@ from attrs import frozen
 
 from compiler.graph.storage.zip_files import ZipArchive
 from dsl.diagnostics import RunError
-from dsl.errors.running import running_data as errors
-from dsl.errors.running.running_data import Where
+from dsl.errors import data as errors
+from dsl.errors.data import Where
 from dsl.files.regular import open_regular, system_reason
 from dsl.source import Span
 from tfdeploy.data.options import DTYPES
@@ -91,15 +91,17 @@ class Archive:
                 start = file.read(6)
             if start.startswith(b"PK"):
                 raise RunError(
-                    errors.damaged(self._where(), "the archive was cut off: its directory is missing")
+                    errors.damaged(self._where(), reason="the archive was cut off: its directory is missing")
                 ) from fault
             advice = "write it with `numpy.savez`" if start == b"\x93NUMPY" else None
             what = "this is a single array (.npy)" if advice else "this is no NumPy archive"
-            raise RunError(errors.unreadable(self._where(), what, advice=advice)) from fault
+            raise RunError(errors.unreadable(self._where(), reason=what, advice=advice)) from fault
         except OSError as fault:
-            raise RunError(errors.unreadable(self._where(), system_reason(fault))) from fault
+            raise RunError(errors.unreadable(self._where(), reason=system_reason(fault))) from fault
         except MEMBER_FAULTS as fault:
-            raise RunError(errors.damaged(self._where(), f"its directory cannot be read: {fault}")) from fault
+            raise RunError(
+                errors.damaged(self._where(), reason=f"its directory cannot be read: {fault}")
+            ) from fault
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -117,14 +119,18 @@ class Archive:
                     begin = member.tell()
             except MEMBER_FAULTS as fault:
                 raise RunError(
-                    errors.damaged(self._where(name), f"its header cannot be read: {fault}")
+                    errors.damaged(self._where(name), reason=f"its header cannot be read: {fault}")
                 ) from fault
         kind = "string" if dtype.kind in TEXT else dtype.name
         if kind not in DTYPES and kind != "string":
             advice = "store numbers or text" if dtype.kind in "OV" else None
-            raise RunError(errors.wrong_kind(self._where(name), f"{_kind(dtype)}", "numbers", advice=advice))
+            raise RunError(
+                errors.wrong_kind(self._where(name), found=f"{_kind(dtype)}", wanted="numbers", advice=advice)
+            )
         if not shape:
-            raise RunError(errors.wrong_shape(self._where(name), "a single number", "an axis of examples"))
+            raise RunError(
+                errors.wrong_shape(self._where(name), found="a single number", wanted="an axis of examples")
+            )
         size = begin + prod(shape) * dtype.itemsize
         if info.file_size != size:
             self._cut_off(name, info.file_size, size)
@@ -135,7 +141,7 @@ class Archive:
 
     def _cut_off(self, name: str, found: int, wanted: int) -> NoReturn:
         reason = f"holds {found:,} bytes where its header promises {wanted:,}"
-        raise RunError(errors.damaged(self._where(name), reason))
+        raise RunError(errors.damaged(self._where(name), reason=reason))
 
     def _offset(self, info: zipfile.ZipInfo) -> int:
         with open_regular(self.path) as file:
@@ -169,7 +175,7 @@ class Archive:
                     yield _as_utf8(piece.reshape(count, *array.shape[1:]).astype(native))
         except MEMBER_FAULTS as fault:
             raise RunError(
-                errors.damaged(self._where(array.name), f"its numbers cannot be read: {fault}")
+                errors.damaged(self._where(array.name), reason=f"its numbers cannot be read: {fault}")
             ) from fault
 
     def damage(self, array: Array) -> Diagnostic | None:
@@ -179,7 +185,7 @@ class Archive:
                 while member.read(1 << 20):
                     pass
         except MEMBER_FAULTS as fault:
-            return errors.damaged(self._where(array.name), f"its numbers cannot be read: {fault}")
+            return errors.damaged(self._where(array.name), reason=f"its numbers cannot be read: {fault}")
         return None
 
 

@@ -14,8 +14,8 @@ import numpy as np
 import tensorflow as tf
 
 from dsl.diagnostics import RunError
-from dsl.errors.running import running_data as errors
-from dsl.errors.running.running_data import Where
+from dsl.errors import data as errors
+from dsl.errors.data import Where
 from dsl.suggest import nearest
 from tfdeploy.data.options import Field, Tensors
 from tfdeploy.data.sources.base import Context, PythonOnly, Source
@@ -55,19 +55,23 @@ class Npz(Source):
     def _array(self, name: str, names: tuple[str, ...], span: Any) -> Array:
         if name not in names:
             where = Where(str(self.archive.path), call=span)
-            raise RunError(errors.missing_field(where, "array", name, names, nearest(name, names)))
+            raise RunError(
+                errors.missing_field(
+                    where, kind="array", name=name, names=names, nearest=nearest(name, names)
+                )
+            )
         return self.archive.array(name)
 
     def _common_length(self) -> int:
         arrays = list(self.arrays.values())
         where = self.at(self.archive.path)
         if not arrays:
-            raise RunError(errors.empty(where, "the archive holds no array"))
+            raise RunError(errors.empty(where, what="the archive holds no array"))
         for each in arrays[1:]:
             if each.shape[0] != arrays[0].shape[0]:
                 found = f"{each.shape[0]} examples in array `{each.name}`"
                 wanted = f"{arrays[0].shape[0]}, as in `{arrays[0].name}`"
-                raise RunError(errors.wrong_shape(where, found, wanted))
+                raise RunError(errors.wrong_shape(where, found=found, wanted=wanted))
         return arrays[0].shape[0]
 
     @property

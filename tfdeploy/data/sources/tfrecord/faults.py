@@ -8,8 +8,8 @@ import tensorflow as tf
 from attrs import evolve
 
 from dsl.diagnostics import Diagnostic
-from dsl.errors.running import running_data as errors
-from dsl.errors.running.running_data import Where
+from dsl.errors import data as errors
+from dsl.errors.data import Where
 from dsl.suggest import nearest
 from tfdeploy.data import small_graphs
 from tfdeploy.data.options import BOUNDS, FLOATS
@@ -40,7 +40,9 @@ def record_fault(file: RecordFile, number: int, features: Sequence[Feature]) -> 
             continue  # an empty list
         if feature.key not in held:
             near = nearest(feature.key, held)
-            return errors.missing_field(file.where(number), "feature", feature.key, sorted(held), near)
+            return errors.missing_field(
+                file.where(number), kind="feature", name=feature.key, names=sorted(held), nearest=near
+            )
         where = Where(
             str(file.path), f"record {number}, feature `{feature.key}`", call=feature.span or file.call
         )
@@ -69,7 +71,9 @@ def _features_of(file: RecordFile, number: int) -> Mapping[str, Any] | Diagnosti
     try:
         example = tf.train.Example.FromString(data)
     except Exception:  # noqa: BLE001 protobuf's DecodeError has moved between its versions
-        return errors.wrong_kind(file.where(number), "bytes of another form", "a tf.train.Example")
+        return errors.wrong_kind(
+            file.where(number), found="bytes of another form", wanted="a tf.train.Example"
+        )
     held: Mapping[str, Any] = example.features.feature
     return held
 
@@ -82,7 +86,9 @@ def _has_kind(held: Mapping[str, Any], name: str) -> bool:
 def _feature_fault(where: Where, held: Any, feature: Feature) -> Diagnostic | None:
     kind, wanted = held.WhichOneof("kind"), _wanted_kind(feature)
     if kind != wanted:
-        return errors.wrong_kind(where, KINDS[kind], KINDS[wanted], advice=_encoding_advice(kind, feature))
+        return errors.wrong_kind(
+            where, found=KINDS[kind], wanted=KINDS[wanted], advice=_encoding_advice(kind, feature)
+        )
     values = getattr(held, kind).value
     return _size_fault(where, values, feature) or _value_fault(where, values, feature)
 
@@ -92,17 +98,23 @@ def _size_fault(where: Where, values: Sequence[Any], feature: Feature) -> Diagno
         width = evolve(feature.field, shape=feature.field.shape[1:]).numbers
         wanted = f"a multiple of {width} for {feature.field.words}"
         return (
-            None if len(values) % width == 0 else errors.wrong_shape(where, f"{len(values)} values", wanted)
+            None
+            if len(values) % width == 0
+            else errors.wrong_shape(where, found=f"{len(values)} values", wanted=wanted)
         )
     size = feature.field.numbers
     if feature.encoding == "list" and len(values) != size:
-        return errors.wrong_shape(where, f"{len(values)} values", f"{size} of {feature.field.words}")
+        return errors.wrong_shape(
+            where, found=f"{len(values)} values", wanted=f"{size} of {feature.field.words}"
+        )
     if feature.encoding != "list" and len(values) != 1:
-        return errors.wrong_shape(where, f"{len(values)} values", "one string of bytes")
+        return errors.wrong_shape(where, found=f"{len(values)} values", wanted="one string of bytes")
     if feature.encoding == "raw":
         size *= tf.as_dtype(feature.field.dtype).size
         if len(values[0]) != size:
-            return errors.wrong_shape(where, f"{len(values[0])} bytes", f"{size} of {feature.field.words}")
+            return errors.wrong_shape(
+                where, found=f"{len(values[0])} bytes", wanted=f"{size} of {feature.field.words}"
+            )
     return None
 
 
@@ -113,7 +125,7 @@ def _value_fault(where: Where, values: Sequence[Any], feature: Feature) -> Diagn
                 lambda: decode_image(tf.constant(values[0]), *feature.field.sizes, resize=feature.resize)
             )
         except small_graphs.FAILURES as error:
-            return errors.image(where, f"the image cannot be decoded: {small_graphs.reason_of(error)}")
+            return errors.image(where, reason=f"the image cannot be decoded: {small_graphs.reason_of(error)}")
     if feature.encoding != "list" or feature.field.dtype not in BOUNDS:
         return None
     low, high = BOUNDS[feature.field.dtype]
@@ -121,7 +133,7 @@ def _value_fault(where: Where, values: Sequence[Any], feature: Feature) -> Diagn
     if bad is None:
         return None
     return errors.out_of_range(
-        where, str(bad), f"is outside {feature.field.dtype}, which holds {low} to {high}"
+        where, value=str(bad), reason=f"is outside {feature.field.dtype}, which holds {low} to {high}"
     )
 
 

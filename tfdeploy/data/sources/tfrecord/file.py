@@ -11,8 +11,8 @@ from typing import IO, Self
 from attrs import frozen
 
 from dsl.diagnostics import Diagnostic, RunError
-from dsl.errors.running import running_data as errors
-from dsl.errors.running.running_data import Where
+from dsl.errors import data as errors
+from dsl.errors.data import Where
 from dsl.files.regular import open_regular
 from dsl.source import Span
 from tfdeploy.data.sources.files import GZIP_MAGIC, read_start, reading, unpacked
@@ -50,14 +50,14 @@ class RecordFile:
         start = read_start(self.path, ENOUGH, self.call)
         whole = Where(str(self.path), call=self.call)
         if not start:
-            raise RunError(errors.empty(whole, "the file is empty"))
+            raise RunError(errors.empty(whole, what="the file is empty"))
         found = _compression(start)
         if found == self.compression or (found is None and self.compression == "none"):
             return
         known = found not in (None, "none")
         reason = f"the file is {'' if known else 'not '}compressed by {found if known else self.compression}"
         advice = f"write `compression = {found}`" if known else "leave out `compression`"
-        raise RunError(errors.unreadable(whole, reason, advice=None if found is None else advice))
+        raise RunError(errors.unreadable(whole, reason=reason, advice=None if found is None else advice))
 
     @cached_property
     def count(self) -> int:
@@ -68,7 +68,7 @@ class RecordFile:
         with reading(self.path, self.call), self._open() as file:
             found, reason = _count(file)
         if reason is not None:
-            raise RunError(errors.damaged(self.where(found), reason))
+            raise RunError(errors.damaged(self.where(found), reason=reason))
         return found
 
     def _open(self) -> _Bytes:
@@ -91,14 +91,14 @@ class RecordFile:
         for at in range(number + 1):
             length, reason = _length(file.read(HEAD))
             if reason is not None:
-                return errors.damaged(self.where(at), reason)
+                return errors.damaged(self.where(at), reason=reason)
             if at < number and file.skip(length + TAIL) < length + TAIL:
-                return errors.damaged(self.where(at), CUT_OFF)
+                return errors.damaged(self.where(at), reason=CUT_OFF)
         data, tail = file.read(length), file.read(TAIL)
         if len(tail) < TAIL:
-            return errors.damaged(self.where(number), CUT_OFF)
+            return errors.damaged(self.where(number), reason=CUT_OFF)
         if masked(crc32c(data)) != unpack("<I", tail)[0]:
-            return errors.damaged(self.where(number), "the checksum of its bytes is wrong")
+            return errors.damaged(self.where(number), reason="the checksum of its bytes is wrong")
         return data
 
 

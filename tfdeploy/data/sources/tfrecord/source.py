@@ -8,8 +8,8 @@ import tensorflow as tf
 from attrs import evolve
 
 from dsl.diagnostics import RunError
-from dsl.errors.running import running_data as errors
-from dsl.errors.running.running_data import Where
+from dsl.errors import data as errors
+from dsl.errors.data import Where
 from dsl.suggest import nearest
 from tfdeploy.data import small_graphs
 from tfdeploy.data.options import FLOATS, Field, Tensors
@@ -84,7 +84,11 @@ class TfRecord(FileSource):
             if each.key not in held and not self._is_anywhere(each):
                 where = Where(str(self.files[0].path), call=each.span or self.span)
                 near = nearest(each.key, held)
-                raise RunError(errors.missing_field(where, "feature", each.key, sorted(held), near))
+                raise RunError(
+                    errors.missing_field(
+                        where, kind="feature", name=each.key, names=sorted(held), nearest=near
+                    )
+                )
 
     def _is_anywhere(self, feature: Feature) -> bool:
         """Whether a record has a value of a feature of any size, as far as the records can be read."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from attrs import frozen
 
 from dsl.diagnostics import RunError
-from dsl.errors.running import cluster as errors
+from dsl.errors import cluster as errors
 from tfdeploy.runtime.cluster.server.identity import Answer, ask, versions
 from tfdeploy.runtime.cluster.server.probe import NoAnswer
 from tfdeploy.runtime.session.health import HealthMonitor
@@ -158,13 +158,17 @@ class TaskMonitor(HealthMonitor):
         since = self._unnamed.setdefault(task, time.monotonic())
         if time.monotonic() - since > HOPELESS_AFTER:
             found = "a TensorFlow server that tfdeploy has not started"
-            raise RunError(errors.wrong_task(task.ref, address, found, self._host_span(task)))
+            raise RunError(
+                errors.wrong_task(self._host_span(task), ref=task.ref, address=address, found=found)
+            )
         return NoAnswer("silent", "it is starting")
 
     def _wrong(self, task: Task, address: str, found: Answer) -> Diagnostic | None:
         """Return the diagnostic about a server that is not the task that is wanted; None if it is."""
         if found.task != task:
-            return errors.wrong_task(task.ref, address, f"`{found.task.ref}`", self._host_span(task))
+            return errors.wrong_task(
+                self._host_span(task), ref=task.ref, address=address, found=f"`{found.task.ref}`"
+            )
         identity = found.identity
         assert identity is not None
         tfdeploy, tensorflow = versions()
@@ -173,12 +177,16 @@ class TaskMonitor(HealthMonitor):
             ("tfdeploy", tfdeploy, identity.tfdeploy),
         ):
             if ours != theirs:
-                return errors.other_version(task.ref, address, what, ours, theirs)
+                return errors.other_version(
+                    ref=task.ref, address=address, what=what, ours=ours, theirs=theirs
+                )
         secret = self.membership.secret
         if secret is not None and identity.secret != secret.public_digest:
-            return errors.other_secret(task.ref, address)
+            return errors.other_secret(ref=task.ref, address=address)
         if identity.spec_sha256 != self.membership.spec_sha256:
-            return errors.other_spec(task.ref, address, self.membership.spec_sha256, identity.spec_sha256)
+            return errors.other_spec(
+                ref=task.ref, address=address, ours=self.membership.spec_sha256, theirs=identity.spec_sha256
+            )
         return None
 
     def _failure_for_good(self, missing: MissingTask) -> Diagnostic | None:
@@ -191,10 +199,12 @@ class TaskMonitor(HealthMonitor):
         if missing.kind not in LOST or missing.seconds < HOPELESS_AFTER or task in self._answered:
             return None
         if missing.kind == "foreign":
-            return errors.wrong_task(task.ref, address, "something that is no TensorFlow server", span)
+            return errors.wrong_task(
+                span, ref=task.ref, address=address, found="something that is no TensorFlow server"
+            )
         if self.membership.given_by != "spec":
             return None
-        return errors.unreachable(task.ref, address, missing.reason, span)
+        return errors.unreachable(span, ref=task.ref, address=address, reason=missing.reason)
 
     def _host_span(self, task: Task) -> Span | None:
         """Return the place of a task's address in the spec."""
@@ -238,7 +248,7 @@ class TaskMonitor(HealthMonitor):
         if late:
             span = self.spec.train.spans.get("task_timeout") if self.spec is not None else None
             words = [each.words for each in late]
-            raise RunError(errors.tasks_missing(words, why, duration(self.timeout), span))
+            raise RunError(errors.tasks_missing(span, missing=words, why=why, waited=duration(self.timeout)))
 
     def _report_missing(self, found: Sequence[MissingTask], why: str) -> None:
         """Report the missing tasks, with a line for each of the first few, and those that are back."""

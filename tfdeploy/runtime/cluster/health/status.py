@@ -13,7 +13,7 @@ from attrs import frozen
 
 from dsl.addresses import split_address
 from dsl.diagnostics import SpecError
-from dsl.errors.running import cluster as errors
+from dsl.errors import cluster as errors
 from dsl.files.typed_json import BadRecord, Count, read_record, to_json
 from tfdeploy.runtime.cluster.server.identity import Answer, ask
 from tfdeploy.runtime.cluster.server.probe import NoAnswer

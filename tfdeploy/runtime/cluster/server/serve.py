@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from dsl.errors.running import cluster as errors
+from dsl.errors import cluster as errors
 from tfdeploy.runtime.cluster.server.memory import holds_pieces, return_memory_at_once
 from tfdeploy.runtime.membership.membership import require_server
 from tfdeploy.runtime.start_tensorflow import start_tensorflow
@@ -71,6 +71,6 @@ def _wait(server: Server, stop: StopSignals, warn: Callable[[Diagnostic], None])
                 return
             if server.published.got_invalid_token and not warned:
                 warned = True
-                warn(errors.disbelieved(server.published.identity.task.ref))
+                warn(errors.disbelieved(ref=server.published.identity.task.ref))
             ask_at = time.monotonic() + ASK_EVERY
         time.sleep(POLL)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 from compiler.threads import task_threads
 from dsl.addresses import split_address
 from dsl.diagnostics import RunError, SpecError
-from dsl.errors.running import cluster as errors
+from dsl.errors import cluster as errors
 from tfdeploy.runtime.cluster.server.binding import BindingError, listening_addresses, listening_at
 from tfdeploy.runtime.cluster.server.identity import Answer, Identity, ServerIdentity, ask
 from tfdeploy.runtime.membership.addresses import Cluster, Membership, Task
@@ -51,7 +51,7 @@ class Server:
         """
         ref = self.published.identity.task.ref
         if self.host is None or not ipaddress.ip_address(self.host).is_loopback:
-            warn(errors.open_to_network(ref, self.where))
+            warn(errors.open_to_network(ref=ref, where=self.where))
         say(f"{ref} listens at {self.where}")
 
     def __enter__(self) -> Self:
@@ -87,7 +87,9 @@ def serve_task(spec: ir.Spec, membership: Membership) -> Server:
     try:
         server = _listening(definition, host, port)
     except (tf.errors.OpError, BindingError) as fault:
-        raise RunError(errors.cannot_listen(task.ref, cluster.address(task), _reason(fault))) from fault
+        raise RunError(
+            errors.cannot_listen(ref=task.ref, address=cluster.address(task), reason=_reason(fault))
+        ) from fault
     server.start()
     published = ServerIdentity(server.target, Identity.of(membership), membership.secret)
     _require_gpus(spec, membership, published.devices)
@@ -155,7 +157,7 @@ def server_config(spec: ir.Spec, task: Task, cluster: Cluster) -> Any:
 
 def _require_gpus(spec: ir.Spec, membership: Membership, found: tuple[str, ...]) -> None:
     """Raise SpecError if this machine does not have the GPUs that the spec gives the task."""
-    from dsl.errors.planning.plan import device_not_present
+    from dsl.errors.plan import device_not_present
 
     task = membership.own
     job = next(each for each in spec.devices.jobs if each.name == task.job)
@@ -164,7 +166,7 @@ def _require_gpus(spec: ir.Spec, membership: Membership, found: tuple[str, ...])
         name = f"{task.job}[{task.index}]"
         refs = [f"{name}.cpu[{each}]" for each in range(max(job.cpu, 1))]
         refs += [f"{name}.gpu[{each}]" for each in range(there)]
-        raise SpecError([device_not_present(f"{name}.gpu[{there}]", job.span_of("gpu"), refs)])
+        raise SpecError([device_not_present(job.span_of("gpu"), ref=f"{name}.gpu[{there}]", found=refs)])
 
 
 # --- where to listen --------------------------------------------------------------------------------------
@@ -197,7 +199,9 @@ def listening_host(membership: Membership) -> str | None:
     if loopback:
         return LOOPBACK if LOOPBACK in loopback else loopback[0]
     if not own and not membership.listen_everywhere:
-        raise RunError(errors.no_own_address(task.ref, address, host, leads_elsewhere=bool(found)))
+        raise RunError(
+            errors.no_own_address(ref=task.ref, address=address, host=host, leads_elsewhere=bool(found))
+        )
     return own[0] if own else None
 
 
@@ -227,7 +231,9 @@ def _require_free(membership: Membership, host: str | None, port: int) -> None:
             holder = f"`{there.task.ref}` of a cluster" if isinstance(there, Answer) else "another program"
             reason, advice = f"{holder} has the port", "give every task a port of its own, or end what has it"
         at = f"{_bracketed(host)}:{port}" if host is not None else f"port {port}"
-        raise RunError(errors.cannot_listen(task.ref, at, reason, advice)) from error
+        raise RunError(
+            errors.cannot_listen(ref=task.ref, address=at, reason=reason, advice=advice)
+        ) from error
 
 
 def _bracketed(host: str | None) -> str:

@@ -1,1 +1,0 @@
-"""TFD5xx: errors in the plan that is made of a spec and its devices."""

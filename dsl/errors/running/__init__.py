@@ -1,1 +1,0 @@
-"""TFD7xx: errors while a spec runs."""

@@ -164,10 +164,10 @@ def test_a_network_without_free_ports_is_a_failure(monkeypatch: pytest.MonkeyPat
 )
 def test_proxies(environment: dict[str, str], state: str) -> None:
     """Those that gRPC uses stand between tasks of several machines; tasks of this one are always excepted."""
-    assert network.judge_proxy(environment).state == state
+    assert network.proxy(environment).state == state
     changed = dict(environment)
     except_loopback(changed)
-    assert network.judge_proxy(changed).state == "fine"
+    assert network.proxy(changed).state == "fine"
     assert state == "warning" or changed == environment
     assert all(changed.get(each, "").startswith(kept) for each, kept in environment.items())
 
@@ -201,20 +201,20 @@ def test_programs(tmp_path: Path) -> None:
     """A browser without a screen, the editors that are known, and whether they can start the server."""
     programs_there = ("firefox", "nvim", "emacs", "code", "tfdeploy")
     installed = {name: f"/usr/bin/{name}" for name in programs_there}.get
-    assert programs.judge_browser(installed, {"DISPLAY": ":0"}).found == "firefox"
-    assert programs.judge_browser(installed, {}).found.startswith("firefox, but no screen")
-    assert programs.judge_browser({}.get, {"DISPLAY": ":0"}).found.startswith("none")
+    assert programs.browser(installed, {"DISPLAY": ":0"}).found == "firefox"
+    assert programs.browser(installed, {}).found.startswith("firefox, but no screen")
+    assert programs.browser({}.get, {"DISPLAY": ":0"}).found.startswith("none")
     (tmp_path / ".vscode" / "extensions" / "tfdeploy.tfdeploy-0.1.0").mkdir(parents=True)
     (tmp_path / ".config" / "nvim" / "pack" / "mine" / "start" / "other").mkdir(parents=True)
-    found = programs.judge_editor(installed, {}, tmp_path)
+    found = programs.editor(tmp_path, installed, {})
     with_files, without = "with the files for specs", "without the files for specs"
     assert found.found == f"Visual Studio Code ({with_files}), Neovim ({without}), Emacs"
     assert found.state == "fine"
     (tmp_path / ".config" / "nvim" / "pack" / "mine" / "start" / "tfdeploy").mkdir()
-    assert f"Neovim ({with_files})" in programs.judge_editor(installed, {}, tmp_path).found
-    away = programs.judge_editor({"vim": "/usr/bin/vim"}.get, {"EDITOR": "ed"}, tmp_path)
+    assert f"Neovim ({with_files})" in programs.editor(tmp_path, installed, {}).found
+    away = programs.editor(tmp_path, {"vim": "/usr/bin/vim"}.get, {"EDITOR": "ed"})
     assert (away.state, away.found.startswith("ed (")) == ("warning", True)
-    assert programs.judge_editor({}.get, {}, tmp_path).state == "fine"
+    assert programs.editor(tmp_path, {}.get, {}).state == "fine"
 
 
 def test_long_words_stay_whole() -> None:

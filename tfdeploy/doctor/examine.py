@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from tfdeploy.doctor import installation, machine, network, programs, tensorflow
 from tfdeploy.doctor.findings import Examination
 
@@ -22,6 +24,6 @@ def examine() -> Examination:
             network.loopback(),
             network.proxy(),
             programs.browser(),
-            programs.editor(),
+            programs.editor(Path.home()),
         )
     )

@@ -43,13 +43,8 @@ def _connect() -> int:
     return len(servers)
 
 
-def proxy() -> Finding:
-    """Return whether a proxy stands between tasks of this machine."""
-    return judge_proxy(os.environ)
-
-
-def judge_proxy(environment: Mapping[str, str]) -> Finding:
-    """Judge the variables of an environment that name proxies.
+def proxy(environment: Mapping[str, str] = os.environ) -> Finding:
+    """Return whether a proxy stands between tasks of this machine.
 
     Args:
         environment: The variables by name.

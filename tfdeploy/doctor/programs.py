@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from tfdeploy.doctor.findings import Finding
 
@@ -35,13 +35,11 @@ FILES = {
 SCREENS = ("DISPLAY", "WAYLAND_DISPLAY")
 
 
-def browser() -> Finding:
-    """Return the browser that can show the pages of `plan --html`."""
-    return judge_browser(shutil.which, os.environ)
+Find: TypeAlias = "Callable[[str], str | None]"
 
 
-def judge_browser(find: Callable[[str], str | None], environment: Mapping[str, str]) -> Finding:
-    """Judge the browsers.
+def browser(find: Find = shutil.which, environment: Mapping[str, str] = os.environ) -> Finding:
+    """Return the browser that can show the pages of `plan --html`.
 
     Args:
         find: Returns the file of a program, or None if it is not installed.
@@ -56,18 +54,13 @@ def judge_browser(find: Callable[[str], str | None], environment: Mapping[str, s
     return Finding("browser", "fine", there)
 
 
-def editor() -> Finding:
-    """Return the editors that are installed, and which of them have the files for specs."""
-    return judge_editor(shutil.which, os.environ, Path.home())
-
-
-def judge_editor(find: Callable[[str], str | None], environment: Mapping[str, str], home: Path) -> Finding:
-    """Judge the editors.
+def editor(home: Path, find: Find = shutil.which, environment: Mapping[str, str] = os.environ) -> Finding:
+    """Return the editors that are installed, and which of them have the files for specs.
 
     Args:
+        home: The folder of the user, in which editors keep their extensions.
         find: Returns the file of a program, or None if it is not installed.
         environment: The variables of the environment by name.
-        home: The folder of the user, in which editors keep their extensions.
     """
     there = [
         f"{title} ({'with' if _set_up(program, home) else 'without'} the files for specs)"

@@ -21,8 +21,7 @@ from compiler.suggest.steps.result import Written
 from compiler.suggest.steps.written import NotWrittenError, write_step
 from dsl import syntax
 from dsl.diagnostics import SpecError
-from grammar.placing import with_rules
-from grammar.setting import with_value
+from grammar.editing import with_rules, with_value
 from tfdeploy.progress import busy
 from tfdeploy.runtime.plans import SharedTowers
 from tfdeploy.suggesting.many import MOST_BUILT, are_many, try_many

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dsl.errors.wording import WARNING, Placeless, Wording, either
+from dsl.errors.wording import Placeless, Wording, either
 
 bad_tf_config = Placeless("TFD760: TF_CONFIG {reason}", notes=("{notes?:each}",), help="{advice?}")
 
@@ -80,10 +80,10 @@ other_version = Placeless(
     help="install the same versions for every task",
 )
 open_to_network = Placeless(
-    "TFD767: the server of `{ref}` listens at {where}, and TensorFlow's servers have no authentication",
+    "warning TFD767: the server of `{ref}` listens at {where}, and TensorFlow's servers have no "
+    "authentication",
     notes=("whoever reaches the port can read and change the model, and run ops on this machine",),
     help="let only the machines of the cluster reach it: a network of its own, or a firewall",
-    severity=WARNING,
 )
 no_secret = Placeless(
     "TFD770: the secret of the run cannot be taken from {path:quoted}: {reason}",
@@ -98,9 +98,9 @@ other_secret = Placeless(
     " by the environment variable `TFDEPLOY_SECRET_FILE`",
 )
 disbelieved = Placeless(
-    "TFD772: somebody without the secret of the run has asked `{ref}` to shut down, which it does not do",
+    "warning TFD772: somebody without the secret of the run has asked `{ref}` to shut down, which it "
+    "does not do",
     help="find out who can reach its port: TensorFlow's servers have no authentication",
-    severity=WARNING,
 )
 task_failed = Placeless("TFD768: `{ref}` {how}", notes=("{notes?:each}",), help="{advice?}")
 

@@ -6,7 +6,7 @@ An error in reading a spec, TFD19x, ends a command with exit code 2.
 from __future__ import annotations
 
 from dsl.diagnostics import Diagnostic
-from dsl.errors.wording import WARNING, Placeless, Wording
+from dsl.errors.wording import Placeless, Wording
 from dsl.errors.words import in_full
 from dsl.source import Span
 
@@ -100,9 +100,8 @@ name_not_utf8 = Placeless(
 )
 lost_output = Placeless("TFD796: standard output cannot be written: {reason}")
 output_given_up = Placeless(
-    "TFD796: standard output cannot be written: {reason}",
+    "warning TFD796: standard output cannot be written: {reason}",
     notes=("the run goes on without it; its progress is in the history of its run directory",),
-    severity=WARNING,
 )
 out_of_memory = Placeless(
     "TFD797: the process may not have as much memory as the command needs",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dsl.diagnostics import Diagnostic
-from dsl.errors.wording import WARNING, Wording, either
+from dsl.errors.wording import Wording, either
 from dsl.source import Span
 
 MOST_FAULTS = 5
@@ -88,7 +88,7 @@ not_summable = Wording(
     help="let `update_state` only add to the state, and compute the rest in `result`",
 )
 undeclared_state = Wording(
-    "TFD564: `{layer}` does not say how clones join its state `{state}`",
+    "warning TFD564: `{layer}` does not say how clones join its state `{state}`",
     notes=(
         either(
             "{if:first}each clone changes it by its own examples, and the value of clone 0 is kept",
@@ -97,7 +97,6 @@ undeclared_state = Wording(
     ),
     help='write `self.add_weight(..., aggregation="sum")` if changes are to be added up, `"mean"` or '
     '`"only_first_replica"`',
-    severity=WARNING,
 )
 
 # --- frozen weights, and weights from files ---------------------------------------------------------------

@@ -5,67 +5,55 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dsl.diagnostics import Diagnostic, Severity
-from dsl.errors.wording import WARNING, Wording, unknown
+from dsl.errors.wording import Wording, unknown
 from dsl.errors.words import counted, listed
 from dsl.source import Span
 
 _SHOWN = 6
 
 unused_binding = Wording(
-    "TFD601: nothing uses {name:quoted}",
+    "warning TFD601: nothing uses {name:quoted}",
     text="goes into no loss, metric, output or other binding",
     help="remove it, or use it",
-    severity=WARNING,
 )
 unused_output = Wording(
-    "TFD601: nothing uses {name:quoted}",
+    "warning TFD601: nothing uses {name:quoted}",
     text="goes into no loss, metric, output or other binding",
     help="write `_` in its place",
-    severity=WARNING,
 )
 unused_constant = Wording(
-    "TFD602: nothing uses the constant {name:quoted}",
-    text="unused",
-    help="remove it, or use it",
-    severity=WARNING,
+    "warning TFD602: nothing uses the constant {name:quoted}", text="unused", help="remove it, or use it"
 )
 devices_without_clones = Wording(
-    "TFD608: {names:count} of {of:counted device} for clones {names:has} no clone",
+    "warning TFD608: {names:count} of {of:counted device} for clones {names:has} no clone",
     text="fewer clones than devices",
     places={"rule?": "more devices than clones"},
     notes=("without a clone: {names:alternatives}",),
     help="raise `clones.count`, or give the clones fewer devices",
-    severity=WARNING,
 )
 ineffective_rule = Wording(
-    "TFD604: this rule never decides anything",
+    "warning TFD604: this rule never decides anything",
     text="always overruled",
     places={"later": "the last rule that matches wins, and this one always matches"},
     help="remove it, or put the more special rule last",
-    severity=WARNING,
 )
 rule_without_sums = Wording(
-    "TFD604: this rule never decides anything",
+    "warning TFD604: this rule never decides anything",
     text="no gradients are summed there",
     places={"copies?": "every clone has its own copy"},
     notes=("{reason}",),
     help="remove it",
-    severity=WARNING,
 )
 rule_without_things = Wording(
-    "TFD604: this rule never decides anything",
+    "warning TFD604: this rule never decides anything",
     text="nothing is placed by it",
     notes=("{reason}",),
     help="remove it",
-    severity=WARNING,
 )
 unused_layer = Wording(
-    "TFD605: nothing uses the layer {name:quoted}",
-    text="unused",
-    help="remove it, or use it",
-    severity=WARNING,
+    "warning TFD605: nothing uses the layer {name:quoted}", text="unused", help="remove it, or use it"
 )
-unknown_lint = unknown("TFD606: there is no lint {name:quoted}", "lint", "the lints are", WARNING)
+unknown_lint = unknown("warning TFD606: there is no lint {name:quoted}", "lint", "the lints are")
 
 
 def unused_gpus(names: Sequence[str], of: int, span: Span) -> Diagnostic:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from dsl.diagnostics import Diagnostic, Fix, Label
 from dsl.errors.reading import ATTRIBUTES
-from dsl.errors.wording import WARNING, Replacing, Wording, either, unknown
+from dsl.errors.wording import Replacing, Wording, either, unknown
 from dsl.errors.words import options, quoted, similar
 from dsl.source import Span
 
@@ -71,10 +71,9 @@ attribute_written_as_block = Wording(
     help="write `{name} = ...`",
 )
 missing_version = Wording(
-    "TFD206: the spec does not say which version of the language it is in",
+    "warning TFD206: the spec does not say which version of the language it is in",
     help="write `tfdeploy = {version:d}` as the first item",
     fix=Replacing("add `tfdeploy = {version:d}`", "tfdeploy = {version:d}\n\n", safe=True),
-    severity=WARNING,
 )
 version_not_first = Wording(
     "TFD207: `tfdeploy = ...` is not the first item", help="move it to the top of the file"

@@ -44,6 +44,11 @@ glob_missing = Wording(
     text='expected `("...")` after this',
     help='write it as in `{name}("conv1/*")`',
 )
+target_needs_devices = Wording(
+    "TFD406: {name:quoted} needs one set of devices",
+    text="expected devices in brackets after this",
+    help="write it as in `{name}({groups:|gpu[*], size = 2|ps[*]})`",
+)
 target_inside = Wording(
     "TFD408: `{inner}` is no set of devices",
     text="expected the devices of `{outer}`",
@@ -99,16 +104,12 @@ def no_such_index(
     )
 
 
-def target_needs_devices(name: str, span: Span) -> Diagnostic:
-    """Return the diagnostic of a target such as `balanced` without its devices."""
-    sample = "groups(gpu[*], size = 2)" if name == "groups" else f"{name}(ps[*])"
-    return Diagnostic(
-        "TFD406",
-        f"{quoted(name)} needs one set of devices",
-        span,
-        "expected devices in brackets after this",
-        help=f"write it as in `{sample}`",
-    )
+def measure_arguments(name: str, wanted: Sequence[str], span: Span) -> Diagnostic:
+    """Return the diagnostic of a measure with the wrong number of arguments; `wanted` are those it takes."""
+    said = {"devices": "devices", "glob": "a glob on the names of ops"}
+    takes = joined([said.get(each, quoted(each)) for each in wanted])
+    expected = f"expected {counted(len(wanted), 'argument')}"
+    return Diagnostic("TFD406", f"{quoted(name)} takes {takes}", span, expected)
 
 
 def too_many_device_sets(name: str, given: int, span: Span) -> Diagnostic:
@@ -123,11 +124,3 @@ def too_many_device_sets(name: str, given: int, span: Span) -> Diagnostic:
         notes=() if named is None else (f"its other arguments have names, as in `{named}`",),
         help=f"write several devices as one set, as in `{name}([ps[0], ps[1]]{size})`",
     )
-
-
-def measure_arguments(name: str, wanted: Sequence[str], span: Span) -> Diagnostic:
-    """Return the diagnostic of a measure with the wrong number of arguments; `wanted` are those it takes."""
-    said = {"devices": "devices", "glob": "a glob on the names of ops"}
-    takes = joined([said.get(each, quoted(each)) for each in wanted])
-    expected = f"expected {counted(len(wanted), 'argument')}"
-    return Diagnostic("TFD406", f"{quoted(name)} takes {takes}", span, expected)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from dsl.diagnostics import Diagnostic, Label
-from dsl.errors.wording import WARNING, Placeless, Wording, either
+from dsl.errors.wording import Placeless, Wording, either
 from dsl.errors.words import quoted, sizes
 from dsl.ir import Condition
 from dsl.source import Span
@@ -211,17 +211,15 @@ no_group_member = Wording(
     help="give clones larger groups: `clones -> groups(gpu[*], size = {index:plus 1})`",
 )
 ops_elsewhere = Wording(
-    "TFD515: {total:counted op} ran on another device than requested: {moved:joined}",
+    "warning TFD515: {total:counted op} ran on another device than requested: {moved:joined}",
     text="{if:span}this lets TensorFlow choose",
     notes=("such as {names:listed}", "`misplaced` in `placement.json` lists each of them"),
-    severity=WARNING,
 )
 too_full = Wording(
-    "TFD535: a step needs {needed} on {place}, {excess} more than `{attribute}`",
+    "warning TFD535: a step needs {needed} on {place}, {excess} more than `{attribute}`",
     text="{limit} here",
     notes=("{notes:each}",),
     help="use smaller batches, spread the variables over more devices, or compute in `mixed_bfloat16`",
-    severity=WARNING,
 )
 
 # --- variables in pieces ----------------------------------------------------------------------------------
@@ -368,11 +366,10 @@ time_unknown = Wording(
     help="run `tfdeploy calibrate` on this spec, or give the `kind` of the devices in `devices`",
 )
 link_without_effect = Wording(
-    "TFD516: `link` has no effect",
+    "warning TFD516: `link` has no effect",
     text="no tensor is copied between these devices",
     notes=("CPU devices of one process hand tensors to each other without a copy",),
     help="leave it out",
-    severity=WARNING,
 )
 bad_profile = Placeless(
     "TFD755: {path:in_full} is not a profile of a machine: it {reason}",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dsl.diagnostics import Diagnostic, Severity
-from dsl.errors.wording import WARNING, Placeless, Wording, either
+from dsl.errors.wording import Placeless, Wording, either
 from dsl.errors.words import some
 from dsl.source import Span
 
@@ -30,10 +30,9 @@ weights_not_finite = Wording(
 )
 without_value = Placeless(
     either(
-        "TFD718: {why} in the evaluation on `{split}` after step {step?:d}",
-        "TFD718: {why} in the evaluation on `{split}`",
-    ),
-    severity=WARNING,
+        "warning TFD718: {why} in the evaluation on `{split}` after step {step?:d}",
+        "warning TFD718: {why} in the evaluation on `{split}`",
+    )
 )
 
 
@@ -91,8 +90,8 @@ cannot_write = Placeless(
 
 # --- checkpoints and histories ----------------------------------------------------------------------------
 
-checkpoint_damaged = Placeless("TFD734: the checkpoint `{path}` is passed over: {reason}", severity=WARNING)
-record_damaged = Placeless("TFD746: `{path}` is passed over: it {reason}", severity=WARNING)
+checkpoint_damaged = Placeless("warning TFD734: the checkpoint `{path}` is passed over: {reason}")
+record_damaged = Placeless("warning TFD746: `{path}` is passed over: it {reason}")
 no_sound_checkpoint = Placeless(
     "TFD734: {several:|none of the {tried:,} checkpoints|the only checkpoint} in `{directory}` "
     "{several:|can be|cannot be} read",
@@ -117,21 +116,17 @@ checkpoint_does_not_fit = Wording(
     help='give this run a directory of its own, as in `directory = "runs/second"`',
 )
 not_used = Placeless(
-    "TFD716: the checkpoint `{path}` has {names:some}, for which the model has no place",
+    "warning TFD716: the checkpoint `{path}` has {names:some}, for which the model has no place",
     notes=("these weights are not used", "the model has been changed since"),
-    severity=WARNING,
 )
 clones_start_equal = Placeless(
-    "TFD737: the checkpoint `{path}` lacks the copies of {clones:d} clones",
+    "warning TFD737: the checkpoint `{path}` lacks the copies of {clones:d} clones",
     notes=(
         "every clone goes on from the mean of the copies, with the slots of clone 0",
         "it was written with another `mode` or number of clones, or by an earlier version",
     ),
-    severity=WARNING,
 )
-history_mended = Placeless(
-    "TFD743: {lines:counted broken line} of `{path}` {lines:was} taken out", severity=WARNING
-)
+history_mended = Placeless("warning TFD743: {lines:counted broken line} of `{path}` {lines:was} taken out")
 
 
 def starts_anew(path: str, names: Sequence[str]) -> Diagnostic:
@@ -150,11 +145,10 @@ def starts_anew(path: str, names: Sequence[str]) -> Diagnostic:
 # --- steps ------------------------------------------------------------------------------------------------
 
 no_progress = Wording(
-    "TFD773: the run has made no progress in {what} for {idle}",
+    "warning TFD773: the run has made no progress in {what} for {idle}",
     text="{if:span}this is being done",
     notes=("{reasons:each}",),
     help="Ctrl-C ends the run; the same command continues it from its newest checkpoint",
-    severity=WARNING,
 )
 ended_without_progress = Wording(
     "TFD773: {signal} has ended the run, which had made no progress in {doing} for {idle}",

@@ -53,8 +53,6 @@ Value: TypeAlias = str | float | Span | Iterable[str] | Iterable[int | None] | N
 
 Kind: TypeAlias = Literal["text", "number", "flag", "names", "sizes", "place"]
 
-WARNING = Severity.WARNING
-
 _FORMATS: Mapping[str, Kind] = {"d": "number", ",": "number", "each": "names"}
 
 
@@ -132,14 +130,14 @@ class Row:
     """What a diagnostic says. The classes below differ in how they are told the place of a fault.
 
     Attributes:
-        message: The code of its kind, which is in `dsl/codes.py`, a colon, and what is wrong.
+        message: `warning` if it is no error, the code of its kind, which is in `dsl/codes.py`, a
+            colon, and what is wrong.
         text: The text beside the marker of the place.
         places: Texts at other places that help to understand the fault, by the fields of these places.
         notes: Facts about the fault. `{names:each}` stands for a note for each value, and `{names:each 5}`
             for five of them at most and how many are left out.
         help: What to do.
         fix: The correction, if it is one replacement at the place of the fault.
-        severity: Error or warning.
         warns_if: The flag that makes a warning of it; empty if there is none.
         file: The file that a fault without a place is about.
         labelled: Whether the check can give further places with texts of their own, as `labels`.
@@ -151,7 +149,6 @@ class Row:
     notes: tuple[Text, ...] = ()
     help: Text = ""
     fix: Replacing | None = None
-    severity: Severity = Severity.ERROR
     warns_if: str = ""
     file: str = ""
     labelled: bool = False
@@ -178,14 +175,16 @@ class Row:
         if wrong:
             raise TypeError(f"{self.message}: {', '.join(sorted(wrong))}")
         values = {name: _value(value) for name, value in {**fields, "span": span}.items()}
-        code, _, message = (_filled(self.message, values) or "").partition(": ")
+        head, _, message = (_filled(self.message, values) or "").partition(": ")
+        code = head.removeprefix("warning ")
+        warns = code != head or (self.warns_if and fields[self.warns_if])
         notes = [note for text in self.notes for note in _notes(text, values)]
         return Diagnostic(
             code,
             message,
             span,
             _filled(self.text, values) or "",
-            WARNING if self.warns_if and fields[self.warns_if] else self.severity,
+            Severity.WARNING if warns else Severity.ERROR,
             (*self._labels(fields, values), *labels),
             tuple(notes),
             _filled(self.help, values) or None,
@@ -224,7 +223,7 @@ class Placeless(Row):
         return self.filled(None, (), fields)
 
 
-def unknown(message: str, noun: str, known: str, severity: Severity = Severity.ERROR) -> Wording:
+def unknown(message: str, noun: str, known: str) -> Wording:
     """Return the row of a `name` of something, as `noun` says, that there is not.
 
     It names the most similar one, `near`, or else all that are `known`.
@@ -235,7 +234,6 @@ def unknown(message: str, noun: str, known: str, severity: Severity = Severity.E
         text=f"unknown {noun}",
         notes=(either(near, f"{known} {{known?:alternatives {{name}}}}"),),
         fix=TO_NEAREST,
-        severity=severity,
     )
 
 

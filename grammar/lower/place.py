@@ -168,7 +168,11 @@ def _target(written: syntax.Expr, jobs: frozenset[str] | None, context: Context)
         if head.name == "group" and len(written.segments) == 1 and "group" not in (jobs or ()):
             return _member(written, context)
         if written.bare in TARGET_NAMES:
-            context.reports.add(placement.target_needs_devices(written.name, written.span))
+            context.reports.add(
+                placement.target_needs_devices(
+                    written.span, name=written.name, groups=written.bare == "groups"
+                )
+            )
             return BAD
         if head.name not in {*KINDS, *(jobs or ())} and not context.is_silent(head.name) and jobs is not None:
             known = (*KINDS, *sorted(jobs), *TARGET_NAMES)
@@ -206,7 +210,7 @@ def _target_call(call: syntax.Call, jobs: frozenset[str] | None, context: Contex
         context.reports.add(
             placement.too_many_device_sets(name, len(positional), positional[1].value.span)
             if positional
-            else placement.target_needs_devices(name, call.callee.span)
+            else placement.target_needs_devices(call.callee.span, name=name, groups=name == "groups")
         )
         return BAD
     devices = _devices_of(name, positional[0].value, jobs, context)

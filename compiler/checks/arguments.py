@@ -32,7 +32,7 @@ def arguments_can_be_taken(spec: ir.Spec, topology: Topology) -> Iterator[Diagno
     except SpecError:
         return  # the check of shapes reports it
     decided = any(block.parameters for block in spec.layers)
-    reports = Reports()
+    context = Context(Reports())
     told = set()
     for layer in layers:
         signature = find("layer", layer.call.name) if layer.kind == "layer" else None
@@ -40,22 +40,22 @@ def arguments_can_be_taken(spec: ir.Spec, topology: Topology) -> Iterator[Diagno
             continue
         function = keras_step(signature)
         if decided and "/" in layer.path:
-            _fit(layer.call, function, reports)
+            _fit(layer.call, function, context)
         reason = _misfit(signature.name, _given(layer.call, function))
         if reason is not None and layer.call.span not in told:
             told.add(layer.call.span)
             yield errors.layer_cannot_be_made(layer.call.span, step=layer.call.name, reason=reason)
-    yield from reports.found
+    yield from context.reports.found
 
 
-def _fit(call: ir.Call, function: Function, reports: Reports) -> None:
+def _fit(call: ir.Call, function: Function, context: Context) -> None:
     """Report the arguments of a layer that are out of the range of their places."""
     positional = zip(function.positional, call.args, call.arg_spans, strict=False)
     named = ((function.argument(key), value, call.kwarg_spans[key]) for key, value in call.kwargs.items())
     for argument, value, span in (*positional, *named):
         if argument is not None and argument.type.kind in _PLAIN:
             what = f"`{argument.name}` of `{call.name}`"
-            fitted(value, Place(argument.type, what, span, (), Context(reports)))
+            fitted(value, Place(argument.type, what, span, (), context))
 
 
 def _given(call: ir.Call, function: Function) -> dict[str, ir.Value]:

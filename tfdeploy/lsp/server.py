@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tfdeploy.lsp.reading.diagnostics import Findings
     from tfdeploy.lsp.settings import Settings
 
-PAUSE = 0.03
+PAUSE = 0.02
 """Seconds without a change before a text is read; completion that comes with a change is answered then."""
 
 NEW_BEFORE_LOOKING = 500_000

@@ -80,6 +80,16 @@ def names_of(placement: AnyMap, *, every_clone: bool = False) -> Callable[[Count
     return lambda each: named(each.op)
 
 
+def inner_names(placement: KindMap) -> dict[int, list[str]]:
+    """Return the names of ops inside the clones of each kind, by the number of the kind."""
+    scopes = {each.of: f"{each.like.scope}/" for each in placement.clone_kinds}
+    found: dict[int, list[str]] = {of: [] for of in scopes}
+    for of, op in ((each.of, each.like) for each in placement.op_kinds):
+        if of in scopes and op.clone is not None and op.name.startswith(scopes[of]):
+            found[of].append(op.name.removeprefix(scopes[of]))
+    return found
+
+
 @define
 class KindNames:
     """The names of kinds of ops: `clone_0..511/conv1/Conv2D`, `input/1..63/next`.
@@ -102,12 +112,7 @@ class KindNames:
         placement = self.placement
         self.kinds = Kinds(placement)
         self.scopes = {each.of: f"{each.like.scope}/" for each in placement.clone_kinds}
-        inside: dict[int, list[str]] = {of: [] for of in self.scopes}
-        for each in placement.op_kinds:
-            scope = self.scopes.get(each.of)
-            if scope is not None and each.like.clone is not None and each.like.name.startswith(scope):
-                inside[each.of].append(each.like.name.removeprefix(scope))
-        alike = gathered((frozenset(names), of) for of, names in inside.items())
+        alike = gathered((frozenset(names), of) for of, names in inner_names(placement).items())
         self.labels = {of: self.label(group) for group in alike.values() for of in group}
 
     def label(self, group: list[int]) -> str:

@@ -19,6 +19,7 @@ from compiler.kinds.records.step_kinds import Member, StepKinds
 from compiler.mapping.records import PlacementMap
 from compiler.mapping.step_graph import StepGraph
 from compiler.report import scopes
+from compiler.report.counted_scopes import inner_names
 from dsl.gathering import gathered
 
 Site = tuple[str, str]
@@ -85,13 +86,9 @@ def _fold_kinds(placement: KindMap, fold_from: int) -> Callable[[str], str]:
         return str
     grid = kinds.numbers.grid
     listed = range(grid.clones if placement.listed is None else grid.groups)
-    inside: dict[int, list[Template]] = {each.of: [] for each in placement.clone_kinds}
-    outer = {each.of: f"{each.like.scope}/" for each in placement.clone_kinds}
-    for op in placement.op_kinds:
-        if op.like.clone is not None and op.like.name.startswith(outer[op.of]):
-            inside[op.of].append(kinds.template(op.like.name.removeprefix(outer[op.of])))
     names: dict[int, frozenset[str]] = {}
-    for of, templates in inside.items():
+    for of, inner in inner_names(placement).items():
+        templates = [kinds.template(each) for each in inner]
         shared = frozenset(each.at(kinds.numbers, 0, 0) for each in templates if _is_fixed(each))
         own = [each for each in templates if not _is_fixed(each)]
         for member in kinds.members(of):

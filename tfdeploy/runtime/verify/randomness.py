@@ -13,7 +13,7 @@ from attrs import evolve
 from dsl import ir
 
 if TYPE_CHECKING:
-    from compiler.model.graph import LayerNode, ModelGraph
+    from compiler.model.graph import ModelGraph
 
 RATES = frozenset(
     (
@@ -32,18 +32,19 @@ ARGUMENTS = ("dropout", "recurrent_dropout")
 
 def without_randomness(model: ModelGraph) -> ModelGraph:
     """Return the model without the known layers that draw random numbers in training."""
-    return evolve(model, layers=tuple(_layer_without_randomness(each) for each in model.layers))
-
-
-def _layer_without_randomness(layer: LayerNode) -> LayerNode:
-    return evolve(layer, call=_call_without_randomness(layer.call)) if layer.kind == "layer" else layer
+    layers = (
+        evolve(each, call=_call_without_randomness(each.call)) if each.kind == "layer" else each
+        for each in model.layers
+    )
+    return evolve(model, layers=tuple(layers))
 
 
 def _call_without_randomness(call: ir.Call) -> ir.Call:
     if call.name in RATES:
         return evolve(call, args=(0.0,), kwargs={})
     if call.name == "RandomCrop":
-        return evolve(call, name="CenterCrop", kwargs=_without(call, "seed"))
+        sizes = {key: value for key, value in call.kwargs.items() if key != "seed"}
+        return evolve(call, name="CenterCrop", kwargs=sizes)
     if call.name.startswith("Random") or call.name in AUGMENTATIONS:
         return ir.Call("Identity", span=call.span)
     kwargs = {
@@ -55,7 +56,3 @@ def _call_without_randomness(call: ir.Call) -> ir.Call:
 
 def _value_without_randomness(value: ir.Value) -> ir.Value:
     return _call_without_randomness(value) if isinstance(value, ir.Call) else value
-
-
-def _without(call: ir.Call, name: str) -> dict[str, ir.Value]:
-    return {key: value for key, value in call.kwargs.items() if key != name}

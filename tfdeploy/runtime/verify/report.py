@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import math
 from typing import TYPE_CHECKING
 
 from compiler.figures import plural
+from dsl.files import typed_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -96,13 +95,13 @@ def to_json(verification: Verification, outcomes: Sequence[Outcome]) -> str:
             "batches": list(each.case.batches),
             "pack": each.case.pack,
             "average_slots": each.case.average_slots,
-            **{what: _finite(getattr(each.differences, what)) for what in _HEAD[4:]},
+            **{what: getattr(each.differences, what) for what in _HEAD[4:]},
             "worst": each.differences.worst,
             "seconds": round(each.seconds, 3),
         }
         for each in outcomes
     ]
-    return json.dumps(
+    return typed_json.to_json(
         {
             "format_version": FORMAT_VERSION,
             "spec": verification.spec.path,
@@ -135,7 +134,3 @@ def _line(cells: Sequence[str]) -> str:
         for at, (cell, width) in enumerate(zip(cells, _WIDTHS, strict=True))
     ]
     return "  ".join(parts).rstrip()
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None

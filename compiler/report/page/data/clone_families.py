@@ -86,6 +86,7 @@ def _read(clone: _Clone, op: MapOp, looks: Numbers, costs: Mapping[str, Cost]) -
 def _family(group: Sequence[int], clones: Mapping[int, _Clone], costs: Mapping[str, Cost]) -> Family:
     members = [clones[each] for each in group]
     first = members[0]
+    names = zip(*([op.name for op in each.ops] for each in members), strict=True)
     return Family(
         clones=tuple(group),
         label=f"clone_{refs.span(group)}",
@@ -93,12 +94,8 @@ def _family(group: Sequence[int], clones: Mapping[int, _Clone], costs: Mapping[s
         inner=tuple(first.inner),
         locals=tuple(first.locals),
         spots=tuple(tuple(each.spots.values()) for each in members),
-        costs=tuple(_mean(names, costs) for names in zip(*_names(members), strict=True)),
+        costs=tuple(_mean(each, costs) for each in names),
     )
-
-
-def _names(members: Sequence[_Clone]) -> list[list[str]]:
-    return [[op.name for op in each.ops] for each in members]
 
 
 def _mean(names: Sequence[str], costs: Mapping[str, Cost]) -> Cost:

@@ -52,7 +52,8 @@ class _Writer:
             if self._is_of_clone(op):
                 inside[op.of or 0].append(op)
         alike = gathered((tuple(self._look(each) for each in own), of) for of, own in inside.items())
-        groups = [group for group in alike.values() if sum(map(self._count, group)) > 1]
+        kinds = self.placement.kinds
+        groups = [group for group in alike.values() if sum(kinds[of].count for of in group) > 1]
         number_of = {of: number for number, group in enumerate(groups) for of in group}
         branch, met = Branch(self.tables), set()
         for op in ops:
@@ -66,9 +67,6 @@ class _Writer:
             self._family(number, group, [inside[of] for of in group]) for number, group in enumerate(groups)
         ]
         return branch.root, families
-
-    def _count(self, of: int) -> int:
-        return self.placement.kinds[of].count
 
     def _is_of_clone(self, op: Counted) -> bool:
         scope = self.names.scopes.get(op.of) if op.of is not None else None

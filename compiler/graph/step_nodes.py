@@ -107,11 +107,19 @@ class _Nodes:
     ledger: Ledger = field(repr=False)
     _nodes: Any = field(factory=tf.compat.v1.GraphDef, repr=False)
 
-    def node(self, name: str, op: str, inputs: Iterable[str], placed: Placed, role: Role) -> Any:
+    def node(
+        self,
+        name: str,
+        op: str,
+        inputs: Iterable[str],
+        placed: Placed,
+        role: Role,
+        clone: int | None,
+    ) -> Any:
         """Write a node, and return it for the attributes that it needs."""
         device = self.ledger.plan.tensorflow_device(placed.device)
         node = self._nodes.node.add(name=name, op=op, device=device, input=inputs)
-        self.ledger.enter(name, Entry(placed, role))
+        self.ledger.enter(name, Entry(placed, role, clone))
         return node
 
     def add_functions(self, library: Any) -> None:
@@ -130,11 +138,16 @@ def _paste(nodes: _Nodes, use: Use) -> None:
     """Write the ops of a fragment as nodes."""
     nodes.add_functions(use.fragment.nodes.library)
     given = {name: _input(tensor) for name, tensor in use.given.items()}
-    for node in use.fragment.nodes.node:
-        inputs = [_renamed(each, use.names, given) for each in node.input]
-        if use.waits and use.names[node.name] == use.end:
-            inputs += [f"^{each}" for each in use.waits]
-        made = nodes.node(use.names[node.name], node.op, inputs, use.placed, use.role)
+    for own, name in use.names.items():
+        node = use.fragment.node[own]
+        inputs = [
+            _input(use.instead[own, at]) if (own, at) in use.instead else _renamed(each, use.names, given)
+            for at, each in enumerate(node.input)
+        ]
+        if own in use.waits:
+            inputs = [each for each in inputs if not each.startswith("^")]
+            inputs += [f"^{each}" for each in use.waits[own]]
+        made = nodes.node(name, node.op, inputs, use.place_of(own), use.role_of(own), use.clone)
         for key, value in node.attr.items():
             if key not in UNPORTABLE:
                 made.attr[key].CopyFrom(value)
@@ -147,15 +160,19 @@ def _input(tensor: Tensor) -> str:
 
 def _renamed(name: str, names: Mapping[str, str], given: Mapping[str, str]) -> str:
     """Return an input of a node of a fragment as it is here."""
+    if name in given:
+        return given[name]
     control = "^" if name.startswith("^") else ""
     op, colon, output = name.removeprefix("^").partition(":")
-    return given[op] if op in given else f"{control}{names[op]}{colon}{output}"
+    if op in given:  # a control input, or another result of what is no op here
+        return f"{control}{given[op].partition(':')[0]}{colon}{output}"
+    return f"{control}{names[op]}{colon}{output}"
 
 
 def _write(nodes: _Nodes, op: Op) -> None:
     """Write an op as a node."""
     inputs = (*map(_input, op.inputs), *(f"^{each}" for each in op.waits))
-    node = nodes.node(op.name, op.type, inputs, op.placed, op.role)
+    node = nodes.node(op.name, op.type, inputs, op.placed, op.role, op.clone)
     if op.type == "ReadVariableOp" and op.outputs[0].known_shape is None:
         shape = tf.TensorShape(op.outputs[0].shape).as_proto()  # of which TensorFlow knows nothing
         node.attr["_output_shapes"].list.shape.append(shape)
@@ -226,6 +243,8 @@ def _set(attribute: Any, kind: str, value: Any) -> None:
         attribute.type = _enum(value)
     elif kind == "int":
         attribute.i = value
+    elif kind == "bool":
+        attribute.b = value
     elif kind == "shape":
         attribute.shape.CopyFrom(tf.TensorShape(value).as_proto())
     elif kind == "list(int)":

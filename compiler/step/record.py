@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import cached_property
 from math import prod
 from typing import Any, Literal, TypeAlias
 
@@ -157,7 +158,11 @@ class Op:
         return self.placed.device
 
 
-@frozen
+Made: TypeAlias = Sequence[tuple[str, Shape | None]]
+"""The type and shape of each result of an op."""
+
+
+@frozen(eq=False)
 class Fragment:
     """Ops that were traced once, which steps use many times.
 
@@ -165,31 +170,59 @@ class Fragment:
         nodes: The ops as a GraphDef of TensorFlow, in an order in which they could run. What they take from
             elsewhere is not among them.
         result: The tensor, or the op, for which they are there, by its own name; None if there is none.
+        made: What each of the ops makes, by its name.
     """
 
     nodes: Any = field(repr=False)
-    result: str | None
+    result: str | None = None
+    made: Mapping[str, Made] = field(factory=dict, repr=False)
+
+    @cached_property
+    def node(self) -> Mapping[str, Any]:
+        """The ops by their names."""
+        return {node.name: node for node in self.nodes.node}
 
 
-@frozen
+@frozen(eq=False)
 class Use:
     """A fragment in a step.
 
     Attributes:
         fragment: The fragment.
-        names: The names of its ops in the step, by their own.
-        given: What its ops take from elsewhere, by the names that they have for it.
-        placed: The place of its ops.
-        role: What they are for.
-        waits: The names of the ops for which the op that makes the result waits besides.
+        names: The names in the step of those of its ops that the step has, by their own.
+        given: What these take from elsewhere, by the names that they have for it.
+        placed: Their place, or that of each.
+        role: What they are for, or what each is for.
+        clone: The number of the clone that they belong to, or None.
+        waits: What ops wait for in place of their own control inputs, by their own names.
+        instead: What an op takes in place of an input, by its own name and the number of the input.
     """
 
     fragment: Fragment
     names: Mapping[str, str] = field(repr=False)
     given: Mapping[str, Tensor] = field(repr=False)
-    placed: Placed
-    role: Role
-    waits: tuple[str, ...] = ()
+    placed: Placed | Mapping[str, Placed]
+    role: Role | Mapping[str, Role]
+    clone: int | None = None
+    waits: Mapping[str, Sequence[str]] = field(factory=dict, repr=False)
+    instead: Mapping[tuple[str, int], Tensor] = field(factory=dict, repr=False)
+
+    def place_of(self, own: str) -> Placed:
+        """Return the place of an op by its own name."""
+        return self.placed if isinstance(self.placed, Placed) else self.placed[own]
+
+    def role_of(self, own: str) -> Role:
+        """Return what an op is for by its own name."""
+        return self.role if isinstance(self.role, str) else self.role[own]
+
+    def tensor(self, own: str) -> Tensor:
+        """Return a tensor by its own name, or what was given for it."""
+        known = self.given.get(own)
+        if known is not None:
+            return known
+        op, _, output = own.partition(":")
+        dtype, shape = self.fragment.made[op][int(output or 0)]
+        return Tensor(self.names[op], dtype, shape, int(output or 0))
 
     @property
     def end(self) -> str:
@@ -197,14 +230,8 @@ class Use:
         assert self.fragment.result is not None
         return self.names[self.fragment.result.partition(":")[0]]
 
-    def result(self, dtype: str, shape: Shape) -> Tensor:
-        """Return the result.
-
-        Args:
-            dtype: Its type.
-            shape: Its shape.
-        """
+    @property
+    def result(self) -> Tensor:
+        """The result, if it is a tensor; what was given may be the result itself."""
         assert self.fragment.result is not None
-        own, _, output = self.fragment.result.partition(":")
-        known = self.given.get(own)  # what was given may be the result itself
-        return Tensor(self.names[own], dtype, shape, int(output or 0)) if known is None else known
+        return self.tensor(self.fragment.result.removesuffix(":0"))

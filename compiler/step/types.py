@@ -10,10 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import Any, TypeAlias
 
-from compiler.step.record import Shape, Tensor
-
-Made: TypeAlias = Sequence[tuple[str, Shape | None]]
-"""The type and shape of each result of an op."""
+from compiler.step.record import Made, Shape, Tensor
 
 Rule: TypeAlias = Callable[[Sequence[Tensor], Mapping[str, Any]], Made]
 

@@ -9,7 +9,7 @@ from typing import Any
 from attrs import define, evolve, field
 
 from compiler.reasons import Placed
-from compiler.step.record import Fragment, Op, Role, Rows, Shape, Tensor, Use, Value
+from compiler.step.record import Fragment, Made, Op, Role, Rows, Shape, Tensor, Use, Value
 from compiler.step.types import TYPES
 
 
@@ -27,6 +27,16 @@ class Names:
             found = f"{name}_{number}"
         self._used.add(found.lower())
         return found
+
+
+def own_waits(node: Any, names: Mapping[str, str]) -> list[str]:
+    """Return the names in a step of what a node of a fragment waits for by itself.
+
+    Args:
+        node: The node.
+        names: The names of the ops of the fragment in the step, by their own.
+    """
+    return [names[each[1:]] for each in node.input if each.startswith("^")]
 
 
 @define
@@ -53,7 +63,8 @@ class StepWriter:
 
     def take(self) -> list[Op | Use]:
         """Return the ops that have been written since the last call."""
-        taken, self.ops = self.ops, []
+        taken = [*self.ops]
+        self.ops.clear()
         return taken
 
     def write(
@@ -65,6 +76,7 @@ class StepWriter:
         attributes: Mapping[str, Any] | None = None,
         waits: Iterable[str] = (),
         role: Role | None = None,
+        made: Made | None = None,
     ) -> tuple[Tensor, ...]:
         """Write an op whose name no other op has; return what it makes.
 
@@ -76,10 +88,12 @@ class StepWriter:
             attributes: Those of its attributes that do not follow from its inputs, and are no defaults.
             waits: The names of the ops that it waits for besides.
             role: What it is for, if not for what the others are.
+            made: What it makes, if its inputs do not tell.
         """
         taken, given = tuple(inputs), attributes or {}
         value = given.get("value")
-        made = TYPES[kind](taken, given)
+        if made is None:
+            made = TYPES[kind](taken, given)
         outputs = tuple(Tensor(name, dtype, shape, at, value) for at, (dtype, shape) in enumerate(made))
         self.ops.append(
             Op(name, kind, taken, placed, role or self.role, outputs, given, tuple(waits), self.clone)
@@ -94,7 +108,7 @@ class StepWriter:
         placed: Placed,
         waits: Iterable[str] = (),
     ) -> Use:
-        """Write the ops of a fragment.
+        """Write all ops of a fragment.
 
         Args:
             fragment: The fragment.
@@ -103,10 +117,21 @@ class StepWriter:
             placed: Their place.
             waits: The names of the ops for which the op that makes the result waits besides.
         """
-        names = {node.name: self.unique(f"{scope}/{node.name}") for node in fragment.nodes.node}
-        found = Use(fragment, names, given, placed, self.role, tuple(waits))
+        names = {own: self.unique(f"{scope}/{own}") for own in fragment.node}
+        end = (fragment.result or "").partition(":")[0]
+        after = {end: (*own_waits(fragment.node[end], names), *waits)} if waits else {}
+        found = Use(fragment, names, given, placed, self.role, self.clone, after)
         self.ops.append(found)
         return found
+
+    def on(self, role: Role, clone: int | None = None) -> StepWriter:
+        """Return a writer of ops for something else, which come after those of this one.
+
+        Args:
+            role: What they are for.
+            clone: The number of the clone that they belong to, or None.
+        """
+        return evolve(self, role=role, clone=clone)
 
     def after(self, name: str, waits: Iterable[str], placed: Placed) -> str:
         """Write an op that only waits; return its name.

@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 import keras
 import tensorflow as tf
 
+from compiler.graph.fragments import fragment_of
 from compiler.graph.tower.template import WeightInfo
 from compiler.reasons import Placed
 from compiler.step.record import Fragment, Tensor
@@ -42,7 +43,7 @@ def write_slope(
         slopes[key] = _traced(info)
     slope = slopes[key]
     use = writer.use(slope, scope, {_WEIGHT: weight}, placed)
-    return None if slope.result is None else use.result(info.dtype, tuple(info.shape))
+    return None if slope.result is None else use.result
 
 
 def _traced(info: WeightInfo) -> Fragment:
@@ -51,13 +52,8 @@ def _traced(info: WeightInfo) -> Fragment:
         weight = tf.compat.v1.placeholder(info.dtype, info.shape, name=_WEIGHT)
         found = _slope_of(info.regularizer, weight)
         if found is None:
-            return Fragment(tf.compat.v1.GraphDef(), None)
-        whole = graph.as_graph_def()
-        nodes = tf.compat.v1.graph_util.extract_sub_graph(whole, [found.op.name])
-        nodes.library.CopyFrom(whole.library)
-        (placeholder,) = (each for each in nodes.node if each.name == _WEIGHT)
-        nodes.node.remove(placeholder)
-        return Fragment(nodes, str(found.name))
+            return Fragment(tf.compat.v1.GraphDef())
+        return fragment_of(graph, found)
 
 
 def _slope_of(regularizer: Callable[[tf.Tensor], tf.Tensor], weight: tf.Tensor) -> tf.Tensor | None:

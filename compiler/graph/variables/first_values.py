@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 import keras
 import tensorflow as tf
 
+from compiler.graph.fragments import fragment_of
 from compiler.graph.tower.template import WeightInfo
 from compiler.step.record import Fragment
 
@@ -63,6 +64,6 @@ def _traced(info: WeightInfo) -> Fragment | None:
         value = called(info)
         if any(each.op_def.is_stateful for each in graph.get_operations()):
             return None
-        nodes = graph.as_graph_def()
-    fits = not nodes.library.function and nodes.ByteSize() <= _MOST_BYTES
-    return Fragment(nodes, str(value.name)) if fits else None
+        found = fragment_of(graph, value)
+    fits = not found.nodes.library.function and found.nodes.ByteSize() <= _MOST_BYTES
+    return found if fits else None

@@ -149,6 +149,6 @@ class VariableWriter:
         if isinstance(initial, str):
             return known[initial]
         if isinstance(initial, Fragment):
-            return writer.use(initial, scope, {}, placed).result(wanted.dtype, wanted.shape)
+            return writer.use(initial, scope, {}, placed).result
         with self.ledger.place(placed, "init"), tf.name_scope(f"{scope}/"):
             return self._step.tensor(initial())

@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 import tensorflow as tf
 from attrs import frozen
 
+from compiler.graph.fragments import fragment_of
 from compiler.graph.ledger import Ledger
 from compiler.graph.optimizers.base import Optimizer, Scalars
 from compiler.graph.step_nodes import GraphStep
@@ -85,8 +86,4 @@ def _traced(update: FusedUpdate) -> Fragment:
             name: place(each.dtype, each.shape, name=f"{_SCALAR}_{name}")
             for name, each in update.scalars.items()
         }
-        end = update.rule.apply(weight, slots, gradient, scalars)
-        nodes = tf.compat.v1.graph_util.extract_sub_graph(graph.as_graph_def(), [end.name])
-        for at in reversed([at for at, each in enumerate(nodes.node) if each.op == "Placeholder"]):
-            del nodes.node[at]
-        return Fragment(nodes, str(end.name))
+        return fragment_of(graph, update.rule.apply(weight, slots, gradient, scalars))

@@ -12,6 +12,11 @@ def input_types(node: Any) -> list[int]:
     return _types(node, op_definition(node.op).input_arg)
 
 
+def count_inputs(node: Any) -> int:
+    """Return the number of a node's data inputs, which come before what it waits for."""
+    return sum(not each.startswith("^") for each in node.input)
+
+
 def output_types(node: Any) -> list[int]:
     """Return the types (numbers of DataType) of a node's outputs."""
     return _types(node, op_definition(node.op).output_arg)

@@ -73,8 +73,8 @@ class GraphStep:
 
     def variable(self, variable: Any) -> Tensor:
         """Return the record of the handle of a variable."""
-        holds = (variable.dtype.base_dtype.name, tuple(variable.shape.as_list()))
-        return Tensor(variable.name.removesuffix(":0"), "resource", (), holds=holds)
+        found: Tensor = variable.tensor
+        return found
 
     def op(self, name: str) -> tf.Operation:
         """Return an op that was written, after `finish`."""
@@ -138,8 +138,8 @@ def _paste(nodes: _Nodes, use: Use) -> None:
     """Write the ops of a fragment as nodes."""
     nodes.add_functions(use.fragment.nodes.library)
     given = {name: _input(tensor) for name, tensor in use.given.items()}
-    for own, name in use.names.items():
-        node = use.fragment.node[own]
+    for own in use.ops:
+        node, name = use.fragment.node[own], use.names[own]
         inputs = [
             _input(use.instead[own, at]) if (own, at) in use.instead else _renamed(each, use.names, given)
             for at, each in enumerate(node.input)

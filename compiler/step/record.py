@@ -185,11 +185,12 @@ class Fragment:
 
 @frozen(eq=False)
 class Use:
-    """A fragment in a step.
+    """A fragment in a step, or a part of one.
 
     Attributes:
         fragment: The fragment.
-        names: The names in the step of those of its ops that the step has, by their own.
+        ops: Those of its ops that are written here, by their own names and in their order.
+        names: The names of its ops in the step, by their own.
         given: What these take from elsewhere, by the names that they have for it.
         placed: Their place, or that of each.
         role: What they are for, or what each is for.
@@ -199,6 +200,7 @@ class Use:
     """
 
     fragment: Fragment
+    ops: Sequence[str] = field(repr=False)
     names: Mapping[str, str] = field(repr=False)
     given: Mapping[str, Tensor] = field(repr=False)
     placed: Placed | Mapping[str, Placed]
@@ -214,6 +216,13 @@ class Use:
     def role_of(self, own: str) -> Role:
         """Return what an op is for by its own name."""
         return self.role if isinstance(self.role, str) else self.role[own]
+
+    def waits_of(self, own: str) -> Sequence[str]:
+        """Return the names of what an op waits for, by its own name."""
+        if own in self.waits:
+            return self.waits[own]
+        waits = (each[1:] for each in self.fragment.node[own].input if each.startswith("^"))
+        return [self.given[each].op if each in self.given else self.names[each] for each in waits]
 
     def tensor(self, own: str) -> Tensor:
         """Return a tensor by its own name, or what was given for it."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import Any, TypeAlias
 
-from compiler.step.record import Made, Shape, Tensor
+from compiler.step.record import Made, Tensor
 
 Rule: TypeAlias = Callable[[Sequence[Tensor], Mapping[str, Any]], Made]
 
@@ -116,6 +116,33 @@ def _dealt(inputs: Sequence[Tensor], attributes: Mapping[str, Any]) -> Made:
     return [one] * int(attributes["num_partitions"])
 
 
+def _gathered(inputs: Sequence[Tensor], _: Mapping[str, Any]) -> Made:
+    values, places = inputs[0], inputs[1]
+    dtype, shape = (values.dtype, values.shape) if values.holds is None else values.holds
+    known = None if shape is None or places.shape is None else (*places.shape, *shape[1:])
+    return [(dtype, known)]
+
+
+def _counted(_: Sequence[Tensor], __: Mapping[str, Any]) -> Made:
+    return [("int32", ())]
+
+
+def _numbers(_: Sequence[Tensor], __: Mapping[str, Any]) -> Made:
+    return [("int32", (None,))]
+
+
+def _found(inputs: Sequence[Tensor], _: Mapping[str, Any]) -> Made:
+    return [("int32", inputs[1].shape)]
+
+
+def _merged(inputs: Sequence[Tensor], _: Mapping[str, Any]) -> Made:
+    return [(inputs[0].dtype, inputs[0].shape), ("int32", ())]
+
+
+def _switched(inputs: Sequence[Tensor], _: Mapping[str, Any]) -> Made:
+    return [(inputs[0].dtype, inputs[0].shape)] * 2
+
+
 TYPES: Mapping[str, Rule] = {
     "AddN": _same,
     "AddV2": _same,
@@ -125,23 +152,36 @@ TYPES: Mapping[str, Rule] = {
     "ConcatV2": _joined,
     "Const": _constant,
     "DynamicPartition": _dealt,
+    "Enter": _same,
+    "Exit": _same,
     "Fill": _filled,
     "FloorMod": _same,
+    "GatherV2": _gathered,
     "Greater": _compared,
     "Identity": _same,
+    "InvertPermutation": _same,
+    "Less": _compared,
+    "LoopCond": _same,
+    "Merge": _merged,
     "Minimum": _same,
     "Mul": _same,
+    "NextIteration": _same,
     "NoOp": _nothing,
     "Pack": _packed,
+    "Range": _numbers,
     "ReadVariableOp": _held,
     "Reshape": _reshaped,
+    "ResourceGather": _gathered,
     "SelectV2": _chosen,
     "Shape": _shape,
+    "Size": _counted,
     "SplitV": _split,
     "StridedSlice": _sliced,
     "Sub": _same,
+    "Switch": _switched,
     "Unique": _distinct,
     "UnsortedSegmentSum": _segments,
+    "UpperBound": _found,
     "VarHandleOp": _handle,
     "VarIsInitializedOp": _asked,
     "ZerosLike": _same,

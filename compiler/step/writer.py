@@ -29,16 +29,6 @@ class Names:
         return found
 
 
-def own_waits(node: Any, names: Mapping[str, str]) -> list[str]:
-    """Return the names in a step of what a node of a fragment waits for by itself.
-
-    Args:
-        node: The node.
-        names: The names of the ops of the fragment in the step, by their own.
-    """
-    return [names[each[1:]] for each in node.input if each.startswith("^")]
-
-
 @define
 class StepWriter:
     """Writes ops, and keeps them in their order until a reader takes them.
@@ -119,8 +109,9 @@ class StepWriter:
         """
         names = {own: self.unique(f"{scope}/{own}") for own in fragment.node}
         end = (fragment.result or "").partition(":")[0]
-        after = {end: (*own_waits(fragment.node[end], names), *waits)} if waits else {}
-        found = Use(fragment, names, given, placed, self.role, self.clone, after)
+        found = Use(fragment, [*names], names, given, placed, self.role, self.clone)
+        if waits:
+            found = evolve(found, waits={end: (*found.waits_of(end), *waits)})
         self.ops.append(found)
         return found
 
@@ -154,7 +145,7 @@ class StepWriter:
             value: Its elements, or the number that all of them are.
             dtype: Their type.
             placed: Its place.
-            shape: Its shape, if all elements are one number.
+            shape: Its shape, if all elements are one number, or if it has more axes than one.
         """
         if shape is None:
             shape = (len(value),) if isinstance(value, Sequence) else ()
@@ -242,6 +233,18 @@ class StepWriter:
         if value.dtype == dtype:
             return value
         return self.write("Cast", self.unique(name), (value,), placed, {"DstT": dtype})[0]
+
+    def gather(self, name: str, values: Tensor, places: Tensor, placed: Placed) -> Tensor:
+        """Write the gather of values, or rows, at places along the first axis.
+
+        Args:
+            name: The name of the op.
+            values: The values.
+            places: The places.
+            placed: The place of the op.
+        """
+        first = self.constant(f"{name}/first", 0, "int32", placed)
+        return self.write("GatherV2", name, (values, places, first), placed)[0]
 
     # --- numbers of rows ----------------------------------------------------------------------------------
 

@@ -5,17 +5,26 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import tensorflow as tf
+from attrs import frozen
 
 from compiler.graph.assembly import Assembly
 from compiler.graph.gradients.row_sums import Copied, sum_rows
 from compiler.graph.gradients.summed import Gradient
 from compiler.graph.rows import sum_equal_rows
-from compiler.graph.stamp.pieces import DealtRows
 from compiler.graph.stamp.stamp import StampedTower
 from compiler.graph.step_nodes import GraphStep
 from compiler.reasons import Placed
 from compiler.shards import Shard
 from compiler.step.pieces import cut_value
+
+
+@frozen
+class Dealt:
+    """What `DealtRows` describes, for functions of TensorFlow."""
+
+    distinct: tf.Tensor
+    places: tf.Tensor
+    asked: Sequence[tf.Tensor]
 
 
 def cut_gradients(
@@ -51,19 +60,21 @@ def _cut(
     value = tower.gradient(part, weight)
     if not shards:
         return [value]
-    dealt = tower.dealt_rows(part, weight)
-    if dealt is not None and assembly.ledger.entries[dealt.distinct.op.name].device != home.device:
+    step, dealt = GraphStep(assembly.ledger, "aggregate"), tower.dealt_rows(part, weight)
+    if dealt is not None and assembly.ledger.entries[dealt.distinct.op].device != home.device:
         dealt = None  # what the look-up knows would have to be sent
     scope = f"{scope}/clone_{tower.tower.index}"
     if not isinstance(value, tf.IndexedSlices):
-        step = GraphStep(assembly.ledger, "aggregate")
         parts = cut_value(step.writer, scope, step.tensor(value), shards, home)
         step.finish()
         return [step.made(each) for each in parts]
     if dealt is None:
         value = sum_equal_rows(assembly.ledger, [value], scope, home, "aggregate")
+    known = None
+    if dealt is not None:
+        known = Dealt(step.made(dealt.distinct), step.made(dealt.places), [*map(step.made, dealt.asked)])
     with assembly.ledger.place(home, "aggregate"), tf.name_scope(f"{scope}/"):
-        return cut_rows(value, shards, dealt, _copied(assembly, tower, part, weight))
+        return cut_rows(value, shards, known, _copied(assembly, tower, part, weight))
 
 
 def _copied(assembly: Assembly, tower: StampedTower, part: int, weight: str) -> Copied | None:
@@ -75,14 +86,20 @@ def _copied(assembly: Assembly, tower: StampedTower, part: int, weight: str) -> 
     home = entries[tower.tower.op_name(gradient.values.partition(":")[0])].device
     if home.kind != "cpu" or entries[tower.tower.op_name(copied.made_by)].device != home:
         return None
-    inner, divisor = tower.inner(copied.rows, copied.shape), copied.divisor
-    return Copied(inner, copied.times, None if divisor is None else tower.inner(divisor, ()))
+    rows, divisor = _made(tower, copied.rows), copied.divisor
+    return Copied(rows, copied.times, None if divisor is None else _made(tower, divisor))
+
+
+def _made(tower: StampedTower, inner: str) -> tf.Tensor:
+    """Return a tensor of a tower that is no result of its template, for functions of TensorFlow."""
+    found = tower.use.tensor(inner)
+    return tower.ledger.draft.tensor(found.name, found.shape)
 
 
 def cut_rows(
     value: tf.IndexedSlices,
     shards: Sequence[Shard],
-    dealt: DealtRows | None = None,
+    dealt: Dealt | None = None,
     copied: Copied | None = None,
 ) -> list[Gradient]:
     """Return the pieces of rows, made on the current device.

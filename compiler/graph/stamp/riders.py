@@ -8,18 +8,13 @@ it begins where the joined tensor does.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
 
-import numpy as np
-import tensorflow as tf
 from attrs import frozen
 
-from compiler.graph.stamp.rows import NodeAdder, constant
 from compiler.reasons import Placed
-from compiler.step.record import SMALL, Role
+from compiler.step.record import SMALL, Tensor
+from compiler.step.writer import StepWriter
 from compiler.topology import Device
-
-INT32 = tf.int32.as_datatype_enum
 
 
 @frozen
@@ -28,85 +23,48 @@ class Rider:
 
     Attributes:
         weight: The name of the weight.
-        read: The name of the op that reads it beside its variable.
+        read: Its value as it is read beside its variable.
         sent: The name of its value in the tower.
-        shape: Its shape.
-        dtype: Its type, a number of DataType.
         device: The device of the variable.
     """
 
     weight: str
-    read: str
+    read: Tensor
     sent: str
-    shape: tuple[int, ...]
-    dtype: int
     device: Device
-
-    @property
-    def elements(self) -> int:
-        """The number of its elements."""
-        return prod(self.shape)
 
     @property
     def is_small(self) -> bool:
         """Whether it is small enough to travel with others."""
-        return self.elements * int(tf.as_dtype(self.dtype).size) <= SMALL
+        return (self.read.bytes or 0) <= SMALL
 
 
-@frozen
-class Carriage:
-    """Writes the nodes by which rows and riders are sent as one tensor.
+def carry(writer: StepWriter, rows: Tensor, riders: Sequence[Rider], placed: Placed, tower: Placed) -> Tensor:
+    """Write the ops that send rows with riders as one tensor; return the rows in the tower.
 
-    Attributes:
-        add: Writes a node.
+    Args:
+        writer: Writes the ops.
+        rows: The rows beside the table.
+        riders: What comes with them.
+        placed: The place beside the table.
         tower: The place of the tower.
-        dtype: The type of all of them, a number of DataType.
     """
+    name, row = rows.op, (rows.shape or ())[1:]
+    flat = [writer.reshape(f"{name}/flat", rows, [-1], placed)]
+    flat += [writer.reshape(f"{name}/with/{each.weight}", each.read, [-1], placed) for each in riders]
+    joined = writer.concat(f"{name}/joined", flat, 0, placed)
 
-    add: NodeAdder
-    tower: Placed
-    dtype: int
-
-    def carry(
-        self, rows: str, row_shape: Sequence[int], riders: Sequence[Rider], placed: Placed, role: Role
-    ) -> str:
-        """Write the ops that send rows with riders; return the name of the rows in the tower.
-
-        Args:
-            rows: The name of the rows beside the table.
-            row_shape: The shape of a row.
-            riders: What comes with them.
-            placed: The place beside the table.
-            role: The role of the ops.
-        """
-        flat = [self._reshaped(f"{rows}/flat", rows, [-1], placed, role)]
-        flat += [
-            self._reshaped(f"{rows}/with/{each.weight}", each.read, [-1], placed, role) for each in riders
-        ]
-        axis = constant(self.add, f"{rows}/joined/axis", np.int32(0), placed, role)
-        joined = self.add(f"{rows}/joined", "ConcatV2", [*flat, axis], placed, role)
-        joined.attr["N"].i, joined.attr["T"].type, joined.attr["Tidx"].type = len(flat), self.dtype, INT32
-        left = sum(each.elements for each in riders)
-        sent = self._part(f"{rows}/sent", joined.name, slice(None, -left), (-1, *row_shape), role)
-        for each in riders:
-            begin, left = -left, left - each.elements
-            self._part(each.sent, joined.name, slice(begin, -left or None), each.shape, role)
-        return sent
-
-    def _part(self, name: str, joined: str, span: slice, shape: Sequence[int], role: Role) -> str:
-        """Write a part of the joined tensor, as `span` takes it from a list, in its own shape."""
+    def part(own: str, span: slice, shape: Sequence[int]) -> Tensor:
+        """Write a part of the joined tensor, as `span` takes it from a list, in a shape of its own."""
         words = {"begin": span.start or 0, "end": span.stop or 0, "stride": 1}
-        places = [
-            constant(self.add, f"{name}/{word}", np.array([value], np.int32), self.tower, role)
-            for word, value in words.items()
-        ]
-        part = self.add(f"{name}/part", "StridedSlice", [joined, *places], self.tower, role)
-        part.attr["T"].type, part.attr["Index"].type = self.dtype, INT32
-        part.attr["begin_mask"].i, part.attr["end_mask"].i = int(span.start is None), int(span.stop is None)
-        return self._reshaped(name, part.name, shape, self.tower, role)
+        ends = [writer.constant(f"{own}/{word}", [at], "int32", tower) for word, at in words.items()]
+        open_ends = {"begin_mask": int(span.start is None), "end_mask": int(span.stop is None)}
+        (taken,) = writer.write("StridedSlice", f"{own}/part", (joined, *ends), tower, open_ends)
+        return writer.reshape(own, taken, shape, tower)
 
-    def _reshaped(self, name: str, value: str, shape: Sequence[int], placed: Placed, role: Role) -> str:
-        sizes = constant(self.add, f"{name}/shape", np.array(shape, np.int32), placed, role)
-        node = self.add(name, "Reshape", [value, sizes], placed, role)
-        node.attr["T"].type, node.attr["Tshape"].type = self.dtype, INT32
-        return name
+    left = sum(each.read.elements or 0 for each in riders)
+    sent = part(f"{name}/sent", slice(None, -left), (-1, *(each or 0 for each in row)))
+    for each in riders:
+        begin, left = -left, left - (each.read.elements or 0)
+        part(each.sent, slice(begin, -left or None), each.read.known_shape or ())
+    return sent

@@ -12,24 +12,25 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
-from compiler.graph.draft import Draft
-from compiler.graph.ledger import Entry, Ledger
-from compiler.graph.node_types import input_types
-from compiler.graph.stamp.lookups import Lookup, Usage, runs_functions, usage_of
+from compiler.graph.ledger import Ledger
+from compiler.graph.node_types import count_inputs
+from compiler.graph.stamp.lookups import Lookup, runs_functions, usage_of
 from compiler.graph.stamp.micro_batches import AccumulatedResults, MicroBatchWriter
-from compiler.graph.stamp.moment_exchange import JoinedExchange, received_names, write_exchanges
+from compiler.graph.stamp.moment_exchange import JoinedExchange, received_tensors, write_exchanges
 from compiler.graph.stamp.pieces import DealtRows, PieceWriter
 from compiler.graph.stamp.places import Layout, TowerPlaces
 from compiler.graph.stamp.riders import Rider
-from compiler.graph.stamp.rows import RowTypes, write_cast, write_gather
+from compiler.graph.stamp.rows import gather_rows
 from compiler.graph.stamp.sources import CutSource, WeightSource
+from compiler.graph.step_nodes import GraphStep
 from compiler.graph.tower.template import Template
 from compiler.placement.rules import Rulebook, following
 from compiler.plan import Tower, WorkerPlan
 from compiler.reasons import Placed
-from compiler.step.record import Role, Shape
+from compiler.step.record import Role, Tensor, Use
+from compiler.step.writer import StepWriter
 from compiler.topology import Device
 
 
@@ -65,17 +66,22 @@ class StampedTower:
     """A tower in the graph, whose tensors are found by their names in the template.
 
     Attributes:
-        draft: The graph.
-        template: The template.
-        bindings: The tensors that replace its ports.
-        usage: How the template uses its weights.
+        ledger: The ledger of the graph.
+        bindings: The tensors that replace the ports of the template.
+        layout: What the tower has in common with others of its template.
+        use: The template in the step.
+        read_by: For each weight that the tower reads, the name of the op that does, for each piece; the piece
+            of a whole weight is None.
+        dealt: How rows were dealt to the pieces of tables, by the gather in the template.
         accumulated: The results of its loop over micro-batches, or None if there is no loop.
     """
 
-    draft: Draft = field(repr=False)
-    template: Template = field(repr=False)
+    ledger: Ledger = field(repr=False)
     bindings: Bindings = field(repr=False)
-    usage: Usage = field(repr=False)
+    layout: Layout = field(repr=False)
+    use: Use = field(repr=False)
+    read_by: Mapping[str, Sequence[Mapping[int | None, str]]] = field(repr=False)
+    dealt: Mapping[str, DealtRows] = field(repr=False)
     accumulated: AccumulatedResults | None = field(default=None, repr=False)
 
     @property
@@ -83,37 +89,26 @@ class StampedTower:
         """The tower in the plan."""
         return self.bindings.tower
 
-    def tensor(self, name: str) -> tf.Tensor:
-        """Return a tensor by its name in the template.
+    @property
+    def template(self) -> Template:
+        """The template."""
+        return self.layout.template
+
+    def record(self, name: str) -> Tensor:
+        """Return a tensor of the step by its name in the template.
 
         With several micro-batches, the result is the sum over all of them for gradients and metric states,
         the mean for losses and their weights, and the value of the last one for statistics and outputs.
         """
         if self.accumulated is not None:
-            return self.draft.tensor(f"{self.accumulated.results[name]}:0", self._shape_after(name))
-        base, _, index = name.partition(":")
-        if base in self.template.inputs.values():  # for example, an output of the model that is an input
-            given = next(key for key, port in self.template.inputs.items() if port == base)
-            return self.bindings.inputs[given]
-        shape = self.template.results[name].shape
-        return self.draft.tensor(f"{self.tower.op_name(base)}:{index or 0}", shape)
+            return self.accumulated.results[name]
+        # TensorFlow knows that a gradient has the shape of its weight only while it makes the gradient.
+        return evolve(self.use.tensor(name), shape=self.template.results[name].shape)
 
-    def inner(self, name: str, shape: Shape) -> tf.Tensor:
-        """Return a tensor that is no result of the template, in a tower without a loop.
-
-        Args:
-            name: Its name in the template.
-            shape: Its shape.
-        """
-        base, _, index = name.partition(":")
-        return self.draft.tensor(f"{self.tower.op_name(base)}:{index or 0}", shape)
-
-    def _shape_after(self, name: str) -> Shape | None:
-        """Return the shape of a tensor after all micro-batches; a sparse gradient has the rows of all."""
-        shape = self.template.results[name].shape
-        gradients = self.template.gradients
-        sparse = any(each.indices is not None and name in (each.values, each.indices) for each in gradients)
-        return (None, *shape[1:]) if sparse and shape is not None else shape
+    def tensor(self, name: str) -> tf.Tensor:
+        """Return what `record` describes, for functions of TensorFlow."""
+        found = self.record(name)
+        return self.ledger.draft.tensor(found.name, found.shape)
 
     def gradient(self, part: int, weight: str) -> tf.Tensor | tf.IndexedSlices:
         """Return the gradient of the tower's scaled loss by a weight; that of an embedding may be sparse.
@@ -138,14 +133,17 @@ class StampedTower:
             None if the gradient has other rows than those of a single look-up outside of a loop, or if the
             weight is whole.
         """
-        source, lookups = self.bindings.weights[weight], self.usage.by_weight(weight)
+        lookups = self.layout.usage.by_weight(weight)
         indices = self.template.losses[part].gradients[weight].indices
-        if not isinstance(source, CutSource) or self.accumulated is not None or len(lookups) != 1:
+        if self.accumulated is not None or len(lookups) != 1 or indices is None:
             return None
-        lookup = self.usage.lookups[lookups[0]]
-        if indices is None or not _are_flattened(self.template, indices, lookup.indices):
-            return None
-        return DealtRows.of(self.draft, self.tower.op_name(lookup.gather), source)
+        lookup = self.layout.usage.lookups[lookups[0]]
+        return self.dealt.get(lookup.gather) if self._are_flattened(indices, lookup.indices) else None
+
+    def _are_flattened(self, flat: str, tensor: str) -> bool:
+        """Whether `flat`, which has one axis, has the elements of another tensor of the template in order."""
+        node = self.template.fragment.node[flat.partition(":")[0]]
+        return flat == tensor or bool(node.op == "Reshape" and node.input[0] == tensor)
 
     def reads(self, weight: str, shard: int | None = None) -> list[str]:
         """Return the names of the ops by which the tower reads a weight, or some of its rows.
@@ -154,41 +152,12 @@ class StampedTower:
             weight: The name of the weight.
             shard: The number of the piece, if the weight is in pieces.
         """
-        piece = "" if shard is None else f"/shard_{shard}"
-        names = [read_name(self.tower, weight) + piece] if weight in self.usage.whole else []
-        if self.accumulated is not None:  # rows are looked up inside the loop
-            names += [self.accumulated.ended] if self.usage.by_weight(weight) else []
-            return names
-        names += [
-            self.tower.op_name(
-                rows_name(self.usage.lookups[each]) if shard is None else f"{each}/rows{piece}"
-            )
-            for each in self.usage.by_weight(weight)
-        ]
-        return names
-
-
-def _are_flattened(template: Template, flat: str, tensor: str) -> bool:
-    """Whether the tensor `flat` of a template, which has one axis, has the elements of another in order."""
-    if flat == tensor:
-        return True
-    node = next(each for each in template.graph_def.node if each.name == flat.partition(":")[0])
-    return bool(node.op == "Reshape" and node.input[0] == tensor)
-
-
-def read_name(tower: Tower, weight: str) -> str:
-    """Return the name of the op by which a tower reads a weight.
-
-    Args:
-        tower: The tower.
-        weight: The path of the weight, such as `conv1/kernel`.
-    """
-    return tower.op_name(f"{weight}/read")
-
-
-def rows_name(lookup: Lookup) -> str:
-    """Return the name, inside a tower, of the op that gathers rows at the table."""
-    return lookup.gather if lookup.cast is None else f"{lookup.gather}/rows"
+        whole = weight in self.layout.usage.whole
+        found = [each[shard] for each in self.read_by.get(weight, ()) if shard in each]
+        if self.accumulated is None:
+            return found
+        # rows are looked up inside the loop
+        return [*found[: int(whole)], *([self.accumulated.ended] if found[int(whole) :] else [])]
 
 
 def stamp(
@@ -201,24 +170,19 @@ def stamp(
         rulebook: The rules of the spec.
         ledger: The ledger of the graph.
     """
-    assembled = tf.compat.v1.GraphDef()
+    step = GraphStep(ledger, "aggregate")
     known: dict[int, Layout] = {}
     writers: list[_Writer] = []
     for template, bindings in stamps:
         if id(template) not in known:
             known[id(template)] = Layout(template, usage_of(template), rulebook)
-        writers.append(_Writer(known[id(template)], bindings, ledger, assembled))
+        writers.append(_Writer(known[id(template)], bindings, step))
     meetings = _meetings(writers)
-    accumulated = [writer.write(meetings) for writer in writers]
-    write_exchanges(assembled, meetings, ledger)
-    for each in known.values():
-        assembled.library.MergeFrom(each.template.graph_def.library)
-        assembled.versions.CopyFrom(each.template.graph_def.versions)
-    ledger.draft.add(assembled)
-    return [
-        StampedTower(ledger.draft, template, bindings, known[id(template)].usage, done)
-        for (template, bindings), done in zip(stamps, accumulated, strict=True)
-    ]
+    stamped = [writer.write(meetings) for writer in writers]
+    by_tower = {id(each.tower): each for each in stamped}
+    write_exchanges(step.writer, meetings, lambda tower, own: by_tower[id(tower)].use.tensor(own))
+    step.finish()
+    return stamped
 
 
 def _meetings(writers: Sequence[_Writer]) -> dict[str, JoinedExchange]:
@@ -236,73 +200,81 @@ def _meetings(writers: Sequence[_Writer]) -> dict[str, JoinedExchange]:
 class _Writer:
     layout: Layout
     bindings: Bindings
-    ledger: Ledger
-    target: Any
+    step: GraphStep
     places: TowerPlaces = field(init=False)
-    constants: dict[str, Any] = field(init=False)  # nodes of the template, by name
-    gathers: list[Any] = field(init=False)  # those whose numbers of rows depend on no weight
-    _names: dict[str, str] = field(factory=dict)  # of the template's nodes: names in the graph
+    names: dict[str, str] = field(init=False)  # of the template's nodes: names in the graph
+    given: dict[str, Tensor] = field(factory=dict)  # by port, or by a gather that is written otherwise
+    instead: dict[tuple[str, int], Tensor] = field(factory=dict)
+    placed: dict[str, Placed] = field(factory=dict)
+    own: StepWriter = field(init=False)  # writes the ops of the tower, of which those in a loop change
+    read_by: dict[str, list[Mapping[int | None, str]]] = field(factory=dict)
+    dealt: dict[str, DealtRows] = field(factory=dict)
+    _part: list[str] = field(factory=list)  # the nodes that come next
+    _near: dict[tuple[str, Device], tuple[Tensor, Placed]] = field(factory=dict)  # copies of constants
     _riders: dict[str, list[Rider]] = field(factory=dict)  # by the gather with whose rows they come
 
     def __attrs_post_init__(self) -> None:
-        homes = {
-            weight: source.placed
-            for weight, source in self.bindings.weights.items()
-            if isinstance(source, WeightSource)
-        }
-        self.places = TowerPlaces(self.layout, self.bindings.tower, homes)
-        nodes, of_examples = self.template.graph_def.node, self.layout.usage.of_examples
-        self.constants = {node.name: node for node in nodes if node.op == "Const"}
-        self.gathers = [node for node in nodes if node.name in of_examples] if of_examples else []
+        tower, weights = self.bindings.tower, self.bindings.weights
+        homes = {name: each.placed for name, each in weights.items() if isinstance(each, WeightSource)}
+        self.places = TowerPlaces(self.layout, tower, homes)
+        self.names = {own: tower.op_name(own) for own in self.template.fragment.node}
+        self.own = StepWriter("forward", self.step.writer.unique)
 
     @property
     def template(self) -> Template:
         return self.layout.template
 
-    def write(self, meetings: Mapping[str, JoinedExchange]) -> AccumulatedResults | None:
-        """Write the tower; return the results of its loop if it computes several micro-batches in a step."""
-        if self.bindings.micro_batches == 1:
-            self._write(meetings)
-            return None
-        whole, self.target = self.target, tf.compat.v1.GraphDef()
+    @property
+    def clone(self) -> int | None:
+        return None if self.bindings.role is not None else self.bindings.tower.index
+
+    def of(self, role: Role) -> StepWriter:
+        """Return the writer of ops of the tower."""
+        return self.own.on(self.bindings.role or role, self.clone)
+
+    def write(self, meetings: Mapping[str, JoinedExchange]) -> StampedTower:
+        """Write the tower, with a loop if it computes several micro-batches in a step."""
         self._write(meetings)
-        template, bindings = self.template, self.bindings
-        ports = [*template.inputs.values()] + ([template.seed] if template.seed is not None else [])
-        sliced = frozenset(self._names[port] for port in ports)
-        return MicroBatchWriter(
-            template,
-            bindings.tower,
-            self.target.node,
-            self._names,
-            sliced,
-            bindings.micro_batches,
-            self.ledger,
-            whole,
-        ).write()
+        use, done, bindings = self._use(()), None, self.bindings
+        if bindings.micro_batches == 1:
+            self.step.writer.ops.extend(self.own.ops)
+        else:
+            ports = [*self.template.inputs.values(), *filter(None, [self.template.seed])]
+            done = MicroBatchWriter(
+                self.template,
+                bindings.tower,
+                self.own.ops,
+                use.tensor,
+                frozenset(self.given[port].name for port in ports),
+                bindings.micro_batches,
+                self.step.ledger,
+                self.step.writer,
+            ).write()
+        return StampedTower(self.step.ledger, bindings, self.layout, use, self.read_by, self.dealt, done)
 
     def _write(self, meetings: Mapping[str, JoinedExchange]) -> None:
-        tower, usage = self.bindings.tower, self.layout.usage
-        for node in self.template.graph_def.node:
-            self._names[node.name] = tower.op_name(node.name)
+        template, usage = self.template, self.layout.usage
         self._replace_ports()
-        for port, name, exchange in received_names(self.template):
-            self._names[port] = name
+        for port, tensor, exchange in received_tensors(template):
+            self.given[port] = tensor
             self.places.put_port(port, meetings[exchange].placed.device)
-        ports = {*self.template.weights.values(), *self.template.inputs.values(), self.template.seed}
-        ports |= set(self.template.received)
         scale = self.bindings.scale
-        if self.template.scale is not None and tf.is_tensor(scale):
-            self._replace(self.template.scale, scale)
-            ports.add(self.template.scale)
-        for node in self.template.graph_def.node:
-            if node.name == self.template.scale and node.name not in ports:
-                self._constant(node.name, scale)
-            elif node.name == self.template.inverse_share:
-                self._constant(node.name, self.bindings.inverse_share)
-            elif node.name in usage.lookups:
-                self._look_up(node, usage.lookups[node.name])
-            elif node.name not in ports and node.name not in usage.gone:
-                self._copy(node)
+        if template.scale is not None and tf.is_tensor(scale):
+            self._replace(template.scale, scale)
+        numbers = {template.scale: scale, template.inverse_share: self.bindings.inverse_share}
+        ports = {*template.weights.values(), *self.given}
+        for own in template.fragment.node:
+            if own in ports or own in usage.gone:
+                continue
+            if own in numbers:
+                self._constant(own, numbers[own])
+            elif own in usage.lookups:
+                self._look_up(usage.lookups[own])
+            else:
+                self._copy(own)
+        self._end_part()
+        for (own, _), (copy, placed) in self._near.items():
+            self.own.ops.append(self._use([own], {own: copy.op}, {own: placed}))
 
     def meets(self, number: int) -> Placed:
         """Return the place of the layer of an exchange."""
@@ -316,44 +288,43 @@ class _Writer:
             self._replace(port, bindings.inputs[name])
         if template.seed is not None and bindings.seed is not None:
             self._replace(template.seed, bindings.seed)
-        dtypes = {
-            node.name: node.attr["dtype"] for node in template.graph_def.node if node.op == "Placeholder"
-        }
         for weight, port in template.weights.items():
             source = bindings.weights[weight]
             home = self.places.own if isinstance(source, CutSource) else source.placed
             self.places.put_port(port, home.device)
             if weight in self.layout.usage.whole:
-                self._names[port] = self._read(weight, source, dtypes[port])
+                self.given[port] = self._read(weight, source)
 
     def _replace(self, port: str, tensor: tf.Tensor) -> None:
-        self._names[port] = str(tensor.name).removesuffix(":0")
-        self.places.put_port(port, self.ledger.entries[tensor.op.name].device)
+        self.given[port] = self.step.tensor(tensor)
+        self.places.put_port(port, self.step.ledger.entries[tensor.op.name].device)
 
-    def _read(self, weight: str, source: WeightSource | CutSource, dtype: Any) -> str:
-        name = read_name(self.bindings.tower, weight)
+    # --- weights ------------------------------------------------------------------------------------------
+
+    def _read(self, weight: str, source: WeightSource | CutSource) -> Tensor:
+        name, writer = self.bindings.tower.op_name(f"{weight}/read"), self.of("read")
         if isinstance(source, CutSource):
-            handles = [each.variable.name for each in source.sources]
-            return self._pieces(source, handles).join(name, dtype.type)
-        node = self.target.node.add(name=name, op="ReadVariableOp")
-        node.input.append(source.variable.name)
-        node.attr["dtype"].CopyFrom(dtype)
-        self._enter(node, Placed(source.placed.device, following(weight, source.placed)), "read")
-        return self._riding(weight, source, dtype.type) or name
+            reads: dict[int | None, str] = {
+                each.number: f"{name}/shard_{each.number}" for each in source.shards
+            }
+            self.read_by.setdefault(weight, []).append(reads)
+            return self._pieces(source, writer).join(name)
+        self.read_by.setdefault(weight, []).append({None: name})
+        placed = Placed(source.placed.device, following(weight, source.placed))
+        read = writer.read(name, source.variable.tensor, placed)
+        return self._riding(weight, source, read) or read
 
-    def _riding(self, weight: str, source: WeightSource, dtype: int) -> str | None:
+    def _riding(self, weight: str, source: WeightSource, read: Tensor) -> Tensor | None:
         """Let a small weight of a server come with rows of a table from there, if the tower looks up any.
 
         Returns:
-            The name of the value in the tower; None if the weight is sent by itself.
+            The value in the tower; None if the weight is sent by itself.
         """
         bindings, device = self.bindings, source.placed.device
-        if not isinstance(self.ledger.plan, WorkerPlan) or bindings.role or bindings.micro_batches > 1:
+        if not isinstance(self.step.ledger.plan, WorkerPlan) or bindings.role or bindings.micro_batches > 1:
             return None
-        name = read_name(bindings.tower, weight)
-        shape = source.variable.sizes
-        rider = Rider(weight, name, f"{name}/sent", shape, dtype, device)
-        gather = self._gather_with(device, dtype)
+        rider = Rider(weight, read, f"{read.op}/sent", device)
+        gather = self._gather_with(device, read.dtype)
         if device.host == bindings.tower.device.host or not rider.is_small or gather is None:
             return None
         port = self.template.weights[weight]
@@ -361,109 +332,110 @@ class _Writer:
             return None
         self.places.put_port(port, bindings.tower.device)
         self._riders.setdefault(gather, []).append(rider)
-        return rider.sent
+        return Tensor(rider.sent, read.dtype, read.shape)
 
-    def _gather_with(self, device: Device, dtype: int) -> str | None:
+    def _gather_with(self, device: Device, dtype: str) -> str | None:
         """Return the first gather whose rows come from a device in a type, and wait for no weight."""
-        lookups = self.layout.usage.lookups
-        for node in self.gathers:
-            if node.attr["Tparams"].type == dtype:
-                table = self.bindings.weights[lookups[node.name].weight]
+        usage = self.layout.usage
+        for own in self.template.fragment.node if usage.of_examples else ():
+            if own in usage.of_examples and self.template.fragment.made[own][0][0] == dtype:
+                table = self.bindings.weights[usage.lookups[own].weight]
                 if isinstance(table, CutSource) and device in table.devices:
-                    return str(node.name)
+                    return own
         return None
 
     def _is_used_in_tower(self, port: str) -> bool:
         """Whether no rule has put an op that uses a port to another device than that of the tower."""
-        users = [each for each in self.template.graph_def.node if port in each.input]
-        return all(self.places.of(each.name).device == self.bindings.tower.device for each in users)
+        users = [own for own, node in self.template.fragment.node.items() if port in node.input]
+        return all(self.places.of(each).device == self.bindings.tower.device for each in users)
 
-    def _pieces(self, source: CutSource, handles: Sequence[str], riders: Sequence[Rider] = ()) -> PieceWriter:
+    def _pieces(self, source: CutSource, writer: StepWriter, riders: Sequence[Rider] = ()) -> PieceWriter:
         beside = [
             Placed(each.placed.device, following(shard.name, each.placed))
             for shard, each in zip(source.shards, source.sources, strict=True)
         ]
-        return PieceWriter(source, handles, beside, self.places.own, self._add, riders)
+        return PieceWriter(source, beside, self.places.own, writer, riders)
 
-    def _add(self, name: str, op: str, inputs: Sequence[str], placed: Placed, role: Role) -> Any:
-        """Write a node, and return it for its attributes."""
-        node = self.target.node.add(name=name, op=op)
-        node.input.extend(inputs)
-        self._enter(node, placed, role)
-        return node
-
-    def _look_up(self, template_node: Any, lookup: Lookup) -> None:
+    def _look_up(self, lookup: Lookup) -> None:
         """Write a gather of rows from the variable itself, on its device, with the conversion of the rows."""
-        source, name = self.bindings.weights[lookup.weight], rows_name(lookup)
-        placed, role = self.places.of(lookup.gather), self.template.roles[lookup.gather]
-        cast = next((each for each in self.template.graph_def.node if each.name == lookup.cast), None)
-        types = RowTypes(template_node.attr["Tindices"].type, template_node.attr["Tparams"].type, cast)
-        indices = self._input(lookup.indices)
+        self._end_part()
+        source, own = self.bindings.weights[lookup.weight], lookup.gather
+        placed, name, writer = self.places.of(own), self.names[own], self.of(self.template.roles[own])
+        dtype, indices = self.template.fragment.made[own][0][0], self._tensor(lookup.indices)
         if isinstance(source, CutSource):
-            handles = [each.variable.name for each in source.sources]
-            pieces = self._pieces(source, handles, self._riders.get(lookup.gather, ()))
-            pieces.look_up(self._names[lookup.gather], indices, types, placed, role)
-            return
-        rows = self.bindings.tower.op_name(name)
-        write_gather(self._add, rows, source, (source.variable.name, indices), types, placed, role)
-        if cast is not None:
-            write_cast(self._add, self._names[lookup.gather], rows, types, placed, role)
+            pieces = self._pieces(source, writer, self._riders.get(own, ()))
+            found = pieces.look_up(name, indices, dtype, placed)
+            self.given[own], self.dealt[own], reads = found.rows, found.dealt, found.reads
+        else:
+            gathered = name if lookup.cast is None else f"{name}/rows"
+            rows, reads = gather_rows(writer, gathered, source, indices, placed), {None: gathered}
+            self.given[own] = writer.cast(name, rows, dtype, placed)
+        self.read_by.setdefault(lookup.weight, []).append(reads)
+
+    # --- nodes of the template ----------------------------------------------------------------------------
 
     def _constant(self, port: str, value: float | None) -> None:
-        name = self._names[port]
-        node = self.target.node.add(name=name, op="Const")
-        node.attr["dtype"].type = tf.float32.as_datatype_enum
-        node.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(1.0 if value is None else value, tf.float32))
-        self._enter(node, self.places.own, "forward")
+        self._end_part()
+        number = 1.0 if value is None else value
+        self.given[port] = self.of("forward").constant(self.names[port], number, "float32", self.places.own)
 
-    def _copy(self, template_node: Any) -> None:
-        node = self.target.node.add()
-        node.CopyFrom(template_node)
-        inner = template_node.name
-        node.name = self._names[inner]
-        placed, role = self.places.of(inner), self.template.roles[inner]
-        for at, each in enumerate(template_node.input):
-            node.input[at] = self._near(each, placed) if each in self.constants else self._input(each)
-        if runs_functions(template_node):
-            self._fetch_inputs(node, template_node, placed, role)
-        self._enter(node, placed, role)
+    def _copy(self, own: str) -> None:
+        """Let a node of the template be written with the next ones."""
+        node = self.template.fragment.node[own]
+        placed = self.placed[own] = self.places.of(own)
+        for at, each in enumerate(node.input):
+            known = self.template.fragment.node.get(each)
+            if known is not None and known.op == "Const" and self.places.of(each).device != placed.device:
+                self.instead[own, at] = self._copied(each, placed)
+        self._part.append(own)
+        if runs_functions(node):
+            self._fetch_inputs(own, node, placed)
 
-    def _near(self, constant: str, placed: Placed) -> str:
-        """Return the name of a constant for an op on another device: a copy there, which need not be sent."""
-        original = self.places.of(constant)
-        if original.device == placed.device:
-            return self._names[constant]
-        name = f"{self._names[constant]}/{placed.device.scope}"
-        if name not in self.ledger.entries:
-            node = self.target.node.add()
-            node.CopyFrom(self.constants[constant])
-            node.name = name
-            self._enter(node, placed, self.template.roles[constant])
-        return name
+    def _copied(self, constant: str, placed: Placed) -> Tensor:
+        """Return a copy of a constant for an op on another device, which need not be sent."""
+        key = (constant, placed.device)
+        if key not in self._near:
+            dtype, shape = self.template.fragment.made[constant][0]
+            name = f"{self.names[constant]}/{placed.device.scope}"
+            self._near[key] = Tensor(name, dtype, shape), placed
+        return self._near[key][0]
 
-    def _fetch_inputs(self, node: Any, template_node: Any, placed: Placed, role: Role) -> None:
+    def _fetch_inputs(self, own: str, node: Any, placed: Placed) -> None:
         """Let a loop use copies, on its own device, of what comes from other devices.
 
         TensorFlow keeps the loop variables on the device on which they were made, and would send them in
         every micro-batch.
         """
-        for at, dtype in enumerate(input_types(template_node)):
-            if self.places.made_at(template_node.input[at]) != placed.device:
-                copy = self.target.node.add(name=f"{node.name}/input_{at}", op="Identity")
-                copy.input.append(node.input[at])
-                copy.attr["T"].type = dtype
-                self._enter(copy, placed, role)
-                node.input[at] = copy.name
+        self._end_part()
+        for at in range(count_inputs(node)):
+            if self.places.made_at(node.input[at]) != placed.device:
+                given = self.instead.get((own, at)) or self._tensor(node.input[at])
+                writer, name = self.of(self.template.roles[own]), f"{self.names[own]}/input_{at}"
+                (self.instead[own, at],) = writer.write("Identity", name, (given,), placed)
 
-    def _input(self, name: str) -> str:
-        control = "^" if name.startswith("^") else ""
-        base, _, index = name.removeprefix("^").partition(":")
-        target = self._names[base]
-        if control:
-            return f"^{target.partition(':')[0]}"
-        return f"{target}:{index}" if index else target
+    def _tensor(self, own: str) -> Tensor:
+        """Return a tensor of the tower by its name in the template."""
+        return self._use(()).tensor(own)
 
-    def _enter(self, node: Any, placed: Placed, role: Role) -> None:
-        node.device = self.ledger.plan.tensorflow_device(placed.device)
-        clone = None if self.bindings.role is not None else self.bindings.tower.index
-        self.ledger.enter(node.name, Entry(placed, self.bindings.role or role, clone))
+    def _end_part(self) -> None:
+        if self._part:
+            self.own.ops.append(self._use(self._part))
+            self._part = []
+
+    def _use(
+        self,
+        ops: Sequence[str],
+        names: Mapping[str, str] | None = None,
+        placed: Mapping[str, Placed] | None = None,
+    ) -> Use:
+        role: Any = self.bindings.role or self.template.roles
+        return Use(
+            self.template.fragment,
+            ops,
+            self.names if names is None else names,
+            self.given,
+            self.placed if placed is None else placed,
+            role,
+            self.clone,
+            instead=self.instead,
+        )

@@ -9,7 +9,7 @@ from attrs import field, frozen
 
 from compiler.graph.tower.copied_rows import CopiedRows
 from compiler.shards import Shard
-from compiler.step.record import Role
+from compiler.step.record import Fragment, Role
 
 Join: TypeAlias = Literal["first", "mean", "sum"]
 """How the new values that clones have for a state become one: the first, their mean, or all changes."""
@@ -149,7 +149,7 @@ class Template:
     output). Ports are placeholders.
 
     Attributes:
-        graph_def: The nodes.
+        fragment: The nodes, ports included.
         weights: The port of each weight.
         inputs: The port of each model input.
         seed: The port of the tower's random state, or None if no random numbers are drawn.
@@ -169,7 +169,7 @@ class Template:
             whole.
     """
 
-    graph_def: Any = field(repr=False)
+    fragment: Fragment = field(repr=False)
     weights: Mapping[str, str]
     inputs: Mapping[str, str]
     seed: str | None
@@ -186,6 +186,11 @@ class Template:
     exchanges: tuple[MomentExchange, ...] = ()
     joins_examples: bool = False
     joined_states: frozenset[str] = frozenset()
+
+    @property
+    def graph_def(self) -> Any:
+        """The nodes, as a GraphDef."""
+        return self.fragment.nodes
 
     @property
     def received(self) -> tuple[str, ...]:

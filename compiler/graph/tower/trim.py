@@ -9,11 +9,12 @@ from typing import Any
 import tensorflow as tf
 from attrs import field, frozen
 
+from compiler.graph.fragments import made_by
 from compiler.graph.tower.copied_rows import copied_rows
 from compiler.graph.tower.network.batch_norm import TracedMomentExchange
 from compiler.graph.tower.simplify import Shape, Simplifier
 from compiler.graph.tower.template import Gradient, LossPart, MomentExchange, Template, TensorInfo
-from compiler.step.record import Role
+from compiler.step.record import Fragment, Role
 
 _GRADIENT = re.compile(r"^gradients/(?:part_\d+/)?(?:(?P<forward>.+)_grad/)?")
 _GRADIENTS = re.compile(r"^gradients/(?:part_\d+/)?")
@@ -141,9 +142,10 @@ def trim(
         values = name(each.values)
         return Gradient(values, name(each.indices), copied_rows(values, by_name, shape_of))
 
+    made = {new: made_by(graph.get_operation_by_name(old)) for new, old in before.items()}
     follows = _follows(trimmed)
     return Template(
-        graph_def=trimmed,
+        fragment=Fragment(trimmed, made=made),
         weights={weight: port(tensor) or "" for weight, tensor in traced.weights.items() if port(tensor)},
         inputs={each: port(tensor) or "" for each, tensor in traced.inputs.items() if port(tensor)},
         seed=port(traced.seed),

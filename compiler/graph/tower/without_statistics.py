@@ -13,6 +13,7 @@ from attrs import evolve
 
 from compiler.graph.tower.template import Template
 from compiler.plan import Plan
+from compiler.step.record import Fragment
 
 _known: WeakKeyDictionary[Template, Template] = WeakKeyDictionary()
 """The copies, by their templates: the size of a graph is found from them before they are written into it."""
@@ -61,7 +62,7 @@ def _copied(template: Template) -> Template:
     graph_def.node.extend(node for node in template.graph_def.node if node.name in needed)
     return evolve(
         template,
-        graph_def=graph_def,
+        fragment=Fragment(graph_def, made=template.fragment.made),
         weights={name: port for name, port in template.weights.items() if port in needed},
         state_updates={
             name: each for name, each in template.state_updates.items() if name in template.joined_states

@@ -43,6 +43,11 @@ class DraftVariable:
     initial: str
 
     @property
+    def tensor(self) -> Tensor:
+        """The record of its handle."""
+        return Tensor(self.name, "resource", (), holds=(self.type, self.sizes))
+
+    @property
     def handle(self) -> tf.Tensor:
         """Its handle."""
         return self.draft.tensor(f"{self.name}:0")

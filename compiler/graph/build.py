@@ -107,12 +107,11 @@ def _compile(plan: Plan, seed: int, traces: Traces) -> CompiledGraph:
     if rules is not None:
         tables = _sparse(traced.templates)
         plan = evolve(plan, tables_dominate=tables_dominate(weights, tables, rules, plan.own_batch))
-    draft = Draft()
+    draft = Draft(plan)
     with draft.graph.as_default():
         assembly = _assemble(plan, weights, rules, seed, traced, draft)
         feeds = _stamp_towers(assembly, traced.templates, seed)
         compiled = in_graph(_finish(assembly, feeds, traced.evaluation, weights, seed), draft.finish())
-    compiled.ledger.draft = Draft()
     verify_placement(compiled)
     require_own_devices(compiled)
     found = (*plan.warnings, *warnings)

@@ -1,12 +1,13 @@
-"""A graph while it is written: nodes, and a graph for what TensorFlow's functions write.
+"""A step while it is written, and a graph for what TensorFlow's functions write.
 
-Nodes are only collected. TensorFlow gets all of them at once, when the graph is finished. What its functions
-write, they write into a graph of their own, in which a *stand-in* takes the place of each node that they use:
-an op of the same name that makes tensors of the same types and shapes.
+Ops are only collected. TensorFlow gets all of them at once, when a graph is made. What its functions write,
+they write into a graph of their own, in which a *stand-in* takes the place of each op that they use: an op of
+the same name that makes tensors of the same types and shapes.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -18,44 +19,47 @@ from compiler.graph.adapters.tensorflow_private import (
     set_device,
 )
 from compiler.graph.importing import import_nodes
-from compiler.graph.node_types import output_types
-from compiler.step.record import Shape
+from compiler.graph.nodes import write_nodes
+from compiler.plan import Plan
+from compiler.step.record import Made, Op, Shape, Use
 
 _SHAPES = "_output_shapes"
 
 
 @define
 class Draft:
-    """The nodes of a graph that is being written.
+    """A step that is being written.
 
     Attributes:
+        plan: The plan, which gives the names of the devices in sessions.
         graph: The graph for what TensorFlow's functions write.
-        stand_ins: The ops in it that stand for nodes, by name.
+        stand_ins: The ops in it that stand for others, by name.
     """
 
+    plan: Plan = field(repr=False)
     graph: tf.Graph = field(factory=tf.Graph, repr=False)
     stand_ins: dict[str, tf.Operation] = field(factory=dict, repr=False)
-    _parts: list[tuple[int, Any]] = field(factory=list, repr=False)  # the ops of `graph` before, and nodes
-    _nodes: dict[str, Any] = field(factory=dict, repr=False)
+    _parts: list[tuple[int, Sequence[Op | Use]]] = field(factory=list, repr=False)  # after ops of `graph`
+    _written: dict[str, Op | tuple[Use, str]] = field(factory=dict, repr=False)
 
-    def add(self, nodes: Any) -> None:
-        """Add the nodes of a GraphDef, and the functions that they call."""
-        self._parts.append((self.graph.num_operations(), nodes))
-        self._nodes |= {node.name: node for node in nodes.node}
-        reserve_names(self.graph, (node.name for node in nodes.node))
-
-    def node(self, name: str) -> Any:
-        """Return the node of a name; None for an op that a function of TensorFlow has written."""
-        return self._nodes.get(name)
+    def add(self, ops: Sequence[Op | Use]) -> None:
+        """Add ops that have been written."""
+        self._parts.append((self.graph.num_operations(), ops))
+        for each in ops:
+            if isinstance(each, Op):
+                self._written[each.name] = each
+            else:
+                self._written |= {each.names[own]: (each, own) for own in each.ops}
+        reserve_names(self.graph, _names(ops))
 
     def op(self, name: str) -> tf.Operation:
-        """Return an op of `graph`: that of a name, or what stands for the node of this name."""
-        node = self._nodes.get(name)
-        if node is None:
+        """Return an op of `graph`: that of a name, or what stands for the one that was written under it."""
+        written = self._written.get(name)
+        if written is None:
             return self.graph.get_operation_by_name(name)
         found = self.stand_ins.get(name)
         if found is None:
-            found = self.stand_ins[name] = self._made_instead(node)
+            found = self.stand_ins[name] = self._made_instead(name, written)
         return found
 
     def tensor(self, name: str, shape: Shape | None = None) -> tf.Tensor:
@@ -63,11 +67,11 @@ class Draft:
 
         Args:
             name: Its name.
-            shape: What is known of its shape, if a node makes it.
+            shape: What is known of its shape, if its op was written.
         """
         op, _, output = name.partition(":")
         found = self.op(op).outputs[int(output or 0)]
-        if op in self._nodes and shape is not None:
+        if op in self._written and shape is not None:
             found.set_shape(shape)
         return found
 
@@ -79,55 +83,69 @@ class Draft:
             return str(self.graph.unique_name(name))
 
     def mark(self) -> tuple[int, int]:
-        """Return how far the graph has been written."""
+        """Return how far the step has been written."""
         return self.graph.num_operations(), len(self._parts)
 
     def names_since(self, mark: tuple[int, int]) -> frozenset[str]:
         """Return the names of the ops that have been written since a mark was made."""
         ops, parts = mark
         made = {op.name for op in self.graph.get_operations()[ops:]} - self.stand_ins.keys()
-        return frozenset(made.union(node.name for _, nodes in self._parts[parts:] for node in nodes.node))
+        return frozenset(made.union(*(_names(ops) for _, ops in self._parts[parts:])))
 
     def finish(self) -> tf.Graph:
         """Return a graph with everything that was written, in the order in which it was."""
-        written = self.graph.as_graph_def(add_shapes=True)
-        whole = tf.compat.v1.GraphDef(versions=written.versions, library=written.library)
-        known = {each.signature.name for each in whole.library.function}
-        for node in written.node:
-            if node.name in self.stand_ins:
-                self._tell_shapes(node)
+        traced = self.graph.as_graph_def(add_shapes=True)
+        whole = tf.compat.v1.GraphDef(versions=traced.versions, library=traced.library)
         begin = 0
-        for end, nodes in (*self._parts, (len(written.node), None)):
-            whole.node.extend(each for each in written.node[begin:end] if each.name not in self.stand_ins)
+        for end, ops in (*self._parts, (len(traced.node), ())):
+            whole.node.extend(each for each in traced.node[begin:end] if each.name not in self.stand_ins)
+            write_nodes(ops, self.plan, whole)
             begin = end
-            if nodes is not None:
-                whole.node.extend(nodes.node)
-                new = [each for each in nodes.library.function if each.signature.name not in known]
-                known |= {each.signature.name for each in new}
-                whole.library.function.extend(new)
+        told = {each.name: each.attr[_SHAPES] for each in traced.node if each.name in self.stand_ins}
+        for node in whole.node if told else ():
+            if node.name in told and told[node.name].list.shape:  # what is not seen from its inputs
+                node.attr[_SHAPES].CopyFrom(told[node.name])
         graph = tf.Graph()
         graph.seed = self.graph.seed
         import_nodes(graph, whole, {})
         keep_python_functions(graph, self.graph)
         return graph
 
-    def _tell_shapes(self, stand_in: Any) -> None:
-        """Let a node say what is known of its shapes, and is not seen from its inputs: those after a loop."""
-        if stand_in.attr[_SHAPES].list.shape:
-            self._nodes[stand_in.name].attr[_SHAPES].CopyFrom(stand_in.attr[_SHAPES])
-
-    def _made_instead(self, node: Any) -> tf.Operation:
-        """Make an op that stands for a node, whatever scope, device or control inputs others get now."""
-        graph, kinds = self.graph, [tf.as_dtype(each) for each in output_types(node)]
+    def _made_instead(self, name: str, written: Op | tuple[Use, str]) -> tf.Operation:
+        """Make an op that stands for another, whatever scope, device or control inputs others get now."""
+        made: Made
+        if isinstance(written, Op):
+            made, holds = [(each.dtype, each.shape) for each in written.outputs], written.outputs[:1]
+            placed = written.placed
+        else:
+            use, own = written
+            made, holds, placed = use.fragment.made[own], (), use.place_of(own)
+        kinds = [tf.as_dtype(dtype) for dtype, _ in made]
         kind, attributes = "NoOp", {}
-        if node.op == "VarHandleOp":  # its shape is that of what is read from it
-            kind, attributes = node.op, dict(node.attr)
+        if holds and holds[0].holds is not None:  # a handle: what is read from it has a shape
+            dtype, shape = holds[0].holds
+            attributes["dtype"] = tf.compat.v1.AttrValue(type=tf.as_dtype(dtype).as_datatype_enum)
+            attributes["shape"] = tf.compat.v1.AttrValue(shape=_shape_proto(shape))
+            kind = "VarHandleOp"
         elif kinds:
             kind = "Unstage"
-            attributes["dtypes"] = tf.compat.v1.AttrValue(
-                list={"type": [each.as_datatype_enum for each in kinds]}
-            )
+            types = [each.as_datatype_enum for each in kinds]
+            attributes["dtypes"] = tf.compat.v1.AttrValue(list={"type": types})
+        graph = self.graph
         with graph.as_default(), graph.device(None), tf.control_dependencies(None):
-            found = graph.create_op(kind, [], kinds, name=f"{node.name}/", attrs=attributes)
-        set_device(found, node.device)
+            found = graph.create_op(kind, [], kinds, name=f"{name}/", attrs=attributes)
+        set_device(found, self.plan.tensorflow_device(placed.device))
         return found
+
+
+def _names(ops: Iterable[Op | Use]) -> Iterator[str]:
+    for each in ops:
+        if isinstance(each, Op):
+            yield each.name
+        else:
+            yield from (each.names[own] for own in each.ops)
+
+
+def _shape_proto(shape: Shape) -> Any:
+    """Return a shape as variables have it; if an axis has no fixed size, TensorFlow is told nothing of it."""
+    return tf.TensorShape(None if None in shape else shape).as_proto()

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import tensorflow as tf
-from attrs import define, field, frozen
+from attrs import Factory, define, field, frozen
 
 from compiler.graph.adapters.tensorflow_private import set_device
 from compiler.graph.draft import Draft
@@ -51,12 +51,12 @@ class Ledger:
     Attributes:
         plan: The plan, which gives the names of the devices in sessions.
         entries: The records by op name.
-        draft: The graph while it is written.
+        draft: The step, of which the graph is made.
     """
 
     plan: Plan = field(repr=False)
     entries: dict[str, Entry] = field(factory=dict, repr=False)
-    draft: Draft = field(factory=Draft, repr=False)
+    draft: Draft = field(default=Factory(lambda self: Draft(self.plan), takes_self=True), repr=False)
 
     @contextmanager
     def place(self, placed: Placed, role: RoleOf, clone: int | None = None) -> Iterator[None]:

@@ -1,29 +1,16 @@
-"""Ops of a step as nodes of a TensorFlow graph, which are added to it together.
-
-The attributes of a node that say what it takes are those of its inputs, as the definition of its type in
-TensorFlow has them. All others are those of the op, or TensorFlow's defaults.
-
-TensorFlow's functions for single ops take about ten times as long, which matters where a graph has some ops
-for each variable, or for each copy of one.
-"""
+"""Parts of a step between functions of TensorFlow, by which other parts are written."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache, lru_cache
+from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
-from attrs import define, field, frozen
+from attrs import define, field
 
-from compiler.graph.adapters.tensorflow_private import op_definition
 from compiler.graph.ledger import Entry, Ledger
-from compiler.reasons import Placed
-from compiler.step.record import Op, Role, Rows, Tensor, Use, Value
+from compiler.step.record import Op, Role, Rows, Tensor, Value
 from compiler.step.writer import StepWriter
-
-UNPORTABLE = ("_class", "_gradient_op_type", "_user_specified_name", "_output_shapes")
-"""Attributes that name ops or registries of the graph in which a node was made."""
 
 
 @define
@@ -63,13 +50,15 @@ class GraphStep:
 
     def finish(self) -> None:
         """Add the ops that have been written since the last call to the graph."""
-        nodes = _Nodes(self.ledger)
-        for each in self.writer.take():
-            if isinstance(each, Use):
-                _paste(nodes, each)
+        ops = self.writer.take()
+        for each in ops:
+            if isinstance(each, Op):
+                self.ledger.enter(each.name, Entry(each.placed, each.role, each.clone))
             else:
-                _write(nodes, each)
-        nodes.add()
+                for own in each.ops:
+                    entry = Entry(each.place_of(own), each.role_of(own), each.clone)
+                    self.ledger.enter(each.names[own], entry)
+        self.ledger.draft.add(ops)
 
     def variable(self, variable: Any) -> Tensor:
         """Return the record of the handle of a variable."""
@@ -98,156 +87,3 @@ class SummedRows(tf.IndexedSlices):  # type: ignore[misc] # TensorFlow has no ty
     ) -> None:
         super().__init__(values, indices)
         self.before = before
-
-
-@define
-class _Nodes:
-    """Nodes that are added to a graph together."""
-
-    ledger: Ledger = field(repr=False)
-    _nodes: Any = field(factory=tf.compat.v1.GraphDef, repr=False)
-
-    def node(
-        self,
-        name: str,
-        op: str,
-        inputs: Iterable[str],
-        placed: Placed,
-        role: Role,
-        clone: int | None,
-    ) -> Any:
-        """Write a node, and return it for the attributes that it needs."""
-        device = self.ledger.plan.tensorflow_device(placed.device)
-        node = self._nodes.node.add(name=name, op=op, device=device, input=inputs)
-        self.ledger.enter(name, Entry(placed, role, clone))
-        return node
-
-    def add_functions(self, library: Any) -> None:
-        """Add functions that nodes call, if they are not there yet."""
-        known = {each.signature.name for each in self._nodes.library.function}
-        new = (each for each in library.function if each.signature.name not in known)
-        self._nodes.library.function.extend(new)
-
-    def add(self) -> None:
-        """Add the nodes to the graph, if there are any."""
-        if self._nodes.node:
-            self.ledger.draft.add(self._nodes)
-
-
-def _paste(nodes: _Nodes, use: Use) -> None:
-    """Write the ops of a fragment as nodes."""
-    nodes.add_functions(use.fragment.nodes.library)
-    given = {name: _input(tensor) for name, tensor in use.given.items()}
-    for own in use.ops:
-        node, name = use.fragment.node[own], use.names[own]
-        inputs = [
-            _input(use.instead[own, at]) if (own, at) in use.instead else _renamed(each, use.names, given)
-            for at, each in enumerate(node.input)
-        ]
-        if own in use.waits:
-            inputs = [each for each in inputs if not each.startswith("^")]
-            inputs += [f"^{each}" for each in use.waits[own]]
-        made = nodes.node(name, node.op, inputs, use.place_of(own), use.role_of(own), use.clone)
-        for key, value in node.attr.items():
-            if key not in UNPORTABLE:
-                made.attr[key].CopyFrom(value)
-
-
-def _input(tensor: Tensor) -> str:
-    """Return the name that nodes have for a tensor that they take."""
-    return tensor.name.removesuffix(":0")
-
-
-def _renamed(name: str, names: Mapping[str, str], given: Mapping[str, str]) -> str:
-    """Return an input of a node of a fragment as it is here."""
-    if name in given:
-        return given[name]
-    control = "^" if name.startswith("^") else ""
-    op, colon, output = name.removeprefix("^").partition(":")
-    if op in given:  # a control input, or another result of what is no op here
-        return f"{control}{given[op].partition(':')[0]}{colon}{output}"
-    return f"{control}{names[op]}{colon}{output}"
-
-
-def _write(nodes: _Nodes, op: Op) -> None:
-    """Write an op as a node."""
-    inputs = (*map(_input, op.inputs), *(f"^{each}" for each in op.waits))
-    node = nodes.node(op.name, op.type, inputs, op.placed, op.role, op.clone)
-    if op.type == "ReadVariableOp" and op.outputs[0].known_shape is None:
-        shape = tf.TensorShape(op.outputs[0].shape).as_proto()  # of which TensorFlow knows nothing
-        node.attr["_output_shapes"].list.shape.append(shape)
-    if op.type == "Const":
-        value, dtype = op.attributes["value"], op.attributes["dtype"]
-        value = tuple(value) if isinstance(value, Sequence) else value
-        node.attr["dtype"].type = _enum(dtype)
-        node.attr["value"].tensor.CopyFrom(_constant(value, repr(value), dtype, op.attributes["shape"]))
-        return
-    told = _told(op.type, len(op.inputs))
-    for name, at in told.types.items():
-        node.attr[name].type = _enum(op.inputs[at].dtype)
-    for name, length in told.lengths.items():
-        node.attr[name].i = length
-    for name, value in op.attributes.items():
-        _set(node.attr[name], told.kinds[name], value)
-
-
-@cache
-def _enum(dtype: str) -> int:
-    """Return the number of a type in TensorFlow's records."""
-    number: int = tf.as_dtype(dtype).as_datatype_enum
-    return number
-
-
-@lru_cache(maxsize=4096)
-def _constant(value: Any, written: str, dtype: str, shape: tuple[int, ...]) -> Any:
-    """Return the elements of a constant as TensorFlow's record; most are shapes and axes, which recur.
-
-    What is written tells `-0.0` from `0.0`.
-    """
-    del written
-    return tf.make_tensor_proto(value, tf.as_dtype(dtype), shape)
-
-
-@frozen
-class _Told:
-    """What the definition of a type of op says of its attributes.
-
-    Attributes:
-        types: The input of which an attribute gives the type.
-        lengths: The attributes that give the lengths of lists of inputs.
-        kinds: What kind of value each attribute has.
-    """
-
-    types: Mapping[str, int]
-    lengths: Mapping[str, int]
-    kinds: Mapping[str, str]
-
-
-@cache
-def _told(kind: str, inputs: int) -> _Told:
-    """Return what follows for the attributes of an op of a type with a number of inputs."""
-    definition = op_definition(kind)
-    types, lengths, at = {}, {}, 0
-    for each in definition.input_arg:
-        count = 1
-        if each.number_attr:  # there is one list of inputs at most
-            count = lengths[each.number_attr] = inputs - len(definition.input_arg) + 1
-        if each.type_attr:
-            types[each.type_attr] = at
-        at += count
-    return _Told(types, lengths, {each.name: each.type for each in definition.attr})
-
-
-def _set(attribute: Any, kind: str, value: Any) -> None:
-    if kind == "type":
-        attribute.type = _enum(value)
-    elif kind == "int":
-        attribute.i = value
-    elif kind == "bool":
-        attribute.b = value
-    elif kind == "shape":
-        attribute.shape.CopyFrom(tf.TensorShape(value).as_proto())
-    elif kind == "list(int)":
-        attribute.list.i.extend(value)
-    else:
-        attribute.s = value.encode()

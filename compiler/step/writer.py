@@ -66,7 +66,9 @@ class StepWriter:
         attributes: Mapping[str, Any] | None = None,
         waits: Iterable[str] = (),
         role: Role | None = None,
+        *,
         made: Made | None = None,
+        holds: tuple[str, Shape] | None = None,
     ) -> tuple[Tensor, ...]:
         """Write an op whose name no other op has; return what it makes.
 
@@ -79,12 +81,15 @@ class StepWriter:
             waits: The names of the ops that it waits for besides.
             role: What it is for, if not for what the others are.
             made: What it makes, if its inputs do not tell.
+            holds: The type and shape of what is in the variable, if it is the handle of one.
         """
         taken, given = tuple(inputs), attributes or {}
         value = given.get("value")
         if made is None:
             made = TYPES[kind](taken, given)
-        outputs = tuple(Tensor(name, dtype, shape, at, value) for at, (dtype, shape) in enumerate(made))
+        outputs = tuple(
+            Tensor(name, dtype, shape, at, value, holds) for at, (dtype, shape) in enumerate(made)
+        )
         self.ops.append(
             Op(name, kind, taken, placed, role or self.role, outputs, given, tuple(waits), self.clone)
         )
@@ -342,8 +347,7 @@ class StepWriter:
         """
         known = {"dtype": dtype, "shape": None if None in shape else shape, "shared_name": shared}
         given = {**known, **(attributes or {})}
-        (handle,) = self.write("VarHandleOp", name, (), placed, given, role="variable")
-        return evolve(handle, holds=(dtype, shape))
+        return self.write("VarHandleOp", name, (), placed, given, role="variable", holds=(dtype, shape))[0]
 
     def read(
         self,

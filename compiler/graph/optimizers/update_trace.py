@@ -23,7 +23,7 @@ from compiler.graph.adapters.keras_private import (
 )
 from compiler.graph.adapters.tensorflow_private import add_control_input
 from compiler.graph.importing import import_nodes
-from compiler.graph.step_nodes import UNPORTABLE
+from compiler.graph.nodes import UNPORTABLE
 from compiler.graph.tower.template import WeightInfo
 from compiler.graph.variables.variables import SlotSpec
 

@@ -92,6 +92,14 @@ class Draft:
         made = {op.name for op in self.graph.get_operations()[ops:]} - self.stand_ins.keys()
         return frozenset(made.union(*(_names(ops) for _, ops in self._parts[parts:])))
 
+    def in_order(self) -> Iterator[tf.Operation | Op | Use]:
+        """Yield all that was written: ops of `graph`, ops, and uses of fragments."""
+        traced, begin = self.graph.get_operations(), 0
+        for end, ops in (*self._parts, (len(traced), ())):
+            yield from (each for each in traced[begin:end] if each.name not in self.stand_ins)
+            yield from ops
+            begin = end
+
     def finish(self) -> tf.Graph:
         """Return a graph with everything that was written, in the order in which it was."""
         traced = self.graph.as_graph_def(add_shapes=True)

@@ -1,0 +1,149 @@
+"""The ops of a draft as records, in the order in which they were written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import tensorflow as tf
+
+from compiler.graph.adapters.tensorflow_private import op_definition
+from compiler.graph.draft import Draft
+from compiler.graph.fragments import made_by
+from compiler.graph.ledger import Entry
+from compiler.step.record import Fragment, Op, Shape, Tensor, Use
+
+
+def ops_of(draft: Draft, entries: Mapping[str, Entry]) -> dict[str, Op]:
+    """Return all ops by name.
+
+    Args:
+        draft: The step.
+        entries: The places and roles of its ops, by their names.
+    """
+    tensors: dict[str, Tensor] = {}
+    found: dict[str, Op] = {}
+    for each in draft.in_order():
+        for op in _traced(each, entries, tensors) if isinstance(each, tf.Operation) else _written(each):
+            found[op.name] = op
+            tensors |= {made.name: made for made in op.outputs}
+    return found
+
+
+def _traced(op: tf.Operation, entries: Mapping[str, Entry], tensors: Mapping[str, Tensor]) -> Iterator[Op]:
+    """Yield the record of an op that a function of TensorFlow has written."""
+    holds = None
+    if op.type == "VarHandleOp":
+        shape = tf.TensorShape(op.get_attr("shape"))
+        holds = (_dtype(op.get_attr("dtype")), (None,) if shape.rank is None else tuple(shape.as_list()))
+    entry = entries[op.name]
+    yield Op(
+        op.name,
+        op.type,
+        tuple(tensors[each.name] for each in op.inputs),
+        entry.placed,
+        entry.role,
+        tuple(Tensor(op.name, *each, at, holds=holds) for at, each in enumerate(made_by(op))),
+        NodeAttributes(op.type, op.node_def.attr),
+        tuple(each.name for each in op.control_inputs),
+        entry.clone,
+    )
+
+
+def _written(op: Op | Use) -> Iterator[Op]:
+    """Yield the records of an op, or of all ops of a use of a fragment."""
+    if isinstance(op, Op):
+        yield op
+        return
+    attributes = _attributes.setdefault(op.fragment, {})
+    for own in op.ops:
+        node = op.fragment.node[own]
+        if own not in attributes:
+            attributes[own] = NodeAttributes(node.op, node.attr)
+        name = op.names[own]
+        yield Op(
+            name,
+            node.op,
+            tuple(
+                op.instead[own, at] if (own, at) in op.instead else op.tensor(each)
+                for at, each in enumerate(node.input)
+                if not each.startswith("^")
+            ),
+            op.place_of(own),
+            op.role_of(own),
+            tuple(Tensor(name, *each, at) for at, each in enumerate(op.fragment.made[own])),
+            attributes[own],
+            tuple(op.waits_of(own)),
+            op.clone,
+        )
+
+
+class NodeAttributes(Mapping[str, Any]):
+    """The attributes of a node, which are decoded when they are asked for."""
+
+    __slots__ = ("_attributes", "_defaults")
+
+    def __init__(self, kind: str, attributes: Any) -> None:
+        self._attributes, self._defaults = attributes, _defaults_of(kind)
+
+    def __getitem__(self, name: str) -> Any:
+        if name in self._attributes:
+            return _plain(self._attributes[name])
+        return _plain(self._defaults[name])
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._attributes or name in self._defaults
+
+    def __iter__(self) -> Iterator[str]:
+        yield from {**self._defaults, **self._attributes}
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+_attributes: WeakKeyDictionary[Fragment, dict[str, NodeAttributes]] = WeakKeyDictionary()
+
+
+@cache
+def _defaults_of(kind: str) -> Mapping[str, Any]:
+    """Return the defaults of the attributes of a type of ops; none for a function called under its name."""
+    definition = op_definition(kind)
+    given = () if definition is None else definition.attr
+    return {each.name: each.default_value for each in given if each.HasField("default_value")}
+
+
+def _plain(value: Any) -> Any:
+    """Return the value of an attribute as records have it."""
+    kind = value.WhichOneof("value")
+    if kind is None:
+        return None
+    found = getattr(value, kind)
+    if kind == "list":
+        lists = [(field.name, each) for field, each in found.ListFields()]
+        return [_element(name, each) for name, values in lists for each in values]
+    return _element(kind, found)
+
+
+def _element(kind: str, value: Any) -> Any:
+    if kind == "s":
+        return value.decode(errors="replace")
+    if kind == "type":
+        return _dtype(value)
+    if kind == "shape":
+        return _shape(value)
+    if kind == "tensor":
+        elements = tf.make_ndarray(value)
+        return elements.item() if elements.ndim == 0 else elements
+    return value
+
+
+@cache
+def _dtype(number: Any) -> str:
+    return str(tf.as_dtype(number).name)
+
+
+def _shape(value: Any) -> Shape | None:
+    shape = tf.TensorShape(value)
+    return None if shape.rank is None else tuple(shape.as_list())

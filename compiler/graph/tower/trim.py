@@ -14,7 +14,7 @@ from compiler.graph.tower.copied_rows import copied_rows
 from compiler.graph.tower.network.batch_norm import TracedMomentExchange
 from compiler.graph.tower.simplify import Shape, Simplifier
 from compiler.graph.tower.template import Gradient, LossPart, MomentExchange, Template, TensorInfo
-from compiler.step.record import Fragment, Role
+from compiler.step.record import Fragment, Made, Role
 
 _GRADIENT = re.compile(r"^gradients/(?:part_\d+/)?(?:(?P<forward>.+)_grad/)?")
 _GRADIENTS = re.compile(r"^gradients/(?:part_\d+/)?")
@@ -142,7 +142,10 @@ def trim(
         values = name(each.values)
         return Gradient(values, name(each.indices), copied_rows(values, by_name, shape_of))
 
-    made = {new: made_by(graph.get_operation_by_name(old)) for new, old in before.items()}
+    made = {
+        new: made_by(graph.get_operation_by_name(old)) if old in needed else _of_constant(by_name[new])
+        for new, old in before.items()
+    }
     follows = _follows(trimmed)
     return Template(
         fragment=Fragment(trimmed, made=made),
@@ -163,6 +166,12 @@ def trim(
         joins_examples=traced.joins_examples,
         joined_states=traced.joined_states,
     )
+
+
+def _of_constant(node: Any) -> Made:
+    """Return the type and shape of a constant that takes the place of ops."""
+    value = node.attr["value"].tensor
+    return [(tf.as_dtype(value.dtype).name, tuple(each.size for each in value.tensor_shape.dim))]
 
 
 def _info(tensor: tf.Tensor) -> TensorInfo:

@@ -17,6 +17,7 @@ from compiler.graph.variables.variables import GraphVariable, joined_source
 from compiler.placement.rules import Rulebook
 from compiler.plan import Plan
 from compiler.reasons import Placed
+from compiler.step.record import Value
 
 
 @define
@@ -61,8 +62,12 @@ class Assembly:
         return tf.raw_ops.ReadVariableOp(resource=self.global_step.handle, dtype=tf.int64)
 
     def ops(self, names: Iterable[str]) -> list[tf.Operation]:
-        """Return ops of the graph by their names."""
+        """Return ops by their names, for functions of TensorFlow."""
         return [self.ledger.draft.op(each) for each in names]
+
+    def made(self, value: Value) -> Any:
+        """Return a tensor, or rows, for functions of TensorFlow."""
+        return self.ledger.draft.made(value)
 
     def pieces_of(self, weight: str) -> list[GraphVariable]:
         """Return the variables of a weight: itself, or its pieces in order."""

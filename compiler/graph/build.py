@@ -471,7 +471,7 @@ def _all_of(assembly: Assembly, families: Sequence[Sequence[str]], name: str) ->
             joined.append(step.writer.after(f"{name}_parts/{device.scope}{part}", waits, placed))
     ended = step.writer.after(name, joined, home)
     step.finish()
-    return step.op(ended)
+    return assembly.ops([ended])[0]
 
 
 def _copy_counts(assembly: Assembly, copying: EqualCopies) -> None:

@@ -7,7 +7,7 @@ the same name that makes tensors of the same types and shapes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -21,7 +21,7 @@ from compiler.graph.adapters.tensorflow_private import (
 from compiler.graph.importing import import_nodes
 from compiler.graph.nodes import write_nodes
 from compiler.plan import Plan
-from compiler.step.record import Made, Op, Shape, Use
+from compiler.step.record import Made, Op, Rows, Shape, Tensor, Use, Value
 
 _SHAPES = "_output_shapes"
 
@@ -74,6 +74,14 @@ class Draft:
         if op in self._written and shape is not None:
             found.set_shape(shape)
         return found
+
+    def made(self, value: Value) -> Any:
+        """Return the tensor of `graph` that a record stands for, or the rows."""
+        if isinstance(value, Rows):
+            merged = value.merged
+            before = None if merged is None else lambda: self.made(merged)
+            return SummedRows(self.made(value.values), self.made(value.indices), before)
+        return self.tensor(value.name, value.shape)
 
     def unique(self, name: str) -> str:
         """Return a name that nothing has yet: the wanted one, or one with a number after it."""
@@ -144,6 +152,37 @@ class Draft:
             found = graph.create_op(kind, [], kinds, name=f"{name}/", attrs=attributes)
         set_device(found, self.plan.tensorflow_device(placed.device))
         return found
+
+
+class SummedRows(tf.IndexedSlices):  # type: ignore[misc] # TensorFlow has no types
+    """Rows in the graph of a draft, which may be the sums of others on their device.
+
+    Attributes:
+        before: Returns the others; None if it is not known that there are some.
+    """
+
+    def __init__(
+        self, values: tf.Tensor, indices: tf.Tensor, before: Callable[[], tf.IndexedSlices] | None
+    ) -> None:
+        super().__init__(values, indices)
+        self.before = before
+
+
+def given(value: Any) -> Value:
+    """Return the record of a tensor of a graph, or of rows.
+
+    Args:
+        value: A tensor, or IndexedSlices.
+    """
+    if isinstance(value, tf.IndexedSlices):
+        return Rows(tensor_given(value.values), tensor_given(value.indices))
+    return tensor_given(value)
+
+
+def tensor_given(tensor: tf.Tensor) -> Tensor:
+    """Return the record of a tensor of a graph."""
+    shape = None if tensor.shape.rank is None else tuple(tensor.shape.as_list())
+    return Tensor(tensor.op.name, tensor.dtype.name, shape, tensor.value_index)
 
 
 def _names(ops: Iterable[Op | Use]) -> Iterator[str]:

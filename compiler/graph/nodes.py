@@ -104,7 +104,7 @@ def _write(nodes: _Nodes, op: Op) -> None:
     """Write an op as a node."""
     inputs = (*map(_input, op.inputs), *(f"^{each}" for each in op.waits))
     node = nodes.node(op.name, op.type, inputs, op.placed)
-    if op.type == "ReadVariableOp" and op.outputs[0].known_shape is None:
+    if op.type == "Exit" or (op.type == "ReadVariableOp" and op.outputs[0].known_shape is None):
         shape = tf.TensorShape(op.outputs[0].shape).as_proto()  # of which TensorFlow knows nothing
         node.attr["_output_shapes"].list.shape.append(shape)
     if op.type == "Const":

@@ -6,16 +6,15 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
+from compiler.graph.draft import SummedRows
 from compiler.graph.ledger import Ledger
-from compiler.graph.step_nodes import GraphStep, SummedRows
+from compiler.graph.step_nodes import GraphStep
 from compiler.reasons import Placed
 from compiler.step.record import Role, Rows
 from compiler.step.rows import join_rows, merge_rows
 
 
-def sum_equal_rows(
-    ledger: Ledger, values: Sequence[tf.IndexedSlices], scope: str, placed: Placed, role: Role
-) -> tf.IndexedSlices:
+def sum_equal_rows(ledger: Ledger, values: Sequence[Rows], scope: str, placed: Placed, role: Role) -> Rows:
     """Return the rows of all values with distinct numbers: those of equal numbers are added.
 
     Args:
@@ -26,12 +25,10 @@ def sum_equal_rows(
         role: What they are for.
     """
     step = GraphStep(ledger, role)
-    rows = [each for each in map(step.given, values) if isinstance(each, Rows)]
-    joined = join_rows(step.writer, scope, rows, placed)
+    joined = join_rows(step.writer, scope, values, placed)
     merged = merge_rows(step.writer, scope, joined, placed)
     step.finish()
-    found: tf.IndexedSlices = step.made(merged)
-    return found
+    return merged
 
 
 def unmerged(rows: tf.IndexedSlices, device: str) -> tf.IndexedSlices | None:

@@ -47,7 +47,7 @@ def _by_own_norm(assembly: Assembly, pieces: Sequence[SummedGradient], limit: fl
     squares = []
     for each in pieces:
         with beside(assembly, each, SCOPE):
-            squares.append(_squares(each.copies[0]))
+            squares.append(_squares(assembly.made(each.copies[0])))
     with beside(assembly, pieces[0], SCOPE):
         factor = _factor(tf.sqrt(tf.add_n(squares, name="norm")), limit)
     return [change_copies(assembly, each, SCOPE, lambda copy: times(copy, factor)) for each in pieces]
@@ -60,7 +60,7 @@ def _by_global_norm(
     squares = []
     for each in gradients:
         with beside(assembly, each, SCOPE):
-            squares.append(_squares(each.copies[0]))
+            squares.append(_squares(assembly.made(each.copies[0])))
     with assembly.ledger.place(assembly.step_place, "update"), tf.name_scope(f"{assembly.scope}/{SCOPE}/"):
         factor = _factor(tf.sqrt(tf.add_n(squares), name="global_norm"), limit)
     return [change_copies(assembly, each, SCOPE, lambda copy: times(copy, factor)) for each in gradients]

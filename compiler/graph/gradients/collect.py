@@ -9,10 +9,11 @@ import tensorflow as tf
 from attrs import evolve
 
 from compiler.graph.assembly import Assembly
+from compiler.graph.draft import given
 from compiler.graph.gradients.copies import times
 from compiler.graph.gradients.pieces import cut_gradients
 from compiler.graph.gradients.regularize import Unregularized, add_regularization
-from compiler.graph.gradients.summed import Gradient, SummedGradient
+from compiler.graph.gradients.summed import SummedGradient
 from compiler.graph.gradients.weighting import SCOPE, inverse_weights
 from compiler.graph.stamp.stamp import StampedTower
 from compiler.graph.step_nodes import GraphStep
@@ -20,6 +21,7 @@ from compiler.graph.variables.variables import GraphVariable, VariablePart
 from compiler.placement.rules import following
 from compiler.plan import WorkerPlan
 from compiler.reasons import Placed
+from compiler.step.record import Value
 from compiler.step.sums import Reduction, reduce_all
 
 
@@ -44,7 +46,7 @@ def sum_gradients(assembly: Assembly) -> list[SummedGradient]:
     sums = reduce_all(reductions, assembly.plan.update)
     step.finish()
     return [
-        SummedGradient(variable, tuple(step.made(each) for each in copies), part)
+        SummedGradient(variable, tuple(copies), part)
         for (part, variable), copies in zip(summed, sums, strict=True)
     ]
 
@@ -87,7 +89,7 @@ def _reduction(
     number: int,
     inverses: Mapping[int, Sequence[tf.Tensor | None]],
     places: Mapping[int, Placed],
-    gradients: Mapping[int, Gradient],
+    gradients: Mapping[int, Value],
 ) -> Reduction:
     homes = [places[tower.tower.index] for tower in assembly.towers]
     name = f"{variable.name}/part_{part}" if part else variable.name
@@ -96,8 +98,8 @@ def _reduction(
         value, factor = gradients[tower.tower.index], inverses[tower.tower.index][part]
         if factor is not None:
             with assembly.ledger.place(home, "aggregate"), tf.name_scope(f"aggregate/{name}/"):
-                value = times(value, factor)
-        values.append(step.given(value))
+                value = given(times(assembly.made(value), factor))
+        values.append(value)
     destinations = _destinations(assembly, variable, homes[number % len(homes)])
     owner = variable.copy if isinstance(variable, VariablePart) else None
     distinct = variable.info.shard is not None  # rows of equal index are summed before they are cut
@@ -107,7 +109,7 @@ def _reduction(
 def _home_of(assembly: Assembly, tower: StampedTower, part: int, weight: str) -> Placed:
     """Return the place where a tower has made a gradient."""
     inner = tower.template.losses[part].gradients[weight].values
-    placed = assembly.ledger.entries[tower.tensor(inner).op.name].placed
+    placed = assembly.ledger.entries[tower.record(inner).op].placed
     return Placed(placed.device, following(inner.partition(":")[0], placed))
 
 

@@ -10,7 +10,9 @@ import tensorflow as tf
 from attrs import evolve
 
 from compiler.graph.assembly import Assembly
+from compiler.graph.draft import given
 from compiler.graph.gradients.summed import SummedGradient
+from compiler.step.record import Rows
 
 Gradient = Any  # a tensor, or tf.IndexedSlices with distinct indices
 
@@ -45,13 +47,13 @@ def change_copies(
     copies = []
     for copy, value in enumerate(gradient.copies):
         with beside(assembly, gradient, scope, copy):
-            copies.append(change(value))
+            copies.append(given(change(assembly.made(value))))
     return evolve(gradient, copies=tuple(copies))
 
 
-def values_of(gradient: Gradient) -> tf.Tensor:
+def values_of(gradient: Any) -> Any:
     """Return the elements of a gradient; for a sparse one, those of its rows."""
-    return gradient.values if isinstance(gradient, tf.IndexedSlices) else gradient
+    return gradient.values if isinstance(gradient, (tf.IndexedSlices, Rows)) else gradient
 
 
 def map_values(gradient: Gradient, change: Callable[[tf.Tensor], tf.Tensor]) -> Gradient:

@@ -9,10 +9,12 @@ import tensorflow as tf
 from attrs import evolve
 
 from compiler.graph.assembly import Assembly
-from compiler.graph.gradients.copies import beside, times
-from compiler.graph.gradients.summed import Gradient, SummedGradient
+from compiler.graph.draft import given
+from compiler.graph.gradients.copies import Gradient, beside, times
+from compiler.graph.gradients.summed import SummedGradient
 from compiler.graph.gradients.weighting import SCOPE
 from compiler.graph.rows import sum_equal_rows
+from compiler.step.record import Rows, Value
 
 
 def join_parts(
@@ -37,17 +39,18 @@ def _joined(
     first = parts[0]
     if len(parts) == 1 and inverses[first.part] is None:
         return first
-    copies = []
+    copies: list[Value] = []
     for copy in range(len(first.copies)):
         with beside(assembly, first, SCOPE, copy):
-            weighted = [_times(each.copies[copy], inverses[each.part]) for each in parts]
+            weighted = [_times(assembly.made(each.copies[copy]), inverses[each.part]) for each in parts]
             if any(not isinstance(each, tf.IndexedSlices) for each in weighted):
-                copies.append(_add(weighted))
+                copies.append(given(_add(weighted)))
                 continue
-        if len(weighted) > 1:
+        rows = [each for each in map(given, weighted) if isinstance(each, Rows)]
+        if len(rows) > 1:
             scope, place = f"{assembly.scope}/{SCOPE}/{first.variable.name}", first.variable.beside(copy)
-            weighted = [sum_equal_rows(assembly.ledger, weighted, scope, place, "update")]
-        copies += weighted
+            rows = [sum_equal_rows(assembly.ledger, rows, scope, place, "update")]
+        copies += rows
     return evolve(first, copies=tuple(copies), part=0)
 
 

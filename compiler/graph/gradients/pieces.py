@@ -8,14 +8,15 @@ import tensorflow as tf
 from attrs import frozen
 
 from compiler.graph.assembly import Assembly
+from compiler.graph.draft import given
 from compiler.graph.gradients.row_sums import Copied, sum_rows
-from compiler.graph.gradients.summed import Gradient
 from compiler.graph.rows import sum_equal_rows
 from compiler.graph.stamp.stamp import StampedTower
 from compiler.graph.step_nodes import GraphStep
 from compiler.reasons import Placed
 from compiler.shards import Shard
 from compiler.step.pieces import cut_value
+from compiler.step.record import Tensor, Value
 
 
 @frozen
@@ -29,7 +30,7 @@ class Dealt:
 
 def cut_gradients(
     assembly: Assembly, part: int, weight: str, homes: Mapping[int, Placed]
-) -> dict[int, list[Gradient]]:
+) -> dict[int, list[Value]]:
     """Return the pieces of each tower's gradient of a weight, by the number of the tower.
 
     Args:
@@ -56,7 +57,7 @@ def _cut(
     shards: Sequence[Shard],
     home: Placed,
     scope: str,
-) -> list[Gradient]:
+) -> list[Value]:
     value = tower.gradient(part, weight)
     if not shards:
         return [value]
@@ -64,17 +65,18 @@ def _cut(
     if dealt is not None and assembly.ledger.entries[dealt.distinct.op].device != home.device:
         dealt = None  # what the look-up knows would have to be sent
     scope = f"{scope}/clone_{tower.tower.index}"
-    if not isinstance(value, tf.IndexedSlices):
-        parts = cut_value(step.writer, scope, step.tensor(value), shards, home)
+    if isinstance(value, Tensor):
+        parts = cut_value(step.writer, scope, value, shards, home)
         step.finish()
-        return [step.made(each) for each in parts]
+        return [*parts]
     if dealt is None:
         value = sum_equal_rows(assembly.ledger, [value], scope, home, "aggregate")
-    known = None
+    known, made = None, assembly.made
     if dealt is not None:
-        known = Dealt(step.made(dealt.distinct), step.made(dealt.places), [*map(step.made, dealt.asked)])
+        known = Dealt(made(dealt.distinct), made(dealt.places), [*map(made, dealt.asked)])
     with assembly.ledger.place(home, "aggregate"), tf.name_scope(f"{scope}/"):
-        return cut_rows(value, shards, known, _copied(assembly, tower, part, weight))
+        pieces = cut_rows(made(value), shards, known, _copied(assembly, tower, part, weight))
+    return [*map(given, pieces)]
 
 
 def _copied(assembly: Assembly, tower: StampedTower, part: int, weight: str) -> Copied | None:
@@ -92,8 +94,8 @@ def _copied(assembly: Assembly, tower: StampedTower, part: int, weight: str) -> 
 
 def _made(tower: StampedTower, inner: str) -> tf.Tensor:
     """Return a tensor of a tower that is no result of its template, for functions of TensorFlow."""
-    found = tower.use.tensor(inner)
-    return tower.ledger.draft.tensor(found.name, found.shape)
+    found: tf.Tensor = tower.ledger.draft.made(tower.use.tensor(inner))
+    return found
 
 
 def cut_rows(
@@ -101,7 +103,7 @@ def cut_rows(
     shards: Sequence[Shard],
     dealt: Dealt | None = None,
     copied: Copied | None = None,
-) -> list[Gradient]:
+) -> list[tf.IndexedSlices]:
     """Return the pieces of rows, made on the current device.
 
     Args:

@@ -9,8 +9,8 @@ from typing import Any
 import tensorflow as tf
 from attrs import evolve, frozen
 
+from compiler.graph.draft import given
 from compiler.graph.gradients.slopes import write_slope
-from compiler.graph.gradients.summed import Gradient
 from compiler.graph.ledger import Ledger
 from compiler.graph.step_nodes import GraphStep
 from compiler.graph.tower.network.network import make
@@ -21,7 +21,7 @@ from compiler.graph.variables.variables import GraphVariable, VariablePart
 from compiler.model.graph import label_of
 from compiler.placement.rules import following
 from compiler.reasons import Placed
-from compiler.step.record import Tensor
+from compiler.step.record import Tensor, Value
 from dsl import ir
 
 
@@ -63,7 +63,7 @@ class Unregularized:
     variable: GraphVariable
     copy: int
     scope: str
-    gradient: Gradient
+    gradient: Value
 
     @property
     def placed(self) -> Placed:
@@ -80,9 +80,9 @@ class Unregularized:
     @property
     def is_plain(self) -> bool:
         """Whether the gradient is a tensor of the shape of the variable that is regularized."""
-        return not isinstance(self.variable, VariablePart) and isinstance(self.gradient, tf.Tensor)
+        return not isinstance(self.variable, VariablePart) and isinstance(self.gradient, Tensor)
 
-    def plus(self, slope: tf.Tensor, ledger: Ledger) -> tf.Tensor:
+    def plus(self, slope: tf.Tensor, ledger: Ledger) -> Value:
         """Return the gradient with that of the regularizer.
 
         Args:
@@ -91,13 +91,14 @@ class Unregularized:
         """
         with ledger.place(self.placed, "update"), tf.name_scope(f"{self.scope}/"):
             own = self.variable.of(slope) if isinstance(self.variable, VariablePart) else slope
-            if isinstance(self.gradient, tf.IndexedSlices):
-                rows = tf.expand_dims(self.gradient.indices, 1)
-                return tf.tensor_scatter_nd_add(own, rows, self.gradient.values)
-            return self.gradient + own
+            gradient = ledger.draft.made(self.gradient)
+            if isinstance(gradient, tf.IndexedSlices):
+                rows = tf.expand_dims(gradient.indices, 1)
+                return given(tf.tensor_scatter_nd_add(own, rows, gradient.values))
+            return given(gradient + own)
 
 
-def add_regularization(gradients: Sequence[Unregularized], ledger: Ledger) -> list[Gradient]:
+def add_regularization(gradients: Sequence[Unregularized], ledger: Ledger) -> list[Value]:
     """Return gradients with those of the regularizers of their variables added.
 
     Args:
@@ -111,13 +112,12 @@ def add_regularization(gradients: Sequence[Unregularized], ledger: Ledger) -> li
     step = GraphStep(ledger, "update")
     written = [_written(step, each) for each in gradients]
     step.finish()
-    found = []
+    found: list[Value] = []
     for each, value in zip(gradients, written, strict=True):
         if value is None:
             found.append(each.gradient)
         else:
-            made = step.made(value)
-            found.append(made if each.is_plain else each.plus(made, ledger))
+            found.append(value if each.is_plain else each.plus(ledger.draft.made(value), ledger))
     return found
 
 
@@ -132,12 +132,13 @@ def _written(step: GraphStep, wanted: Unregularized) -> Tensor | None:
         return None
     writer, placed = step.writer, wanted.placed
     scope = writer.unique(f"{wanted.scope}/regularizer")
-    weight = writer.read(f"{scope}/ReadVariableOp", step.variable(variable.copies[copy]), placed)
+    weight = writer.read(f"{scope}/ReadVariableOp", variable.copies[copy].tensor, placed)
     slope = write_slope(writer, scope, variable.info, weight, placed)
     if slope is None or not wanted.is_plain:
         return slope
+    assert isinstance(wanted.gradient, Tensor)
     name = writer.unique(f"{wanted.scope}/add")
-    return writer.write("AddV2", name, (step.tensor(wanted.gradient), slope), placed)[0]
+    return writer.write("AddV2", name, (wanted.gradient, slope), placed)[0]
 
 
 def regularization_loss(

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from attrs import frozen
 
 from compiler.graph.variables.variables import GraphVariable
-
-Gradient = Any  # a tensor, or tf.IndexedSlices: rows of an embedding
+from compiler.step.record import Value
 
 
 @frozen
@@ -23,5 +20,5 @@ class SummedGradient:
     """
 
     variable: GraphVariable
-    copies: tuple[Gradient, ...]
+    copies: tuple[Value, ...]
     part: int = 0

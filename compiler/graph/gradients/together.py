@@ -15,11 +15,12 @@ import tensorflow as tf
 from attrs import evolve, frozen
 
 from compiler.graph.assembly import Assembly
+from compiler.graph.draft import given
 from compiler.graph.gradients.copies import values_of
-from compiler.graph.gradients.summed import Gradient, SummedGradient
+from compiler.graph.gradients.summed import SummedGradient
 from compiler.plan import WorkerPlan
 from compiler.reasons import Placed
-from compiler.step.record import SMALL
+from compiler.step.record import SMALL, Rows, Tensor, Value
 from compiler.topology import Device
 
 
@@ -27,7 +28,7 @@ from compiler.topology import Device
 class _Way:
     """What gradients that go together have in common: their type, and where they come from and go to."""
 
-    dtype: tf.DType
+    dtype: str
     source: Device
     target: Device
 
@@ -48,7 +49,7 @@ def send_together(assembly: Assembly, gradients: Sequence[SummedGradient]) -> li
         if way is not None:
             ways.setdefault(way, []).append(at)
     for number, members in enumerate(each for each in ways.values() if len(each) > 1):
-        members.sort(key=lambda at: not isinstance(found[at].copies[0], tf.IndexedSlices))
+        members.sort(key=lambda at: not isinstance(found[at].copies[0], Rows))
         parted = _sent(assembly, [found[at] for at in members], f"{assembly.scope}/together_{number}/")
         for at, value in zip(members, parted, strict=True):
             found[at] = evolve(found[at], copies=(value,))
@@ -58,14 +59,10 @@ def send_together(assembly: Assembly, gradients: Sequence[SummedGradient]) -> li
 def _way(assembly: Assembly, gradient: SummedGradient) -> _Way | None:
     """Return the way of a gradient that may go with others: a small one, or the rows of a batch."""
     variable, value = gradient.variable, gradient.copies[0]
-    if len(gradient.copies) > 1 or (not isinstance(value, tf.IndexedSlices) and _bytes(value) > SMALL):
+    if len(gradient.copies) > 1 or (isinstance(value, Tensor) and (value.bytes or 0) > SMALL):
         return None
     dtype, source, target = values_of(value).dtype, _home(assembly, gradient).device, variable.beside().device
     return _Way(dtype, source, target) if source.host != target.host else None
-
-
-def _bytes(value: tf.Tensor) -> int:
-    return _elements(value) * int(value.dtype.size)
 
 
 def _elements(value: tf.Tensor) -> int:
@@ -73,19 +70,19 @@ def _elements(value: tf.Tensor) -> int:
 
 
 def _home(assembly: Assembly, gradient: SummedGradient) -> Placed:
-    return assembly.ledger.entries[values_of(gradient.copies[0]).op.name].placed
+    return assembly.ledger.entries[values_of(gradient.copies[0]).op].placed
 
 
-def _sent(assembly: Assembly, members: Sequence[SummedGradient], scope: str) -> list[Gradient]:
+def _sent(assembly: Assembly, members: Sequence[SummedGradient], scope: str) -> list[Value]:
     """Join gradients where they are, and part them beside their variables.
 
     Those of rows are the first members. Their number is not known, so the others are counted from the end.
     """
-    values = [each.copies[0] for each in members]
+    values = [assembly.made(each.copies[0]) for each in members]
     with assembly.ledger.place(_home(assembly, members[0]), "gradient"), tf.name_scope(scope):
         flat = [tf.reshape(values_of(each), [-1]) for each in values]
         joined = tf.concat(flat, 0, name="joined")
-    parted: list[Gradient] = []
+    parted: list[Value] = []
     begin: Any = 0
     left = sum(_elements(value) for value in values if not isinstance(value, tf.IndexedSlices))
     for each, value in zip(members, values, strict=True):
@@ -95,10 +92,10 @@ def _sent(assembly: Assembly, members: Sequence[SummedGradient], scope: str) -> 
                 row = value.values.shape.as_list()[1:]
                 size = tf.size(value.indices) * prod(row)  # the server has the numbers of the rows
                 rows = tf.reshape(tf.slice(joined, [begin], [size]), [-1, *row])
-                parted.append(tf.IndexedSlices(rows, value.indices))
+                parted.append(given(tf.IndexedSlices(rows, value.indices)))
                 begin += size
             else:
                 part = joined[-left : _elements(value) - left or None]
-                parted.append(tf.reshape(part, value.shape))
+                parted.append(given(tf.reshape(part, value.shape)))
                 left -= _elements(value)
     return parted

@@ -46,7 +46,9 @@ def gate_of(assembly: Assembly, scale: LossScale, gradients: Sequence[SummedGrad
     parts = []
     for each in gradients:  # all copies of a variable get the same bits
         with beside(assembly, each, NAME):
-            parts.append(tf.reduce_all(tf.math.is_finite(values_of(each.copies[0])), name="finite"))
+            parts.append(
+                tf.reduce_all(tf.math.is_finite(values_of(assembly.made(each.copies[0]))), name="finite")
+            )
     with assembly.ledger.place(scale.placed, "update"), tf.name_scope(f"{assembly.scope}/{NAME}/"):
         finite = tf.reduce_all(tf.stack(parts), name="finite")
         followed = scale.follow(finite)

@@ -13,6 +13,7 @@ import tensorflow as tf
 from compiler.graph.assembly import Assembly
 from compiler.graph.compiled import MetricTensors
 from compiler.graph.update.step import Updates
+from compiler.step.record import Tensor
 
 
 def build_summaries(
@@ -53,12 +54,12 @@ def build_summaries(
         return tf.compat.v1.summary.merge(made, name="merged")
 
 
-def _gradients(assembly: Assembly, gradients: Mapping[str, tf.Tensor]) -> Iterator[tf.Tensor]:
+def _gradients(assembly: Assembly, gradients: Mapping[str, Tensor]) -> Iterator[tf.Tensor]:
     """Yield the histogram of each gradient and its norm; they are zero in a step that is skipped."""
     for name, gradient in gradients.items():
-        applied = gradient
+        applied = value = assembly.made(gradient)
         if assembly.applied is not None:
-            applied = tf.where(assembly.applied, gradient, tf.zeros_like(gradient))
+            applied = tf.where(assembly.applied, value, tf.zeros_like(value))
         yield tf.compat.v1.summary.histogram(f"gradients/{name}", applied)
         yield tf.compat.v1.summary.scalar(f"{name}/gradient_norm", tf.norm(tf.cast(applied, tf.float32)))
 

@@ -14,6 +14,7 @@ from typing import Any
 import tensorflow as tf
 from attrs import define, evolve, field, frozen
 
+from compiler.graph.draft import tensor_given
 from compiler.graph.ledger import Ledger
 from compiler.graph.node_types import count_inputs
 from compiler.graph.stamp.lookups import Lookup, runs_functions, usage_of
@@ -29,7 +30,7 @@ from compiler.graph.tower.template import Template
 from compiler.placement.rules import Rulebook, following
 from compiler.plan import Tower, WorkerPlan
 from compiler.reasons import Placed
-from compiler.step.record import Role, Tensor, Use
+from compiler.step.record import Role, Rows, Tensor, Use, Value
 from compiler.step.writer import StepWriter
 from compiler.topology import Device
 
@@ -110,7 +111,7 @@ class StampedTower:
         found = self.record(name)
         return self.ledger.draft.tensor(found.name, found.shape)
 
-    def gradient(self, part: int, weight: str) -> tf.Tensor | tf.IndexedSlices:
+    def gradient(self, part: int, weight: str) -> Value:
         """Return the gradient of the tower's scaled loss by a weight; that of an embedding may be sparse.
 
         Args:
@@ -119,8 +120,8 @@ class StampedTower:
         """
         found = self.template.losses[part].gradients[weight]
         if found.indices is None:
-            return self.tensor(found.values)
-        return tf.IndexedSlices(self.tensor(found.values), self.tensor(found.indices))
+            return self.record(found.values)
+        return Rows(self.record(found.values), self.record(found.indices))
 
     def dealt_rows(self, part: int, weight: str) -> DealtRows | None:
         """Return how the rows of a gradient were dealt to the pieces of its weight when they were looked up.
@@ -296,7 +297,7 @@ class _Writer:
                 self.given[port] = self._read(weight, source)
 
     def _replace(self, port: str, tensor: tf.Tensor) -> None:
-        self.given[port] = self.step.tensor(tensor)
+        self.given[port] = tensor_given(tensor)
         self.places.put_port(port, self.step.ledger.entries[tensor.op.name].device)
 
     # --- weights ------------------------------------------------------------------------------------------

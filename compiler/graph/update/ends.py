@@ -8,28 +8,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import tensorflow as tf
-
 from compiler.graph.assembly import Assembly
+from compiler.graph.step_nodes import GraphStep
 
 
-def join_ends(assembly: Assembly, done: Sequence[tf.Operation]) -> list[tf.Operation]:
-    """Return ops that run after all of `done`: only one on each task without the global step.
+def join_ends(assembly: Assembly, done: Sequence[str]) -> list[str]:
+    """Return the names of ops that run after all of `done`: only one on each task without the global step.
 
     Args:
         assembly: The graph under construction.
-        done: The ops that end the updates of the variables.
+        done: The names of the ops that end the updates of the variables.
     """
-    ledger, home = assembly.ledger, assembly.step_place.device.host
-    by_task: dict[object, list[tf.Operation]] = {}
+    entries, home = assembly.ledger.entries, assembly.step_place.device.host
+    by_task: dict[object, list[str]] = {}
     for each in done:
-        by_task.setdefault(ledger.entries[each.name].device.host, []).append(each)
-    ends = by_task.pop(home, [])
+        by_task.setdefault(entries[each].device.host, []).append(each)
+    ends, step = by_task.pop(home, []), GraphStep(assembly.ledger, "update")
     for ops in by_task.values():
         if len(ops) == 1:
             ends += ops
             continue
-        placed = ledger.entries[ops[0].name].placed
-        with ledger.place(placed, "update"), tf.control_dependencies(ops):
-            ends.append(tf.no_op(name=f"{assembly.scope}/ended/{placed.device.scope}"))
+        placed = entries[ops[0]].placed
+        ends.append(step.writer.after(f"{assembly.scope}/ended/{placed.device.scope}", ops, placed))
+    step.finish()
     return ends

@@ -63,22 +63,23 @@ def build_local(assembly: Assembly) -> Updates:
     )
 
 
-def _end(alone: Assembly, done: Sequence[tf.Operation]) -> tf.Operation:
-    """Return the op that runs after all updates of a clone.
+def _end(alone: Assembly, done: Sequence[str]) -> str:
+    """Return the name of the op that runs after all updates of a clone.
 
     Each of its copies is averaged after all of them, and would wait for as many ops as there are copies.
     """
-    ledger = alone.ledger
-    with ledger.place(ledger.entries[done[0].name].placed, "update"), tf.control_dependencies(done):
-        return tf.no_op(name=f"{alone.scope}/ended")
+    step, placed = GraphStep(alone.ledger, "update"), alone.ledger.entries[done[0]].placed
+    ended = step.writer.after(f"{alone.scope}/ended", done, placed)
+    step.finish()
+    return ended
 
 
-def _average_when_due(assembly: Assembly, done: Mapping[int, tf.Operation]) -> tf.Operation:
-    """Return the op that ends the averaging in the steps in which it is due, and the updates in others.
+def _average_when_due(assembly: Assembly, done: Mapping[int, str]) -> str:
+    """Return the name of the op that ends the averaging in steps in which it is due, else the updates.
 
     Args:
         assembly: The graph under construction.
-        done: The op that ends the update of each clone.
+        done: The name of the op that ends the update of each clone.
     """
     ledger, every = assembly.ledger, assembly.plan.update.average_every
     assert every is not None
@@ -92,7 +93,7 @@ def _average_when_due(assembly: Assembly, done: Mapping[int, tf.Operation]) -> t
     families = list(_families(assembly))
     averaged = [each for each in families if not each.first]
     step = GraphStep(ledger, "aggregate")
-    waits = {clone: (open_.op.name, each.name) for clone, each in done.items()}
+    waits = {clone: (open_.op.name, each) for clone, each in done.items()}
     parts = [_write_parts(assembly, step, each, f"average/{each.name}", waits) for each in averaged]
     reductions = [
         Reduction(f"average/{each.name}", own, each.places, each.places, step.writer, number)
@@ -104,15 +105,14 @@ def _average_when_due(assembly: Assembly, done: Mapping[int, tf.Operation]) -> t
         for each, copies in zip(averaged, means, strict=True)
         for copy, value in enumerate(copies)
     ]
-    after = (open_.op.name, *(each.name for each in done.values()))
+    after = (open_.op.name, *done.values())
     new += [found for each in families if each.first for found in _follow(step, each, after)]
     names = _assign(step, new)
     step.finish()
-    assigned = [step.op(each) for each in names]
     with ledger.place(assembly.step_place, "update"), tf.name_scope("average/"):
-        with tf.control_dependencies(assigned):
+        with tf.control_dependencies(assembly.ops(names)):
             ended = tf.identity(open_, name="ended")
-        return tf.raw_ops.Merge(inputs=[closed, ended], name="over").output.op
+        return str(tf.raw_ops.Merge(inputs=[closed, ended], name="over").output.op.name)
 
 
 def _families(assembly: Assembly) -> Iterator[_Family]:
@@ -170,7 +170,7 @@ def _write_parts(
     for tower, copy, place in zip(assembly.plan.towers, family.copies, family.places, strict=True):
         own, writer = f"{scope}/copy_{tower.index}", step.writer
         before = (waits or {}).get(tower.index, ())
-        value = writer.read(f"{own}/ReadVariableOp", step.variable(copy), place, before)
+        value = writer.read(f"{own}/ReadVariableOp", copy.tensor, place, before)
         share = writer.constant(f"{own}/of_batch", assembly.plan.share(tower), value.dtype, place)
         found += writer.write("Mul", f"{own}/share", (value, share), place)
     return found
@@ -178,7 +178,7 @@ def _write_parts(
 
 def _follow(step: GraphStep, family: _Family, after: Sequence[str]) -> list[_New]:
     """Return the value of copy 0 after the update, for each other copy."""
-    name, first = f"average/{family.name}/copy_0/ReadVariableOp", step.variable(family.copies[0])
+    name, first = f"average/{family.name}/copy_0/ReadVariableOp", family.copies[0].tensor
     value = step.writer.read(name, first, family.places[0], after)
     return [(family, copy, value) for copy in range(1, len(family.copies))]
 
@@ -191,7 +191,7 @@ def _assign(step: GraphStep, new: Sequence[_New]) -> list[str]:
     """
     names = []
     for family, copy, value in sorted(new, key=lambda each: each[1]):
-        target, name = step.variable(family.copies[copy]), f"average/{family.name}/copy_{copy}/assign"
+        target, name = family.copies[copy].tensor, f"average/{family.name}/copy_{copy}/assign"
         assert isinstance(value, Tensor)  # no copy of a weight is rows
         names.append(step.writer.assign(name, target, value, family.places[copy], role="update"))
     return names
@@ -201,20 +201,19 @@ def _publish(assembly: Assembly) -> tf.Operation:
     """Return the op that writes the mean of the copies to the variables that are evaluated and saved."""
     step = GraphStep(assembly.ledger, "save")
     names = [_publish_one(assembly, step, each) for each in changing(assembly)]
+    ended = step.writer.after("publish", names, assembly.step_place)
     step.finish()
-    written = [step.op(each) for each in names]
-    with assembly.ledger.place(assembly.step_place, "save"), tf.control_dependencies(written):
-        return tf.no_op(name="publish")
+    return assembly.ops([ended])[0]
 
 
 def _publish_one(assembly: Assembly, step: GraphStep, variable: GraphVariable) -> str:
     """Write what assigns the mean of the copies of a variable; return the name of the op."""
     family, scope, writer = _family(assembly, variable), f"publish/{variable.name}", step.writer
     if family.first:
-        first = step.variable(family.copies[0])
+        first = family.copies[0].tensor
         value = writer.read(f"{scope}/ReadVariableOp", first, family.places[0])
     else:
         parts = _write_parts(assembly, step, family, scope)
         value = writer.add(f"{scope}/mean", parts, variable.beside())
-    mean = step.variable(variable.mean)
+    mean = variable.mean.tensor
     return writer.assign(f"{scope}/AssignVariableOp", mean, value, variable.beside())

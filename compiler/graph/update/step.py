@@ -21,6 +21,7 @@ from compiler.graph.tower.template import Join
 from compiler.graph.update.ends import join_ends
 from compiler.graph.update.variable.apply import apply_gradients
 from compiler.graph.update.variable.statistics import ALL, update_statistics
+from compiler.step.record import Tensor
 
 
 @frozen
@@ -42,7 +43,7 @@ class Updates:
     learning_rates: Mapping[str, tf.Tensor]
     by_clone: tuple[tf.Operation, ...] = ()
     publish_op: tf.Operation | None = field(default=None)
-    gradients: Mapping[str, tf.Tensor] = field(factory=dict)
+    gradients: Mapping[str, Tensor] = field(factory=dict)
 
 
 @frozen
@@ -50,13 +51,13 @@ class Update:
     """One update.
 
     Attributes:
-        done: The ops that end it.
+        done: The names of the ops that end it.
         gradients: The gradients that it applies, by variable.
         of_statistics: The names of the ops that give the statistics of batch normalization new values.
     """
 
-    done: Sequence[tf.Operation]
-    gradients: Mapping[str, tf.Tensor]
+    done: Sequence[str]
+    gradients: Mapping[str, Tensor]
     of_statistics: frozenset[str] = frozenset()
 
 
@@ -82,24 +83,24 @@ def build_update(assembly: Assembly, scalars: StepScalars, statistics: Collectio
     made = assembly.ledger.draft.names_since(before)
     if gate is not None:
         assembly.applied = gate.applied
-        done = gate.close(done)
+        done = [each.name for each in gate.close(assembly.ops(done))]
     return Update(done, applied_values(gradients), made)
 
 
-def applied_values(gradients: Sequence[SummedGradient]) -> dict[str, tf.Tensor]:
+def applied_values(gradients: Sequence[SummedGradient]) -> dict[str, Tensor]:
     """Return the elements of the gradients of the first copies, by variable."""
     return {each.variable.name: values_of(each.copies[0]) for each in gradients}
 
 
-def count_update(assembly: Assembly, done: Sequence[tf.Operation], name: str = "train_step") -> tf.Operation:
+def count_update(assembly: Assembly, done: Sequence[str], name: str = "train_step") -> tf.Operation:
     """Return the op that increments the global step, unless the step was skipped. It is atomic.
 
     Args:
         assembly: The graph under construction.
-        done: The ops that come before.
+        done: The names of the ops that come before.
         name: The name of the op.
     """
-    ends = join_ends(assembly, done)
+    ends = assembly.ops(join_ends(assembly, done))
     with assembly.ledger.place(assembly.step_place, "update"), tf.control_dependencies(ends):
         one = tf.constant(1, tf.int64) if assembly.applied is None else tf.cast(assembly.applied, tf.int64)
         return tf.raw_ops.AssignAddVariableOp(resource=assembly.global_step.handle, value=one, name=name)

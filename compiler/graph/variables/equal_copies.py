@@ -42,12 +42,12 @@ class EqualCopies:
         targets = [(copy, each) for copy, each in enumerate(family) if each is not source]
         if not targets:
             return
-        step, writer, flat = self._step, self._step.writer, f"{_SCOPE}/{name.replace('/', '_')}"
-        first = writer.read(writer.unique(flat), step.variable(source), place(0))
+        writer, flat = self._step.writer, f"{_SCOPE}/{name.replace('/', '_')}"
+        first = writer.read(writer.unique(flat), source.tensor, place(0))
         names = []
         for copy, target in targets:
             own = writer.unique(f"{flat}_replica_{copy}")
-            names.append(writer.assign(own, step.variable(target), first, place(copy)))
+            names.append(writer.assign(own, target.tensor, first, place(copy)))
         self._names.append(names)
 
     def finish(self) -> list[list[str]]:

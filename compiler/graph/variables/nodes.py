@@ -13,7 +13,7 @@ import tensorflow as tf
 from attrs import define, field, frozen
 
 from compiler.graph.adapters.tensorflow_private import ResourceVariable, VariableDef
-from compiler.graph.draft import Draft
+from compiler.graph.draft import Draft, tensor_given
 from compiler.graph.ledger import Ledger
 from compiler.graph.step_nodes import GraphStep
 from compiler.reasons import Placed
@@ -156,4 +156,4 @@ class VariableWriter:
         if isinstance(initial, Fragment):
             return writer.use(initial, scope, {}, placed).result
         with self.ledger.place(placed, "init"), tf.name_scope(f"{scope}/"):
-            return self._step.tensor(initial())
+            return tensor_given(initial())

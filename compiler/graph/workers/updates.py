@@ -13,10 +13,11 @@ import tensorflow as tf
 from attrs import evolve, field, frozen
 
 from compiler.graph.assembly import Assembly
+from compiler.graph.draft import tensor_given
 from compiler.graph.gradients.clip import clip_gradients
 from compiler.graph.gradients.collect import regularize_gradients, sum_gradients
 from compiler.graph.gradients.parts import join_parts
-from compiler.graph.gradients.summed import Gradient, SummedGradient
+from compiler.graph.gradients.summed import SummedGradient
 from compiler.graph.gradients.weighting import LossSum, inverse_weights
 from compiler.graph.step_nodes import GraphStep
 from compiler.graph.update.ends import join_ends
@@ -34,6 +35,7 @@ from compiler.graph.variables.variables import GraphVariable
 from compiler.graph.workers.coordination import Coordination
 from compiler.plan import Worker, WorkerPlan
 from compiler.step.mailboxes import Box
+from compiler.step.record import Rows, Tensor, Value
 
 REPORTED = 4
 """The numbers in a report before the metrics: updates made, both losses, examples a second."""
@@ -76,7 +78,7 @@ class WorkerExchange:
     learning_rates: Mapping[str, tf.Tensor] = field(factory=dict, repr=False)
     losses: tuple[LossSum, ...] = field(default=(), repr=False)
     states: tuple[tf.Tensor, ...] = field(default=(), repr=False)
-    gradients: Mapping[str, tf.Tensor] = field(factory=dict, repr=False)
+    gradients: Mapping[str, Tensor] = field(factory=dict, repr=False)
     chief_ops: frozenset[str] = field(default=frozenset(), repr=False)
     report: tf.Tensor | None = field(default=None, repr=False)
     send_report: tf.Operation | None = field(default=None, repr=False)
@@ -116,7 +118,8 @@ def _build_async(assembly: Assembly, plan: WorkerPlan, coordination: Coordinatio
     worker, table = plan.worker, coordination.table
     scalars = step_scalars(assembly)
     update = build_update(assembly, scalars, MOVED if worker.is_chief else ())
-    step = table.claim("next", join_ends(assembly, [*update.done, *add_changes(assembly)]))
+    ended = join_ends(assembly, [*update.done, *add_changes(assembly)])
+    step = table.claim("next", assembly.ops(ended))
     width = REPORTED + len(plan.model.metrics)
     with table.at("reports"):
         report = tf.compat.v1.placeholder_with_default(tf.zeros((width,)), (width,), name="report")
@@ -168,14 +171,14 @@ class _Sync:
         posted = self._put([(box, each.copies[0]) for box, each in gradients])
         # one op for each, because none is of rows
         put = self._put([(box, each.value) for box, each in statistics])
-        own = {op.name for op, (_, each) in zip(put, statistics, strict=True) if each.join == "first"}
+        own = {op for op, (_, each) in zip(put, statistics, strict=True) if each.join == "first"}
         posted += put
         with self.coordination.table.at("report"):
             mine = tf.concat([tf.reshape(tf.cast(each, tf.float32), [-1]) for each in self.scores], 0)
-        posted += self._put([(report, mine)])
+        posted += self._put([(report, tensor_given(mine))])
         with self.coordination.table.at("post"):
             tick = tf.compat.v1.placeholder_with_default(tf.constant(0, tf.int64), (), name="tick")
-        post = self.coordination.table.set_own("arrived", tick, "post", posted)
+        post = self.coordination.table.set_own("arrived", tick, "post", self.assembly.ops(posted))
         boxes = (*(box for box, _ in gradients), *(box for box, _ in statistics), report)
         if not self.worker.is_chief:
             return WorkerExchange(self.worker, self.coordination, tick=tick, post=post, boxes=boxes)
@@ -187,7 +190,11 @@ class _Sync:
         done = apply_gradients(self.chief, summed, scalars)
         done += self._new_statistics(statistics)
         apply = self._begin_next(
-            [*done, *(tensor.op for each in losses for tensor in each.tensors), *(each.op for each in states)]
+            [
+                *self.assembly.ops(done),
+                *(tensor.op for each in losses for tensor in each.tensors),
+                *(each.op for each in states),
+            ]
         )
         clear = self._clear(boxes)
         made = self.assembly.ledger.draft.names_since(before)
@@ -216,27 +223,25 @@ class _Sync:
     def _me(self) -> int:
         return self.worker.index
 
-    def _put(self, values: Sequence[tuple[Box, Gradient]]) -> list[tf.Operation]:
-        """Return the ops that put values into this worker's boxes."""
-        return self._written(
-            [name for box, each in values for name in box.put(self._me, self.step.given(each))]
-        )
+    def _put(self, values: Sequence[tuple[Box, Value]]) -> list[str]:
+        """Return the names of the ops that put values into this worker's boxes."""
+        return self._written([name for box, each in values for name in box.put(self._me, each)])
 
-    def _totals(self, boxes: Sequence[Box], weights: Sequence[tf.Tensor] | None) -> list[Gradient]:
+    def _totals(self, boxes: Sequence[Box], weights: Sequence[tf.Tensor] | None) -> list[Value]:
         """Return the sum of each of some boxes over all workers, which may have weights."""
-        factors = None if weights is None else [self.step.tensor(each) for each in weights]
+        factors = None if weights is None else [tensor_given(each) for each in weights]
         totals = [each.total(self.worker.count, factors) for each in boxes]
         self.step.finish()
-        return [self.step.made(each) for each in totals]
+        return totals
 
-    def _written(self, names: Sequence[str]) -> list[tf.Operation]:
+    def _written(self, names: Sequence[str]) -> list[str]:
         self.step.finish()
-        return [self.step.op(each) for each in names]
+        return list(names)
 
     def _gradients(self) -> list[tuple[Box, SummedGradient]]:
         """Return the sums over the worker's own clones, each with the boxes for it."""
         return [
-            (self._box(each.variable, each.part, isinstance(each.copies[0], tf.IndexedSlices)), each)
+            (self._box(each.variable, each.part, isinstance(each.copies[0], Rows)), each)
             for each in sum_gradients(self.assembly)
         ]
 
@@ -256,7 +261,8 @@ class _Sync:
             value = each.value
             if each.join == "mean":
                 with self.assembly.ledger.place(each.variable.beside(), "aggregate"):
-                    value *= tf.constant(self.plan.own_batch / self.plan.global_batch, value.dtype)
+                    share = tf.constant(self.plan.own_batch / self.plan.global_batch, value.dtype)
+                    value = tensor_given(self.assembly.made(value) * share)
             if each.join != "first" or self.worker.is_chief:
                 found.append((self._box(each.variable), evolve(each, value=value)))
         return found
@@ -297,16 +303,17 @@ class _Sync:
         with self.coordination.table.at("weights"):
             return inverse_weights(weights)
 
-    def _new_statistics(self, posted: Sequence[tuple[Box, Statistic]]) -> list[tf.Operation]:
-        """Return the ops that give every statistic the value that the workers have put into its boxes."""
+    def _new_statistics(self, posted: Sequence[tuple[Box, Statistic]]) -> list[str]:
+        """Return the names of the ops that give statistics the values in their boxes."""
         found = []
         for box, each in posted:
             if each.join == "first":
                 taken = box.take(0)
                 self.step.finish()
-                value = self.step.made(taken)
+                value = taken
             else:
                 (value,) = self._totals([box], self.weights if each.join == "mean" else self.here)
+            assert isinstance(value, Tensor)  # no statistic is rows
             variable = self.chief.variables[each.variable.name]
             found.append(changed(self.chief, evolve(each, variable=variable, value=value)))
         return assign_statistics(self.chief, found)
@@ -322,7 +329,7 @@ class _Sync:
 
     def _clear(self, boxes: Sequence[Box]) -> tf.Operation:
         ops = self._written([name for each in boxes for name in each.clear(self.worker.count)])
-        with self.coordination.table.at("clear", ops):
+        with self.coordination.table.at("clear", self.assembly.ops(ops)):
             return tf.no_op()
 
     def _all_scores(self, report: Box) -> tuple[tuple[LossSum, ...], tuple[tf.Tensor, ...]]:
@@ -330,7 +337,7 @@ class _Sync:
         (total,) = self._totals([report], self.here)
         with self.coordination.table.at("scores"):
             sizes = [each.shape.num_elements() or 0 for each in self.scores]
-            pieces = tf.split(total, sizes)
+            pieces = tf.split(self.assembly.made(total), sizes)
             found = [
                 tf.cast(tf.reshape(piece, like.shape), like.dtype)
                 for piece, like in zip(pieces, self.scores, strict=True)

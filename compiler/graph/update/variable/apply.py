@@ -9,7 +9,8 @@ import tensorflow as tf
 
 from compiler.graph.assembly import Assembly
 from compiler.graph.gradients.collect import copy_name
-from compiler.graph.gradients.summed import Gradient, SummedGradient
+from compiler.graph.gradients.copies import Gradient
+from compiler.graph.gradients.summed import SummedGradient
 from compiler.graph.gradients.unscale import Gate
 from compiler.graph.optimizers.groups import StepScalars
 from compiler.graph.update.variable.averages import average_rate, move_average
@@ -19,6 +20,7 @@ from compiler.graph.update.variable.parts import apply_parts
 from compiler.graph.update.variable.reads import reads_of
 from compiler.graph.update.variable.remote_slots import apply_at_slots, slots_are_remote
 from compiler.graph.variables.variables import GraphVariable, VariablePart
+from compiler.step.record import Tensor, Value
 
 
 def step_scalars(assembly: Assembly) -> StepScalars:
@@ -38,7 +40,7 @@ def step_scalars(assembly: Assembly) -> StepScalars:
 
 def apply_gradients(
     assembly: Assembly, gradients: Sequence[SummedGradient], scalars: StepScalars, gate: Gate | None = None
-) -> list[tf.Operation]:
+) -> list[str]:
     """Apply each gradient to every copy of its variable, on the device of the copy.
 
     Args:
@@ -48,11 +50,11 @@ def apply_gradients(
         gate: Runs the ops in good steps only, or None if every step is good.
 
     Returns:
-        The ops that end the updates.
+        The names of the ops that end the updates.
     """
-    done: list[tf.Operation] = []
+    done: list[str] = []
     fused: list[FusedUpdate] = []
-    parts: dict[str, list[tuple[VariablePart, Gradient]]] = {}
+    parts: dict[str, list[tuple[VariablePart, Value]]] = {}
     for each in gradients:
         if isinstance(each.variable, VariablePart):
             parts.setdefault(each.variable.weight, []).append((each.variable, each.copies[0]))
@@ -61,7 +63,7 @@ def apply_gradients(
                 if gate is None and _is_one_op(assembly, each, copy):
                     fused.append(_fused(assembly, each, copy, scalars))
                 else:
-                    done.append(_apply(assembly, each, copy, scalars, gate))
+                    done.append(_apply(assembly, each, copy, scalars, gate).name)
     done += write_fused(fused, assembly.ledger)
     for family in parts.values():
         done += apply_parts(assembly, family, scalars, gate)
@@ -72,7 +74,7 @@ def _is_one_op(assembly: Assembly, gradient: SummedGradient, copy: int) -> bool:
     """Whether the update of a copy by a tensor is one op, with nothing before and after it."""
     assert assembly.rules is not None
     variable, value = gradient.variable, gradient.copies[copy]
-    alone = isinstance(value, tf.Tensor) and assembly.rules.of(variable.name).is_one_op(value)
+    alone = isinstance(value, Tensor) and assembly.rules.of(variable.name).is_one_op(value)
     averaged = copy == 0 and variable.average is not None
     return alone and not (slots_are_remote(variable, copy) or variable.info.constraint or averaged)
 
@@ -81,7 +83,8 @@ def _fused(assembly: Assembly, gradient: SummedGradient, copy: int, scalars: Ste
     """Return an update that is one op. Such an op holds the lock of its variable, and needs no turn."""
     assert assembly.rules is not None
     variable, placed = gradient.variable, gradient.variable.beside(copy)
-    rule = assembly.rules.of(variable.name)
+    rule, value = assembly.rules.of(variable.name), gradient.copies[copy]
+    assert isinstance(value, Tensor)
     scope = f"{assembly.scope}/{copy_name(variable, copy)}"
     with assembly.ledger.place(placed, "update"), tf.name_scope(f"{scope}/"):
         numbers = scalars.of(rule, placed.device)
@@ -90,7 +93,7 @@ def _fused(assembly: Assembly, gradient: SummedGradient, copy: int, scalars: Ste
         scope,
         placed,
         [variable.copies[copy], *(variable.slots[each][copy] for each in rule.slots)],
-        gradient.copies[copy],
+        value,
         numbers,
         reads_of(assembly, variable, copy),
     )
@@ -100,7 +103,7 @@ def _apply(
     assembly: Assembly, gradient: SummedGradient, copy: int, scalars: StepScalars, gate: Gate | None
 ) -> tf.Operation:
     assert assembly.rules is not None
-    variable, value = gradient.variable, gradient.copies[copy]
+    variable, value = gradient.variable, assembly.made(gradient.copies[copy])
     rule = assembly.rules.of(variable.name)
     handle = variable.copies[copy].handle
     slots = [variable.slots[each][copy].handle for each in rule.slots]

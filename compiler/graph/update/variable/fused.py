@@ -12,12 +12,13 @@ from weakref import WeakKeyDictionary
 import tensorflow as tf
 from attrs import frozen
 
+from compiler.graph.draft import tensor_given
 from compiler.graph.fragments import fragment_of
 from compiler.graph.ledger import Ledger
 from compiler.graph.optimizers.base import Optimizer, Scalars
 from compiler.graph.step_nodes import GraphStep
 from compiler.reasons import Placed
-from compiler.step.record import Fragment
+from compiler.step.record import Fragment, Tensor
 
 _WEIGHT, _GRADIENT, _SLOT, _SCALAR = "weight", "gradient", "slot", "scalar"
 
@@ -40,7 +41,7 @@ class FusedUpdate:
     scope: str
     placed: Placed
     variables: Sequence[Any]
-    gradient: tf.Tensor
+    gradient: Tensor
     scalars: Scalars
     after: Sequence[str]
 
@@ -49,8 +50,8 @@ _known: WeakKeyDictionary[Any, dict[tuple[Any, ...], Fragment]] = WeakKeyDiction
 """Traces by the settings of their rules. Clones that update by themselves all use the same."""
 
 
-def write_fused(updates: Sequence[FusedUpdate], ledger: Ledger) -> list[tf.Operation]:
-    """Write updates into the default graph, and return the ops that end them.
+def write_fused(updates: Sequence[FusedUpdate], ledger: Ledger) -> list[str]:
+    """Write updates, and return the names of the ops that end them.
 
     Args:
         updates: The updates.
@@ -59,20 +60,20 @@ def write_fused(updates: Sequence[FusedUpdate], ledger: Ledger) -> list[tf.Opera
     step = GraphStep(ledger, "update")
     ends = [_write(step, each) for each in updates]
     step.finish()
-    return [step.op(each) for each in ends]
+    return ends
 
 
 def _write(step: GraphStep, update: FusedUpdate) -> str:
     """Write an update; return the name of the op that ends it."""
     gradient, rule = update.gradient, update.rule
     traces = _known.setdefault(rule.settings, {})
-    key = (type(rule), gradient.dtype, str(gradient.shape), *update.scalars)
+    key = (type(rule), gradient.dtype, gradient.shape, *update.scalars)
     if key not in traces:
         traces[key] = _traced(update)
     names = [_WEIGHT, *(f"{_SLOT}_{at}" for at in range(len(update.variables) - 1))]
-    given = {name: step.variable(each) for name, each in zip(names, update.variables, strict=True)}
-    given[_GRADIENT] = step.tensor(gradient)
-    given |= {f"{_SCALAR}_{name}": step.tensor(each) for name, each in update.scalars.items()}
+    given = {name: each.tensor for name, each in zip(names, update.variables, strict=True)}
+    given[_GRADIENT] = gradient
+    given |= {f"{_SCALAR}_{name}": tensor_given(each) for name, each in update.scalars.items()}
     return step.writer.use(traces[key], update.scope, given, update.placed, update.after).end
 
 

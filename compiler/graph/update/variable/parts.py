@@ -16,20 +16,21 @@ import tensorflow as tf
 
 from compiler.graph.assembly import Assembly
 from compiler.graph.gradients.collect import copy_name
-from compiler.graph.gradients.summed import Gradient
+from compiler.graph.gradients.copies import Gradient
 from compiler.graph.gradients.unscale import Gate
 from compiler.graph.optimizers.groups import StepScalars
 from compiler.graph.update.variable.averages import move_average
 from compiler.graph.update.variable.reads import reads_of
 from compiler.graph.variables.variables import GraphVariable, VariablePart
+from compiler.step.record import Value
 
 
 def apply_parts(
     assembly: Assembly,
-    gradients: Sequence[tuple[VariablePart, Gradient]],
+    gradients: Sequence[tuple[VariablePart, Value]],
     scalars: StepScalars,
     gate: Gate | None = None,
-) -> list[tf.Operation]:
+) -> list[str]:
     """Update the parts of a weight, each on the device of its clone, and give all copies the new weight.
 
     Args:
@@ -39,15 +40,16 @@ def apply_parts(
         gate: Runs the ops in good steps only, or None if every step is good.
 
     Returns:
-        The ops that end the updates.
+        The names of the ops that end the updates.
     """
     parts = [part for part, _ in gradients]
     whole = parts[0].whole
     updated = []
     for part, gradient in gradients:
         with _beside(assembly, part, part.name, gate):
-            updated.append(_update(assembly, part, gradient, scalars))
-    done, copies = [], []
+            updated.append(_update(assembly, part, assembly.made(gradient), scalars))
+    done: list[str] = []
+    copies = []
     for copy in range(len(whole.copies)):
         with _beside(assembly, whole, copy_name(whole, copy), gate, copy):
             joined = tf.reshape(tf.concat(updated, 0, name="gathered"), whole.info.shape)
@@ -56,12 +58,12 @@ def apply_parts(
             copies.append(joined)
             with tf.control_dependencies(assembly.ops(reads_of(assembly, whole, copy))):
                 handle = whole.copies[copy].handle
-                done.append(tf.raw_ops.AssignVariableOp(resource=handle, value=joined))
+                done.append(tf.raw_ops.AssignVariableOp(resource=handle, value=joined).name)
     for at, part in enumerate(parts):
         if part.average is not None:
             with _beside(assembly, part, part.name, gate):
                 new = updated[at] if whole.info.constraint is None else part.of(copies[part.copy])
-                done.append(move_average(assembly, part, new, scalars))
+                done.append(move_average(assembly, part, new, scalars).name)
     return done
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import tensorflow as tf
 
 from compiler.graph.assembly import Assembly
-from compiler.graph.gradients.summed import Gradient
+from compiler.graph.gradients.copies import Gradient
 from compiler.graph.optimizers.groups import StepScalars
 from compiler.graph.variables.variables import GraphVariable
 

@@ -11,6 +11,7 @@ import tensorflow as tf
 from attrs import frozen
 
 from compiler.graph.assembly import Assembly
+from compiler.graph.draft import tensor_given
 from compiler.graph.gradients.collect import copy_name
 from compiler.graph.gradients.unscale import Gate
 from compiler.graph.stamp.stamp import StampedTower
@@ -39,7 +40,7 @@ class Statistic:
 
     variable: GraphVariable
     join: Join
-    value: tf.Tensor
+    value: Tensor
 
 
 def new_statistics(assembly: Assembly, joins: Collection[Join] = ALL) -> list[Statistic]:
@@ -67,47 +68,46 @@ def new_statistics(assembly: Assembly, joins: Collection[Join] = ALL) -> list[St
         for variable, *own in zip(pieces, *values, strict=True):
             of_clones, beside = dict(zip(shares, own, strict=True)), variable.beside()
             if join == "sum":
-                before = {each.tower.index: _read_by(assembly, step, each, variable) for each in towers}
+                before = {each.tower.index: _read_by(assembly, each, variable) for each in towers}
                 joined = change(step.writer, variable.name, of_clones, before, beside)
             else:
                 joined = mean(step.writer, variable.name, of_clones, shares, beside)
             made.append((variable, join, joined))
     step.finish()
-    return [Statistic(variable, join, step.made(value)) for variable, join, value in made]
+    return [Statistic(variable, join, value) for variable, join, value in made]
 
 
-def _read_by(assembly: Assembly, step: GraphStep, tower: StampedTower, variable: GraphVariable) -> Tensor:
+def _read_by(assembly: Assembly, tower: StampedTower, variable: GraphVariable) -> Tensor:
     """Return the value of a variable that a tower has read, or its value now if the tower reads none."""
     shard = variable.info.shard
     reads = tower.reads(variable.weight, None if shard is None else shard.number)
     if reads:
         return Tensor(reads[0], variable.info.dtype, tuple(variable.info.shape))
     with assembly.ledger.place(variable.beside(), "aggregate"), tf.name_scope(f"aggregate/{variable.name}/"):
-        return step.tensor(_read(variable))
+        return tensor_given(_read(variable))
 
 
 def _read(variable: GraphVariable) -> tf.Tensor:
     return tf.raw_ops.ReadVariableOp(resource=variable.copies[0].handle, dtype=variable.info.dtype)
 
 
-def _own_value(tower: StampedTower, weight: str) -> tf.Tensor:
-    return tower.tensor(tower.template.state_updates[weight])
+def _own_value(tower: StampedTower, weight: str) -> Tensor:
+    return tower.record(tower.template.state_updates[weight])
 
 
 def _cut(step: GraphStep, tower: StampedTower, pieces: Sequence[GraphVariable]) -> Sequence[Tensor]:
     """Return the value that a tower has for a statistic, or those for its pieces, cut where it was made."""
     value = _own_value(tower, pieces[0].weight)
     shards = [each.info.shard for each in pieces if each.info.shard is not None]
-    given = step.tensor(value)
     if not shards:
-        return [given]
-    place = step.ledger.entries[value.op.name].placed
+        return [value]
+    place = step.ledger.entries[value.op].placed
     return cut_value(
-        step.writer, f"aggregate/{pieces[0].weight}/clone_{tower.tower.index}", given, shards, place
+        step.writer, f"aggregate/{pieces[0].weight}/clone_{tower.tower.index}", value, shards, place
     )
 
 
-def changed(assembly: Assembly, statistic: Statistic) -> tuple[GraphVariable, tf.Tensor]:
+def changed(assembly: Assembly, statistic: Statistic) -> tuple[GraphVariable, Tensor]:
     """Return the variable of a statistic with its new value.
 
     Args:
@@ -118,14 +118,14 @@ def changed(assembly: Assembly, statistic: Statistic) -> tuple[GraphVariable, tf
     if statistic.join == "sum":
         scope = tf.name_scope(f"{assembly.scope}/{variable.name}/")
         with assembly.ledger.place(variable.beside(), "update"), scope:
-            value = _read(variable) + value
+            return variable, tensor_given(_read(variable) + assembly.made(value))
     return variable, value
 
 
 def update_statistics(
     assembly: Assembly, gate: Gate | None = None, joins: Collection[Join] = ALL
-) -> list[tf.Operation]:
-    """Give every statistic, such as a moving mean, its new value; return the ops that end this.
+) -> list[str]:
+    """Give every statistic, such as a moving mean, its new value; return the names of the ops that end this.
 
     Args:
         assembly: The graph under construction, with its towers stamped.
@@ -136,7 +136,7 @@ def update_statistics(
     return assign_statistics(assembly, new, gate)
 
 
-def add_changes(assembly: Assembly) -> list[tf.Operation]:
+def add_changes(assembly: Assembly) -> list[str]:
     """Add what the towers have changed in statistics that are sums, whatever others add meanwhile.
 
     Args:
@@ -147,14 +147,15 @@ def add_changes(assembly: Assembly) -> list[tf.Operation]:
         scope = tf.name_scope(f"{assembly.scope}/{each.variable.name}/")
         with assembly.ledger.place(each.variable.beside(), "update"), scope:
             handle = each.variable.copies[0].handle
-            done.append(tf.raw_ops.AssignAddVariableOp(resource=handle, value=each.value))
+            added = tf.raw_ops.AssignAddVariableOp(resource=handle, value=assembly.made(each.value))
+            done.append(added.name)
     return done
 
 
 def assign_statistics(
-    assembly: Assembly, new: Sequence[tuple[GraphVariable, tf.Tensor]], gate: Gate | None = None
-) -> list[tf.Operation]:
-    """Give every copy of some statistics a new value; return the ops that end this.
+    assembly: Assembly, new: Sequence[tuple[GraphVariable, Tensor]], gate: Gate | None = None
+) -> list[str]:
+    """Give every copy of some statistics a new value; return the names of the ops that end this.
 
     Args:
         assembly: The graph under construction.
@@ -167,22 +168,19 @@ def assign_statistics(
     step = GraphStep(assembly.ledger, "update")
     names = [_write_assign(assembly, step, *each) for each in copies]
     step.finish()
-    return [step.op(each) for each in names]
+    return names
 
 
 def _write_assign(
-    assembly: Assembly, step: GraphStep, variable: GraphVariable, copy: int, new: tf.Tensor
+    assembly: Assembly, step: GraphStep, variable: GraphVariable, copy: int, new: Tensor
 ) -> str:
     """Write the op that gives a copy of a statistic its new value; return its name."""
     name = step.writer.unique(f"{assembly.scope}/{copy_name(variable, copy)}/AssignVariableOp")
-    handle, value = step.variable(variable.copies[copy]), step.tensor(new)
     waits = reads_of(assembly, variable, copy)
-    return step.writer.assign(name, handle, value, variable.beside(copy), waits)
+    return step.writer.assign(name, variable.copies[copy].tensor, new, variable.beside(copy), waits)
 
 
-def _assign(
-    assembly: Assembly, variable: GraphVariable, copy: int, new: tf.Tensor, gate: Gate
-) -> tf.Operation:
+def _assign(assembly: Assembly, variable: GraphVariable, copy: int, new: Tensor, gate: Gate) -> str:
     placed = variable.beside(copy)
     with (
         assembly.ledger.place(placed, "update"),
@@ -190,4 +188,5 @@ def _assign(
         tf.name_scope(f"{assembly.scope}/{copy_name(variable, copy)}/"),
         tf.control_dependencies(assembly.ops(reads_of(assembly, variable, copy))),
     ):
-        return tf.raw_ops.AssignVariableOp(resource=variable.copies[copy].handle, value=new)
+        handle, value = variable.copies[copy].handle, assembly.made(new)
+        return str(tf.raw_ops.AssignVariableOp(resource=handle, value=value).name)

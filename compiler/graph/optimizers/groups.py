@@ -94,7 +94,13 @@ class StepScalars:
     groups: Mapping[str, Scalars]
     average_rate: tf.Tensor | None = None
     home: Device | None = None
-    _constants: dict[tuple[int, str, Device], tf.Tensor] = field(factory=dict, repr=False)
+    _beside: dict[tuple[int, Device], Scalars] = field(factory=dict, repr=False)
+
+    def known(self, rule: Optimizer, device: Device) -> Scalars | None:
+        """Return what `of` does, or None if it still has to make constants."""
+        if self.home is None or device.host == self.home.host:
+            return [*self.groups.values()][rule.group]
+        return self._beside.get((rule.group, device))
 
     def of(self, rule: Optimizer, device: Device | None = None) -> Scalars:
         """Return the numbers that the rule of a weight takes.
@@ -105,23 +111,27 @@ class StepScalars:
                 numbers, those that never change are made there, so that no step sends them.
         """
         numbers = [*self.groups.values()][rule.group]
-        if device is None or self.home is None or device.host == self.home.host:
+        if device is None:
             return numbers
-        return {name: self._beside(rule.group, name, each, device) for name, each in numbers.items()}
-
-    def _beside(self, group: int, name: str, number: tf.Tensor, device: Device) -> tf.Tensor:
-        value, key = tf.get_static_value(number), (group, name, device)
-        if value is None:
-            return number
-        if key not in self._constants:
-            with tf.control_dependencies(None):
-                self._constants[key] = tf.constant(value, number.dtype, name=name)
-        return self._constants[key]
+        known = self.known(rule, device)
+        if known is None:
+            known = {name: _constant(name, each) for name, each in numbers.items()}
+            self._beside[rule.group, device] = known
+        return known
 
     @property
     def learning_rates(self) -> dict[str, tf.Tensor]:
         """The learning rate of each group by its glob."""
         return {glob: each["learning_rate"] for glob, each in self.groups.items()}
+
+
+def _constant(name: str, number: tf.Tensor) -> tf.Tensor:
+    """Return a number as a constant on the current device, or itself if it is none."""
+    value = tf.get_static_value(number)
+    if value is None:
+        return number
+    with tf.control_dependencies(None):
+        return tf.constant(value, number.dtype, name=name)
 
 
 def assign_rules(groups: Sequence[Group], weights: Mapping[str, WeightInfo]) -> UpdateRules:

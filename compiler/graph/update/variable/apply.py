@@ -86,8 +86,10 @@ def _fused(assembly: Assembly, gradient: SummedGradient, copy: int, scalars: Ste
     rule, value = assembly.rules.of(variable.name), gradient.copies[copy]
     assert isinstance(value, Tensor)
     scope = f"{assembly.scope}/{copy_name(variable, copy)}"
-    with assembly.ledger.place(placed, "update"), tf.name_scope(f"{scope}/"):
-        numbers = scalars.of(rule, placed.device)
+    numbers = scalars.known(rule, placed.device)
+    if numbers is None:
+        with assembly.ledger.place(placed, "update"), tf.name_scope(f"{scope}/"):
+            numbers = scalars.of(rule, placed.device)
     return FusedUpdate(
         rule,
         scope,

@@ -14,7 +14,7 @@ def reads_of(assembly: Assembly, variable: GraphVariable, copy: int) -> list[str
         variable: The variable.
         copy: The number of the copy.
     """
-    readers = [each for each in assembly.towers if variable.copy_of(each.tower.index) == copy]
+    readers = assembly.towers[copy : copy + 1] if variable.replicated else assembly.towers
     scores = assembly.score_reads.get(variable.copies[copy].name, [])
     shard = variable.info.shard
     number = None if shard is None else shard.number

@@ -111,7 +111,11 @@ class Drafted:
         """Return what tensors, rows, ops, variables, or records of them are in the graph."""
         import tensorflow as tf
 
-        if isinstance(value, tf.IndexedSlices):
+        from compiler.step.record import Rows, Tensor
+
+        if isinstance(value, Tensor):
+            return self.graph.get_tensor_by_name(value.name)
+        if isinstance(value, (tf.IndexedSlices, Rows)):
             return tf.IndexedSlices(self.found(value.values), self.found(value.indices))
         if isinstance(value, (list, tuple)):
             return type(value)(map(self.found, value))

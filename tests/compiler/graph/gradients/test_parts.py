@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from compiler.graph.draft import given
 from compiler.graph.gradients.parts import join_parts
 from compiler.graph.gradients.summed import SummedGradient
 from tests.compiler.step.sums.test_sums import Bench
@@ -20,18 +21,18 @@ def variable(name: str, bench: Bench) -> Any:
 
 def rows(ids: list[int], value: float) -> Any:
     """Return rows of a table with four rows of one number."""
-    return tf.IndexedSlices(tf.fill((len(ids), 1), value), tf.constant(ids))
+    return given(tf.IndexedSlices(tf.fill((len(ids), 1), value), tf.constant(ids)))
 
 
 def test_parts_are_divided_and_added_beside_each_copy() -> None:
     """Tensors and rows, each times the factor of its part; one part without a factor stays as it is."""
     bench = Bench(2)
-    assembly: Any = SimpleNamespace(ledger=bench.ledger, scope="update")
+    assembly: Any = SimpleNamespace(ledger=bench.ledger, scope="update", made=bench.ledger.draft.made)
     with bench:
-        dense, half = tf.ones((4, 1)), tf.constant(0.5)
+        dense, twice, half = given(tf.ones((4, 1))), given(2 * tf.ones((4, 1))), tf.constant(0.5)
         weight, alone, table, mixed, other = (variable(name, bench) for name in "watmo")
         parts = [
-            SummedGradient(weight, (dense, 2 * dense), 0),
+            SummedGradient(weight, (dense, twice), 0),
             SummedGradient(alone, (dense,), 1),
             SummedGradient(weight, (dense, dense), 2),
             SummedGradient(table, (rows([0, 2], 1.0),), 0),
@@ -46,7 +47,7 @@ def test_parts_are_divided_and_added_beside_each_copy() -> None:
             *zip("watmo", (0, 1, 0, 0, 0), strict=True)
         ]
         assert found["a"] is parts[1]
-        places = [bench.ledger.entries[each.op.name].device.ref for each in found["w"].copies]
+        places = [bench.ledger.entries[each.op].device.ref for each in found["w"].copies]
         assert places == ["cpu[0]", "cpu[1]"]
     values = bench.run({name: each.copies for name, each in found.items()})
     np.testing.assert_array_equal(values["w"][0], np.full((4, 1), 2.0))

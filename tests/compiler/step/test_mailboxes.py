@@ -10,9 +10,9 @@ import pytest
 import tensorflow as tf
 from attrs import define
 
+from compiler.graph.draft import given, tensor_given
 from compiler.graph.ledger import Ledger
 from compiler.step.mailboxes import Box, sent_rows
-from compiler.step.record import Tensor
 from tests.compiler.step.sums.test_sums import Bench
 
 WORKERS = 3
@@ -48,11 +48,11 @@ def made(*, sparse: bool) -> Iterator[Post]:
         if sparse:
             value = tf.IndexedSlices(value, tf.compat.v1.placeholder(tf.int32, (None,)))
         weights = tf.compat.v1.placeholder(tf.float32, (WORKERS,))
-        given = [each for each in map(bench.step.given, tf.unstack(weights)) if isinstance(each, Tensor)]
-        put = [box.put(worker, bench.step.given(value)) for worker in range(WORKERS)]
-        clear, plain, weighted = box.clear(WORKERS), box.total(WORKERS), box.total(WORKERS, given)
+        factors = [*map(tensor_given, tf.unstack(weights))]
+        put = [box.put(worker, given(value)) for worker in range(WORKERS)]
+        clear, plain, weighted = box.clear(WORKERS), box.total(WORKERS), box.total(WORKERS, factors)
         plain, weighted = bench.made([plain, weighted])
-        ops = [[bench.step.op(name) for name in names] for names in (*put, clear)]
+        ops = [[bench.ledger.draft.op(name) for name in names] for names in (*put, clear)]
     with bench.session() as session:
         value, ops, plain, weights, weighted = bench.found((value, ops, plain, weights, weighted))
         yield Post(session, bench.ledger, box, value, ops[:-1], ops[-1], plain, weights, weighted)

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from compiler.graph.draft import given, tensor_given
+from compiler.graph.stamp.pieces import PieceWriter
+from compiler.graph.stamp.sources import CutSource, WeightSource
 from compiler.graph.step_of import record_of
 from compiler.shards import cut
 from compiler.step.mailboxes import Box
 from compiler.step.means import change, mean
 from compiler.step.pieces import cut_value, join_pieces
 from compiler.step.read.costs import cost_of, timed_op
+from compiler.step.record import Tensor
 from compiler.step.sums import reduce_all
 from compiler.step.types import TYPES
 from compiler.step.writer import Names
@@ -30,7 +35,7 @@ CALLS = {
 
 
 def written(bench: Bench, name: str) -> None:
-    """Write sums of tensors and rows, the pieces of one, and a mean."""
+    """Write sums of tensors and rows, the pieces of one, a mean, a look-up of rows, and a loop."""
     from attrs import evolve
 
     update = evolve(bench.plan.update, aggregate=CALLS[name], pack=200 if name == "packed" else None)
@@ -41,7 +46,7 @@ def written(bench: Bench, name: str) -> None:
     ]
     reduce_all(reductions, update)
     writer, place = bench.step.writer, bench.homes[1]
-    value = bench.step.tensor(tensors[0][0])
+    value = tensor_given(tensors[0][0])
     for axis in (0, 1):
         shards = cut("w", (3, 2), 0, 2, axis=axis)
         pieces = cut_value(writer, f"cut_{axis}", value, shards, place)
@@ -52,17 +57,55 @@ def written(bench: Bench, name: str) -> None:
     writer.write("VarIsInitializedOp", "asked", (handle,), place)
     writer.after("waited", ["asked"], place)
     writer.write("AddV2", "plus", (value, writer.read("read", handle, place)), place)
-    weight = bench.step.tensor(tf.constant(0.5))
-    for box, given in (
+    weight = tensor_given(tf.constant(0.5))
+    for box, put in (
         (Box("small", "float16", (3, 2), place, writer), value),
-        (Box("large", "float16", (25, 40), place, writer), bench.step.tensor(tf.zeros((25, 40), tf.float16))),
-        (Box("rows", "float32", (9, 2), place, writer, sparse=True), bench.step.given(_rows(tf.int32))),
+        (Box("large", "float16", (25, 40), place, writer), tensor_given(tf.zeros((25, 40), tf.float16))),
+        (Box("rows", "float32", (9, 2), place, writer, sparse=True), given(_rows(tf.int32))),
     ):
-        box.put(0, given)
+        box.put(0, put)
         box.clear(2)
         box.total(2)
         box.total(2, [weight, weight])
         box.take(1)
+    looked_up(bench)
+    counted(bench)
+
+
+def looked_up(bench: Bench) -> None:
+    """Write a look-up of rows of a table in two pieces, of which one has updates of rows only."""
+    writer, (place, *_) = bench.step.writer, bench.homes
+    shards = cut("table", (5, 2), 0, 2)
+    sources = [
+        WeightSource(
+            SimpleNamespace(tensor=writer.variable(each.name, "float32", each.shape, each.name, place)),
+            place,
+            by_rows=each.number > 0,
+        )
+        for each in shards
+    ]
+    pieces = PieceWriter(CutSource(shards, tuple(sources)), [place, place], place, writer)
+    pieces.look_up("looked_up", tensor_given(tf.compat.v1.placeholder(tf.int64, (4, 3))), "float16", place)
+
+
+def counted(bench: Bench) -> None:
+    """Write a loop that counts to three."""
+    writer, place = bench.step.writer, bench.homes[2]
+    first, most, one = (writer.constant(f"loop/{at}", at, "int32", place) for at in (0, 3, 1))
+
+    def enter(name: str, value: Tensor, *, constant: bool) -> Tensor:
+        told = {"frame_name": "loop", "is_constant": constant, "parallel_iterations": 1}
+        return writer.write("Enter", f"loop/{name}", (value,), place, told)[0]
+
+    later = Tensor("loop/next", "int32", ())
+    merged, _ = writer.write("Merge", "loop/merge", (enter("enter", first, constant=False), later), place)
+    less = writer.write("Less", "loop/less", (merged, enter("most", most, constant=True)), place)
+    left, now = writer.write(
+        "Switch", "loop/switch", (merged, *writer.write("LoopCond", "loop/on", less, place)), place
+    )
+    (sum_,) = writer.write("AddV2", "loop/add", (now, enter("one", one, constant=True)), place)
+    writer.write("NextIteration", later.op, (sum_,), place)
+    writer.write("Exit", "loop/exit", (left,), place)
 
 
 def _rows(dtype: tf.DType = tf.int64) -> tf.IndexedSlices:
@@ -81,6 +124,9 @@ def test_records_are_what_the_graph_has(name: str) -> None:
         ops = list(bench.step.writer.ops)
         bench.made([])
     assert len(ops) > 25
+    for tensor in (made for each in ops if each.name.startswith("loop/") for made in each.outputs):
+        # which TensorFlow does not know of what comes from an iteration before
+        bench.graph.get_tensor_by_name(tensor.name).set_shape(tensor.shape)
     assert [each.name for each in ops] == [
         each.name for each in bench.graph.get_operations() if each.name in {op.name for op in ops}
     ]

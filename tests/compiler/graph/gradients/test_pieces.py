@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from compiler.graph.gradients.pieces import cut_rows
+from compiler.graph.draft import given, tensor_given
+from compiler.graph.gradients.pieces import Dealt, cut_rows
 from compiler.graph.rows import sum_equal_rows
-from compiler.graph.stamp.pieces import DealtRows
 from compiler.shards import Shard, cut
 from compiler.step.pieces import cut_value
-from compiler.step.record import Tensor
+from compiler.step.record import Rows
 from tests.compiler.step.sums.test_sums import Bench
 
 WHOLE = np.arange(20, dtype=np.float32).reshape(5, 4)
@@ -23,7 +23,10 @@ LINE = (Shard("w", 0, 2, 0, 0, 11, (5, 4), flat=True), Shard("w", 1, 2, 0, 11, 9
 
 def summed(bench: Bench, rows: Any) -> Any:
     """Return rows of which those of equal numbers are summed."""
-    return sum_equal_rows(bench.ledger, [rows], "merged", bench.homes[0], "aggregate")
+    value = given(rows)
+    assert isinstance(value, Rows)
+    merged = sum_equal_rows(bench.ledger, [value], "merged", bench.homes[0], "aggregate")
+    return bench.ledger.draft.made(merged)
 
 
 @pytest.mark.parametrize(
@@ -38,8 +41,7 @@ def summed(bench: Bench, rows: Any) -> Any:
 def test_a_tensor_is_split_where_the_weight_is(shards: tuple[Shard, ...], expected: list[Any]) -> None:
     """Along the axis of the pieces, or as a line of elements."""
     with Bench(1) as bench:
-        value = bench.step.given(tf.constant(WHOLE))
-        assert isinstance(value, Tensor)
+        value = tensor_given(tf.constant(WHOLE))
         pieces = bench.made(cut_value(bench.step.writer, "cut", value, shards, bench.homes[0]))
     found = bench.run(pieces)
     assert [each.tolist() for each in found] == [each.tolist() for each in expected]
@@ -62,7 +64,7 @@ def test_every_piece_has_a_part_of_each_row_of_a_table_cut_in_columns(*, known: 
     with Bench(1) as bench:
         value = tf.IndexedSlices(tf.constant(ROWS), tf.constant(IDS))
         distinct, places = tf.unique(value.indices)
-        dealt = DealtRows(distinct, places, (distinct, distinct)) if known else None
+        dealt = Dealt(distinct, places, (distinct, distinct)) if known else None
         value = value if known else summed(bench, value)
         made = cut_rows(value, cut("w", (6, 2), 0, 2, axis=1), dealt)
         assert all((each.indices is distinct) == known for each in made)
@@ -77,7 +79,7 @@ def test_pieces_that_know_their_rows_are_not_sent_their_numbers() -> None:
         value = tf.IndexedSlices(tf.constant(ROWS), tf.constant(IDS))
         distinct, _ = tf.unique(value.indices)
         asked = (tf.constant([1]), tf.constant([0]), tf.constant([0]))
-        dealt = DealtRows(distinct, tf.constant([2, 0, 2, 1]), asked)
+        dealt = Dealt(distinct, tf.constant([2, 0, 2, 1]), asked)
         made = cut_rows(value, cut("w", (6, 2), 0, 3), dealt)
         assert all(each.indices is ids for each, ids in zip(made, asked, strict=True))
     assert [each.values.tolist() for each in bench.run(made)] == [[[10, 20]], [[1000, 2000]], [[101, 202]]]

@@ -7,11 +7,10 @@ from typing import Any
 
 import tensorflow as tf
 
-from compiler.graph.ledger import Ledger
 from compiler.graph.update.ends import join_ends
 from compiler.pipeline import make_plan
 from compiler.reasons import Placed, Reason
-from tests.support import CLASSIFIER, CONVOLUTION, spec_of
+from tests.support import CLASSIFIER, CONVOLUTION, Drafted, spec_of
 
 CLUSTER = CLASSIFIER.format(clones=2, batch=4, optimizer="SGD(0.1)", layers=CONVOLUTION).replace(
     "cpu = 2", 'job "ps" { tasks = 2 }\n job "worker" { tasks = 2 }'
@@ -21,20 +20,21 @@ CLUSTER = CLASSIFIER.format(clones=2, batch=4, optimizer="SGD(0.1)", layers=CONV
 def test_only_one_op_of_each_other_task_is_waited_for() -> None:
     """Those of the task of the global step, and the only one of another task, stay as they are."""
     plan = make_plan(spec_of(CLUSTER), emulate=True)
-    ledger = Ledger(plan)
-    reason = Reason("test", "default")
+    drafted, reason = Drafted(plan), Reason("test", "default")
+    ledger = drafted.ledger
     places = {each.ref: Placed(each, reason) for each in plan.topology.devices}
     home, server, worker = places["ps[0].cpu[0]"], places["ps[1].cpu[0]"], places["worker[1].cpu[0]"]
     assembly: Any = SimpleNamespace(ledger=ledger, step_place=home, scope="update")
-    with tf.Graph().as_default():
+    with drafted:
         done = []
         for number, place in enumerate((server, home, worker, server, home, server)):
             with ledger.place(place, "update"):
-                done.append(tf.no_op(name=f"done_{number}"))
+                done.append(tf.no_op(name=f"done_{number}").name)
         ends = join_ends(assembly, done)
     assert ends[:2] == [done[1], done[4]]
     (joined,) = (each for each in ends if each not in done)
     assert set(ends) == {done[1], done[4], done[2], joined}
-    assert joined.name == "update/ended/at_ps_1_cpu_0"
-    assert set(joined.control_inputs) == {done[0], done[3], done[5]}
-    assert ledger.entries[joined.name].device == server.device
+    assert joined == "update/ended/at_ps_1_cpu_0"
+    made = drafted.graph.get_operation_by_name(joined)
+    assert {each.name for each in made.control_inputs} == {done[0], done[3], done[5]}
+    assert ledger.entries[joined].device == server.device

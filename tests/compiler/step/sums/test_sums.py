@@ -84,15 +84,16 @@ class Bench(Drafted):
         self, name: str, values: Sequence[Any], places: Sequence[Any], number: int = 0, **more: Any
     ) -> Any:
         """Return what is to be summed; `values` are tensors or rows of the graph, one for each clone."""
+        from compiler.graph.draft import given
         from compiler.step.sums import Reduction
 
-        given = [self.step.given(each) for each in values]
-        return Reduction(name, given, self.homes[: len(given)], places, self.step.writer, number, **more)
+        records = [given(each) for each in values]
+        return Reduction(name, records, self.homes[: len(records)], places, self.step.writer, number, **more)
 
     def made(self, values: Sequence[Any]) -> list[Any]:
         """Return what was written, as tensors of the draft."""
         self.step.finish()
-        return [self.step.made(each) for each in values]
+        return [self.ledger.draft.made(each) for each in values]
 
 
 def dense(array: Any) -> Any:
@@ -114,14 +115,19 @@ def test_rows_that_were_merged_are_found_again() -> None:
     """On the device on which they were merged, and only if both halves are of one merge."""
     import tensorflow as tf
 
+    from compiler.graph.draft import given
     from compiler.graph.rows import sum_equal_rows, unmerged
+    from compiler.step.record import Rows
 
     pair, bench = (np.ones((3, 2), np.float32), np.array([4, 1, 4], np.int32)), Bench(1)
     with bench:
         plain, other = rows(pair), rows(pair)
         merged, apart = (
-            sum_equal_rows(bench.ledger, [each], "merged", bench.homes[0], "aggregate")
-            for each in (plain, other)
+            bench.ledger.draft.made(
+                sum_equal_rows(bench.ledger, [each], "merged", bench.homes[0], "aggregate")
+            )
+            for each in map(given, (plain, other))
+            if isinstance(each, Rows)
         )
         device = merged.values.device
         found = unmerged(merged, device)

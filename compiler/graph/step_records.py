@@ -1,9 +1,10 @@
-"""The ops of a draft as records, in the order in which they were written."""
+"""The ops of a draft as records."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import cache
+from heapq import heappop, heappush
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -17,7 +18,7 @@ from compiler.step.record import Fragment, Op, Shape, Tensor, Use
 
 
 def ops_of(draft: Draft, entries: Mapping[str, Entry]) -> dict[str, Op]:
-    """Return all ops by name.
+    """Return all ops by name, in the order in which TensorFlow has them.
 
     Args:
         draft: The step.
@@ -29,6 +30,29 @@ def ops_of(draft: Draft, entries: Mapping[str, Entry]) -> dict[str, Op]:
         for op in _traced(each, entries, tensors) if isinstance(each, tf.Operation) else _written(each):
             found[op.name] = op
             tensors |= {made.name: made for made in op.outputs}
+    return _in_order(found)
+
+
+def _in_order(ops: Mapping[str, Op]) -> dict[str, Op]:
+    """Return ops as they were written, but each after all that it takes and waits for."""
+    names, numbers = [*ops], {name: at for at, name in enumerate(ops)}
+    users: dict[str, list[str]] = {}
+    missing: dict[str, int] = {}
+    for op in ops.values():
+        before = {*op.waits, *(each.op for each in op.inputs)}
+        if op.type == "Merge":  # which begins before the first iteration has ended
+            before = {each for each in before if ops[each].type != "NextIteration"}
+        missing[op.name] = len(before)
+        for each in before:
+            users.setdefault(each, []).append(op.name)
+    ready, found = [numbers[name] for name in names if not missing[name]], dict[str, Op]()
+    while ready:
+        name = names[heappop(ready)]
+        found[name] = ops[name]
+        for each in users.get(name, ()):
+            missing[each] -= 1
+            if not missing[each]:
+                heappush(ready, numbers[each])
     return found
 
 

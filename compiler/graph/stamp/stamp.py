@@ -211,7 +211,7 @@ class _Writer:
     read_by: dict[str, list[Mapping[int | None, str]]] = field(factory=dict)
     dealt: dict[str, DealtRows] = field(factory=dict)
     _part: list[str] = field(factory=list)  # the nodes that come next
-    _near: dict[tuple[str, Device], tuple[Tensor, Placed]] = field(factory=dict)  # copies of constants
+    _near: dict[tuple[str, Device], Tensor] = field(factory=dict)  # copies of constants
     _riders: dict[str, list[Rider]] = field(factory=dict)  # by the gather with whose rows they come
 
     def __attrs_post_init__(self) -> None:
@@ -274,8 +274,6 @@ class _Writer:
             else:
                 self._copy(own)
         self._end_part()
-        for (own, _), (copy, placed) in self._near.items():
-            self.own.ops.append(self._use([own], {own: copy.op}, {own: placed}))
 
     def meets(self, number: int) -> Placed:
         """Return the place of the layer of an exchange."""
@@ -398,8 +396,10 @@ class _Writer:
         if key not in self._near:
             dtype, shape = self.template.fragment.made[constant][0]
             name = f"{self.names[constant]}/{placed.device.scope}"
-            self._near[key] = Tensor(name, dtype, shape), placed
-        return self._near[key][0]
+            self._near[key] = Tensor(name, dtype, shape)
+            self._end_part()
+            self.own.ops.append(self._use([constant], {constant: name}, {constant: placed}))
+        return self._near[key]
 
     def _fetch_inputs(self, own: str, node: Any, placed: Placed) -> None:
         """Let a loop use copies, on its own device, of what comes from other devices.

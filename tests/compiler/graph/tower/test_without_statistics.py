@@ -10,6 +10,7 @@ import tensorflow as tf
 from compiler.graph.tower.template import Gradient, LossPart, MomentExchange, Template
 from compiler.graph.tower.without_statistics import only_first_keeps_statistics, without_statistics
 from compiler.pipeline import make_plan
+from compiler.step.record import Fragment
 from tests.support import classifier
 
 
@@ -46,7 +47,7 @@ def template() -> Template:
         "norm", ("moment",), ("received",), (("back",),), (("returned", None),), "float32", ()
     )
     return Template(
-        graph,
+        Fragment(graph),
         weights={"norm/mean": "mean", "kernel": "kernel"},
         inputs={"x": "x"},
         seed="seed",

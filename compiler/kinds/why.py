@@ -20,7 +20,7 @@ from compiler.kinds.records.kind_map import KindMap, OpKind
 from compiler.kinds.records.sets import Kinds, spot_of_kind
 from compiler.mapping.explanation import Explained, Explanation, Link
 from compiler.reasons import Reason
-from compiler.step.read.why import exact_names, explain_op, names_in
+from compiler.step.read.why import explain_op, meant_by, names_in
 from compiler.step.step import Step
 from dsl.suggest import nearest_paths
 
@@ -97,22 +97,12 @@ class _Explaining:
 
     def matching(self, wanted: str) -> list[tuple[int, Member]]:
         """Return the ops that `wanted` means: an op, one inside the towers, a glob, or a scope."""
-        variables = self.known.few.variables
-        pieces = [name for name, each in variables.items() if each.placement.info.weight == wanted]
-        if pieces:
-            return [found for each in pieces for found in self._exactly(each)]
-        for each in exact_names(wanted):
-            found = self._exactly(each)
-            if found:
-                return found
-        for glob in (wanted, f"{wanted}/*"):
-            found = self._in_order(Sought.of_glob(glob), inner=True)
-            if found:
-                return found
-        return []
-
-    def _exactly(self, name: str) -> list[tuple[int, Member]]:
-        return self._in_order(Sought(name.__eq__, begin=name), inner=False)
+        return meant_by(
+            self.known.few,
+            wanted,
+            lambda name: self._in_order(Sought(name.__eq__, begin=name), inner=False),
+            lambda glob: self._in_order(Sought.of_glob(glob), inner=True),
+        )
 
     def _in_order(self, sought: Sought, *, inner: bool) -> list[tuple[int, Member]]:
         """Return the ops that are looked for, in the order of the graph of all clones."""

@@ -14,8 +14,9 @@ name inside a tower (`conv1/Conv2D`, which means that of every clone), a layer (
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from fnmatch import fnmatchcase
+from typing import TypeVar
 
 from attrs import evolve
 
@@ -26,6 +27,8 @@ from compiler.step.step import Step, Variable
 from dsl import ir
 from dsl.source import Span
 from dsl.suggest import nearest_paths
+
+Thing = TypeVar("Thing")
 
 _IN_MESSAGES = (
     re.compile(r"\{\{node ([^\s{}]+)\}\}"),
@@ -70,26 +73,34 @@ def names_in(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(_OUTPUT.sub("", _DEVICE.sub("", each)) for each in found))
 
 
-def exact_names(wanted: str) -> tuple[str, ...]:
-    """Return the names of ops that a text is, if it is no glob: TensorFlow may have appended to one."""
-    return wanted, _COPY.sub("", wanted)
+def meant_by(
+    step: Step, wanted: str, exactly: Callable[[str], list[Thing]], by_glob: Callable[[str], list[Thing]]
+) -> list[Thing]:
+    """Return what a name means: all pieces of a weight, an op, one inside the towers, a glob, or a scope.
+
+    Args:
+        step: The step, whose variables are known.
+        wanted: The name, to which TensorFlow may have appended something.
+        exactly: Returns the things with a name.
+        by_glob: Returns the things whose name, in the graph or inside their tower, matches a glob.
+    """
+    pieces = (name for name, each in step.variables.items() if each.placement.info.weight == wanted)
+    found = [thing for each in pieces for thing in exactly(each)]
+    for name in (wanted, _COPY.sub("", wanted)):
+        found = found or exactly(name)
+    for glob in (wanted, f"{wanted}/*"):
+        found = found or by_glob(glob)
+    return found
 
 
 def _matching(step: Step, wanted: str) -> list[str]:
-    """Return the names of the ops that `wanted` means: an op, one inside the towers, a glob, or a scope."""
-    pieces = [name for name, each in step.variables.items() if each.placement.info.weight == wanted]
-    if pieces:
-        return pieces
-    for each in exact_names(wanted):
-        if each in step.ops:
-            return [each]
-    for glob in (wanted, f"{wanted}/*"):
-        found = [
-            op.name for op in step.ops.values() if any(fnmatchcase(way, glob) for way in _ways(step, op))
-        ]
-        if found:
-            return found
-    return []
+    """Return the names of the ops that `wanted` means."""
+
+    def by_glob(glob: str) -> list[str]:
+        ops = step.ops.values()
+        return [op.name for op in ops if any(fnmatchcase(way, glob) for way in _ways(step, op))]
+
+    return meant_by(step, wanted, lambda name: [name] if name in step.ops else [], by_glob)
 
 
 def _ways(step: Step, op: Op) -> Iterator[str]:

@@ -1,34 +1,26 @@
-"""Checks of a spec that need no devices, one in each file.
+"""Checks of a spec that need no devices, in a file for each subject.
 
-To add a check, write a file with a function from `Facts` to diagnostics, and add the function to one of the
-two tuples below.
+To add a check, write a function from `Facts` to diagnostics in the file of its subject, and add it to one of
+the two tuples below.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
-from dsl.checks.addresses import addresses
-from dsl.checks.averaging import averaging
-from dsl.checks.best_score import best_score
-from dsl.checks.data_tensors import data_tensors
-from dsl.checks.declared import few_devices
-from dsl.checks.device_indices import device_indices
+from dsl.checks.data import data_tensors, labels, mixed_examples, random_examples
+from dsl.checks.devices import device_indices, few_devices, hosts, single_places
 from dsl.checks.facts import Facts
-from dsl.checks.hosts import hosts
-from dsl.checks.labels import labels
-from dsl.checks.layer_names import layer_names
-from dsl.checks.layer_state import layer_state
-from dsl.checks.lints.clone_shares import clone_shares
-from dsl.checks.lints.ineffective_rules import ineffective_rules
-from dsl.checks.lints.unused_bindings import unused_bindings
-from dsl.checks.lints.unused_constants import unused_constants
-from dsl.checks.lints.unused_devices import unused_devices
-from dsl.checks.lints.unused_layers import unused_layers
-from dsl.checks.mixed_examples import mixed_examples
-from dsl.checks.optimizer_groups import optimizer_groups
-from dsl.checks.random_examples import random_examples
-from dsl.checks.single_places import single_places
+from dsl.checks.layers import addresses, layer_names, layer_state
+from dsl.checks.lints import (
+    clone_shares,
+    ineffective_rules,
+    unused_bindings,
+    unused_constants,
+    unused_devices,
+    unused_layers,
+)
+from dsl.checks.training import averaging, best_score, optimizer_groups
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from importlib.metadata import version
 
-from dsl.checks.mixed_examples import MIXING
+from dsl.checks.data import MIXING
 from dsl.schema import signatures
 from dsl.schema.layer_state import SPLITS, STATES
 from dsl.schema.signatures import Argument, Signature

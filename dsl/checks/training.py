@@ -1,10 +1,10 @@
-"""Checks that `best` names a score that evaluations compute, and that there are evaluations."""
+"""Checks of training: averages of copies, rules of `optimizer`, and the score of `best`."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dsl.errors import names, references
+from dsl.errors import layers, names, references
 from dsl.suggest import nearest
 
 if TYPE_CHECKING:
@@ -13,6 +13,23 @@ if TYPE_CHECKING:
     from dsl import ir
     from dsl.checks.facts import Facts
     from dsl.diagnostics import Diagnostic
+
+
+def averaging(facts: Facts) -> Iterator[Diagnostic]:
+    """Report `mode = local` without `average_every`."""
+    update = facts.update
+    if update is not None and update.mode == "local" and update.average_every is None:
+        yield names.missing_average(update.spans["mode"])
+
+
+def optimizer_groups(facts: Facts) -> Iterator[Diagnostic]:
+    """Report every rule that comes after one with the same glob or with the glob of all weights."""
+    taken: set[str] = set()
+    for group in facts.update.groups if facts.update is not None else ():
+        if taken & {"*", group.pattern}:
+            yield layers.group_without_weights(group.name_span or group.span, pattern=group.pattern)
+        taken.add(group.pattern)
+
 
 LOSS = "loss"
 

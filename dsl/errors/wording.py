@@ -14,6 +14,7 @@ it is not given, None or empty; a text is left out if a field of it is missing. 
     {folder:|a folder|a file}         which shows the first text if `folder` is true, else the second one
     either("{if:folder}...", "...")   which is the first of these texts that is not left out
 
+A flag that need not be given has a question mark as well: `{if:folder?}`.
 `tools/mypy_rows.py` tells mypy the fields of each row, and what they are filled with.
 """
 

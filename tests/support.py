@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -86,7 +86,7 @@ class Drafted:
         self._finished: Finished | None = None
 
     def __enter__(self) -> Self:
-        self._finished, self._writing = None, self.ledger.draft.graph.as_default()
+        self._finished, self._writing = None, self.ledger.graph.as_default()
         self._writing.__enter__()
         return self
 
@@ -99,7 +99,7 @@ class Drafted:
         if self._finished is None:
             from compiler.graph.finished import Finished
 
-            self._finished = Finished(self.ledger.draft.finish())
+            self._finished = Finished(self.ledger.finish())
         return self._finished
 
     @property
@@ -140,7 +140,8 @@ class Drafted:
 class Training:
     """A compiled spec in a session, fed from arrays in their order, once through.
 
-    With `adapt`, its layers learn from its own data before.
+    With `adapt`, its layers learn from its own data before. With `change`, more is written into its step
+    before there is a graph.
     """
 
     def __init__(
@@ -151,16 +152,19 @@ class Training:
         emulate: bool = False,
         base: str = ".",
         adapt: bool = False,
+        change: Callable[[Any], Any] = lambda compiled: compiled,
     ) -> None:
         import tensorflow as tf
 
-        from compiler.graph.build import compile_graph
+        from compiler.graph.build import compile_step
+        from compiler.graph.finished import in_graph
         from compiler.graph.session_options import session_config
         from compiler.pipeline import make_plan
         from tfdeploy.runtime.adapted import adapted
 
         plan = make_plan(spec, emulate=emulate)
-        self.compiled = compile_graph(adapted(plan) if adapt else plan, base=base)
+        step = compile_step(adapted(plan) if adapt else plan, base=base)
+        self.compiled = in_graph(change(step))
         batch = self.compiled.train_input.size
         start = self.compiled.train_input.attach(
             lambda: (

@@ -63,11 +63,11 @@ class Assembly:
 
     def ops(self, names: Iterable[str]) -> list[tf.Operation]:
         """Return ops by their names, for functions of TensorFlow."""
-        return [self.ledger.draft.op(each) for each in names]
+        return [self.ledger.op(each) for each in names]
 
     def made(self, value: Value) -> Any:
         """Return a tensor, or rows, for functions of TensorFlow."""
-        return self.ledger.draft.made(value)
+        return self.ledger.made(value)
 
     def pieces_of(self, weight: str) -> list[GraphVariable]:
         """Return the variables of a weight: itself, or its pieces in order."""

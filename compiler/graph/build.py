@@ -15,7 +15,6 @@ from compiler.checks.matches import rules_decide, rules_match, rules_place
 from compiler.collector import collector_paused
 from compiler.graph.assembly import Assembly
 from compiler.graph.compiled import Clone, CompiledGraph, TrainLoop
-from compiler.graph.draft import Draft
 from compiler.graph.finished import in_graph
 from compiler.graph.gradients.regularize import with_regularizers
 from compiler.graph.gradients.weighting import tower_loss
@@ -37,7 +36,6 @@ from compiler.graph.scores.summaries import build_summaries, read_weights
 from compiler.graph.size.limit import Measures, require_small_enough
 from compiler.graph.stamp.lookups import usage_of
 from compiler.graph.stamp.stamp import Bindings, StampedTower, stamp
-from compiler.graph.step_nodes import GraphStep
 from compiler.graph.step_of import step_of
 from compiler.graph.tower.template import Template, WeightInfo
 from compiler.graph.tower.traces import Traced, Traces
@@ -78,7 +76,15 @@ MOST_ELSEWHERE = 32
 def compile_graph(
     plan: Plan, *, base: str = ".", seed: int | None = None, traces: Traces | None = None
 ) -> CompiledGraph:
-    """Return the graph of a plan.
+    """Return the graph of a plan, which sessions can run; the arguments are those of `compile_step`."""
+    with collector_paused():
+        return in_graph(compile_step(plan, base=base, seed=seed, traces=traces))
+
+
+def compile_step(
+    plan: Plan, *, base: str = ".", seed: int | None = None, traces: Traces | None = None
+) -> CompiledGraph:
+    """Return a plan compiled to the records of a step, of which there is no graph yet.
 
     Args:
         plan: The plan.
@@ -107,11 +113,11 @@ def _compile(plan: Plan, seed: int, traces: Traces) -> CompiledGraph:
     if rules is not None:
         tables = _sparse(traced.templates)
         plan = evolve(plan, tables_dominate=tables_dominate(weights, tables, rules, plan.own_batch))
-    draft = Draft(plan)
-    with draft.graph.as_default():
-        assembly = _assemble(plan, weights, rules, seed, traced, draft)
+    ledger = Ledger(plan)
+    with ledger.graph.as_default():
+        assembly = _assemble(ledger, weights, rules, seed, traced)
         feeds = _stamp_towers(assembly, traced.templates, seed)
-        compiled = in_graph(_finish(assembly, feeds, traced.evaluation, weights, seed), draft.finish())
+        compiled = _finish(assembly, feeds, traced.evaluation, weights, seed)
     verify_placement(compiled)
     require_own_devices(compiled)
     found = (*plan.warnings, *warnings)
@@ -194,21 +200,19 @@ def _by_rows(plan: Plan, traced: Traced) -> frozenset[str]:
 
 
 def _assemble(
-    plan: Plan,
+    ledger: Ledger,
     weights: Mapping[str, WeightInfo],
     rules: UpdateRules | None,
     seed: int,
     traced: Traced,
-    draft: Draft,
 ) -> Assembly:
     """Make the variables and the global step, unless the whole graph would be too large."""
-    graph = draft.graph
+    plan, graph = ledger.plan, ledger.graph
     graph.seed = seed
     rulebook = Rulebook(plan.spec.place.rules, plan.topology)
     weights = cut_weights(weights, rulebook)
     require_divisible(plan, rulebook, weights, rules)
     rules = rules.for_pieces(weights) if rules is not None else None
-    ledger = Ledger(plan, draft=draft)
     step_place = rulebook.global_step()
     global_step = create_variable("global_step", lambda: tf.constant(0, tf.int64), step_place, ledger)
     slots = {name: rule.slot_specs() for name, rule in rules.weights.items()} if rules is not None else {}
@@ -451,7 +455,7 @@ def _all_of(assembly: Assembly, families: Sequence[Sequence[str]], name: str) ->
         families: The names of the ops, those for the copies of one variable together.
         name: The name of the op.
     """
-    step, entries, home = GraphStep(assembly.ledger, "init"), assembly.ledger.entries, assembly.step_place
+    writer, entries, home = assembly.ledger.writer("init"), assembly.ledger.entries, assembly.step_place
     by_device: dict[Device, list[list[str]]] = {}
     for family in families:
         own: dict[Device, list[str]] = {}
@@ -468,9 +472,8 @@ def _all_of(assembly: Assembly, families: Sequence[Sequence[str]], name: str) ->
         for first in range(0, len(here), MOST_AT_STEP):
             part = f"/{first // MOST_AT_STEP}" if len(here) > MOST_AT_STEP else ""
             waits = [op for ops in here[first : first + MOST_AT_STEP] for op in ops]
-            joined.append(step.writer.after(f"{name}_parts/{device.scope}{part}", waits, placed))
-    ended = step.writer.after(name, joined, home)
-    step.finish()
+            joined.append(writer.after(f"{name}_parts/{device.scope}{part}", waits, placed))
+    ended = writer.after(name, joined, home)
     return assembly.ops([ended])[0]
 
 

@@ -25,13 +25,13 @@ _RECORDS = (
 """The records that hold tensors, ops or variables."""
 
 
-def in_graph(compiled: CompiledGraph, graph: tf.Graph) -> CompiledGraph:
-    """Return a compiled draft in the graph that has been made of it.
+def in_graph(compiled: CompiledGraph) -> CompiledGraph:
+    """Return what was compiled to a step, in a graph that is made of it.
 
     Args:
-        compiled: The draft.
-        graph: The graph, whose ops have the names that they have in the draft.
+        compiled: What `compile_step` has returned.
     """
+    graph = compiled.ledger.finish()
     found: CompiledGraph = attrs.evolve(Finished(graph).of(compiled), graph=graph)
     graph.add_to_collection(tf.compat.v1.GraphKeys.GLOBAL_STEP, found.global_step)
     return found

@@ -31,5 +31,6 @@ def import_nodes(graph: tf.Graph, graph_def: Any, outside: Mapping[str, tf.Tenso
         add_nodes(graph, graph_def, dict(outside))
     except tf.errors.InvalidArgumentError as fault:
         raise ValueError(str(fault)) from fault
-    for each in from_library(graph_def.library) if graph_def.library.function else ():
-        each.add_to_graph(graph)
+    with graph.as_default():  # outside of a graph, TensorFlow would add functions elsewhere
+        for each in from_library(graph_def.library) if graph_def.library.function else ():
+            each.add_to_graph(graph)

@@ -6,9 +6,7 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-from compiler.graph.draft import SummedRows
-from compiler.graph.ledger import Ledger
-from compiler.graph.step_nodes import GraphStep
+from compiler.graph.ledger import Ledger, SummedRows
 from compiler.reasons import Placed
 from compiler.step.record import Role, Rows
 from compiler.step.rows import join_rows, merge_rows
@@ -24,11 +22,9 @@ def sum_equal_rows(ledger: Ledger, values: Sequence[Rows], scope: str, placed: P
         placed: Their place.
         role: What they are for.
     """
-    step = GraphStep(ledger, role)
-    joined = join_rows(step.writer, scope, values, placed)
-    merged = merge_rows(step.writer, scope, joined, placed)
-    step.finish()
-    return merged
+    writer = ledger.writer(role)
+    joined = join_rows(writer, scope, values, placed)
+    return merge_rows(writer, scope, joined, placed)
 
 
 def unmerged(rows: tf.IndexedSlices, device: str) -> tf.IndexedSlices | None:

@@ -1,8 +1,8 @@
-"""The ops of a draft as records."""
+"""Ops as records, whoever wrote them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from heapq import heappop, heappush
 from typing import Any
@@ -11,23 +11,28 @@ from weakref import WeakKeyDictionary
 import tensorflow as tf
 
 from compiler.graph.adapters.tensorflow_private import op_definition
-from compiler.graph.draft import Draft
 from compiler.graph.fragments import made_by
-from compiler.graph.ledger import Entry
-from compiler.step.record import Fragment, Op, Shape, Tensor, Use
+from compiler.reasons import Placed, Reason
+from compiler.step.record import Entry, Fragment, Op, Shape, Tensor, Use
+from compiler.topology import Device
 
 
-def ops_of(draft: Draft, entries: Mapping[str, Entry]) -> dict[str, Op]:
-    """Return all ops by name, in the order in which TensorFlow has them.
+def ops_of(written: Iterable[tf.Operation | Op | Use], entries: Mapping[str, Entry]) -> dict[str, Op]:
+    """Return ops by name, in the order in which TensorFlow has them.
 
     Args:
-        draft: The step.
-        entries: The places and roles of its ops, by their names.
+        written: Ops, uses of fragments, and ops of a graph for functions of TensorFlow, in their order.
+        entries: The places and roles of the last of these, by their names.
     """
     tensors: dict[str, Tensor] = {}
     found: dict[str, Op] = {}
-    for each in draft.in_order():
-        for op in _traced(each, entries, tensors) if isinstance(each, tf.Operation) else _written(each):
+    for each in written:
+        if isinstance(each, tf.Operation):
+            inputs = tuple(tensors[tensor.name] for tensor in each.inputs)
+            records: Iterable[Op] = (_op(each, inputs, entries[each.name]),)
+        else:
+            records = _written(each)
+        for op in records:
             found[op.name] = op
             tensors |= {made.name: made for made in op.outputs}
     return _in_order(found)
@@ -56,24 +61,33 @@ def _in_order(ops: Mapping[str, Op]) -> dict[str, Op]:
     return found
 
 
-def _traced(op: tf.Operation, entries: Mapping[str, Entry], tensors: Mapping[str, Tensor]) -> Iterator[Op]:
-    """Yield the record of an op that a function of TensorFlow has written."""
-    holds = None
-    if op.type == "VarHandleOp":
-        shape = tf.TensorShape(op.get_attr("shape"))
-        holds = (_dtype(op.get_attr("dtype")), (None,) if shape.rank is None else tuple(shape.as_list()))
-    entry = entries[op.name]
-    yield Op(
+def record_of(op: tf.Operation) -> Op:
+    """Return the record of an op that is not in a step: nothing is known of its place and its role."""
+    inputs = tuple(_made(each.op)[each.value_index] for each in op.inputs)
+    return _op(op, inputs, Entry(Placed(Device("cpu", 0), Reason("", "default")), "forward"))
+
+
+def _op(op: tf.Operation, inputs: tuple[Tensor, ...], entry: Entry) -> Op:
+    return Op(
         op.name,
         op.type,
-        tuple(tensors[each.name] for each in op.inputs),
+        inputs,
         entry.placed,
         entry.role,
-        tuple(Tensor(op.name, *each, at, holds=holds) for at, each in enumerate(made_by(op))),
+        _made(op),
         NodeAttributes(op.type, op.node_def.attr),
         tuple(each.name for each in op.control_inputs),
         entry.clone,
     )
+
+
+def _made(op: tf.Operation) -> tuple[Tensor, ...]:
+    """Return what an op makes."""
+    holds = None
+    if op.type == "VarHandleOp":
+        shape = tf.TensorShape(op.get_attr("shape"))
+        holds = (_dtype(op.get_attr("dtype")), (None,) if shape.rank is None else tuple(shape.as_list()))
+    return tuple(Tensor(op.name, *each, at, holds=holds) for at, each in enumerate(made_by(op)))
 
 
 def _written(op: Op | Use) -> Iterator[Op]:

@@ -124,6 +124,26 @@ Value: TypeAlias = Tensor | Rows
 
 
 @frozen
+class Entry:
+    """The record of one op.
+
+    Attributes:
+        placed: The device that was asked for, and the reason.
+        role: What the op is for.
+        clone: The number of the clone, or None if the op belongs to no tower.
+    """
+
+    placed: Placed
+    role: Role
+    clone: int | None = None
+
+    @property
+    def device(self) -> Device:
+        """The device that was asked for."""
+        return self.placed.device
+
+
+@frozen
 class Op:
     """An op of a step.
 

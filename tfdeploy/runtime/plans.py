@@ -170,6 +170,23 @@ def graph_of(
     return compile_graph(plan, base=base, seed=seed)
 
 
+def step_of_plan(plan: Plan, towers: SharedTowers, *, verbose: bool = False) -> CompiledGraph:
+    """Start TensorFlow and return a plan compiled to its step, of which no graph is made.
+
+    Args:
+        plan: The plan.
+        towers: Traced towers that may be used again; those that they lack are added to them.
+        verbose: Whether TensorFlow's own messages are shown.
+
+    Raises:
+        SpecError: If there can be no graph of it.
+    """
+    _start_for(plan, verbose=verbose)
+    from compiler.graph.build import compile_step
+
+    return compile_step(plan, base=str(folder_of(plan.spec)), seed=SHARED_SEED, traces=towers.of(plan))
+
+
 def many_of(
     plan: Plan,
     *,

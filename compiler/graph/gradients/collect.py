@@ -9,20 +9,20 @@ import tensorflow as tf
 from attrs import evolve
 
 from compiler.graph.assembly import Assembly
-from compiler.graph.draft import given
 from compiler.graph.gradients.copies import times
 from compiler.graph.gradients.pieces import cut_gradients
 from compiler.graph.gradients.regularize import Unregularized, add_regularization
 from compiler.graph.gradients.summed import SummedGradient
 from compiler.graph.gradients.weighting import SCOPE, inverse_weights
+from compiler.graph.ledger import given
 from compiler.graph.stamp.stamp import StampedTower
-from compiler.graph.step_nodes import GraphStep
 from compiler.graph.variables.variables import GraphVariable, VariablePart
 from compiler.placement.rules import following
 from compiler.plan import WorkerPlan
 from compiler.reasons import Placed
 from compiler.step.record import Value
 from compiler.step.sums import Reduction, reduce_all
+from compiler.step.writer import StepWriter
 
 
 def sum_gradients(assembly: Assembly) -> list[SummedGradient]:
@@ -33,7 +33,7 @@ def sum_gradients(assembly: Assembly) -> list[SummedGradient]:
     """
     wanted = _in_order_of_backprop(assembly)
     inverses = {tower.tower.index: _inverses(assembly, tower) for tower in assembly.towers}
-    step = GraphStep(assembly.ledger, "aggregate")
+    writer = assembly.ledger.writer("aggregate")
     summed: list[tuple[int, GraphVariable]] = []
     reductions: list[Reduction] = []
     for part, weight in wanted:
@@ -41,10 +41,9 @@ def sum_gradients(assembly: Assembly) -> list[SummedGradient]:
         pieces = cut_gradients(assembly, part, weight, homes)
         for at, variable in enumerate(assembly.updated_of(weight)):
             own = {index: each[at] for index, each in pieces.items()}
-            reductions.append(_reduction(assembly, step, part, variable, len(summed), inverses, homes, own))
+            reductions.append(_reduction(assembly, writer, part, variable, len(summed), inverses, homes, own))
             summed.append((part, variable))
     sums = reduce_all(reductions, assembly.plan.update)
-    step.finish()
     return [
         SummedGradient(variable, tuple(copies), part)
         for (part, variable), copies in zip(summed, sums, strict=True)
@@ -83,7 +82,7 @@ def _inverses(assembly: Assembly, tower: StampedTower) -> list[tf.Tensor | None]
 
 def _reduction(
     assembly: Assembly,
-    step: GraphStep,
+    writer: StepWriter,
     part: int,
     variable: GraphVariable,
     number: int,
@@ -103,7 +102,7 @@ def _reduction(
     destinations = _destinations(assembly, variable, homes[number % len(homes)])
     owner = variable.copy if isinstance(variable, VariablePart) else None
     distinct = variable.info.shard is not None  # rows of equal index are summed before they are cut
-    return Reduction(name, values, homes, destinations, step.writer, number, owner, distinct)
+    return Reduction(name, values, homes, destinations, writer, number, owner, distinct)
 
 
 def _home_of(assembly: Assembly, tower: StampedTower, part: int, weight: str) -> Placed:

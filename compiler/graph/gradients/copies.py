@@ -10,8 +10,8 @@ import tensorflow as tf
 from attrs import evolve
 
 from compiler.graph.assembly import Assembly
-from compiler.graph.draft import given
 from compiler.graph.gradients.summed import SummedGradient
+from compiler.graph.ledger import given
 from compiler.step.record import Rows
 
 Gradient = Any  # a tensor, or tf.IndexedSlices with distinct indices

@@ -9,10 +9,10 @@ import tensorflow as tf
 from attrs import evolve
 
 from compiler.graph.assembly import Assembly
-from compiler.graph.draft import given
 from compiler.graph.gradients.copies import Gradient, beside, times
 from compiler.graph.gradients.summed import SummedGradient
 from compiler.graph.gradients.weighting import SCOPE
+from compiler.graph.ledger import given
 from compiler.graph.rows import sum_equal_rows
 from compiler.step.record import Rows, Value
 

@@ -8,11 +8,10 @@ import tensorflow as tf
 from attrs import frozen
 
 from compiler.graph.assembly import Assembly
-from compiler.graph.draft import given
 from compiler.graph.gradients.row_sums import Copied, sum_rows
+from compiler.graph.ledger import given
 from compiler.graph.rows import sum_equal_rows
 from compiler.graph.stamp.stamp import StampedTower
-from compiler.graph.step_nodes import GraphStep
 from compiler.reasons import Placed
 from compiler.shards import Shard
 from compiler.step.pieces import cut_value
@@ -61,13 +60,12 @@ def _cut(
     value = tower.gradient(part, weight)
     if not shards:
         return [value]
-    step, dealt = GraphStep(assembly.ledger, "aggregate"), tower.dealt_rows(part, weight)
+    writer, dealt = assembly.ledger.writer("aggregate"), tower.dealt_rows(part, weight)
     if dealt is not None and assembly.ledger.entries[dealt.distinct.op].device != home.device:
         dealt = None  # what the look-up knows would have to be sent
     scope = f"{scope}/clone_{tower.tower.index}"
     if isinstance(value, Tensor):
-        parts = cut_value(step.writer, scope, value, shards, home)
-        step.finish()
+        parts = cut_value(writer, scope, value, shards, home)
         return [*parts]
     if dealt is None:
         value = sum_equal_rows(assembly.ledger, [value], scope, home, "aggregate")
@@ -94,7 +92,7 @@ def _copied(assembly: Assembly, tower: StampedTower, part: int, weight: str) -> 
 
 def _made(tower: StampedTower, inner: str) -> tf.Tensor:
     """Return a tensor of a tower that is no result of its template, for functions of TensorFlow."""
-    found: tf.Tensor = tower.ledger.draft.made(tower.use.tensor(inner))
+    found: tf.Tensor = tower.ledger.made(tower.use.tensor(inner))
     return found
 
 

@@ -9,10 +9,8 @@ from typing import Any
 import tensorflow as tf
 from attrs import evolve, frozen
 
-from compiler.graph.draft import given
 from compiler.graph.gradients.slopes import write_slope
-from compiler.graph.ledger import Ledger
-from compiler.graph.step_nodes import GraphStep
+from compiler.graph.ledger import Ledger, given
 from compiler.graph.tower.network.network import make
 from compiler.graph.tower.network.precision import in_float32
 from compiler.graph.tower.template import WeightInfo
@@ -22,6 +20,7 @@ from compiler.model.graph import label_of
 from compiler.placement.rules import following
 from compiler.reasons import Placed
 from compiler.step.record import Tensor, Value
+from compiler.step.writer import StepWriter
 from dsl import ir
 
 
@@ -91,7 +90,7 @@ class Unregularized:
         """
         with ledger.place(self.placed, "update"), tf.name_scope(f"{self.scope}/"):
             own = self.variable.of(slope) if isinstance(self.variable, VariablePart) else slope
-            gradient = ledger.draft.made(self.gradient)
+            gradient = ledger.made(self.gradient)
             if isinstance(gradient, tf.IndexedSlices):
                 rows = tf.expand_dims(gradient.indices, 1)
                 return given(tf.tensor_scatter_nd_add(own, rows, gradient.values))
@@ -109,19 +108,18 @@ def add_regularization(gradients: Sequence[Unregularized], ledger: Ledger) -> li
         A tensor of the shape of the variable for each that has a regularizer, even if there were rows. The
         gradients of the others are as they were.
     """
-    step = GraphStep(ledger, "update")
-    written = [_written(step, each) for each in gradients]
-    step.finish()
+    writer = ledger.writer("update")
+    written = [_written(writer, each) for each in gradients]
     found: list[Value] = []
     for each, value in zip(gradients, written, strict=True):
         if value is None:
             found.append(each.gradient)
         else:
-            found.append(value if each.is_plain else each.plus(ledger.draft.made(value), ledger))
+            found.append(value if each.is_plain else each.plus(ledger.made(value), ledger))
     return found
 
 
-def _written(step: GraphStep, wanted: Unregularized) -> Tensor | None:
+def _written(writer: StepWriter, wanted: Unregularized) -> Tensor | None:
     """Write the gradient of a regularizer, or the sum of it and a plain gradient.
 
     Returns:
@@ -130,7 +128,7 @@ def _written(step: GraphStep, wanted: Unregularized) -> Tensor | None:
     variable, copy = wanted.whole
     if variable.info.regularizer is None:
         return None
-    writer, placed = step.writer, wanted.placed
+    placed = wanted.placed
     scope = writer.unique(f"{wanted.scope}/regularizer")
     weight = writer.read(f"{scope}/ReadVariableOp", variable.copies[copy].tensor, placed)
     slope = write_slope(writer, scope, variable.info, weight, placed)

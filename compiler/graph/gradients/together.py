@@ -15,9 +15,9 @@ import tensorflow as tf
 from attrs import evolve, frozen
 
 from compiler.graph.assembly import Assembly
-from compiler.graph.draft import given
 from compiler.graph.gradients.copies import values_of
 from compiler.graph.gradients.summed import SummedGradient
+from compiler.graph.ledger import given
 from compiler.plan import WorkerPlan
 from compiler.reasons import Placed
 from compiler.step.record import SMALL, Rows, Tensor, Value

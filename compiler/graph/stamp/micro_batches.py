@@ -14,12 +14,12 @@ from typing import Any
 
 from attrs import define, evolve, field, frozen
 
-from compiler.graph.ledger import Entry, Ledger
+from compiler.graph.ledger import Ledger
 from compiler.graph.node_types import count_inputs
 from compiler.graph.tower.template import Template
 from compiler.plan import Tower
 from compiler.reasons import Placed
-from compiler.step.record import Op, Shape, Tensor, Use
+from compiler.step.record import Entry, Op, Shape, Tensor, Use
 from compiler.step.writer import StepWriter
 
 SCOPE = "accumulate"

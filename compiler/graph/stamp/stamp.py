@@ -14,8 +14,7 @@ from typing import Any
 import tensorflow as tf
 from attrs import define, evolve, field, frozen
 
-from compiler.graph.draft import tensor_given
-from compiler.graph.ledger import Ledger
+from compiler.graph.ledger import Ledger, tensor_given
 from compiler.graph.node_types import count_inputs
 from compiler.graph.stamp.lookups import Lookup, runs_functions, usage_of
 from compiler.graph.stamp.micro_batches import AccumulatedResults, MicroBatchWriter
@@ -25,7 +24,6 @@ from compiler.graph.stamp.places import Layout, TowerPlaces
 from compiler.graph.stamp.riders import Rider
 from compiler.graph.stamp.rows import gather_rows
 from compiler.graph.stamp.sources import CutSource, WeightSource
-from compiler.graph.step_nodes import GraphStep
 from compiler.graph.tower.template import Template
 from compiler.placement.rules import Rulebook, following
 from compiler.plan import Tower, WorkerPlan
@@ -109,7 +107,7 @@ class StampedTower:
     def tensor(self, name: str) -> tf.Tensor:
         """Return what `record` describes, for functions of TensorFlow."""
         found = self.record(name)
-        return self.ledger.draft.tensor(found.name, found.shape)
+        return self.ledger.tensor(found.name, found.shape)
 
     def gradient(self, part: int, weight: str) -> Value:
         """Return the gradient of the tower's scaled loss by a weight; that of an embedding may be sparse.
@@ -171,18 +169,17 @@ def stamp(
         rulebook: The rules of the spec.
         ledger: The ledger of the graph.
     """
-    step = GraphStep(ledger, "aggregate")
+    writer = ledger.writer("aggregate")
     known: dict[int, Layout] = {}
     writers: list[_Writer] = []
     for template, bindings in stamps:
         if id(template) not in known:
             known[id(template)] = Layout(template, usage_of(template), rulebook)
-        writers.append(_Writer(known[id(template)], bindings, step))
+        writers.append(_Writer(known[id(template)], bindings, ledger, writer))
     meetings = _meetings(writers)
     stamped = [writer.write(meetings) for writer in writers]
     by_tower = {id(each.tower): each for each in stamped}
-    write_exchanges(step.writer, meetings, lambda tower, own: by_tower[id(tower)].use.tensor(own))
-    step.finish()
+    write_exchanges(writer, meetings, lambda tower, own: by_tower[id(tower)].use.tensor(own))
     return stamped
 
 
@@ -201,7 +198,8 @@ def _meetings(writers: Sequence[_Writer]) -> dict[str, JoinedExchange]:
 class _Writer:
     layout: Layout
     bindings: Bindings
-    step: GraphStep
+    ledger: Ledger
+    writer: StepWriter
     places: TowerPlaces = field(init=False)
     names: dict[str, str] = field(init=False)  # of the template's nodes: names in the graph
     given: dict[str, Tensor] = field(factory=dict)  # by port, or by a gather that is written otherwise
@@ -219,7 +217,7 @@ class _Writer:
         homes = {name: each.placed for name, each in weights.items() if isinstance(each, WeightSource)}
         self.places = TowerPlaces(self.layout, tower, homes)
         self.names = {own: tower.op_name(own) for own in self.template.fragment.node}
-        self.own = StepWriter("forward", self.step.writer.unique)
+        self.own = StepWriter("forward", self.writer.unique)
 
     @property
     def template(self) -> Template:
@@ -238,7 +236,7 @@ class _Writer:
         self._write(meetings)
         use, done, bindings = self._use(()), None, self.bindings
         if bindings.micro_batches == 1:
-            self.step.writer.ops.extend(self.own.ops)
+            self.writer.ops.extend(self.own.ops)
         else:
             ports = [*self.template.inputs.values(), *filter(None, [self.template.seed])]
             done = MicroBatchWriter(
@@ -248,10 +246,10 @@ class _Writer:
                 use.tensor,
                 frozenset(self.given[port].name for port in ports),
                 bindings.micro_batches,
-                self.step.ledger,
-                self.step.writer,
+                self.ledger,
+                self.writer,
             ).write()
-        return StampedTower(self.step.ledger, bindings, self.layout, use, self.read_by, self.dealt, done)
+        return StampedTower(self.ledger, bindings, self.layout, use, self.read_by, self.dealt, done)
 
     def _write(self, meetings: Mapping[str, JoinedExchange]) -> None:
         template, usage = self.template, self.layout.usage
@@ -296,7 +294,7 @@ class _Writer:
 
     def _replace(self, port: str, tensor: tf.Tensor) -> None:
         self.given[port] = tensor_given(tensor)
-        self.places.put_port(port, self.step.ledger.entries[tensor.op.name].device)
+        self.places.put_port(port, self.ledger.entries[tensor.op.name].device)
 
     # --- weights ------------------------------------------------------------------------------------------
 
@@ -320,7 +318,7 @@ class _Writer:
             The value in the tower; None if the weight is sent by itself.
         """
         bindings, device = self.bindings, source.placed.device
-        if not isinstance(self.step.ledger.plan, WorkerPlan) or bindings.role or bindings.micro_batches > 1:
+        if not isinstance(self.ledger.plan, WorkerPlan) or bindings.role or bindings.micro_batches > 1:
             return None
         rider = Rider(weight, read, f"{read.op}/sent", device)
         gather = self._gather_with(device, read.dtype)

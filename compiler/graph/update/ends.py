@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from compiler.graph.assembly import Assembly
-from compiler.graph.step_nodes import GraphStep
 
 
 def join_ends(assembly: Assembly, done: Sequence[str]) -> list[str]:
@@ -23,12 +22,11 @@ def join_ends(assembly: Assembly, done: Sequence[str]) -> list[str]:
     by_task: dict[object, list[str]] = {}
     for each in done:
         by_task.setdefault(entries[each].device.host, []).append(each)
-    ends, step = by_task.pop(home, []), GraphStep(assembly.ledger, "update")
+    ends, writer = by_task.pop(home, []), assembly.ledger.writer("update")
     for ops in by_task.values():
         if len(ops) == 1:
             ends += ops
             continue
         placed = entries[ops[0]].placed
-        ends.append(step.writer.after(f"{assembly.scope}/ended/{placed.device.scope}", ops, placed))
-    step.finish()
+        ends.append(writer.after(f"{assembly.scope}/ended/{placed.device.scope}", ops, placed))
     return ends

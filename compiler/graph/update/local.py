@@ -14,7 +14,6 @@ import tensorflow as tf
 from attrs import frozen
 
 from compiler.graph.assembly import Assembly
-from compiler.graph.step_nodes import GraphStep
 from compiler.graph.update.step import Updates, build_update, count_update
 from compiler.graph.update.variable.apply import step_scalars
 from compiler.graph.update.variable.statistics import ADDED, MOVED, update_statistics
@@ -22,6 +21,7 @@ from compiler.graph.variables.variables import GraphVariable
 from compiler.reasons import Placed
 from compiler.step.record import Tensor, Value
 from compiler.step.sums import Reduction, reduce_all
+from compiler.step.writer import StepWriter
 
 
 @frozen
@@ -68,10 +68,8 @@ def _end(alone: Assembly, done: Sequence[str]) -> str:
 
     Each of its copies is averaged after all of them, and would wait for as many ops as there are copies.
     """
-    step, placed = GraphStep(alone.ledger, "update"), alone.ledger.entries[done[0]].placed
-    ended = step.writer.after(f"{alone.scope}/ended", done, placed)
-    step.finish()
-    return ended
+    writer, placed = alone.ledger.writer("update"), alone.ledger.entries[done[0]].placed
+    return writer.after(f"{alone.scope}/ended", done, placed)
 
 
 def _average_when_due(assembly: Assembly, done: Mapping[int, str]) -> str:
@@ -92,11 +90,11 @@ def _average_when_due(assembly: Assembly, done: Mapping[int, str]) -> str:
         )
     families = list(_families(assembly))
     averaged = [each for each in families if not each.first]
-    step = GraphStep(ledger, "aggregate")
+    writer = ledger.writer("aggregate")
     waits = {clone: (open_.op.name, each) for clone, each in done.items()}
-    parts = [_write_parts(assembly, step, each, f"average/{each.name}", waits) for each in averaged]
+    parts = [_write_parts(assembly, writer, each, f"average/{each.name}", waits) for each in averaged]
     reductions = [
-        Reduction(f"average/{each.name}", own, each.places, each.places, step.writer, number)
+        Reduction(f"average/{each.name}", own, each.places, each.places, writer, number)
         for number, (each, own) in enumerate(zip(averaged, parts, strict=True))
     ]
     means = reduce_all(reductions, assembly.plan.update)
@@ -106,9 +104,8 @@ def _average_when_due(assembly: Assembly, done: Mapping[int, str]) -> str:
         for copy, value in enumerate(copies)
     ]
     after = (open_.op.name, *done.values())
-    new += [found for each in families if each.first for found in _follow(step, each, after)]
-    names = _assign(step, new)
-    step.finish()
+    new += [found for each in families if each.first for found in _follow(writer, each, after)]
+    names = _assign(writer, new)
     with ledger.place(assembly.step_place, "update"), tf.name_scope("average/"):
         with tf.control_dependencies(assembly.ops(names)):
             ended = tf.identity(open_, name="ended")
@@ -152,7 +149,7 @@ def _family(assembly: Assembly, variable: GraphVariable) -> _Family:
 
 def _write_parts(
     assembly: Assembly,
-    step: GraphStep,
+    writer: StepWriter,
     family: _Family,
     scope: str,
     waits: Mapping[int, Sequence[str]] | None = None,
@@ -161,14 +158,14 @@ def _write_parts(
 
     Args:
         assembly: The graph under construction.
-        step: Writes the ops.
+        writer: Writes the ops.
         family: The copies.
         scope: The scope of the ops.
         waits: For each clone the ops after which its copy is read, if there are any.
     """
     found: list[Tensor] = []
     for tower, copy, place in zip(assembly.plan.towers, family.copies, family.places, strict=True):
-        own, writer = f"{scope}/copy_{tower.index}", step.writer
+        own = f"{scope}/copy_{tower.index}"
         before = (waits or {}).get(tower.index, ())
         value = writer.read(f"{own}/ReadVariableOp", copy.tensor, place, before)
         share = writer.constant(f"{own}/of_batch", assembly.plan.share(tower), value.dtype, place)
@@ -176,14 +173,14 @@ def _write_parts(
     return found
 
 
-def _follow(step: GraphStep, family: _Family, after: Sequence[str]) -> list[_New]:
+def _follow(writer: StepWriter, family: _Family, after: Sequence[str]) -> list[_New]:
     """Return the value of copy 0 after the update, for each other copy."""
     name, first = f"average/{family.name}/copy_0/ReadVariableOp", family.copies[0].tensor
-    value = step.writer.read(name, first, family.places[0], after)
+    value = writer.read(name, first, family.places[0], after)
     return [(family, copy, value) for copy in range(1, len(family.copies))]
 
 
-def _assign(step: GraphStep, new: Sequence[_New]) -> list[str]:
+def _assign(writer: StepWriter, new: Sequence[_New]) -> list[str]:
     """Write the ops that give copies their new values; return their names.
 
     They are written clone by clone: the first clone has no statistics to assign if the others follow its own,
@@ -193,27 +190,26 @@ def _assign(step: GraphStep, new: Sequence[_New]) -> list[str]:
     for family, copy, value in sorted(new, key=lambda each: each[1]):
         target, name = family.copies[copy].tensor, f"average/{family.name}/copy_{copy}/assign"
         assert isinstance(value, Tensor)  # no copy of a weight is rows
-        names.append(step.writer.assign(name, target, value, family.places[copy], role="update"))
+        names.append(writer.assign(name, target, value, family.places[copy], role="update"))
     return names
 
 
 def _publish(assembly: Assembly) -> tf.Operation:
     """Return the op that writes the mean of the copies to the variables that are evaluated and saved."""
-    step = GraphStep(assembly.ledger, "save")
-    names = [_publish_one(assembly, step, each) for each in changing(assembly)]
-    ended = step.writer.after("publish", names, assembly.step_place)
-    step.finish()
+    writer = assembly.ledger.writer("save")
+    names = [_publish_one(assembly, writer, each) for each in changing(assembly)]
+    ended = writer.after("publish", names, assembly.step_place)
     return assembly.ops([ended])[0]
 
 
-def _publish_one(assembly: Assembly, step: GraphStep, variable: GraphVariable) -> str:
+def _publish_one(assembly: Assembly, writer: StepWriter, variable: GraphVariable) -> str:
     """Write what assigns the mean of the copies of a variable; return the name of the op."""
-    family, scope, writer = _family(assembly, variable), f"publish/{variable.name}", step.writer
+    family, scope = _family(assembly, variable), f"publish/{variable.name}"
     if family.first:
         first = family.copies[0].tensor
         value = writer.read(f"{scope}/ReadVariableOp", first, family.places[0])
     else:
-        parts = _write_parts(assembly, step, family, scope)
+        parts = _write_parts(assembly, writer, family, scope)
         value = writer.add(f"{scope}/mean", parts, variable.beside())
     mean = variable.mean.tensor
     return writer.assign(f"{scope}/AssignVariableOp", mean, value, variable.beside())

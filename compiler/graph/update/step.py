@@ -78,9 +78,9 @@ def build_update(assembly: Assembly, scalars: StepScalars, statistics: Collectio
     gate = gate_of(assembly, scale, gradients) if scale is not None else None
     gradients = clip_gradients(assembly, gradients)
     done = apply_gradients(assembly, gradients, scalars, gate)
-    before = assembly.ledger.draft.mark()
+    before = assembly.ledger.mark()
     done += update_statistics(assembly, gate, statistics)
-    made = assembly.ledger.draft.names_since(before)
+    made = assembly.ledger.names_since(before)
     if gate is not None:
         assembly.applied = gate.applied
         done = [each.name for each in gate.close(assembly.ops(done))]

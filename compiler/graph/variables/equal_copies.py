@@ -8,8 +8,8 @@ from typing import Any
 from attrs import define, field
 
 from compiler.graph.ledger import Ledger
-from compiler.graph.step_nodes import GraphStep
 from compiler.reasons import Placed
+from compiler.step.writer import StepWriter
 
 _SCOPE = "restore"
 
@@ -23,11 +23,11 @@ class EqualCopies:
     """
 
     ledger: Ledger = field(repr=False)
-    _step: GraphStep = field(init=False, repr=False)
+    _writer: StepWriter = field(init=False, repr=False)
     _names: list[list[str]] = field(factory=list, repr=False)
 
     def __attrs_post_init__(self) -> None:
-        self._step = GraphStep(self.ledger, "init")
+        self._writer = self.ledger.writer("init")
 
     def add(self, name: str, family: Sequence[Any], place: Callable[[int], Placed], kept: Any = None) -> None:
         """Assign `kept`, by default the first copy, to all other copies.
@@ -42,7 +42,7 @@ class EqualCopies:
         targets = [(copy, each) for copy, each in enumerate(family) if each is not source]
         if not targets:
             return
-        writer, flat = self._step.writer, f"{_SCOPE}/{name.replace('/', '_')}"
+        writer, flat = self._writer, f"{_SCOPE}/{name.replace('/', '_')}"
         first = writer.read(writer.unique(flat), source.tensor, place(0))
         names = []
         for copy, target in targets:
@@ -52,5 +52,4 @@ class EqualCopies:
 
     def finish(self) -> list[list[str]]:
         """Add the ops to the graph; return the names of those that assign, for each call that wrote some."""
-        self._step.finish()
         return self._names

@@ -13,11 +13,10 @@ import tensorflow as tf
 from attrs import define, field, frozen
 
 from compiler.graph.adapters.tensorflow_private import ResourceVariable, VariableDef
-from compiler.graph.draft import Draft, tensor_given
-from compiler.graph.ledger import Ledger
-from compiler.graph.step_nodes import GraphStep
+from compiler.graph.ledger import Ledger, tensor_given
 from compiler.reasons import Placed
 from compiler.step.record import Fragment, Tensor
+from compiler.step.writer import StepWriter
 
 Initial: TypeAlias = Callable[[], tf.Tensor] | Fragment | float | str
 """A function that makes the first value, nodes that make it, the number that all elements are, or a variable
@@ -29,14 +28,14 @@ class DraftVariable:
     """A variable of a graph that is being written.
 
     Attributes:
-        draft: The graph.
+        ledger: The ledger of the graph.
         name: Its name, which is that of its handle.
         type: The name of its type.
         sizes: Its shape.
         initial: The name of the tensor that is its first value.
     """
 
-    draft: Draft = field(repr=False)
+    ledger: Ledger = field(repr=False)
     name: str
     type: str
     sizes: tuple[int, ...]
@@ -50,7 +49,7 @@ class DraftVariable:
     @property
     def handle(self) -> tf.Tensor:
         """Its handle."""
-        return self.draft.tensor(f"{self.name}:0")
+        return self.ledger.tensor(f"{self.name}:0")
 
     @property
     def first_assigned(self) -> str:
@@ -68,7 +67,7 @@ class DraftVariable:
         return tf.TensorShape(self.sizes)
 
     def in_graph(self, graph: tf.Graph) -> Any:
-        """Return the tf.Variable in a graph that has the ops of the draft."""
+        """Return the tf.Variable in a graph that has the ops of the ledger."""
         definition = VariableDef(
             variable_name=f"{self.name}:0",
             initializer_name=self.first_assigned,
@@ -100,11 +99,11 @@ class VariableWriter:
     """
 
     ledger: Ledger = field(repr=False)
-    _step: GraphStep = field(init=False, repr=False)
+    _writer: StepWriter = field(init=False, repr=False)
     _wanted: list[_Wanted] = field(factory=list, repr=False)
 
     def __attrs_post_init__(self) -> None:
-        self._step = GraphStep(self.ledger, "init")
+        self._writer = self.ledger.writer("init")
 
     def add(self, name: str, shape: Sequence[int], dtype: str, initial: Initial, placed: Placed) -> None:
         """Ask for a variable.
@@ -122,20 +121,17 @@ class VariableWriter:
     def finish(self) -> dict[str, Any]:
         """Add everything to the graph; return the variables by name."""
         handles = [self._handle(each) for each in self._wanted]
-        self._step.finish()
         initial: dict[str, Tensor] = {}
         for each, handle in zip(self._wanted, handles, strict=True):
             value = initial[each.name] = self._first(each, initial)
-            self._step.writer.assign(f"{each.name}/Assign", handle, value, each.placed)
-        self._step.finish()
-        draft = self.ledger.draft
+            self._writer.assign(f"{each.name}/Assign", handle, value, each.placed)
         return {
-            each.name: DraftVariable(draft, each.name, each.dtype, each.shape, initial[each.name].name)
+            each.name: DraftVariable(self.ledger, each.name, each.dtype, each.shape, initial[each.name].name)
             for each in self._wanted
         }
 
     def _handle(self, wanted: _Wanted) -> Tensor:
-        name, writer, placed = wanted.name, self._step.writer, wanted.placed
+        name, writer, placed = wanted.name, self._writer, wanted.placed
         debug = {"debug_name": f"{name}/"}
         handle = writer.variable(name, wanted.dtype, wanted.shape, name, placed, debug)
         asked = f"{name}/IsInitialized/VarIsInitializedOp"
@@ -146,7 +142,7 @@ class VariableWriter:
     def _first(self, wanted: _Wanted, known: Mapping[str, Tensor]) -> Tensor:
         """Write the first value of a variable; `known` are those of variables before it."""
         scope, initial = f"{wanted.name}/Initializer", wanted.initial
-        writer, placed = self._step.writer, wanted.placed
+        writer, placed = self._writer, wanted.placed
         if isinstance(initial, float):
             number = writer.constant(f"{scope}/Const", initial, wanted.dtype, placed)
             dims = writer.constant(f"{scope}/Fill/dims", wanted.shape, "int32", placed)

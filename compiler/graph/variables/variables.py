@@ -470,4 +470,4 @@ def create_variable(
                 initial = initial()
         made = tf.compat.v1.Variable(initial, use_resource=True, trainable=False, name=name, dtype=dtype)
     first, shape = made.initializer.inputs[1].name, tuple(made.shape.as_list())
-    return DraftVariable(ledger.draft, name, made.dtype.base_dtype.name, shape, first)
+    return DraftVariable(ledger, name, made.dtype.base_dtype.name, shape, first)

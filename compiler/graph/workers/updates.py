@@ -13,13 +13,12 @@ import tensorflow as tf
 from attrs import evolve, field, frozen
 
 from compiler.graph.assembly import Assembly
-from compiler.graph.draft import tensor_given
 from compiler.graph.gradients.clip import clip_gradients
 from compiler.graph.gradients.collect import regularize_gradients, sum_gradients
 from compiler.graph.gradients.parts import join_parts
 from compiler.graph.gradients.summed import SummedGradient
 from compiler.graph.gradients.weighting import LossSum, inverse_weights
-from compiler.graph.step_nodes import GraphStep
+from compiler.graph.ledger import tensor_given
 from compiler.graph.update.ends import join_ends
 from compiler.graph.update.step import Updates, applied_values, build_update
 from compiler.graph.update.variable.apply import apply_gradients, step_scalars
@@ -160,7 +159,7 @@ class _Sync:
         self.losses = losses
         self.states = states
         self.scores = [*(tensor for each in losses for tensor in each.tensors), *states]
-        self.step = GraphStep(assembly.ledger, "aggregate")
+        self.writer = assembly.ledger.writer("aggregate")
         self.present: tf.Tensor | None = None
         self.here: list[tf.Tensor] | None = None  # by worker, one if it is present and zero if it is not
         self.weights: list[tf.Tensor] | None = None
@@ -182,7 +181,7 @@ class _Sync:
         boxes = (*(box for box, _ in gradients), *(box for box, _ in statistics), report)
         if not self.worker.is_chief:
             return WorkerExchange(self.worker, self.coordination, tick=tick, post=post, boxes=boxes)
-        before = self.assembly.ledger.draft.mark()
+        before = self.assembly.ledger.mark()
         self._weigh()
         scalars = step_scalars(self.assembly)
         losses, states = self._all_scores(report)
@@ -197,7 +196,7 @@ class _Sync:
             ]
         )
         clear = self._clear(boxes)
-        made = self.assembly.ledger.draft.names_since(before)
+        made = self.assembly.ledger.names_since(before)
         return WorkerExchange(
             self.worker,
             self.coordination,
@@ -225,18 +224,12 @@ class _Sync:
 
     def _put(self, values: Sequence[tuple[Box, Value]]) -> list[str]:
         """Return the names of the ops that put values into this worker's boxes."""
-        return self._written([name for box, each in values for name in box.put(self._me, each)])
+        return [name for box, each in values for name in box.put(self._me, each)]
 
     def _totals(self, boxes: Sequence[Box], weights: Sequence[tf.Tensor] | None) -> list[Value]:
         """Return the sum of each of some boxes over all workers, which may have weights."""
         factors = None if weights is None else [tensor_given(each) for each in weights]
-        totals = [each.total(self.worker.count, factors) for each in boxes]
-        self.step.finish()
-        return totals
-
-    def _written(self, names: Sequence[str]) -> list[str]:
-        self.step.finish()
-        return list(names)
+        return [each.total(self.worker.count, factors) for each in boxes]
 
     def _gradients(self) -> list[tuple[Box, SummedGradient]]:
         """Return the sums over the worker's own clones, each with the boxes for it."""
@@ -249,7 +242,7 @@ class _Sync:
         placed = self.assembly.rulebook.updates(variable.placement)
         info = variable.info
         name = f"{info.name}/part_{part}" if part else info.name
-        return Box(name, info.dtype, tuple(info.shape), placed, self.step.writer, sparse=sparse)
+        return Box(name, info.dtype, tuple(info.shape), placed, self.writer, sparse=sparse)
 
     def _statistics(self) -> list[tuple[Box, Statistic]]:
         """Return the statistics with their boxes, and what the worker puts there: its part of their mean.
@@ -269,7 +262,7 @@ class _Sync:
 
     def _report(self) -> Box:
         size = sum(each.shape.num_elements() or 0 for each in self.scores)
-        return Box("report", "float32", (size,), self.assembly.step_place, self.step.writer)
+        return Box("report", "float32", (size,), self.assembly.step_place, self.writer)
 
     def _weigh(self) -> None:
         """If workers may be missing, give each that is present a larger weight, to make up for those."""
@@ -309,7 +302,6 @@ class _Sync:
         for box, each in posted:
             if each.join == "first":
                 taken = box.take(0)
-                self.step.finish()
                 value = taken
             else:
                 (value,) = self._totals([box], self.weights if each.join == "mean" else self.here)
@@ -328,7 +320,7 @@ class _Sync:
             return tf.raw_ops.AssignAddVariableOp(resource=table.variables["tick"].handle, value=one)
 
     def _clear(self, boxes: Sequence[Box]) -> tf.Operation:
-        ops = self._written([name for each in boxes for name in each.clear(self.worker.count)])
+        ops = [name for each in boxes for name in each.clear(self.worker.count)]
         with self.coordination.table.at("clear", self.assembly.ops(ops)):
             return tf.no_op()
 

@@ -17,8 +17,7 @@ import pytest
 
 from compiler.graph.build import compile_graph
 from compiler.graph.compiled import CompiledGraph
-from compiler.graph.draft import tensor_given
-from compiler.graph.step_records import ops_of
+from compiler.graph.ledger import tensor_given
 from compiler.pipeline import make_plan
 from tests.support import spec_of
 
@@ -125,7 +124,7 @@ def expect_records_of(compiled: CompiledGraph) -> None:
     TensorFlow does not find all shapes in a loop of micro-batches, nor those of what follows from it.
     """
     real = compiled.graph.get_operations()
-    records = ops_of(compiled.ledger.draft, compiled.ledger.entries)
+    records = compiled.ledger.ops
     assert [*records] == [op.name for op in real]
     looped: set[str] = set()
     for op in real:

@@ -10,8 +10,7 @@ import pytest
 import tensorflow as tf
 from attrs import define
 
-from compiler.graph.draft import given, tensor_given
-from compiler.graph.ledger import Ledger
+from compiler.graph.ledger import Ledger, given, tensor_given
 from compiler.step.mailboxes import Box, sent_rows
 from tests.compiler.step.sums.test_sums import Bench
 
@@ -43,7 +42,7 @@ def made(*, sparse: bool) -> Iterator[Post]:
     """Make boxes for a tensor of the shape [4, 2], or for rows of it."""
     bench = Bench(2)
     with bench:
-        box = Box("w", "float32", (4, 2), bench.homes[1], bench.step.writer, sparse=sparse)
+        box = Box("w", "float32", (4, 2), bench.homes[1], bench.writer, sparse=sparse)
         value: Any = tf.compat.v1.placeholder(tf.float32, (None if sparse else 4, 2))
         if sparse:
             value = tf.IndexedSlices(value, tf.compat.v1.placeholder(tf.int32, (None,)))
@@ -52,7 +51,7 @@ def made(*, sparse: bool) -> Iterator[Post]:
         put = [box.put(worker, given(value)) for worker in range(WORKERS)]
         clear, plain, weighted = box.clear(WORKERS), box.total(WORKERS), box.total(WORKERS, factors)
         plain, weighted = bench.made([plain, weighted])
-        ops = [[bench.ledger.draft.op(name) for name in names] for names in (*put, clear)]
+        ops = [[bench.ledger.op(name) for name in names] for names in (*put, clear)]
     with bench.session() as session:
         value, ops, plain, weights, weighted = bench.found((value, ops, plain, weights, weighted))
         yield Post(session, bench.ledger, box, value, ops[:-1], ops[-1], plain, weights, weighted)

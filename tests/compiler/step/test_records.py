@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from compiler.graph.draft import given, tensor_given
+from compiler.graph.ledger import given, tensor_given
 from compiler.graph.stamp.pieces import PieceWriter
 from compiler.graph.stamp.sources import CutSource, WeightSource
-from compiler.graph.step_of import record_of
+from compiler.graph.step_records import record_of
 from compiler.shards import cut
 from compiler.step.mailboxes import Box
 from compiler.step.means import change, mean
@@ -45,7 +45,7 @@ def written(bench: Bench, name: str) -> None:
         bench.reduction(f"w{at}", each, bench.homes, at) for at, each in enumerate((*tensors, table))
     ]
     reduce_all(reductions, update)
-    writer, place = bench.step.writer, bench.homes[1]
+    writer, place = bench.writer, bench.homes[1]
     value = tensor_given(tensors[0][0])
     for axis in (0, 1):
         shards = cut("w", (3, 2), 0, 2, axis=axis)
@@ -74,7 +74,7 @@ def written(bench: Bench, name: str) -> None:
 
 def looked_up(bench: Bench) -> None:
     """Write a look-up of rows of a table in two pieces, of which one has updates of rows only."""
-    writer, (place, *_) = bench.step.writer, bench.homes
+    writer, (place, *_) = bench.writer, bench.homes
     shards = cut("table", (5, 2), 0, 2)
     sources = [
         WeightSource(
@@ -90,7 +90,7 @@ def looked_up(bench: Bench) -> None:
 
 def counted(bench: Bench) -> None:
     """Write a loop that counts to three."""
-    writer, place = bench.step.writer, bench.homes[2]
+    writer, place = bench.writer, bench.homes[2]
     first, most, one = (writer.constant(f"loop/{at}", at, "int32", place) for at in (0, 3, 1))
 
     def enter(name: str, value: Tensor, *, constant: bool) -> Tensor:
@@ -121,7 +121,7 @@ def test_records_are_what_the_graph_has(name: str) -> None:
     bench = Bench(3)
     with bench:
         written(bench, name)
-        ops = list(bench.step.writer.ops)
+        ops = list(bench.writer.ops)
         bench.made([])
     assert len(ops) > 25
     for tensor in (made for each in ops if each.name.startswith("loop/") for made in each.outputs):
@@ -149,7 +149,7 @@ def test_every_type_is_written_by_some_part_of_a_step() -> None:
         bench = Bench(3)
         with bench:
             written(bench, name)
-            found |= {each.type for each in bench.step.writer.ops}
+            found |= {each.type for each in bench.writer.ops}
     assert found == {*TYPES}
 
 

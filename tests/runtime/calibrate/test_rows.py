@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from compiler.graph.step_of import record_of
+from compiler.graph.step_records import record_of
 from compiler.step.read.costs import cost_of
 from compiler.time.profile import OpCost
 from compiler.time.work import Signature

@@ -103,7 +103,7 @@ def _is_known(op: Any) -> bool:
 def _measured(op: Any, inner_threads: int) -> list[RowRatio]:
     import tensorflow as tf
 
-    from compiler.graph.step_of import record_of
+    from compiler.graph.step_records import record_of
     from compiler.step.read.costs import cost_of
 
     graph = tf.Graph()

@@ -16,11 +16,11 @@ import tensorflow as tf
 from attrs import define, field, frozen
 
 from compiler.graph.adapters.tensorflow_private import op_definition
-from compiler.graph.ledger import Entry
 from compiler.graph.stamp.lookups import declares_strings
 from compiler.graph.variables.variables import GraphVariable
 from compiler.placement.rules import Rulebook
-from compiler.reasons import Reason
+from compiler.reasons import Placed, Reason
+from compiler.step.record import Op
 from dsl.diagnostics import Diagnostic, SpecError
 from dsl.errors import plan as errors
 from dsl.source import Span
@@ -72,21 +72,29 @@ class _Verifier:
 
     def strays(self) -> Iterator[_Stray]:
         yield from self._incomplete()
-        plan = self.compiled.plan
+        plan, ledger = self.compiled.plan, self.compiled.ledger
         self._names = {each.ref: plan.tensorflow_device(each) for each in plan.topology.devices}
-        for op in self.compiled.graph.get_operations():
-            device = op.device
-            entry = self.compiled.ledger.entries.get(op.name)
-            if entry is None or not device:
-                yield _Stray(op.name, device or None, "nothing placed it")
-                continue
-            wanted = self._names[entry.device.ref]
-            if device != wanted:
-                yield _Stray(op.name, device, f"`{wanted}` was asked for", _span(entry))
-                continue
-            reason = self._complaint(op, entry)
+        stray = [*self._elsewhere()]
+        yield from stray
+        if stray:  # what has no record cannot be looked at further
+            return
+        for op in ledger.ops.values():
+            reason = self._complaint(op)
             if reason is not None:
-                yield _Stray(op.name, entry.device.ref, reason, _span(entry))
+                yield _Stray(op.name, op.device.ref, reason, _span(op.placed))
+
+    def _elsewhere(self) -> Iterator[_Stray]:
+        """Yield the ops that functions of TensorFlow have put elsewhere than they were asked to."""
+        ledger = self.compiled.ledger
+        for op in ledger.in_order():
+            if not isinstance(op, tf.Operation):
+                continue
+            entry = ledger.entries.get(op.name)
+            if entry is None or not op.device:
+                yield _Stray(op.name, op.device or None, "nothing placed it")
+            elif op.device != self._names[entry.device.ref]:
+                wanted = self._names[entry.device.ref]
+                yield _Stray(op.name, op.device, f"`{wanted}` was asked for", _span(entry.placed))
 
     def _incomplete(self) -> Iterator[_Stray]:
         """Yield the weights whose variables, or the parts that clones update, are not the whole weight."""
@@ -103,48 +111,47 @@ class _Verifier:
                 reason = f"its {count} {kind} are not the whole weight"
                 yield _Stray(name, None, reason, self.compiled.plan.spec.place.span)
 
-    def _complaint(self, op: tf.Operation, entry: Entry) -> str | None:
+    def _complaint(self, op: Op) -> str | None:
         """Return what is wrong with the place of an op, or None if nothing is."""
-        kind = op.type
-        if takes_resources(kind):
-            away = self._resource_elsewhere(op, entry)
+        if takes_resources(op.type):
+            away = self._resource_elsewhere(op)
             if away is not None:
                 return f"what it works on is on `{away}`"
-        elif entry.clone is not None and not self._within_clone(op, entry):
-            devices = ", ".join(f"`{each.ref}`" for each in self.compiled.plan.towers[entry.clone].devices)
-            return f"clone {entry.clone} has {devices}"
-        if entry.device.kind == "gpu" and _gives_strings(op):
+        elif op.clone is not None and not self._within_clone(op):
+            devices = ", ".join(f"`{each.ref}`" for each in self.compiled.plan.towers[op.clone].devices)
+            return f"clone {op.clone} has {devices}"
+        if op.device.kind == "gpu" and _gives_strings(op):
             return "GPUs have no ops on strings"
         return None
 
-    def _resource_elsewhere(self, op: tf.Operation, entry: Entry) -> str | None:
+    def _resource_elsewhere(self, op: Op) -> str | None:
         for each in op.inputs:
-            if each.dtype == tf.resource:
-                home = self.compiled.ledger.entries.get(each.op.name)
-                if home is not None and home.device != entry.device:
+            if each.dtype == "resource":
+                home = self.compiled.ledger.ops.get(each.op)
+                if home is not None and home.device != op.device:
                     return home.device.ref
         return None
 
-    def _within_clone(self, op: tf.Operation, entry: Entry) -> bool:
+    def _within_clone(self, op: Op) -> bool:
         """Whether an op of a clone is on one of the clone's devices, or may be elsewhere.
 
         It may be elsewhere by a rule for ops, beside a variable that it follows, or on the CPU if it works on
         strings or on what was made of them.
         """
-        assert entry.clone is not None
-        if entry.device in self.compiled.plan.towers[entry.clone].devices:
+        assert op.clone is not None
+        tower = self.compiled.plan.towers[op.clone]
+        if op.device in tower.devices:
             return True
-        reason: Reason | None = entry.placed.reason
+        reason: Reason | None = op.placed.reason
         if reason is not None and reason.rule is not None and reason.rule.selector.role == "ops":
             return True
         while reason is not None:
             variable = self.compiled.variables.get(reason.text) if reason.kind == "follows" else None
             if variable is not None:
-                return any(entry.device == variable.device_of(copy) for copy in range(len(variable.copies)))
+                return any(op.device == variable.device_of(copy) for copy in range(len(variable.copies)))
             reason = reason.cause
-        tower = self.compiled.plan.towers[entry.clone]
         strings = Rulebook((), self.compiled.plan.topology).strings(tower)
-        return entry.placed == strings or (entry.device.kind == "cpu" and _works_on_strings(op))
+        return op.placed == strings or (op.device.kind == "cpu" and _works_on_strings(op))
 
 
 def _are_whole(pieces: Sequence[GraphVariable], shape: Sequence[int]) -> bool:
@@ -157,17 +164,17 @@ def _are_whole(pieces: Sequence[GraphVariable], shape: Sequence[int]) -> bool:
     return len(shards) == len(pieces) and [each.start for each in shards] == ends[:-1] and ends[-1] == length
 
 
-def _works_on_strings(op: tf.Operation) -> bool:
-    return _gives_strings(op) or any(each.dtype == tf.string for each in op.inputs)
+def _works_on_strings(op: Op) -> bool:
+    return _gives_strings(op) or any(each.dtype == "string" for each in op.inputs)
 
 
-def _span(entry: Entry) -> Span | None:
-    rule = entry.placed.reason.rule
+def _span(placed: Placed) -> Span | None:
+    rule = placed.reason.rule
     return rule.span if rule is not None else None
 
 
-def _gives_strings(op: tf.Operation) -> bool:
-    return declares_strings(op.type) or any(each.dtype == tf.string for each in op.outputs)
+def _gives_strings(op: Op) -> bool:
+    return declares_strings(op.type) or any(each.dtype == "string" for each in op.outputs)
 
 
 @cache

@@ -12,13 +12,12 @@ from weakref import WeakKeyDictionary
 import tensorflow as tf
 from attrs import frozen
 
-from compiler.graph.draft import tensor_given
 from compiler.graph.fragments import fragment_of
-from compiler.graph.ledger import Ledger
+from compiler.graph.ledger import Ledger, tensor_given
 from compiler.graph.optimizers.base import Optimizer, Scalars
-from compiler.graph.step_nodes import GraphStep
 from compiler.reasons import Placed
 from compiler.step.record import Fragment, Tensor
+from compiler.step.writer import StepWriter
 
 _WEIGHT, _GRADIENT, _SLOT, _SCALAR = "weight", "gradient", "slot", "scalar"
 
@@ -57,13 +56,11 @@ def write_fused(updates: Sequence[FusedUpdate], ledger: Ledger) -> list[str]:
         updates: The updates.
         ledger: The ledger of the graph.
     """
-    step = GraphStep(ledger, "update")
-    ends = [_write(step, each) for each in updates]
-    step.finish()
-    return ends
+    writer = ledger.writer("update")
+    return [_write(writer, each) for each in updates]
 
 
-def _write(step: GraphStep, update: FusedUpdate) -> str:
+def _write(writer: StepWriter, update: FusedUpdate) -> str:
     """Write an update; return the name of the op that ends it."""
     gradient, rule = update.gradient, update.rule
     traces = _known.setdefault(rule.settings, {})
@@ -74,7 +71,7 @@ def _write(step: GraphStep, update: FusedUpdate) -> str:
     given = {name: each.tensor for name, each in zip(names, update.variables, strict=True)}
     given[_GRADIENT] = gradient
     given |= {f"{_SCALAR}_{name}": tensor_given(each) for name, each in update.scalars.items()}
-    return step.writer.use(traces[key], update.scope, given, update.placed, update.after).end
+    return writer.use(traces[key], update.scope, given, update.placed, update.after).end
 
 
 def _traced(update: FusedUpdate) -> Fragment:

@@ -11,17 +11,17 @@ import tensorflow as tf
 from attrs import frozen
 
 from compiler.graph.assembly import Assembly
-from compiler.graph.draft import tensor_given
 from compiler.graph.gradients.collect import copy_name
 from compiler.graph.gradients.unscale import Gate
+from compiler.graph.ledger import tensor_given
 from compiler.graph.stamp.stamp import StampedTower
-from compiler.graph.step_nodes import GraphStep
 from compiler.graph.tower.template import Join
 from compiler.graph.update.variable.reads import reads_of
 from compiler.graph.variables.variables import GraphVariable
 from compiler.step.means import change, mean
 from compiler.step.pieces import cut_value
 from compiler.step.record import Tensor
+from compiler.step.writer import StepWriter
 
 ALL: frozenset[Join] = frozenset({"first", "mean", "sum"})
 MOVED: frozenset[Join] = frozenset({"first", "mean"})
@@ -52,7 +52,7 @@ def new_statistics(assembly: Assembly, joins: Collection[Join] = ALL) -> list[St
         assembly: The graph under construction, with its towers stamped.
         joins: Which of them to return, by how they are joined.
     """
-    step = GraphStep(assembly.ledger, "aggregate")
+    writer = assembly.ledger.writer("aggregate")
     made: list[tuple[GraphVariable, Join, Tensor]] = []
     for weight in dict.fromkeys(each.weight for each in assembly.variables.values()):
         towers = [each for each in assembly.towers if weight in each.template.state_updates]
@@ -64,16 +64,15 @@ def new_statistics(assembly: Assembly, joins: Collection[Join] = ALL) -> list[St
             towers = towers[:1]
         examples = sum(each.tower.batch for each in towers)
         shares = {each.tower.index: each.tower.batch / examples for each in towers}
-        values = [_cut(step, each, pieces) for each in towers]
+        values = [_cut(assembly, writer, each, pieces) for each in towers]
         for variable, *own in zip(pieces, *values, strict=True):
             of_clones, beside = dict(zip(shares, own, strict=True)), variable.beside()
             if join == "sum":
                 before = {each.tower.index: _read_by(assembly, each, variable) for each in towers}
-                joined = change(step.writer, variable.name, of_clones, before, beside)
+                joined = change(writer, variable.name, of_clones, before, beside)
             else:
-                joined = mean(step.writer, variable.name, of_clones, shares, beside)
+                joined = mean(writer, variable.name, of_clones, shares, beside)
             made.append((variable, join, joined))
-    step.finish()
     return [Statistic(variable, join, value) for variable, join, value in made]
 
 
@@ -95,16 +94,16 @@ def _own_value(tower: StampedTower, weight: str) -> Tensor:
     return tower.record(tower.template.state_updates[weight])
 
 
-def _cut(step: GraphStep, tower: StampedTower, pieces: Sequence[GraphVariable]) -> Sequence[Tensor]:
+def _cut(
+    assembly: Assembly, writer: StepWriter, tower: StampedTower, pieces: Sequence[GraphVariable]
+) -> Sequence[Tensor]:
     """Return the value that a tower has for a statistic, or those for its pieces, cut where it was made."""
     value = _own_value(tower, pieces[0].weight)
     shards = [each.info.shard for each in pieces if each.info.shard is not None]
     if not shards:
         return [value]
-    place = step.ledger.entries[value.op].placed
-    return cut_value(
-        step.writer, f"aggregate/{pieces[0].weight}/clone_{tower.tower.index}", value, shards, place
-    )
+    place = assembly.ledger.entries[value.op].placed
+    return cut_value(writer, f"aggregate/{pieces[0].weight}/clone_{tower.tower.index}", value, shards, place)
 
 
 def changed(assembly: Assembly, statistic: Statistic) -> tuple[GraphVariable, Tensor]:
@@ -165,19 +164,17 @@ def assign_statistics(
     copies = [(each, copy, value) for each, value in new for copy in range(len(each.copies))]
     if gate is not None:
         return [_assign(assembly, each, copy, value, gate) for each, copy, value in copies]
-    step = GraphStep(assembly.ledger, "update")
-    names = [_write_assign(assembly, step, *each) for each in copies]
-    step.finish()
-    return names
+    writer = assembly.ledger.writer("update")
+    return [_write_assign(assembly, writer, *each) for each in copies]
 
 
 def _write_assign(
-    assembly: Assembly, step: GraphStep, variable: GraphVariable, copy: int, new: Tensor
+    assembly: Assembly, writer: StepWriter, variable: GraphVariable, copy: int, new: Tensor
 ) -> str:
     """Write the op that gives a copy of a statistic its new value; return its name."""
-    name = step.writer.unique(f"{assembly.scope}/{copy_name(variable, copy)}/AssignVariableOp")
+    name = writer.unique(f"{assembly.scope}/{copy_name(variable, copy)}/AssignVariableOp")
     waits = reads_of(assembly, variable, copy)
-    return step.writer.assign(name, variable.copies[copy].tensor, new, variable.beside(copy), waits)
+    return writer.assign(name, variable.copies[copy].tensor, new, variable.beside(copy), waits)
 
 
 def _assign(assembly: Assembly, variable: GraphVariable, copy: int, new: Tensor, gate: Gate) -> str:

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from compiler.graph.draft import given
 from compiler.graph.gradients.parts import join_parts
 from compiler.graph.gradients.summed import SummedGradient
+from compiler.graph.ledger import given
 from tests.compiler.step.sums.test_sums import Bench
 
 
@@ -27,7 +27,7 @@ def rows(ids: list[int], value: float) -> Any:
 def test_parts_are_divided_and_added_beside_each_copy() -> None:
     """Tensors and rows, each times the factor of its part; one part without a factor stays as it is."""
     bench = Bench(2)
-    assembly: Any = SimpleNamespace(ledger=bench.ledger, scope="update", made=bench.ledger.draft.made)
+    assembly: Any = SimpleNamespace(ledger=bench.ledger, scope="update", made=bench.ledger.made)
     with bench:
         dense, twice, half = given(tf.ones((4, 1))), given(2 * tf.ones((4, 1))), tf.constant(0.5)
         weight, alone, table, mixed, other = (variable(name, bench) for name in "watmo")

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from compiler.graph.draft import given, tensor_given
 from compiler.graph.gradients.pieces import Dealt, cut_rows
+from compiler.graph.ledger import given, tensor_given
 from compiler.graph.rows import sum_equal_rows
 from compiler.shards import Shard, cut
 from compiler.step.pieces import cut_value
@@ -26,7 +26,7 @@ def summed(bench: Bench, rows: Any) -> Any:
     value = given(rows)
     assert isinstance(value, Rows)
     merged = sum_equal_rows(bench.ledger, [value], "merged", bench.homes[0], "aggregate")
-    return bench.ledger.draft.made(merged)
+    return bench.ledger.made(merged)
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_a_tensor_is_split_where_the_weight_is(shards: tuple[Shard, ...], expect
     """Along the axis of the pieces, or as a line of elements."""
     with Bench(1) as bench:
         value = tensor_given(tf.constant(WHOLE))
-        pieces = bench.made(cut_value(bench.step.writer, "cut", value, shards, bench.homes[0]))
+        pieces = bench.made(cut_value(bench.writer, "cut", value, shards, bench.homes[0]))
     found = bench.run(pieces)
     assert [each.tolist() for each in found] == [each.tolist() for each in expected]
 

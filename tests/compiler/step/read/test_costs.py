@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from compiler.graph.step_of import record_of
+from compiler.graph.step_records import record_of
 from compiler.step.read.costs import cost_of
 
 F32 = 4  # bytes

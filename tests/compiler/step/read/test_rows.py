@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 import tensorflow as tf
 
-from compiler.graph.step_of import record_of
+from compiler.graph.step_records import record_of
 from compiler.step.read.rows import RowCounts
 from compiler.step.record import Op, Shape
 

@@ -161,8 +161,9 @@ def test_small_constants_are_copied_unless_something_waits_for_them(*, waits: bo
     """TensorFlow makes copies where a constant is used; one that an op waits for is sent from where it is."""
     spec = spec_of(WAITING)
     data = {"x": np.ones((4, 2), np.float32), "y": np.ones((4, 1), np.float32)}
-    with Training(spec, data) as training:
-        compiled = training.compiled
+
+    def more(compiled: Any) -> Any:
+        """Write a constant, and what uses it."""
         first, second, third = compiled.plan.topology.devices
         at = lambda device: compiled.ledger.place(Placed(device, Reason("test", "default")), "update")  # noqa: E731
         with compiled.graph.as_default():
@@ -175,10 +176,15 @@ def test_small_constants_are_copied_unless_something_waits_for_them(*, waits: bo
             with at(first), tf.control_dependencies([number] if waits else []):
                 used.append(tf.raw_ops.RandomUniform(shape=[2], dtype=tf.float32).op)
             with at(first), tf.control_dependencies([compiled.train_op, *used]):
-                compiled = evolve(compiled, train_op=tf.no_op(name="more"))
-        training.compiled = compiled
+                return evolve(
+                    compiled, train_op=tf.no_op(name="more"), ledger=evolve(compiled.ledger)
+                )  # whose ops are not listed yet
+
+    with Training(spec, data, change=more) as training:
         check(training)
         sent_there = {
-            each.to_device for each in map_placement(compiled).transfers if "number:0" in str(each.largest)
+            each.to_device
+            for each in map_placement(training.compiled).transfers
+            if "number:0" in str(each.largest)
         }
         assert sent_there == ({"cpu[1]", "cpu[2]"} if waits else set())

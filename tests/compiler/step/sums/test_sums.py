@@ -43,10 +43,8 @@ class Bench(Drafted):
     """A graph over one CPU device per clone, in which values can be reduced."""
 
     def __init__(self, clones: int, devices: int | None = None) -> None:
-        from compiler.graph.step_nodes import GraphStep
-
         super().__init__(plan_of(clones, devices or clones))
-        self.step = GraphStep(self.ledger, "aggregate")
+        self.writer = self.ledger.writer("aggregate")
 
     def reduce(
         self, call: ir.Call, make: Any, arrays: Sequence[Any], *, everywhere: bool, number: int = 0
@@ -84,16 +82,15 @@ class Bench(Drafted):
         self, name: str, values: Sequence[Any], places: Sequence[Any], number: int = 0, **more: Any
     ) -> Any:
         """Return what is to be summed; `values` are tensors or rows of the graph, one for each clone."""
-        from compiler.graph.draft import given
+        from compiler.graph.ledger import given
         from compiler.step.sums import Reduction
 
         records = [given(each) for each in values]
-        return Reduction(name, records, self.homes[: len(records)], places, self.step.writer, number, **more)
+        return Reduction(name, records, self.homes[: len(records)], places, self.writer, number, **more)
 
     def made(self, values: Sequence[Any]) -> list[Any]:
         """Return what was written, as tensors of the draft."""
-        self.step.finish()
-        return [self.ledger.draft.made(each) for each in values]
+        return [self.ledger.made(each) for each in values]
 
 
 def dense(array: Any) -> Any:
@@ -115,7 +112,7 @@ def test_rows_that_were_merged_are_found_again() -> None:
     """On the device on which they were merged, and only if both halves are of one merge."""
     import tensorflow as tf
 
-    from compiler.graph.draft import given
+    from compiler.graph.ledger import given
     from compiler.graph.rows import sum_equal_rows, unmerged
     from compiler.step.record import Rows
 
@@ -123,9 +120,7 @@ def test_rows_that_were_merged_are_found_again() -> None:
     with bench:
         plain, other = rows(pair), rows(pair)
         merged, apart = (
-            bench.ledger.draft.made(
-                sum_equal_rows(bench.ledger, [each], "merged", bench.homes[0], "aggregate")
-            )
+            bench.ledger.made(sum_equal_rows(bench.ledger, [each], "merged", bench.homes[0], "aggregate"))
             for each in map(given, (plain, other))
             if isinstance(each, Rows)
         )

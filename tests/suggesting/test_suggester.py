@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from attrs import evolve
+from tfdeploy.suggesting.reading import origin_of
 
 import grammar
 from compiler.pipeline import make_plan
@@ -21,7 +22,6 @@ from tests.compiler.suggest.test_outcome import chain, outcome
 from tests.compiler.time.steps import GPU, op, step
 from tests.suggesting.test_search import FIRST, SHARDED, SPLIT, SPREAD, rules_of, trials_of
 from tfdeploy.suggesting import trials as trials_module
-from tfdeploy.suggesting.reading import origin_of
 from tfdeploy.suggesting.suggester import ROUNDS, CannotEditError, Suggester, suggest
 from tfdeploy.suggesting.trials import Trials, Tried, _is_same
 

@@ -187,6 +187,7 @@ class Suggester:
 
     def _suggestion(self, first: Tried, best: Tried) -> Suggestion:
         trials = self.trials
+        best = trials.built_of(best)
         assumed = trials.assumed(first.plan.topology)
         estimate = ""
         if assumed is not None and first.figures.seconds is not None:

@@ -1,9 +1,9 @@
-"""Tries placements one by one: their steps are written from that of the spec, or their graphs are built."""
+"""Tries placements one by one, by the steps that they come to."""
 
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from attrs import define, evolve, field, frozen
@@ -12,26 +12,24 @@ import grammar
 from compiler.kinds.deployment.grid import NotAlikeError
 from compiler.mapping.records import PlacementMap
 from compiler.placement.rules import rule_text
+from compiler.report.text.fullness import pools
+from compiler.step.read.map import Found, StepMemory, map_step
+from compiler.step.read.work import timed_step
 from compiler.suggest.changes import Changes
 from compiler.suggest.figures import Figures, Goal
-from compiler.suggest.moved import devices_of_variables, moved_map, written_map
 from compiler.suggest.outcome import Outcome, best_of
-from compiler.suggest.steps.moved import move_step
-from compiler.suggest.steps.result import Written
-from compiler.suggest.steps.written import NotWrittenError, write_step
+from compiler.suggest.peaks import peaks
 from dsl import syntax
 from dsl.diagnostics import SpecError
 from grammar.editing import with_rules, with_value
 from tfdeploy.progress import busy
 from tfdeploy.runtime.plans import SharedTowers
 from tfdeploy.suggesting.many import MOST_BUILT, are_many, try_many
-from tfdeploy.suggesting.reading import following_ops, origin_of, require_buildable
 
 if TYPE_CHECKING:
     from compiler.graph.compiled import CompiledGraph
     from compiler.plan import Plan
     from compiler.step.step import Step
-    from compiler.suggest.steps.origin import Origin
     from compiler.time.costs import Costs
     from compiler.time.profile import Profile
     from compiler.time.work import StepWork
@@ -75,9 +73,9 @@ class Tried:
 class Trials:
     """Placements of one spec that were tried.
 
-    The graph of the spec is built, and the steps of other placements are written from its step. Only
-    placements whose step cannot be written, as of updates that are not synchronous, are built. Of many clones
-    that are alike, no placement is built with all of them.
+    The graph of the spec is built. Other placements are compiled to their steps, of which no graph is made;
+    towers are traced once for all of them. Of many clones that are alike, no placement is compiled with all
+    of them.
 
     Attributes:
         spec: The spec as it is.
@@ -89,10 +87,9 @@ class Trials:
         verbose: Whether TensorFlow's own messages are shown.
         built: How many placements have been built.
         compared: How many placements have been compared without that.
-        origin: The step of the spec, or None if steps cannot be written from it.
         costs: What ops cost, or None if that is not known.
-        compiled: The graph of the spec as it is, once it is built; None if it has many clones that are alike.
-        step: The step of that graph; if the spec has many clones that are alike, that of a few of them.
+        step: The step of the spec as it is, once it is built; if it has many clones that are alike, that of
+            a few of them.
         first: The placement of the spec as it is, once it is built.
         left_out: What is changed by the placements that are not compared, because their clones are not alike
             and too many for a graph of all.
@@ -107,16 +104,14 @@ class Trials:
     verbose: bool = False
     built: int = 0
     compared: int = 0
-    origin: Origin | None = field(default=None, repr=False)
     costs: Costs | None = field(default=None, repr=False)
-    compiled: CompiledGraph | None = field(default=None, repr=False)
     step: Step | None = field(default=None, repr=False)
     first: Tried | None = field(default=None, repr=False)
     left_out: list[str] = field(factory=list, repr=False)
     _many: bool = False
     _towers: SharedTowers = field(factory=SharedTowers, repr=False)
     _seen: dict[str, Tried | None] = field(factory=dict, repr=False)
-    _plain: Written | None = field(default=None, repr=False)  # the last step that others can be moved from
+    _peaks: Mapping[str, int] | None = field(default=None, repr=False)  # of the step as it is, by `peaks`
 
     def begin(self) -> Tried:
         """Build the spec as it is, from which the steps of other placements are written.
@@ -128,14 +123,8 @@ class Trials:
         if self.first is not None:
             self._seen[self.tree.source.text] = self.first
             return self.first
-        built = first = self._build(Changes(), keep=True)
-        written = None if self.origin is None else self._write(self.origin, built.plan)
-        if written is not None and built.outcome.work is not None:
-            # A written step can be a little shorter than that of the graph: like is compared with like.
-            outcome = Outcome(written.work, self.costs, lambda: built.outcome.placement)
-            first = evolve(built, outcome=outcome)
-        self.first = self._seen[self.tree.source.text] = first
-        return first
+        self.first = self._seen[self.tree.source.text] = self._build(Changes())
+        return self.first
 
     def _begin_with_many(self) -> Tried | None:
         """Return the spec as it is, if it has many clones that are alike; else None."""
@@ -206,75 +195,67 @@ class Trials:
             except NotAlikeError:
                 self.left_out.append(changes.text())
                 return None
-        moved = self._moved(changes, plan) if self.origin is None else self._rewritten(plan)
-        if moved is None:
-            return self._build(changes)
-        work, make_map = moved
-        self.compared += 1
-        known = self.first.outcome
-        same = known.work is not None and _is_same(work, known.work)
-        return Tried(text, changes, spec, plan, known if same else Outcome(work, self.costs, make_map))
-
-    def _rewritten(self, plan: Plan) -> tuple[StepWork, Callable[[], PlacementMap]] | None:
-        """Return the step of a plan, written from that of the spec, and what makes its map."""
-        assert self.origin is not None
-        assert self.compiled is not None
-        origin, first = self.origin, self.first
-        assert first is not None
-        require_buildable(self.compiled, plan)
-        written = self._write(origin, plan)
-        if written is None:
-            return None
-        placed = {each.info.weight for each in written.placements}
-        assert placed == set(origin.weights), "every variable has a place"
-        clones = {each.clone for each in written.work.ops if each.clone is not None}
-        assert clones == {each.index for each in plan.towers}, "every clone has its ops"
-        return written.work, lambda: written_map(_of_graph(first), origin, written)
-
-    def _write(self, origin: Origin, plan: Plan) -> Written | None:
-        """Return the step of a plan, moved from another one if that is possible; None if neither is."""
-        written = None if self._plain is None else move_step(origin, self._plain, plan)
-        if written is None:
-            try:
-                written = write_step(origin, plan)
-            except NotWrittenError:
-                return None
-        if written.beside is not None:
-            self._plain = written
-        return written
-
-    def _moved(self, changes: Changes, plan: Plan) -> tuple[StepWork, Callable[[], PlacementMap]] | None:
-        """Return the step of a plan that only has whole variables elsewhere, and what makes its map."""
-        first, step = self.first, self.step
-        assert first is not None
-        assert step is not None
-        placements = [each.placement for each in step.variables.values()]
-        infos = [each.info for each in placements]
-        whole = not any(each.copies or each.info.shard for each in placements)
-        only = not changes.values and changes.rules.keys() == {"variables"}
-        homes = devices_of_variables(plan, infos) if whole and only else None
-        if homes is None or first.outcome.work is None:
-            return None
-        work = first.outcome.work.moved(following_ops(step, homes))
-        return work, lambda: moved_map(_of_graph(first), work, infos, homes)
-
-    def _build(self, changes: Changes, *, keep: bool = False) -> Tried:
-        """Build the spec with changes, and with `keep` write the steps of other placements from it."""
-        text = self.text(changes)
-        spec = self.read(text)
         compiled = self._compile(spec)
+        self.compared += 1
+        work, known = timed_step(compiled.step), self.first.outcome
+        if known.work is not None and _is_same(work, known.work):
+            return Tried(text, changes, spec, compiled.plan, known)
+        outcome = Outcome(work, self.costs, lambda: self._map(self._compile(spec).step, work))
+        if self.goal is not Goal.STEP_TIME or pools(known.placement):  # its map is needed in any case
+            placement = self._map(compiled.step, work)
+            outcome = Outcome(work, self.costs, lambda: placement)
+        return Tried(text, changes, spec, compiled.plan, outcome)
+
+    def _map(self, step: Step, work: StepWork) -> PlacementMap:
+        """Return the map of a step that is compared, without its ops.
+
+        What the tensors of a step need on a device grows or shrinks in proportion to what they need there in
+        the step as it is, each in an order in which its ops could run.
+        """
+        assert self.first is not None
+        first, before = self.first.outcome, self._peaks
+        assert isinstance(first.placement, PlacementMap)
+        assert first.work is not None
+        if before is None:
+            before = self._peaks = peaks(first.work)
+        after = peaks(work)
+        memory = {}
+        for each in first.placement.devices:
+            needed = each.step_bytes
+            if needed is not None:
+                old, new = before.get(each.ref, 0), after.get(each.ref, 0)
+                memory[each.ref] = StepMemory(needed * new // old if old else needed + new, ())
+        found = map_step(step, first.placement.tensorflow, Found(memory=memory))
+        return evolve(found, ops=())
+
+    def _build(self, changes: Changes) -> Tried:
+        """Build the spec with changes; the first time, others are compared with it."""
+        from compiler.graph.finished import in_graph
         from compiler.graph.forecasts.assumed_sizes import forecast_memory
         from compiler.graph.inspect.mapping.placement_map import map_placement
 
+        text = self.text(changes)
+        spec = self.read(text)
+        self._start()
+        with busy(f"building placement {self.built + 1} of {spec.model.name}"):
+            compiled = in_graph(self._compile(spec))
         with busy(f"forecasting placement {self.built + 1} of {self.spec.model.name}"):
             placement = map_placement(compiled, memory=forecast_memory(compiled))
             work, costs = self._work(compiled)
         self.built += 1
         self._require_everything(compiled, placement)
-        if keep:
-            self.compiled, self.step = compiled, compiled.step
-            self.costs, self.origin = costs, origin_of(compiled, work)
+        if self.step is None:
+            self.step, self.costs = compiled.step, costs
         return Tried(text, changes, spec, compiled.plan, Outcome(work, costs, lambda: placement))
+
+    def built_of(self, tried: Tried) -> Tried:
+        """Return a placement with the figures of its graph, which is built if it was only compared."""
+        assert self.first is not None
+        if self._many or tried.outcome is self.first.outcome:
+            return tried
+        built, made = self.built, self._build(tried.changes)
+        self.built = built  # it was counted when it was compared
+        return made
 
     def text(self, changes: Changes) -> str:
         """Return the text of the spec with changes."""
@@ -308,18 +289,15 @@ class Trials:
         return plan_of(spec, verbose=self.verbose)
 
     def _compile(self, spec: ir.Spec) -> CompiledGraph:
+        """Return a spec compiled to its step."""
+        from compiler.graph.forecasts.assumed_sizes import with_sizes
         from tfdeploy.runtime.adapted import adapted
-        from tfdeploy.runtime.plans import graph_of
+        from tfdeploy.runtime.plans import step_of_plan
 
-        plan = self.plan(spec)
-        self._start()
-        with busy(f"building placement {self.built + 1} of {spec.model.name}"):
-            plan = adapted(plan, verbose=self.verbose)
-            if any(each.free for each in plan.model.inputs):
-                from compiler.graph.forecasts.assumed_sizes import with_sizes
-
-                plan = with_sizes(plan)
-            return graph_of(plan, verbose=self.verbose)
+        plan = adapted(self.plan(spec), verbose=self.verbose)
+        if any(each.free for each in plan.model.inputs):
+            plan = with_sizes(plan)
+        return step_of_plan(plan, self._towers, verbose=self.verbose)
 
     def _start(self) -> None:
         from tfdeploy.runtime.start_tensorflow import start_tensorflow
@@ -329,7 +307,6 @@ class Trials:
 
     def _work(self, compiled: CompiledGraph) -> tuple[StepWork | None, Costs | None]:
         """Return the work of a step, and what it costs, if there can be a forecast of its time."""
-        from compiler.step.read.work import timed_step
         from compiler.threads import cores
         from compiler.time.costs import choose_costs
 
@@ -353,12 +330,6 @@ class Trials:
         }
         placed = {each.name if each.shard is None else each.shard.of for each in placement.variables}
         assert placed == {each.placement.info.weight for each in compiled.variables.values()}
-
-
-def _of_graph(tried: Tried) -> PlacementMap:
-    """Return the map of a placement whose graph was built."""
-    assert isinstance(tried.outcome.placement, PlacementMap)
-    return tried.outcome.placement
 
 
 def _is_same(work: StepWork, other: StepWork) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
-from compiler.suggest.steps.peaks import peaks
+from compiler.suggest.peaks import peaks
 from compiler.time.work import Arrow, Signature
 from tests.compiler.time.steps import CPU, GPU, op, step
 

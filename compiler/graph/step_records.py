@@ -30,8 +30,10 @@ def ops_of(written: Iterable[tf.Operation | Op | Use], entries: Mapping[str, Ent
         if isinstance(each, tf.Operation):
             inputs = tuple(tensors[tensor.name] for tensor in each.inputs)
             records: Iterable[Op] = (_op(each, inputs, entries[each.name]),)
+        elif isinstance(each, Op):
+            records = (each,)
         else:
-            records = _written(each)
+            records = (used_op(each, own) for own in each.ops)
         for op in records:
             found[op.name] = op
             tensors |= {made.name: made for made in op.outputs}
@@ -61,10 +63,15 @@ def _in_order(ops: Mapping[str, Op]) -> dict[str, Op]:
     return found
 
 
-def record_of(op: tf.Operation) -> Op:
-    """Return the record of an op that is not in a step: nothing is known of its place and its role."""
+def record_of(op: tf.Operation, entry: Entry | None = None) -> Op:
+    """Return the record of an op that a function of TensorFlow has made.
+
+    Args:
+        op: The op.
+        entry: Its place and its role, if they are known.
+    """
     inputs = tuple(_made(each.op)[each.value_index] for each in op.inputs)
-    return _op(op, inputs, Entry(Placed(Device("cpu", 0), Reason("", "default")), "forward"))
+    return _op(op, inputs, entry or Entry(Placed(Device("cpu", 0), Reason("", "default")), "forward"))
 
 
 def _op(op: tf.Operation, inputs: tuple[Tensor, ...], entry: Entry) -> Op:
@@ -90,32 +97,31 @@ def _made(op: tf.Operation) -> tuple[Tensor, ...]:
     return tuple(Tensor(op.name, *each, at, holds=holds) for at, each in enumerate(made_by(op)))
 
 
-def _written(op: Op | Use) -> Iterator[Op]:
-    """Yield the records of an op, or of all ops of a use of a fragment."""
-    if isinstance(op, Op):
-        yield op
-        return
-    attributes = _attributes.setdefault(op.fragment, {})
-    for own in op.ops:
-        node = op.fragment.node[own]
-        if own not in attributes:
-            attributes[own] = NodeAttributes(node.op, node.attr)
-        name = op.names[own]
-        yield Op(
-            name,
-            node.op,
-            tuple(
-                op.instead[own, at] if (own, at) in op.instead else op.tensor(each)
-                for at, each in enumerate(node.input)
-                if not each.startswith("^")
-            ),
-            op.place_of(own),
-            op.role_of(own),
-            tuple(Tensor(name, *each, at) for at, each in enumerate(op.fragment.made[own])),
-            attributes[own],
-            tuple(op.waits_of(own)),
-            op.clone,
-        )
+def used_op(use: Use, own: str) -> Op:
+    """Return the record of an op of a fragment in a step.
+
+    Args:
+        use: The fragment in the step.
+        own: The name of the op in the fragment.
+    """
+    attributes, node, name = _attributes.setdefault(use.fragment, {}), use.fragment.node[own], use.names[own]
+    if own not in attributes:
+        attributes[own] = NodeAttributes(node.op, node.attr)
+    return Op(
+        name,
+        node.op,
+        tuple(
+            use.instead[own, at] if (own, at) in use.instead else use.tensor(each)
+            for at, each in enumerate(node.input)
+            if not each.startswith("^")
+        ),
+        use.place_of(own),
+        use.role_of(own),
+        tuple(Tensor(name, *each, at) for at, each in enumerate(use.fragment.made[own])),
+        attributes[own],
+        tuple(use.waits_of(own)),
+        use.clone,
+    )
 
 
 class NodeAttributes(Mapping[str, Any]):

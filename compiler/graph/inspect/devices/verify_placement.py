@@ -17,10 +17,11 @@ from attrs import define, field, frozen
 
 from compiler.graph.adapters.tensorflow_private import op_definition
 from compiler.graph.stamp.lookups import declares_strings
+from compiler.graph.step_records import record_of, used_op
 from compiler.graph.variables.variables import GraphVariable
 from compiler.placement.rules import Rulebook
 from compiler.reasons import Placed, Reason
-from compiler.step.record import Op
+from compiler.step.record import Op, Use
 from dsl.diagnostics import Diagnostic, SpecError
 from dsl.errors import plan as errors
 from dsl.source import Span
@@ -74,27 +75,44 @@ class _Verifier:
         yield from self._incomplete()
         plan, ledger = self.compiled.plan, self.compiled.ledger
         self._names = {each.ref: plan.tensorflow_device(each) for each in plan.topology.devices}
-        stray = [*self._elsewhere()]
-        yield from stray
-        if stray:  # what has no record cannot be looked at further
-            return
-        for op in ledger.ops.values():
-            reason = self._complaint(op)
-            if reason is not None:
-                yield _Stray(op.name, op.device.ref, reason, _span(op.placed))
+        for each in ledger.in_order():
+            if isinstance(each, tf.Operation):
+                yield from self._strays_of_tensorflow(each)
+            elif isinstance(each, Op):
+                yield from self._away(each)
+            else:
+                for own in each.ops:
+                    if not self._is_plainly_there(each, own):
+                        yield from self._away(used_op(each, own))
 
-    def _elsewhere(self) -> Iterator[_Stray]:
-        """Yield the ops that functions of TensorFlow have put elsewhere than they were asked to."""
-        ledger = self.compiled.ledger
-        for op in ledger.in_order():
-            if not isinstance(op, tf.Operation):
-                continue
-            entry = ledger.entries.get(op.name)
-            if entry is None or not op.device:
-                yield _Stray(op.name, op.device or None, "nothing placed it")
-            elif op.device != self._names[entry.device.ref]:
-                wanted = self._names[entry.device.ref]
-                yield _Stray(op.name, op.device, f"`{wanted}` was asked for", _span(entry.placed))
+    def _strays_of_tensorflow(self, op: tf.Operation) -> Iterator[_Stray]:
+        """Yield an op of a function of TensorFlow if it is not where it was asked to be, or should not be."""
+        entry = self.compiled.ledger.entries.get(op.name)
+        if entry is None or not op.device:
+            yield _Stray(op.name, op.device or None, "nothing placed it")
+        elif op.device != self._names[entry.device.ref]:
+            wanted = self._names[entry.device.ref]
+            yield _Stray(op.name, op.device, f"`{wanted}` was asked for", _span(entry.placed))
+        else:
+            yield from self._away(record_of(op, entry))
+
+    def _away(self, op: Op) -> Iterator[_Stray]:
+        """Yield an op if it should not be where it was asked to be."""
+        reason = self._complaint(op)
+        if reason is not None:
+            yield _Stray(op.name, op.device.ref, reason, _span(op.placed))
+
+    def _is_plainly_there(self, use: Use, own: str) -> bool:
+        """Whether an op of a fragment works on nothing but tensors, on a device of its clone for numbers.
+
+        There are many such ops in towers, which are not looked at any further.
+        """
+        node, device = use.fragment.node[own], use.place_of(own).device
+        if use.clone is None or takes_resources(node.op) or declares_strings(node.op):
+            return False
+        made = use.fragment.made[own]
+        strings = device.kind == "gpu" and any(dtype == "string" for dtype, _ in made)
+        return not strings and device in self.compiled.plan.towers[use.clone].devices
 
     def _incomplete(self) -> Iterator[_Stray]:
         """Yield the weights whose variables, or the parts that clones update, are not the whole weight."""
@@ -127,7 +145,7 @@ class _Verifier:
     def _resource_elsewhere(self, op: Op) -> str | None:
         for each in op.inputs:
             if each.dtype == "resource":
-                home = self.compiled.ledger.ops.get(each.op)
+                home = self.compiled.ledger.entries.get(each.op)
                 if home is not None and home.device != op.device:
                     return home.device.ref
         return None

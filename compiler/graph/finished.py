@@ -29,8 +29,10 @@ def in_graph(compiled: CompiledGraph) -> CompiledGraph:
     """Return what was compiled to a step, in a graph that is made of it.
 
     Args:
-        compiled: What `compile_step` has returned.
+        compiled: What `compile_step` has returned. What is in such a graph already is returned as it is.
     """
+    if compiled.graph is not compiled.ledger.graph:
+        return compiled
     graph = compiled.ledger.finish()
     found: CompiledGraph = attrs.evolve(Finished(graph).of(compiled), graph=graph)
     graph.add_to_collection(tf.compat.v1.GraphKeys.GLOBAL_STEP, found.global_step)

@@ -183,8 +183,8 @@ class Ledger:
             yield from ops
             begin = end
 
-    def finish(self) -> tf.Graph:
-        """Return a graph with everything that was written, in the order in which it was."""
+    def graph_def(self) -> Any:
+        """Return everything that was written as a GraphDef, in the order in which it was."""
         self._enter_written()
         traced = self.graph.as_graph_def(add_shapes=True)
         whole = tf.compat.v1.GraphDef(versions=traced.versions, library=traced.library)
@@ -197,9 +197,13 @@ class Ledger:
         for node in whole.node if told else ():
             if node.name in told and told[node.name].list.shape:  # what is not seen from its inputs
                 node.attr[_SHAPES].CopyFrom(told[node.name])
+        return whole
+
+    def finish(self) -> tf.Graph:
+        """Return a graph with everything that was written."""
         graph = tf.Graph()
         graph.seed = self.graph.seed
-        import_nodes(graph, whole, {})
+        import_nodes(graph, self.graph_def(), {})
         keep_python_functions(graph, self.graph)
         return graph
 

@@ -28,22 +28,19 @@ def step_of(compiled: CompiledGraph) -> Step:
         compiled: The graph.
     """
     places = list(shared_places(compiled))
-
-    def runnable() -> CompiledGraph:
-        """Return the graph, by which TensorFlow finds out shapes that records lack."""
-        return in_graph(compiled) if compiled.graph is compiled.ledger.graph else compiled
-
     with collector_paused():
         ops = _owned(compiled, compiled.ledger.ops)
         free = any(each.free for each in compiled.plan.model.inputs)
-        known = _with_shapes(ops, assumed_graph(runnable())) if free else ops
+        known = _with_shapes(ops, assumed_graph(in_graph(compiled))) if free else ops
     return Step(
         compiled.plan,
         known,
         {name: _variable(each) for name, each in compiled.variables.items()},
         _ends(compiled),
         frozenset(each.device.host for each in places),
-        None if compiled.plan.micro_batches == 1 else lambda: _with_shapes(ops, shaped_graph(runnable())),
+        None
+        if compiled.plan.micro_batches == 1
+        else lambda: _with_shapes(ops, shaped_graph(in_graph(compiled))),
     )
 
 

@@ -39,10 +39,10 @@ def start(common: Common) -> None:
 
 @frozen
 class BuiltGraph:
-    """The graph of a spec.
+    """What a spec was compiled to.
 
     Attributes:
-        compiled: The graph.
+        compiled: Its step, of which no graph has been made.
         memory: The memory of a step at its peak, by the name of the device in specs; empty if it was not
             forecast.
         time: The forecast of the time of a step, if there is one.
@@ -205,7 +205,7 @@ def build(
     because: str | None = None,
     towers: SharedTowers | None = None,
 ) -> BuiltGraph:
-    """Build the graph of a spec and show the warnings about it. The spec's `expect` is not checked.
+    """Compile a spec to its step and show the warnings about it. The spec's `expect` is not checked.
 
     Args:
         spec: The spec.
@@ -225,13 +225,13 @@ def build(
     """
     from compiler.time.profile import find_profile
     from tfdeploy.runtime.adapted import adapted
-    from tfdeploy.runtime.plans import graph_of, plan_of
+    from tfdeploy.runtime.plans import plan_of, step_of_plan
 
     machine = find_profile(spec.path, profile) if forecast or timed else None  # before anything takes long
     plan, name = plan_of(spec, emulate=emulate, verbose=common.verbose), spec.model.name
     start(common)
     with busy(said_of_graph(plan, because)):
-        compiled = graph_of(adapted(plan, verbose=common.verbose), towers=towers, verbose=common.verbose)
+        compiled = step_of_plan(adapted(plan, verbose=common.verbose), towers, verbose=common.verbose)
         from compiler.conditions.capacity import has_limits, warnings_of
         from compiler.graph.forecasts.assumed_sizes import forecast_memory, with_assumed_sizes
         from compiler.graph.forecasts.memory_of_some import simulated_plan

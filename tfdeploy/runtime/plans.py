@@ -146,16 +146,12 @@ SHARED_SEED = 0
 """The seed of graphs that share towers, which are of one seed. They are not run."""
 
 
-def graph_of(
-    plan: Plan, *, seed: int | None = None, towers: SharedTowers | None = None, verbose: bool = False
-) -> CompiledGraph:
-    """Start TensorFlow and return the graph of a plan.
+def graph_of(plan: Plan, *, seed: int | None = None, verbose: bool = False) -> CompiledGraph:
+    """Start TensorFlow and return the graph of a plan, which is run.
 
     Args:
         plan: The plan.
         seed: The seed of the run if the spec has none.
-        towers: Traced towers that may be used again, for a graph that is not run; those that they lack are
-            added to them.
         verbose: Whether TensorFlow's own messages are shown.
 
     Raises:
@@ -164,13 +160,10 @@ def graph_of(
     _start_for(plan, verbose=verbose)
     from compiler.graph.build import compile_graph
 
-    base = str(folder_of(plan.spec))
-    if towers is not None:
-        return compile_graph(plan, base=base, seed=SHARED_SEED, traces=towers.of(plan))
-    return compile_graph(plan, base=base, seed=seed)
+    return compile_graph(plan, base=str(folder_of(plan.spec)), seed=seed)
 
 
-def step_of_plan(plan: Plan, towers: SharedTowers, *, verbose: bool = False) -> CompiledGraph:
+def step_of_plan(plan: Plan, towers: SharedTowers | None = None, *, verbose: bool = False) -> CompiledGraph:
     """Start TensorFlow and return a plan compiled to its step, of which no graph is made.
 
     Args:
@@ -184,7 +177,10 @@ def step_of_plan(plan: Plan, towers: SharedTowers, *, verbose: bool = False) -> 
     _start_for(plan, verbose=verbose)
     from compiler.graph.build import compile_step
 
-    return compile_step(plan, base=str(folder_of(plan.spec)), seed=SHARED_SEED, traces=towers.of(plan))
+    base = str(folder_of(plan.spec))
+    if towers is None:
+        return compile_step(plan, base=base)
+    return compile_step(plan, base=base, seed=SHARED_SEED, traces=towers.of(plan))
 
 
 def many_of(

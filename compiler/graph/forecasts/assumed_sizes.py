@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 import tensorflow as tf
 from attrs import evolve
 
-from compiler.graph.build import compile_graph
+from compiler.graph.build import compile_step
 from compiler.graph.forecasts.memory_of_some import memory_from_some, simulated_plan
 from compiler.graph.inspect.memory.forecast import forecast_step_memory
 from compiler.step.read.map import StepMemory
@@ -44,7 +44,7 @@ def with_assumed_sizes(compiled: CompiledGraph) -> CompiledGraph:
     if found is None:
         sized = with_sizes(plan)
         base = str(Path(plan.spec.path).parent)
-        found = _sized[compiled.graph] = compile_graph(sized, base=base, seed=compiled.seed)
+        found = _sized[compiled.graph] = compile_step(sized, base=base, seed=compiled.seed)
     return found
 
 

@@ -15,7 +15,7 @@ from functools import partial
 from attrs import evolve, field, frozen
 
 from compiler.collector import collector_paused
-from compiler.graph.build import compile_graph
+from compiler.graph.build import compile_step
 from compiler.graph.compiled import CompiledGraph
 from compiler.graph.forecasts.assumed_sizes import forecast_memory
 from compiler.graph.forecasts.work_of_many import (
@@ -229,7 +229,7 @@ def _peaks(compiled: CompiledGraph, patterns: Patterns, *, whole: bool) -> Peaks
 
 def _compiled(plan: Plan, grid: Grid, traces: Traces) -> CompiledGraph:
     smaller = make_plan(with_grid(plan, grid), emulate=plan.emulate)
-    return compile_graph(evolve(smaller, model=plan.model), base=traces.base, seed=_SEED, traces=traces)
+    return compile_step(evolve(smaller, model=plan.model), base=traces.base, seed=_SEED, traces=traces)
 
 
 def _count(patterns: Patterns, few: PlacementMap, of_more: Patterns, more: PlacementMap) -> None:

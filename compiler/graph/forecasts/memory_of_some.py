@@ -17,8 +17,9 @@ from typing import Any
 
 from attrs import evolve, frozen
 
-from compiler.graph.build import compile_graph
+from compiler.graph.build import compile_step
 from compiler.graph.compiled import CompiledGraph
+from compiler.graph.finished import in_graph
 from compiler.graph.inspect.memory.forecast import forecast_step_memory
 from compiler.kinds.deployment.grid import Grid, NotAlikeError
 from compiler.kinds.deployment.layout import grid_of, with_grid
@@ -51,7 +52,7 @@ def simulated_plan(compiled: CompiledGraph) -> Plan | None:
         compiled: The graph of all clones.
     """
     plan = compiled.plan
-    if compiled.graph.num_operations() <= MOST_OPS or plan.update.aggregate.name != _IN_LEVELS:
+    if len(compiled.ledger.entries) <= MOST_OPS or plan.update.aggregate.name != _IN_LEVELS:
         return None
     return plan_of_some(plan)
 
@@ -84,10 +85,10 @@ def memory_from_some(compiled: CompiledGraph, plan: Plan) -> dict[str, StepMemor
         plan: What `simulated_plan` returns for it.
     """
     base = str(Path(compiled.plan.spec.path).parent)
-    some = compile_graph(plan, base=base, seed=compiled.seed)
+    some = compile_step(plan, base=base, seed=compiled.seed)
     peaks = forecast_step_memory(some)
     grid = grid_of(compiled.plan, rounds=True)
-    renamed = _Renamed(compiled, grid, len(plan.towers))
+    renamed = _Renamed(in_graph(compiled), grid, len(plan.towers))
     likes = _likes(compiled, some, grid)
     return {each.ref: renamed.memory(peaks[like.ref], like, each) for each, like in likes}
 

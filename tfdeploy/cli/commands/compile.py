@@ -38,9 +38,10 @@ def command(common: Common, spec: str, *, out: Path, emulate: bool, force: bool)
     from compiler.conditions.expect import needs_memory, needs_time, require_expectations
 
     built = build(loaded, common, emulate=emulate, forecast=needs_memory(loaded) or needs_time(loaded))
-    from tfdeploy.runtime.trained.artifacts import write_graph  # after TensorFlow has been started, quietly
+    from compiler.graph.finished import in_graph  # after TensorFlow has been started, quietly
+    from tfdeploy.runtime.trained.artifacts import write_graph
 
     require_expectations(built.compiled, built.memory, built.map_time())
-    for path in write_graph(built.compiled, built.placement(), out):
+    for path in write_graph(in_graph(built.compiled), built.placement(), out):
         say(path)
     return 0

@@ -97,7 +97,7 @@ class _Step:
     def of(cls, compiled: CompiledGraph) -> _Step:
         """Return the nodes that a step of `compiled` runs."""
         needed = {op.name for op in step_ops(compiled.step)}
-        whole = compiled.graph.as_graph_def(add_shapes=True)
+        whole = compiled.ledger.graph_def()
         nodes = {node.name: node for node in whole.node if node.name in needed}
         step = cls(list(compiled.step.ends.all), whole, nodes)
         for node in nodes.values():

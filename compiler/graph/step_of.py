@@ -82,7 +82,7 @@ def _with_shapes(ops: Mapping[str, Op], graph: tf.Graph) -> Mapping[str, Op]:
 def _variable(variable: GraphVariable) -> Variable:
     return Variable(
         variable.placement,
-        tuple(each.handle.op.name for each in variable.copies),
+        tuple(_handle_of(each) for each in variable.copies),
         tuple(_slots(variable)),
         variable.info.shard is not None and variable.info.initializer.made_whole,
     )
@@ -110,11 +110,16 @@ def _slot(name: str, slot: Any, owner: GraphVariable, copy: int) -> Slot:
     shard = owner.info.shard
     return Slot(
         name,
-        slot.handle.op.name,
+        _handle_of(slot),
         size_in_bytes(shape, slot.dtype.name) or 0,
         owner.slot_place(copy).device,
         shard if shard is not None and tuple(shape) == shard.shape else None,
     )
+
+
+def _handle_of(variable: Any) -> str:
+    """Return the name of the op of a handle, for which a draft needs no op of TensorFlow."""
+    return str(variable.name).removesuffix(":0")
 
 
 # --- ends -------------------------------------------------------------------------------------------------

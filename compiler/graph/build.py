@@ -76,7 +76,17 @@ MOST_ELSEWHERE = 32
 def compile_graph(
     plan: Plan, *, base: str = ".", seed: int | None = None, traces: Traces | None = None
 ) -> CompiledGraph:
-    """Return the graph of a plan, which sessions can run; the arguments are those of `compile_step`."""
+    """Return the graph of a plan, which sessions can run.
+
+    Args:
+        plan: The plan.
+        base: The folder in which `python(...)` looks for modules first, and from which files start.
+        seed: The seed if the spec gives none, as for `compile_step`.
+        traces: Traced towers that may be used again, as for `compile_step`.
+
+    Raises:
+        SpecError: That of `compile_step`.
+    """
     with collector_paused():
         return in_graph(compile_step(plan, base=base, seed=seed, traces=traces))
 

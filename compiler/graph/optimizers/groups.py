@@ -97,7 +97,12 @@ class StepScalars:
     _beside: dict[tuple[int, Device], Scalars] = field(factory=dict, repr=False)
 
     def known(self, rule: Optimizer, device: Device) -> Scalars | None:
-        """Return what `of` does, or None if it still has to make constants."""
+        """Return what `of` does, or None if it still has to make constants.
+
+        Args:
+            rule: The rule.
+            device: The device of the weight.
+        """
         if self.home is None or device.host == self.home.host:
             return [*self.groups.values()][rule.group]
         return self._beside.get((rule.group, device))

@@ -1,15 +1,43 @@
-"""The rules for variables that are tried."""
+"""The rules for variables, and for their slots, that are tried."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from compiler.placement.balance import spread_by_bytes
+from compiler.placement.rules import rule_text
+from compiler.plan import Plan
+from compiler.suggest.changes import Changes
 from compiler.topology import Device, Topology
+from dsl import ir
 from dsl.ir.place import PARAMETER_SERVER
 
 EVEN = 1.01
 """Variables are shared out evenly if no device has more than this times an equal share of their bytes."""
+
+
+def variable_changes(plan: Plan, sizes: Sequence[int] = ()) -> Iterator[Changes]:
+    """Yield other places of all variables of a plan, in which no clone keeps a part of the slots.
+
+    Args:
+        plan: The plan.
+        sizes: As `variable_rules` has them.
+    """
+    slots = {"slots": _rules_of_slots(plan)} if len(plan.all_towers) > 1 else {}
+    for rule in variable_rules(plan.topology, sizes):
+        yield Changes({"variables": (rule,), **slots})
+
+
+def slot_changes(plan: Plan) -> Iterator[Changes]:
+    """Yield that each of several clones keeps a part of the slots, which checks refuse without copies."""
+    if len(plan.all_towers) > 1:
+        yield Changes({"slots": ("slots -> sharded(clones)", *_rules_of_slots(plan))})
+
+
+def _rules_of_slots(plan: Plan) -> tuple[str, ...]:
+    """Return the rules of a spec for slots, without those that cut them over clones."""
+    rules = (each for each in plan.spec.place.rules if each.selector.role == "slots")
+    return tuple(rule_text(each) for each in rules if not isinstance(each.target, ir.OverClones))
 
 
 def variable_rules(topology: Topology, sizes: Sequence[int] = ()) -> tuple[str, ...]:

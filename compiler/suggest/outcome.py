@@ -8,7 +8,6 @@ from math import inf
 from attrs import define, field
 
 from compiler.kinds.records.kind_map import AnyMap
-from compiler.report.text.fullness import pools
 from compiler.suggest.figures import Figures, Goal, NoForecastError, least_time
 from compiler.time.costs import Costs
 from compiler.time.forecast import StepForecast, forecast_of, seconds_of
@@ -124,7 +123,7 @@ class Outcome:
         return seconds_of(step.work, step.costs, self._simulated)
 
 
-def best_of(known: Outcome, others: Sequence[Outcome], goal: Goal) -> Outcome:
+def best_of(known: Outcome, others: Sequence[Outcome], goal: Goal, *, limited: bool = True) -> Outcome:
     """Return the best of some placements.
 
     It lacks the least memory, and comes to the least of those that lack as much. Differences of less than a
@@ -137,12 +136,13 @@ def best_of(known: Outcome, others: Sequence[Outcome], goal: Goal) -> Outcome:
         known: The best placement so far.
         others: Other placements of the same spec.
         goal: What is to be low.
+        limited: Whether the memory of devices is known; if not, none can lack any.
 
     Raises:
         NoForecastError: The goal is the time of a step, of which there is no forecast.
     """
     every = [known, *others]
-    if pools(known.placement):
+    if limited:
         fewest = min(each.missing for each in every)
         every = [each for each in every if each.missing == fewest]
     by_time = goal is Goal.STEP_TIME

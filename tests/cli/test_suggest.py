@@ -10,8 +10,8 @@ import pytest
 import grammar
 import tfdeploy
 from compiler.figures import duration
+from compiler.graph import finished
 from tests.cli.test_plan import SPEC
-from tfdeploy.runtime import plans
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Command
@@ -84,7 +84,7 @@ def test_what_does_not_fit_is_named(command: Command) -> None:
     assert done.code == 1
     assert "nothing that was tried fits: " in done.out
     assert "more than there are" in done.out
-    assert "largest there, with slots: `logits/kernel/shard_1` (640 B), `hidden/kernel/shard_1`" in done.out
+    assert "largest there, with slots: `logits/kernel/shard_0` (640 B), `hidden/kernel/shard_0`" in done.out
 
 
 def test_misuse_is_named(command: Command) -> None:
@@ -133,17 +133,17 @@ place {
 
 
 @pytest.mark.full
-def test_what_is_asked_for_is_varied_with_one_compile(
+def test_what_is_asked_for_is_varied_with_few_graphs(
     command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Clones, sums and groups change, a step has as many examples, and one graph is built."""
+    """Clones, sums and groups change, a step has as many examples, and two graphs are built."""
     built = []
-    compiled = plans.graph_of
-    monkeypatch.setattr(plans, "graph_of", lambda *args, **more: built.append(1) or compiled(*args, **more))
+    in_graph = finished.in_graph
+    monkeypatch.setattr(finished, "in_graph", lambda compiled: built.append(1) or in_graph(compiled))
     command.write("wide.tfdeploy", WIDE)
     done = command("suggest", "wide.tfdeploy", "--vary", "clones,aggregate,pack,groups", "--json", "--write")
     assert done.code == 0
-    assert len(built) == 1
+    assert len(built) == 2  # that of the spec, and that of what is suggested
     found = json.loads(done.out)
     assert (found["built"], found["improved"]) == (1, True)
     assert found["compared"] > 10

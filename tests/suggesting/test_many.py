@@ -82,7 +82,8 @@ def test_placements_of_many_clones_are_compared_without_their_graph(path: Path, 
     (left_out,) = found.notes
     assert left_out == (
         "not compared, because clones are then not alike and need a graph of all: "
-        "`variables -> cpu[0]`, `variables -> balanced(cpu[*])`"
+        "`variables -> cpu[0]`, `variables -> balanced(cpu[*])`, "
+        "`variables -> replicated, slots -> sharded(clones)`"
     )
     assert (found.tried, found.compared) == (0, len(built) // 2 - 1)  # that of `cpu[0]` was built in vain
     assert found.improved
@@ -142,7 +143,7 @@ def test_a_share_of_many_clones_is_that_of_all(path: Path, mode: str) -> None:
 def test_only_clones_that_are_many_and_alike_are_compared_so(
     path: Path, changes: dict[str, str], many: bool
 ) -> None:
-    """Of others the graph of all is built, from whose step those of other placements are written."""
+    """Of others the graph of all is built, and the step of each placement has all of them."""
     text = SPEC
     for old, new in changes.items():
         text = text.replace(old, new)
@@ -176,5 +177,5 @@ def test_what_shows_only_when_a_few_are_built_needs_the_graph_of_all(
     trials = _trials(path)
     first = trials.begin()
     assert (trials.built, trials.compared) == (1, 0)
-    assert trials.compiled is not None
-    assert len(trials.compiled.clones) == len(first.plan.towers) == 65
+    assert trials.step is not None
+    assert len(trials.step.plan.towers) == len(first.plan.towers) == 65

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from attrs import evolve
 
 import grammar
 from compiler.pipeline import make_plan
@@ -13,7 +14,7 @@ from compiler.suggest.changes import Changes
 from compiler.suggest.figures import Goal
 from compiler.suggest.outcome import Outcome
 from tests.cli.test_suggest import WIDE
-from tests.compiler.suggest.test_outcome import chain, outcome
+from tests.compiler.suggest.test_outcome import chain, outcome, with_memory
 from tfdeploy.suggesting.suggester import Suggester
 from tfdeploy.suggesting.trials import Trials, Tried
 
@@ -73,24 +74,28 @@ def test_what_is_worse_at_first_may_be_better_when_varied(
     assert str(dict(found.changes.rules)) == rules_of(*wanted)
 
 
-@pytest.mark.parametrize(("other", "better"), [(19.795, False), (19.7, True)])
-def test_the_spec_is_compared_by_its_written_step(
-    monkeypatch: pytest.MonkeyPatch, other: float, better: bool
+@pytest.mark.parametrize(("needed", "better"), [(99, True), (100, False), (101, False)])
+def test_a_suggestion_is_better_by_the_figures_of_its_graph(
+    monkeypatch: pytest.MonkeyPatch, needed: int, *, better: bool
 ) -> None:
-    """A step that is shorter than that of the graph only because it is written is not better."""
-    trials = trials_of(monkeypatch, {rules_of(FIRST): 20.0, rules_of(SHARDED): other})
-    built, written = trials.first, outcome(chain(19.8))
-    assert built is not None
-    origin: Any = object()
-    trials.origin, trials.costs = origin, written.costs
-    assert (trials.built, trials.compared) == (0, 0)
-    monkeypatch.setattr(Trials, "_build", lambda *_, **__: built)
-    monkeypatch.setattr(Trials, "_write", lambda *_: written)
-    first = trials.begin()
-    assert first.outcome.value(Goal.STEP_TIME) == written.value(Goal.STEP_TIME)
-    assert first.outcome.placement is built.outcome.placement
-    assert first.figures is first.outcome.figures
-    assert (trials.best_of(first, [SHARDED]) is not first) == better
+    """Else that of the spec stays. The placement is counted once, when it is compared."""
+    trials = trials_of(monkeypatch, {rules_of(FIRST): 10.0, rules_of(SHARDED): 10.0})
+    first, compared = trials.first, trials.compare(SHARDED)
+    assert first is not None
+    assert compared is not None
+    trials.first = first = evolve(first, outcome=outcome(chain(10), with_memory(100)))
+    trials.goal = Goal.MEMORY
+    built = evolve(compared, outcome=outcome(chain(10), with_memory(needed)))
+
+    def build(self: Trials, changes: Changes) -> Tried:
+        assert changes is SHARDED
+        self.built += 1
+        return built
+
+    monkeypatch.setattr(Trials, "_build", build)
+    assert trials.built_of(first) is first
+    assert trials.built_of(compared) is (built if better else first)
+    assert trials.built == 0
 
 
 def test_a_note_on_the_examples_of_a_step_is_the_last_one() -> None:

@@ -7,21 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from attrs import evolve
-from tfdeploy.suggesting.reading import origin_of
 
 import grammar
 from compiler.pipeline import make_plan
 from compiler.plan import Plan
 from compiler.suggest.changes import Changes
 from compiler.suggest.figures import Goal
-from compiler.suggest.outcome import Outcome
-from dsl import ir
 from dsl.diagnostics import SpecError
 from tests.cli.test_suggest import WIDE
 from tests.compiler.suggest.test_outcome import chain, outcome
 from tests.compiler.time.steps import GPU, op, step
 from tests.suggesting.test_search import FIRST, SHARDED, SPLIT, SPREAD, rules_of, trials_of
-from tfdeploy.suggesting import trials as trials_module
 from tfdeploy.suggesting.suggester import ROUNDS, CannotEditError, Suggester, suggest
 from tfdeploy.suggesting.trials import Trials, Tried, _is_same
 
@@ -195,7 +191,7 @@ def test_groups_are_tried_where_that_is_asked(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_parts_are_varied_as_they_are_asked_for() -> None:
-    """Rules for variables always; the number of clones only if each has one device."""
+    """Rules for variables and slots always; the number of clones only if each has one device."""
     plan, grouped = (
         plan_with(WIDE.replace("gpu[*]", each)) for each in ("gpu[*]", "groups(gpu[*], size = 2)")
     )
@@ -208,10 +204,11 @@ def test_parts_are_varied_as_they_are_asked_for() -> None:
             for part in found
         ]
 
-    assert parts(plan) == [{"variables"}]
-    assert parts(plan, "aggregate", "pack") == [{"variables"}, {"aggregate"}, {"pack"}]
-    assert parts(plan, "clones", "groups") == [{"variables"}, {"clones", "batch"}]
-    assert parts(grouped, "clones") == [{"variables"}]
+    always = [{"variables", "slots"}, {"slots"}]
+    assert parts(plan) == always
+    assert parts(plan, "aggregate", "pack") == [*always, {"aggregate"}, {"pack"}]
+    assert parts(plan, "clones", "groups") == [*always, {"clones", "batch"}]
+    assert parts(grouped, "clones") == always
 
 
 def test_pieces_have_to_be_needed_for_the_time_within_a_process() -> None:
@@ -268,17 +265,17 @@ def test_the_text_of_a_placement() -> None:
 def test_a_placement_is_compared_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a check refuses is none; the same text by other changes has the same outcome."""
     trials = real_trials()
-    written: list[str] = []
+    compiled: list[str] = []
     found = Tried("text", SHARDED, trials.spec, plan_with(WIDE), outcome(chain(5)))
 
-    def write(self: Trials, text: str, changes: Changes) -> Tried | None:
+    def compile_(self: Trials, text: str, changes: Changes) -> Tried | None:
         del self
-        written.append(text)
+        compiled.append(text)
         if changes.rules == SPREAD.rules:
             raise SpecError([])
         return None if changes.rules == SPLIT.rules else found
 
-    monkeypatch.setattr(Trials, "_written", write)
+    monkeypatch.setattr(Trials, "_by_step", compile_)
     first, again = trials.compare(SHARDED), trials.compare(evolve(SHARDED, notes={"x": "y"}))
     assert first is not None
     assert again is not None
@@ -286,36 +283,7 @@ def test_a_placement_is_compared_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert first.outcome is again.outcome is found.outcome
     assert trials.compare(SPLIT) is None
     assert trials.compare(SPREAD) is None
-    assert len(written) == 3
-
-
-@pytest.mark.parametrize(
-    ("batch", "moved", "same"), [(32, True, False), (32, True, True), (32, False, False), (16, True, False)]
-)
-def test_a_placement_is_written_or_built(
-    monkeypatch: pytest.MonkeyPatch, batch: int, *, moved: bool, same: bool
-) -> None:
-    """One with other examples in a step is left out, and one that cannot be written is built."""
-    trials = real_trials()
-    plan = plan_with(WIDE)
-    known, work = chain(5), chain(5 if same else 4)
-    first = Tried("", FIRST, trials.spec, plan, Outcome(known, None, lambda: None))  # type: ignore[arg-type, return-value]
-    trials.first, trials.costs = first, outcome(known).costs
-    other: Any = SimpleNamespace(global_batch=batch)
-    monkeypatch.setattr(Trials, "plan", lambda *_: other)
-    monkeypatch.setattr(Trials, "_moved", lambda *_: (work, lambda: "map") if moved else None)
-    monkeypatch.setattr(Trials, "_build", lambda _, changes: ("built", changes))
-    found: Any = trials._written(WIDE, SHARDED)
-    if batch != plan.global_batch:
-        assert found is None
-    elif not moved:
-        assert found == ("built", SHARDED)
-    else:
-        assert (found.text, found.changes, found.plan) == (WIDE, SHARDED, other)
-        assert (found.outcome is first.outcome) is same
-        assert same or (found.outcome.work, found.outcome.costs) == (work, trials.costs)
-        assert same or found.outcome.make_map() == "map"
-    assert trials.compared == (1 if moved and batch == plan.global_batch else 0)
+    assert len(compiled) == 3
 
 
 def test_steps_are_the_same_if_ops_are_where_they_were() -> None:
@@ -325,70 +293,3 @@ def test_steps_are_the_same_if_ops_are_where_they_were() -> None:
     assert not _is_same(one, step([op("a=1"), op("b=2")], [("a", "b")]))
     assert not _is_same(one, step([op("a=1"), op("b=2", GPU)], []))
     assert not _is_same(one, step([op("a=1"), op("b=2", GPU), op("a=1")], [("a", "b")]))
-
-
-@pytest.mark.parametrize(
-    ("changes", "whole", "rules", "is_moved"),
-    [
-        (SHARDED, True, {"w": "home"}, True),
-        (SHARDED, True, None, False),
-        (SHARDED, False, {"w": "home"}, False),
-        (SPLIT, True, {"w": "home"}, False),
-        (SHARDED.having(SPLIT), True, {"w": "home"}, False),
-        (SHARDED.having(PACKED), True, {"w": "home"}, False),
-    ],
-)
-def test_a_step_is_moved_if_whole_variables_go_elsewhere(
-    monkeypatch: pytest.MonkeyPatch, changes: Changes, rules: Any, *, whole: bool, is_moved: bool
-) -> None:
-    """And nothing else changes."""
-    info = SimpleNamespace(shard=None if whole else "shard")
-    placement = SimpleNamespace(info=info, copies=())
-    trials: Any = SimpleNamespace(
-        step=SimpleNamespace(variables={"w": SimpleNamespace(placement=placement)}),
-        first=SimpleNamespace(
-            outcome=SimpleNamespace(work=SimpleNamespace(moved=lambda ops: ("moved", ops)))
-        ),
-    )
-    monkeypatch.setattr(
-        trials_module, "devices_of_variables", lambda _, infos: rules if infos == [info] else 0
-    )
-    monkeypatch.setattr(trials_module, "following_ops", lambda _, homes: homes)
-    plan: Any = "plan"
-    found = Trials._moved(trials, changes, plan)
-    assert (found is not None) is is_moved
-    assert found is None or found[0] == ("moved", rules)
-    placement.copies = ("a copy",)
-    assert Trials._moved(trials, changes, plan) is None
-    trials.first.outcome.work, placement.copies = None, ()
-    assert Trials._moved(trials, changes, plan) is None
-
-
-@pytest.mark.parametrize(
-    ("mode", "averaging", "scale", "losses", "trainable", "over_clones", "work"),
-    [
-        ("async", None, None, 1, True, False, True),
-        ("sync", "averaging", None, 1, True, False, True),
-        ("sync", None, "scale", 1, True, False, True),
-        ("sync", None, None, 2, True, False, True),
-        ("sync", None, None, 1, False, False, True),
-        ("sync", None, None, 1, True, True, True),
-        ("sync", None, None, 1, True, False, False),
-    ],
-)
-def test_steps_are_written_from_plain_ones_alone(
-    mode: str, averaging: object, scale: object, losses: int, trainable: bool, over_clones: bool, work: bool
-) -> None:
-    """Not with other updates, averages, scales, several losses, cut statistics, or slots over clones."""
-    update = SimpleNamespace(mode=mode, averaging=averaging)
-    target = ir.OverClones() if over_clones else ir.Replicated()
-    place = SimpleNamespace(rules=[SimpleNamespace(target=target)])
-    info = SimpleNamespace(shard="shard", trainable=trainable)
-    compiled: Any = SimpleNamespace(
-        plan=SimpleNamespace(spec=SimpleNamespace(update=update, place=place)),
-        loss_scale=scale,
-        losses=[None] * losses,
-        variables={"w": SimpleNamespace(placement=SimpleNamespace(info=info))},
-    )
-    step_: Any = SimpleNamespace(ops=()) if work else None
-    assert origin_of(compiled, step_) is None

@@ -1,7 +1,7 @@
 """Placements of many clones that are alike, which are compared without the graph of all of them.
 
-The step of a placement is not written from that of another one here. The two graphs with a few clones are
-built for each, which takes about as long for hundreds of clones as for a few.
+The two graphs with a few clones are built for each, which takes about as long for hundreds of clones as for
+a few.
 """
 
 from __future__ import annotations

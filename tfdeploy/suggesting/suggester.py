@@ -15,7 +15,7 @@ from compiler.placement.rules import rule_text
 from compiler.report import refs
 from compiler.report.text.fullness import Pool, pools
 from compiler.suggest import variations
-from compiler.suggest.candidates import variable_rules
+from compiler.suggest.candidates import slot_changes, variable_changes
 from compiler.suggest.changes import Changes
 from compiler.suggest.figures import Goal, bound
 from compiler.suggest.text import Suggestion
@@ -70,6 +70,7 @@ class Suggester:
             first.figures.value(self.trials.goal)
             with busy(f"comparing placements of {first.spec.model.name}"):
                 best = self._search(first)
+            best = self.trials.built_of(best)
             if not only_changes(first.spec, best.spec, best.changes):
                 message = "the text of the spec cannot be changed without changing something else"
                 raise CannotEditError(message)
@@ -118,8 +119,8 @@ class Suggester:
 
     def _variations(self, plan: Plan) -> Iterator[Sequence[Changes]]:
         """Yield the changes of one part of the spec after the other."""
-        rules = variable_rules(plan.topology, self._sizes_if_whole_do(plan))
-        yield [Changes({"variables": (rule,)}) for rule in rules]
+        yield list(variable_changes(plan, self._sizes_if_whole_do(plan)))
+        yield list(slot_changes(plan))
         if "aggregate" in self.vary:
             yield list(variations.aggregations(plan))
         if "pack" in self.vary:
@@ -187,7 +188,6 @@ class Suggester:
 
     def _suggestion(self, first: Tried, best: Tried) -> Suggestion:
         trials = self.trials
-        best = trials.built_of(best)
         assumed = trials.assumed(first.plan.topology)
         estimate = ""
         if assumed is not None and first.figures.seconds is not None:

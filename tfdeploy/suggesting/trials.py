@@ -114,7 +114,7 @@ class Trials:
     _peaks: Mapping[str, int] | None = field(default=None, repr=False)  # of the step as it is, by `peaks`
 
     def begin(self) -> Tried:
-        """Build the spec as it is, from which the steps of other placements are written.
+        """Build the spec as it is, with which other placements are compared.
 
         Raises:
             SpecError: It cannot be built.
@@ -161,7 +161,7 @@ class Trials:
         try:
             text = self.text(changes)
             if text not in self._seen:
-                self._seen[text] = self._written(text, changes)
+                self._seen[text] = self._by_step(text, changes)
             found = self._seen[text]
             return None if found is None else evolve(found, changes=changes)
         except SpecError:
@@ -175,12 +175,18 @@ class Trials:
             others: What is not as in the spec in the others.
         """
         tried = [each for each in map(self.compare, others) if each is not None]
-        outcome = best_of(best.outcome, [each.outcome for each in tried], self.goal)
+        outcome = best_of(best.outcome, [each.outcome for each in tried], self.goal, limited=self._limited)
         if outcome is best.outcome:
             return best
         return next(each for each in tried if each.outcome is outcome)
 
-    def _written(self, text: str, changes: Changes) -> Tried | None:
+    @property
+    def _limited(self) -> bool:
+        """Whether the spec gives the memory of devices."""
+        assert self.first is not None
+        return bool(pools(self.first.outcome.placement))
+
+    def _by_step(self, text: str, changes: Changes) -> Tried | None:
         """Return a placement by its step."""
         assert self.first is not None
         spec = self.read(text)
@@ -201,7 +207,7 @@ class Trials:
         if known.work is not None and _is_same(work, known.work):
             return Tried(text, changes, spec, compiled.plan, known)
         outcome = Outcome(work, self.costs, lambda: self._map(self._compile(spec).step, work))
-        if self.goal is not Goal.STEP_TIME or pools(known.placement):  # its map is needed in any case
+        if self.goal is not Goal.STEP_TIME or self._limited:  # its map is needed in any case
             placement = self._map(compiled.step, work)
             outcome = Outcome(work, self.costs, lambda: placement)
         return Tried(text, changes, spec, compiled.plan, outcome)
@@ -229,7 +235,7 @@ class Trials:
         return evolve(found, ops=())
 
     def _build(self, changes: Changes) -> Tried:
-        """Build the spec with changes; the first time, others are compared with it."""
+        """Build the spec with changes."""
         from compiler.graph.finished import in_graph
         from compiler.graph.forecasts.assumed_sizes import forecast_memory
         from compiler.graph.inspect.mapping.placement_map import map_placement
@@ -249,13 +255,18 @@ class Trials:
         return Tried(text, changes, spec, compiled.plan, Outcome(work, costs, lambda: placement))
 
     def built_of(self, tried: Tried) -> Tried:
-        """Return a placement with the figures of its graph, which is built if it was only compared."""
+        """Return a placement with the figures of its graph, which is built if it was only compared.
+
+        By these figures, its memory may be no better than that of the spec as it is, which is returned then.
+        """
         assert self.first is not None
         if self._many or tried.outcome is self.first.outcome:
             return tried
         built, made = self.built, self._build(tried.changes)
         self.built = built  # it was counted when it was compared
-        return made
+        first = self.first.outcome
+        best = best_of(first, [made.outcome], self.goal, limited=self._limited)
+        return self.first if best is first else made
 
     def text(self, changes: Changes) -> str:
         """Return the text of the spec with changes."""

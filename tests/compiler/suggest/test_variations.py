@@ -9,7 +9,7 @@ import pytest
 import grammar
 from compiler.pipeline import make_plan
 from compiler.suggest import variations
-from compiler.suggest.candidates import variable_rules
+from compiler.suggest.candidates import slot_changes, variable_changes, variable_rules
 from compiler.suggest.changes import Changes
 from compiler.topology import Device, Topology
 from dsl import ir
@@ -170,6 +170,21 @@ def test_rules_for_variables(devices: list[tuple[str, str]], targets: list[str])
     assert variable_rules(Topology(tuple(made))) == tuple(
         f"variables -> {each}" for each in [*targets, "replicated"]
     )
+
+
+def test_each_clone_may_keep_a_part_of_the_slots() -> None:
+    """If there are several. Other rules for slots stay, and those that cut them go with other variables."""
+    rules = 'gpu[*], variables -> replicated, slots -> sharded(clones), slots("hidden/*") -> cpu[0] }'
+    plan, kept = plan_of(("gpu[*] }", rules)), 'slots("hidden/*") -> cpu[0]'
+    assert {each.rules["slots"] for each in variable_changes(plan)} == {(kept,)}
+    assert [each.rules["variables"] for each in variable_changes(plan)] == [
+        (each,) for each in variable_rules(plan.topology)
+    ]
+    (cut,) = slot_changes(plan)
+    assert dict(cut.rules) == {"slots": ("slots -> sharded(clones)", kept)}
+    alone = plan_of(ONE_CLONE)
+    assert not list(slot_changes(alone))
+    assert {tuple(each.rules) for each in variable_changes(alone, (8, 8))} == {("variables",)}
 
 
 def test_changes_come_together_and_apart() -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from attrs import evolve, field, frozen
+from attrs import field, frozen
 
 from compiler.topology import Device, Host
 
@@ -187,15 +187,6 @@ class StepWork:
                 number = known[id(op.device)] = numbers.setdefault(op.device, len(numbers))
             found.append(number)
         return found
-
-    def moved(self, places: dict[str, Device]) -> StepWork:
-        """Return the same work with some ops on other devices.
-
-        Args:
-            places: The new devices by the names of ops; the other ops stay where they are.
-        """
-        ops = tuple(each.on(places[each.name]) if each.name in places else each for each in self.ops)
-        return evolve(self, ops=ops)
 
 
 def scope_of(name: str, tower: str = "") -> str:

@@ -441,8 +441,10 @@ def test_how_busy_devices_and_links_are() -> None:
 
 def test_moved_ops_run_elsewhere() -> None:
     """The same work with an op on another device has a transfer more."""
-    work = step([op("a=10"), op("b=5"), op("c=1", OTHER_CPU)], [("a", "b")], {"a": 1000})
-    moved = work.moved({"b=5": OTHER_CPU})
+    work, moved = (
+        step([op("a=10"), op("b=5", device), op("c=1", OTHER_CPU)], [("a", "b")], {"a": 1000})
+        for device in (CPU, OTHER_CPU)
+    )
     assert not forecast_step(work, Machine(speed=1e5)).links
     assert forecast_step(moved, Machine(speed=1e5)).seconds * 1e3 == pytest.approx(10 + 10 + 5)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from attrs import evolve
+from tests.compiler.graph.inspect.step.test_assumed import TEXT
 
 import grammar
 from compiler.graph import draft
@@ -19,7 +20,6 @@ from compiler.suggest.changes import Changes
 from compiler.suggest.figures import Figures, Goal
 from compiler.time.forecast import forecast_step
 from tests.cli.test_suggest import WIDE
-from tests.compiler.graph.inspect.step.test_assumed import TEXT
 from tests.compiler.graph.test_structure import ADAM, CASES, MODEL, SERVERS, TABLE
 from tfdeploy.runtime.plans import SHARED_SEED, plan_of
 from tfdeploy.suggesting.suggester import Suggester

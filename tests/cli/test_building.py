@@ -38,14 +38,14 @@ expect { traffic(gpu[*], cpu[0]) <= 500B }
 def test_many_clones_are_shown_without_their_graph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Graphs of two and of three clones are built; what the spec expects is asked of all."""
     built: list[int] = []
-    compile_graph = many_clones.compile_graph
+    compile_step = many_clones.compile_step
 
     def noted(plan: Any, **words: Any) -> Any:
         built.append(len(plan.towers))
-        return compile_graph(plan, **words)
+        return compile_step(plan, **words)
 
-    monkeypatch.setattr(many_clones, "compile_graph", noted)
-    monkeypatch.setattr("compiler.graph.build.compile_graph", None)
+    monkeypatch.setattr(many_clones, "compile_step", noted)
+    monkeypatch.setattr("compiler.graph.build.compile_step", None)
     path = tmp_path / "small.tfdeploy"
     path.write_text(SPEC)
     done = CliRunner().invoke(load("plan"), [str(path)], standalone_mode=False)
@@ -92,7 +92,7 @@ def test_the_time_of_many_clones_is_forecast_without_their_graph(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The table has how busy devices are, `expect` asks for the time, and the page has the costs of ops."""
-    monkeypatch.setattr("compiler.graph.build.compile_graph", None)
+    monkeypatch.setattr("compiler.graph.build.compile_step", None)
     path, page = tmp_path / "small.tfdeploy", tmp_path / "small.html"
     asked = "expect { step_time <= 1us }"
     path.write_text(SPEC[: SPEC.index("expect")].replace("gpu = 30", "gpu = 30\n  kind = v100") + asked)
@@ -114,7 +114,7 @@ def test_the_page_of_many_clones_has_costs_and_model_without_a_forecast(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also the page that Python writes. Clones multiply [2, 4] and [4, 1], and 30 gradients are summed."""
-    monkeypatch.setattr("compiler.graph.build.compile_graph", None)
+    monkeypatch.setattr("compiler.graph.build.compile_step", None)
     path, page = tmp_path / "small.tfdeploy", tmp_path / "small.html"
     path.write_text(SPEC[: SPEC.index("expect")].replace(", gpu_memory = 100B", ""))
     CliRunner().invoke(load("plan"), [str(path), "--html", str(page)], standalone_mode=False)
@@ -129,7 +129,7 @@ def test_the_page_of_many_clones_has_costs_and_model_without_a_forecast(
 @pytest.mark.full
 def test_why_of_many_clones_needs_no_graph_of_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The rule is that of any clone; whether it takes time is said of the task that is in the forecast."""
-    monkeypatch.setattr("compiler.graph.build.compile_graph", None)
+    monkeypatch.setattr("compiler.graph.build.compile_step", None)
     path = tmp_path / "small.tfdeploy"
     hosts = ", ".join(f'"w{at}:1"' for at in range(12))
     jobs = f'job "ps" {{ hosts = ["a:1"] }}\n  job "worker" {{\n    hosts = [{hosts}]\n    gpu = 2\n  }}'

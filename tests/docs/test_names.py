@@ -69,9 +69,9 @@ FILE = re.compile(
 )
 WRITTEN = {
     *(
-        getattr(RUN, name).name
-        for name, each in vars(RunDirectory).items()
-        if isinstance(each, property) and name[0] != "_" and name != "store"
+        file.name
+        for name in vars(RunDirectory)
+        if name[0] != "_" and isinstance(file := getattr(RUN, name), Path)
     ),
     *GRAPH_FILES,
     RUN.store.directory.name,

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 from attrs import evolve
-from tests.compiler.graph.inspect.step.test_assumed import TEXT
 
 import grammar
-from compiler.graph import draft
+from compiler.graph import ledger
 from compiler.graph.build import compile_graph
 from compiler.graph.forecasts.assumed_sizes import forecast_memory, with_sizes
 from compiler.graph.inspect.mapping.placement_map import map_placement
@@ -20,6 +19,7 @@ from compiler.suggest.changes import Changes
 from compiler.suggest.figures import Figures, Goal
 from compiler.time.forecast import forecast_step
 from tests.cli.test_suggest import WIDE
+from tests.compiler.graph.inspect.shapes.test_assumed import TEXT
 from tests.compiler.graph.test_structure import ADAM, CASES, MODEL, SERVERS, TABLE
 from tfdeploy.runtime.plans import SHARED_SEED, plan_of
 from tfdeploy.suggesting.suggester import Suggester
@@ -70,9 +70,9 @@ def test_the_work_of_a_placement_is_that_of_its_graph(name: str, monkeypatch: py
         text, rules = MODEL.format(found=TABLE, place=first, **given), place or "variables -> cpu[1]"
     trials = trials_of(text)
     traced, imported = [], []
-    trace, import_nodes = Tracer.trace, draft.import_nodes
+    trace, import_nodes = Tracer.trace, ledger.import_nodes
     monkeypatch.setattr(Tracer, "trace", lambda *a, **more: traced.append(a[1]) or trace(*a, **more))
-    monkeypatch.setattr(draft, "import_nodes", lambda *a: imported.append(a) or import_nodes(*a))
+    monkeypatch.setattr(ledger, "import_nodes", lambda *a: imported.append(a) or import_nodes(*a))
     trials.begin()
     before = len(traced), len(imported)
     assert before == (2, 1)  # towers for training and for evaluation; one graph

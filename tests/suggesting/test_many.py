@@ -64,14 +64,14 @@ def _trials(path: Path, text: str | None = None) -> Trials:
 def built(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Return the numbers of clones of the graphs that are built; that of all clones must not be."""
     found: list[int] = []
-    compile_graph = many_clones.compile_graph
+    compile_step = many_clones.compile_step
 
     def noted(plan: Any, **words: Any) -> Any:
         found.append(len(plan.towers))
-        return compile_graph(plan, **words)
+        return compile_step(plan, **words)
 
-    monkeypatch.setattr(many_clones, "compile_graph", noted)
-    monkeypatch.setattr("compiler.graph.build.compile_graph", None)
+    monkeypatch.setattr(many_clones, "compile_step", noted)
+    monkeypatch.setattr("compiler.graph.build.compile_step", None)
     return found
 
 

@@ -1,4 +1,4 @@
-"""A compiled graph whose ops TensorFlow has: every tensor, op and variable of a draft by its name."""
+"""What was compiled to a step, in a graph that TensorFlow has: each tensor, op and variable by its name."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from compiler.graph.compiled import Clone, CompiledGraph, Evaluation, MetricTens
 from compiler.graph.gradients.weighting import LossSum
 from compiler.graph.inputs.iterators import InputPipe
 from compiler.graph.variables.cut_variable import CutVariable
-from compiler.graph.variables.nodes import DraftVariable
+from compiler.graph.variables.nodes import StepVariable
 from compiler.graph.variables.variables import GraphVariable, VariablePart
 from compiler.graph.workers.coordination import Coordination, Table
 from compiler.graph.workers.updates import WorkerExchange
@@ -41,7 +41,7 @@ def in_graph(compiled: CompiledGraph) -> CompiledGraph:
 
 @define
 class Finished:
-    """What values of drafts are in a graph that has been made of one.
+    """What values of a step are in a graph that has been made of it.
 
     Attributes:
         graph: The graph.
@@ -51,7 +51,7 @@ class Finished:
     _known: dict[int, tuple[Any, Any]] = field(factory=dict)  # by identity; the first keeps it alive
 
     def of(self, value: Any) -> Any:
-        """Return what a value of a draft is in the graph."""
+        """Return what a value of the step is in the graph."""
         if isinstance(value, (tf.Tensor, tf.Operation)):
             return self.graph.as_graph_element(value.name)
         if isinstance(value, (tuple, list)):
@@ -59,7 +59,7 @@ class Finished:
         if isinstance(value, Mapping):
             return {key: self.of(each) for key, each in value.items()}
         if id(value) not in self._known:
-            if isinstance(value, DraftVariable):
+            if isinstance(value, StepVariable):
                 self._known[id(value)] = (value, value.in_graph(self.graph))
             elif type(value) in _RECORDS:
                 self._record(value)

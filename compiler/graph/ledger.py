@@ -235,7 +235,7 @@ class Ledger:
 
 
 class SummedRows(tf.IndexedSlices):  # type: ignore[misc] # TensorFlow has no types
-    """Rows in the graph of a draft, which may be the sums of others on their device.
+    """Rows in the graph of a ledger, which may be the sums of others on their device.
 
     Attributes:
         before: Returns the others; None if it is not known that there are some.

@@ -118,7 +118,7 @@ def _slot(name: str, slot: Any, owner: GraphVariable, copy: int) -> Slot:
 
 
 def _handle_of(variable: Any) -> str:
-    """Return the name of the op of a handle, for which a draft needs no op of TensorFlow."""
+    """Return the name of the op of a handle, for which a step needs no op of TensorFlow."""
     return str(variable.name).removesuffix(":0")
 
 

@@ -24,7 +24,7 @@ with that value."""
 
 
 @frozen
-class DraftVariable:
+class StepVariable:
     """A variable of a graph that is being written.
 
     Attributes:
@@ -126,7 +126,7 @@ class VariableWriter:
             value = initial[each.name] = self._first(each, initial)
             self._writer.assign(f"{each.name}/Assign", handle, value, each.placed)
         return {
-            each.name: DraftVariable(self.ledger, each.name, each.dtype, each.shape, initial[each.name].name)
+            each.name: StepVariable(self.ledger, each.name, each.dtype, each.shape, initial[each.name].name)
             for each in self._wanted
         }
 

@@ -15,7 +15,7 @@ from compiler.graph.stamp.sources import CutSource, WeightSource
 from compiler.graph.tower.template import WeightInfo
 from compiler.graph.variables.first_values import called, first_nodes, is_plain
 from compiler.graph.variables.initial import FirstValue
-from compiler.graph.variables.nodes import DraftVariable, Initial, VariableWriter
+from compiler.graph.variables.nodes import Initial, StepVariable, VariableWriter
 from compiler.placement.rules import Rulebook, following
 from compiler.placement.variable_rules import pieces_of
 from compiler.placement.variable_rules import place_variables as assign_devices
@@ -448,7 +448,7 @@ def _take_slots(variable: GraphVariable, found: Mapping[str, Any], slots: Sequen
 
 def create_variable(
     name: str, initial: Any, placed: Placed, ledger: Ledger, dtype: Any = None
-) -> DraftVariable:
+) -> StepVariable:
     """Make one variable.
 
     Args:
@@ -470,4 +470,4 @@ def create_variable(
                 initial = initial()
         made = tf.compat.v1.Variable(initial, use_resource=True, trainable=False, name=name, dtype=dtype)
     first, shape = made.initializer.inputs[1].name, tuple(made.shape.as_list())
-    return DraftVariable(ledger, name, made.dtype.base_dtype.name, shape, first)
+    return StepVariable(ledger, name, made.dtype.base_dtype.name, shape, first)

@@ -13,6 +13,7 @@ import sys
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 import h5py
@@ -113,9 +114,18 @@ def _loaded(part: Any) -> Any:
 
 
 def _own_objects() -> dict[str, Any]:
-    """Return the classes and functions of the modules beside specs, which a file only names."""
+    """Return the classes and functions of the modules beside specs, which a file only names.
+
+    What these import, such as `typing.Any`, would take the place of an op of Keras of its name.
+    """
     modules = [each for name, each in sys.modules.items() if name.startswith(BESIDE_SPEC)]
-    return {name: each for module in modules for name, each in vars(module).items() if callable(each)}
+    named = ((name, each) for module in modules for name, each in vars(module).items() if callable(each))
+    return {name: each for name, each in named if not _is_from_elsewhere(each)}
+
+
+def _is_from_elsewhere(found: Any) -> bool:
+    """Whether a class or a function is none of a module beside a spec."""
+    return isinstance(found, (type, FunctionType)) and not found.__module__.startswith(BESIDE_SPEC)
 
 
 def _save_without(

@@ -123,8 +123,11 @@ def test_a_model_that_cannot_be_saved_is_not_trained(tmp_path: Path, step: str, 
 
 
 def test_a_class_that_can_be_loaded_is_trained(tmp_path: Path) -> None:
-    """A layer of the user's with a mask of its own needs only be named when the file is loaded."""
-    (tmp_path / "mine.py").write_text(MINE)
+    """A layer of the user's with a mask of its own needs only be named when the file is loaded.
+
+    What its module imports, such as `typing.Any`, does not take the place of an op of Keras of that name.
+    """
+    (tmp_path / "mine.py").write_text(f"from typing import Any{MINE}")
     path = tmp_path / "m.tfdeploy"
     steps = 's = [e -> python("mine:Kept", factor = 2.0), v] -> Concatenate()'
     path.write_text(SPEC.format(block="", steps=steps))

@@ -12,6 +12,7 @@ from typing import Literal, TypeAlias
 from attrs import field, frozen
 
 from dsl import ir
+from dsl.schema import functions
 
 Aspect: TypeAlias = Literal[
     "mode",
@@ -66,7 +67,7 @@ class Conflict:
 
 
 MODES = ("sync", "async", "local")
-AGGREGATIONS = ("add_n", "tree", "hierarchical", "ring", "shuffle", "collective")
+AGGREGATIONS = tuple(each.name for each in functions.AGGREGATIONS)
 VARIABLES = ("shared", "spread", "sharded", "replicated")
 JOINING = ("Adafactor", "Lamb")
 """Optimizers whose update of an element always depends on other elements of its weight."""

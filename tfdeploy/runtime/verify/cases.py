@@ -7,9 +7,10 @@ from typing import Literal, TypeAlias
 
 from attrs import evolve, frozen
 
-from compiler.compatibility import AGGREGATIONS, VARIABLES, conflicts, facts_of
+from compiler.compatibility import VARIABLES, conflicts, facts_of
 from dsl import ir
 from dsl.ir.place import PARAMETER_SERVER, WORKER
+from dsl.schema.functions import function_names
 
 GLOBAL_BATCH = 24
 SPLITS = {
@@ -219,7 +220,7 @@ def launched_spec(spec: ir.Spec) -> ir.Spec:
 
 def _sums(clones: int, pack: int) -> Iterator[tuple[ir.Call, str, int | None]]:
     """Yield what concerns the sums: an aggregation, a placement, and a size of buckets or none."""
-    calls = [ir.Call(name) for name in AGGREGATIONS]
+    calls = [ir.Call(name) for name in function_names("aggregation")]
     for at, call in enumerate(calls):
         for number, variables in enumerate(VARIABLES):
             if clones == 1:  # a sum of one has no buckets, and is at one place
@@ -237,7 +238,7 @@ def _sums(clones: int, pack: int) -> Iterator[tuple[ir.Call, str, int | None]]:
 
 def _sums_of_parts(clones: int, pack: int) -> Iterator[tuple[ir.Call, int | None]]:
     """Yield what concerns the sums if each clone updates a part: an aggregation, and buckets or none."""
-    for at, name in enumerate(AGGREGATIONS if clones > 1 else ()):
+    for at, name in enumerate(function_names("aggregation") if clones > 1 else ()):
         for packed in (None, pack) if clones in SHAPED else ((None, pack)[at % 2],):
             yield ir.Call(name), packed
 

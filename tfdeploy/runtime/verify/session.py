@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from attrs import define, evolve, field, frozen
 
-from compiler.compatibility import AGGREGATIONS, MODES
+from compiler.compatibility import MODES
 from compiler.graph.tower.traces import Traces
 from compiler.pipeline import make_plan
 from dsl.diagnostics import SpecError
 from dsl.errors import plan as errors
+from dsl.schema.functions import function_names
 from tfdeploy.runtime.adapted import learn_states
 from tfdeploy.runtime.plans import folder_of
 from tfdeploy.runtime.session.clone_threads import CloneThreads
@@ -304,7 +305,7 @@ class Verification:
 def _group(case: Case) -> tuple[int, int, str, int]:
     return (
         MODES.index(case.mode),
-        AGGREGATIONS.index(case.aggregate.name),
+        function_names("aggregation").index(case.aggregate.name),
         case.aggregation,
         LAYOUTS.index(case.variables),
     )

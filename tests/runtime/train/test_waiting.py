@@ -126,7 +126,8 @@ def train(project: Project, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tu
 def test_a_slow_source_is_waited_for(project: Project, train: Any, mode: str, devices: str) -> None:
     """Nearly all of the time goes in waiting: said once, with what helps, and kept in all results.
 
-    Where batches are asked for ahead, or by clones in turn, some of their waits fall between two steps.
+    Where batches are asked for ahead, or by clones in turn, some of their waits fall between two steps, on a
+    busy machine so many that the steps themselves come to less than the time before which nothing is said.
     """
     result, heard = train(FalseClock(waiting=0.95, working=0.05), "python", mode=mode, devices=devices)
     exact = (mode, devices) == ("sync", "cpu = 2")
@@ -135,6 +136,9 @@ def test_a_slow_source_is_waited_for(project: Project, train: Any, mode: str, de
     assert least * result.seconds.train <= result.seconds.data_waiting + 1e-6
     assert result.seconds.data_waiting <= result.seconds.train
     assert not exact or result.seconds.train == pytest.approx(39)
+    if not exact and result.seconds.train < loop.TELLING:
+        assert not heard.said
+        return
     ((share, remedy),) = heard.said
     assert share >= least - 1e-6
     assert remedy.startswith("the source `python` yields examples one by one")

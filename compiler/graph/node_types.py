@@ -1,15 +1,10 @@
-"""The types of what nodes take and make, by the definitions of their types of ops."""
+"""How many tensors nodes take, and the types of those that they make."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from compiler.graph.adapters.tensorflow_private import op_definition
-
-
-def input_types(node: Any) -> list[int]:
-    """Return the types (numbers of DataType) of a node's data inputs."""
-    return _types(node, op_definition(node.op).input_arg)
 
 
 def count_inputs(node: Any) -> int:
@@ -19,12 +14,8 @@ def count_inputs(node: Any) -> int:
 
 def output_types(node: Any) -> list[int]:
     """Return the types (numbers of DataType) of a node's outputs."""
-    return _types(node, op_definition(node.op).output_arg)
-
-
-def _types(node: Any, arguments: Any) -> list[int]:
     types: list[int] = []
-    for each in arguments:
+    for each in op_definition(node.op).output_arg:
         if each.type_list_attr:
             types += _attribute(node, each.type_list_attr).list.type
         else:

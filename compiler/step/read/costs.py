@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 from compiler.step.record import Op
 from compiler.time.flops import PASSED_ON, flops
-from compiler.time.work import SIZED_BY_VALUES, Signature, TimedOp, scope_of
+from compiler.time.work import SIZED_BY_VALUES, Signature
 
 Cost: TypeAlias = tuple[Signature, int, int]
 """What the time of an op depends on, its floating point operations, and the bytes that it moves."""
@@ -33,18 +33,6 @@ _TOLD = (
 _TRANSPOSED = ("transpose_a", "adj_x")
 _CONVOLUTIONS = ("Conv2D", "Conv3D", "DepthwiseConv2dNative")
 _UPDATES = ("ResourceApply", "Assign")
-
-
-def timed_op(op: Op, tower: str = "") -> TimedOp:
-    """Return an op that was written, with its cost.
-
-    Args:
-        op: The op.
-        tower: The scope of its clone, or nothing.
-    """
-    signature, operations, moved = cost_of(op)
-    scope = scope_of(op.name, tower)
-    return TimedOp(op.name, signature, op.device, operations, moved, clone=op.clone, scope=scope)
 
 
 def cost_of(op: Op, sized: Op | None = None, ops: Mapping[str, Op] | None = None) -> Cost:

@@ -33,7 +33,7 @@ from compiler.graph.scores.evaluation import build_evaluation
 from compiler.graph.scores.metrics import combine_metric
 from compiler.graph.scores.scores import scores_of, scores_of_all
 from compiler.graph.scores.summaries import build_summaries, read_weights
-from compiler.graph.size.limit import Measures, require_small_enough
+from compiler.graph.size import Measures, require_small_enough
 from compiler.graph.stamp.lookups import usage_of
 from compiler.graph.stamp.stamp import Bindings, StampedTower, stamp
 from compiler.graph.step_of import step_of

@@ -26,7 +26,7 @@ from compiler.graph.forecasts.work_of_many import (
     work_of_many,
 )
 from compiler.graph.inspect.mapping.placement_map import map_placement
-from compiler.graph.size.limit import too_large_to_run
+from compiler.graph.size import too_large_to_run
 from compiler.graph.tower.traces import Traces
 from compiler.kinds.deployment.grid import Grid, NotAlikeError
 from compiler.kinds.deployment.layout import (

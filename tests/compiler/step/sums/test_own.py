@@ -8,7 +8,6 @@ from attrs import evolve
 
 import grammar
 from compiler.graph.inspect.mapping.placement_map import map_placement
-from compiler.graph.size import sums as counted
 from compiler.step import sums
 from compiler.step.read.work import timed_step
 from compiler.step.record import Value
@@ -44,7 +43,6 @@ def _added(monkeypatch: pytest.MonkeyPatch) -> None:
     row = Function("chain", doc="the sum is passed from clone to clone")
     monkeypatch.setitem(functions.FUNCTIONS, "aggregation", (*functions.AGGREGATIONS, row))
     monkeypatch.setitem(sums.AGGREGATIONS, "chain", chain)
-    monkeypatch.setitem(counted.WRITTEN, "chain", counted.WRITTEN["tree"])  # it has as many ops
     monkeypatch.setattr(variations, "AGGREGATIONS", (*variations.AGGREGATIONS, "chain"))
 
 

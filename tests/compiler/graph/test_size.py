@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from compiler.graph import size
 from compiler.graph.build import compile_graph
 from compiler.graph.forecasts.many_clones import map_many
-from compiler.graph.size import limit
 from compiler.graph.tower.traces import Traces
 from compiler.pipeline import make_plan
 from compiler.plan import Plan
@@ -57,7 +57,7 @@ def plan_of(devices: str, place: str, update: str) -> Plan:
 
 def refused(plan: Plan, monkeypatch: pytest.MonkeyPatch, most: int, traces: Any = None) -> Diagnostic | None:
     """Return what is said of the graph of a plan if graphs may have so many bytes, or None if it is built."""
-    monkeypatch.setattr(limit, "MOST", most)
+    monkeypatch.setattr(size, "MOST", most)
     try:
         compile_graph(plan, seed=0, traces=traces)
     except SpecError as fault:
@@ -117,6 +117,16 @@ def test_what_is_left_out_of_the_estimate_makes_it_no_larger(
     assert refused(plan, monkeypatch, real // 4, traces) is not None
 
 
+def test_sums_of_some_clones_stand_for_those_of_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What more clones write is counted as growing with their number, which for a ring is less than it is."""
+    traces = Traces(".")
+    plan = plan_of("cpu = 12", SHARED, "aggregate = ring")
+    real = compile_graph(plan, seed=0, traces=traces).graph.as_graph_def().ByteSize()
+    monkeypatch.setattr(size, "_WRITTEN", 8)
+    assert refused(plan, monkeypatch, real, traces) is None
+    assert refused(plan, monkeypatch, real // 3, traces) is not None
+
+
 def said(plan: Plan, monkeypatch: pytest.MonkeyPatch, most: int = 50_000) -> tuple[str, str, str]:
     """Return the place, the text beside it and the help of what is said of a graph that is too large."""
     found = refused(plan, monkeypatch, most)
@@ -165,7 +175,7 @@ def test_clones_whose_graph_is_not_built_are_warned_of(monkeypatch: pytest.Monke
     plan = plan_of("gpu = 64", "variables -> cpu[0]", "")
     assert not map_many(plan).warnings
     few = compile_graph(plan_of("gpu = 9", "variables -> cpu[0]", ""), seed=0).graph.as_graph_def().ByteSize()
-    monkeypatch.setattr(limit, "MOST", few)
+    monkeypatch.setattr(size, "MOST", few)
     (warning,) = map_many(plan).warnings
     assert (warning.code, warning.is_error) == ("TFD517", False)
     assert warning.text.endswith("ops of 64 clones")
@@ -174,4 +184,4 @@ def test_clones_whose_graph_is_not_built_are_warned_of(monkeypatch: pytest.Monke
 
 def test_an_ordinary_limit_is_that_of_a_message() -> None:
     """The length of a message of protobuf is a signed number of 32 bits."""
-    assert limit.MOST == 2**31 - 1
+    assert size.MOST == 2**31 - 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dsl.formats.lines.cells import visible
+from dsl.formats.cells import visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

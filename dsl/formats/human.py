@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dsl.formats.lines.cells import visible
-from dsl.formats.lines.pieces import Mark, Piece, mark
-from dsl.formats.lines.snippet import snippet
+from dsl.formats.cells import visible
+from dsl.formats.snippet import Mark, Piece, mark, snippet
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

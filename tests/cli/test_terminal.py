@@ -14,7 +14,7 @@ from rich.control import Control
 from rich.table import Table
 from rich.text import Text
 
-from dsl.formats.lines.cells import printable
+from dsl.formats.cells import printable
 from tests.cli.conftest import GOOD
 from tests.placement_maps import make_map
 from tfdeploy.cli.group import load

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dsl.formats.lines.cells import printable
+from dsl.formats.cells import printable
 from tfdeploy.cli.terminal import say, write_result
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 
-from dsl.formats.lines.cells import printable
+from dsl.formats.cells import printable
 
 INPUT = "<stdin>"
 """The name of standard input in messages."""

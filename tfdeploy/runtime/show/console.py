@@ -15,7 +15,7 @@ from rich.text import Text
 from compiler.report.text.device_table import device_table
 from compiler.report.text.terminal import headline
 from compiler.report.view import View
-from dsl.formats.lines.cells import printable
+from dsl.formats.cells import printable
 from tfdeploy.progress import busy
 from tfdeploy.runtime.show.reporting import Reporter
 from tfdeploy.runtime.show.words import duration, number, percent, scores, speed, summary_rows

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape
 
-from dsl.formats.lines.cells import printable
+from dsl.formats.cells import printable
 from tfdeploy.runtime.show.curves import Curve, Frame
 
 if TYPE_CHECKING:

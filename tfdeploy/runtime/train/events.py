@@ -15,7 +15,7 @@ from attrs import define, field
 from compiler.report.text.device_table import device_table
 from compiler.report.text.terminal import headline
 from compiler.report.view import View
-from dsl.formats.lines.cells import printable
+from dsl.formats.cells import printable
 from tfdeploy.runtime.records.ownership import new_events_name
 from tfdeploy.runtime.session.faults import refused
 from tfdeploy.runtime.train.summaries_of_pieces import merged

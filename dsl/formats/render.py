@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dsl.diagnostics import MAX_SHOWN, Diagnostic
-from dsl.formats.concise import concise
-from dsl.formats.envelope import envelope
-from dsl.formats.github import github
+from dsl.formats.cells import visible
 from dsl.formats.human import human
-from dsl.formats.sarif import sarif
+from dsl.formats.programs import envelope, github, sarif
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
+
 
 FORMATS = ("human", "concise", "json", "github", "sarif")
 
@@ -69,3 +68,13 @@ def _where_more_is_told(diagnostics: Sequence[Diagnostic]) -> str:
 
 def _count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def concise(diagnostics: Sequence[Diagnostic]) -> Iterator[str]:
+    """Yield `path:line:col: error[CODE] message` for each diagnostic, shorter if it has no span."""
+    for each in diagnostics:
+        place = "" if each.file is None else f"{visible(each.file)}: "
+        if each.span is not None:
+            at = each.span.begin
+            place = f"{visible(each.span.source.name)}:{at.line}:{at.column}: "
+        yield f"{place}{each.severity.value}[{each.code}] {visible(each.message)}"

@@ -13,7 +13,7 @@ from compiler.mapping.records import PlacementMap
 from compiler.report.comparison.diff_json import FORMAT_VERSION as DIFF_VERSION
 from compiler.time.profile import FORMAT_VERSION as PROFILE_VERSION
 from compiler.time.profile import Profile
-from dsl.formats.envelope import FORMAT_VERSION as MESSAGES_VERSION
+from dsl.formats.programs import FORMAT_VERSION as MESSAGES_VERSION
 from tfdeploy.doctor.findings import FORMAT_VERSION as DOCTOR_VERSION
 from tfdeploy.doctor.findings import Examination
 from tfdeploy.runtime.records.history import HistoryRecord

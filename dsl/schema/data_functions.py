@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from dsl.schema.arguments import Function, keyword, needs, takes
 from dsl.schema.types import (
     ANY,
     PATH,
+    Function,
     boolean,
     call,
     dtype,
     either,
     free_shape,
     integer,
+    keyword,
     listing,
+    needs,
     number,
     path,
     shape,
     string,
+    takes,
     tensor,
     word,
 )

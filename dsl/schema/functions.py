@@ -5,9 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 from dsl.ir import Call
-from dsl.schema.arguments import Function, keyword, needs, takes
 from dsl.schema.data_functions import FEATURES, LENGTHS, SOURCES, TRANSFORMS
-from dsl.schema.types import ANY, boolean, either, integer, listing, number, string
+from dsl.schema.types import (
+    ANY,
+    Function,
+    boolean,
+    either,
+    integer,
+    keyword,
+    listing,
+    needs,
+    number,
+    string,
+    takes,
+)
 
 AGGREGATIONS = (
     Function("add_n", doc="all gradients of a variable are summed on one device"),

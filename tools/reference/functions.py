@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dsl.schema import FUNCTIONS, Function
-from dsl.schema.arguments import Argument
+from dsl.schema.types import Argument
 from tools.reference.markdown import NOTICE, table, takes, written
 
 SECTIONS = {

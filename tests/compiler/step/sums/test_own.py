@@ -16,7 +16,7 @@ from compiler.suggest import variations
 from compiler.suggest.figures import Goal
 from dsl import ir
 from dsl.schema import functions
-from dsl.schema.arguments import Function
+from dsl.schema.types import Function
 from tests.support import CLASSIFIER, CONVOLUTION, Training, classifier, examples
 from tfdeploy.runtime.verify import Options, Verification
 from tfdeploy.runtime.verify.cases import Case

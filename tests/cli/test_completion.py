@@ -16,7 +16,7 @@ import pytest
 from click.shell_completion import CompletionItem
 
 from dsl.codes import CODES
-from dsl.schema.completions import override_completions
+from dsl.schema.vocabulary import override_completions
 from tests.cli.conftest import GOOD, Command
 from tests.docs.pages import DOCS
 from tests.placement_maps import make_map

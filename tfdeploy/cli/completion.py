@@ -143,7 +143,7 @@ def template_names(ctx: click.Context, typed: str) -> list[str]:
 
 def overrides(ctx: click.Context, typed: str) -> list[str]:
     """Offer `PATH=` and `PATH=VALUE` as `--set` takes them."""
-    from dsl.schema.completions import override_completions
+    from dsl.schema.vocabulary import override_completions
 
     del ctx
     return list(override_completions(typed))

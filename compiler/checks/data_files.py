@@ -23,7 +23,7 @@ from dsl.files.paths import is_glob, is_there, matches
 from dsl.files.regular import open_regular
 from dsl.ir.walk import steps_in
 from dsl.schema.data_functions import FILES, SOURCES
-from dsl.schema.layer_state import named_arguments
+from dsl.schema.signatures import named_arguments
 from dsl.source import Span
 from dsl.suggest import nearest
 

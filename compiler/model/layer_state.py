@@ -18,7 +18,7 @@ from dsl import ir
 from dsl.diagnostics import SpecError
 from dsl.errors import layers as errors
 from dsl.files.regular import read_text
-from dsl.schema.layer_state import ADAPTED_FROM, named_arguments
+from dsl.schema.signatures import ADAPTED_FROM, named_arguments
 
 State: TypeAlias = Mapping[str, ir.Value]
 """What a layer has learnt from the data: arguments by name."""

@@ -9,7 +9,7 @@ from dsl.errors import layers as errors
 from dsl.errors import names, types
 from dsl.files.paths import scheme_of
 from dsl.ir.walk import calls_in, steps_in
-from dsl.schema.layer_state import STATES, named_arguments
+from dsl.schema.signatures import STATES, named_arguments
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from attrs import frozen
+
+from dsl import ir
 
 Category: TypeAlias = Literal[
     "layer",
@@ -196,3 +199,45 @@ def _table() -> dict[str, Any]:
     with Path(__file__).with_name("keras_signatures.json").open("rb") as file:
         table: dict[str, Any] = json.load(file)
     return table
+
+
+# --- losses and metrics of classes ------------------------------------------------------------------------
+
+_OF_NUMBERS = ("CategoricalGeneralizedCrossEntropy",)
+
+
+def takes_class_numbers(name: str) -> bool:
+    """Whether the targets of a loss or metric are numbers of classes."""
+    return name.startswith("Sparse") or name in _OF_NUMBERS
+
+
+def takes_one_hot(name: str) -> bool:
+    """Whether the targets of a loss or metric are one-hot, or shares of all classes."""
+    return name.startswith(("Categorical", "TopKCategorical")) and name not in _OF_NUMBERS
+
+
+# --- layers that know more than their weights: words, statistics or boundaries ----------------------------
+
+SPLITS = ("data.train", "data.validation", "data.test")
+"""The values of `adapt`, which name the split that a layer learns from."""
+
+STATES: Mapping[str, tuple[str, ...]] = {
+    "Discretization": ("bin_boundaries",),
+    "IntegerLookup": ("vocabulary", "idf_weights"),
+    "Normalization": ("mean", "variance"),
+    "StringLookup": ("vocabulary", "idf_weights"),
+    "TextVectorization": ("vocabulary", "idf_weights"),
+}
+"""The arguments that give each of these layers what it would otherwise learn from data."""
+
+ADAPTED_FROM: Mapping[str, tuple[str, ...]] = {
+    name: ("num_bins",) if name == "Discretization" else () for name in STATES
+}
+"""The arguments of each layer that are of no use once it has learnt."""
+
+
+def named_arguments(call: ir.Call) -> dict[str, ir.Value]:
+    """Return all arguments of a layer by name."""
+    signature = find("layer", call.name)
+    names = [each.name for each in signature.positional] if signature is not None else []
+    return dict(zip(names, call.args, strict=False)) | dict(call.kwargs)

@@ -8,8 +8,7 @@ from importlib.metadata import version
 
 from dsl.checks.data import MIXING
 from dsl.schema import signatures
-from dsl.schema.layer_state import SPLITS, STATES
-from dsl.schema.signatures import Argument, Signature
+from dsl.schema.signatures import SPLITS, STATES, Argument, Signature
 from tools.reference.markdown import NOTICE, written
 
 TITLES = {

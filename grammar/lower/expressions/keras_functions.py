@@ -8,7 +8,7 @@ from attrs import evolve
 
 from dsl.schema import Argument, Function, Type, signatures
 from dsl.schema import types as kinds
-from dsl.schema.layer_state import SPLITS, STATES
+from dsl.schema.signatures import SPLITS, STATES
 
 
 @cache

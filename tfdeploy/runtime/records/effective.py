@@ -15,7 +15,7 @@ from compiler.model.elaborate import is_read_here
 from dsl import ir
 from dsl.files.paths import absolute, matches
 from dsl.schema.data_functions import FILES
-from dsl.schema.layer_state import STATES, named_arguments
+from dsl.schema.signatures import STATES, named_arguments
 from grammar.lower.network.flows import APPLICATIONS
 from grammar.unparse import unparse
 from tfdeploy.runtime.records.ownership import SPLITS

@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from dsl.diagnostics import SpecError
-from dsl.schema.class_labels import takes_class_numbers, takes_one_hot
+from dsl.schema.signatures import takes_class_numbers, takes_one_hot
 from tfdeploy.data import Field, StreamOptions, open_split
 from tfdeploy.runtime.plans import folder_of, no_training_data
 

@@ -21,7 +21,7 @@ from compiler.graph.adapters.keras_private import (
     squeeze_or_expand_to_same_rank,
 )
 from compiler.model.example_weights import weights_fit
-from dsl.schema.class_labels import takes_class_numbers
+from dsl.schema.signatures import takes_class_numbers
 
 _PLAIN_REDUCTIONS = ("sum", "none", None)  # reductions that do not divide
 _BY_WEIGHTS = "mean_with_sample_weight"  # the reduction that divides by the sum of the weights

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 from dsl import schema, syntax
 from dsl.errors import names
 from dsl.schema import BLOCKS, Function, Type, signatures
+from dsl.schema.functions import keras_function
 from dsl.source import Source, Span
 from dsl.suggest import nearest
-from grammar.lower.expressions.keras_functions import keras_function
 from grammar.parsing.parser import parse_value
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ from dsl import ir
 from dsl.diagnostics import Diagnostic, SpecError
 from dsl.errors import plan as errors
 from dsl.schema import Function
+from dsl.schema.functions import keras_step
 from dsl.schema.signatures import find
 from grammar.lower.context import Context
 from grammar.lower.expressions.fitting import Place, fitted
-from grammar.lower.expressions.keras_functions import keras_step
 from grammar.reports import Reports
 
 _PLAIN = frozenset({"int", "float", "bool", "shape", "list"})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dsl import ir
 from dsl.schema.types import (
     ANY,
     PATH,
@@ -26,6 +27,7 @@ from dsl.schema.types import (
 from dsl.values import FEATURE
 
 _PATH = needs("path", path(), "a file, or a glob of files, relative to the spec")
+_IMAGE_AND_LABEL = ("image", "label")
 
 RESIZES = ("bilinear", "area", "smooth", "crop")
 """How an image can be resized; the first is the default."""
@@ -70,11 +72,13 @@ SOURCES = (
             keyword("resize", word(*RESIZES), RESIZES[0], "how an image of another size is resized"),
         ),
         doc="tensors `image` (uint8) and `label` (int32, the number of the folder in alphabetical order)",
+        tensors=_IMAGE_AND_LABEL,
     ),
     Function(
         "cifar10",
         (_PATH,),
         doc="files of the binary version; tensors `image` (uint8, 32 x 32 x 3) and `label`",
+        tensors=_IMAGE_AND_LABEL,
     ),
     Function(
         "mnist",
@@ -83,6 +87,7 @@ SOURCES = (
             needs("labels", path(), "the idx file of the labels"),
         ),
         doc="tensors `image` (uint8, 28 x 28 x 1) and `label`",
+        tensors=_IMAGE_AND_LABEL,
     ),
     Function(
         "synthetic",
@@ -307,3 +312,36 @@ LENGTHS = (
         doc="the smallest multiple of a number that the longest example of the batch fits into",
     ),
 )
+
+
+# --- names of the tensors of examples, as far as they follow from the spec alone --------------------------
+
+
+def tensors_of(source: ir.Call) -> frozenset[str] | None:
+    """Return the names of the tensors that a source yields, or None if only reading the source shows them."""
+    function = next(each for each in SOURCES if each.name == source.name)
+    if function.tensors:
+        return frozenset(function.tensors)
+    if source.name == "python" or (source.name == "npz" and not source.kwargs):
+        return None
+    return frozenset(source.kwargs) - {each.name for each in function.arguments}
+
+
+def renamed(tensors: frozenset[str], transform: ir.Call) -> frozenset[str]:
+    """Return the names of the tensors after a transform.
+
+    Args:
+        tensors: The names before it.
+        transform: The call of the transform. Only `rename` changes names.
+    """
+    if transform.name != "rename":
+        return tensors
+    return (tensors - {str(old) for old in transform.kwargs.values()}) | frozenset(transform.kwargs)
+
+
+def tensors_of_split(split: ir.Split) -> frozenset[str] | None:
+    """Return the names of the tensors after all transforms, or None if only reading the source shows them."""
+    tensors = tensors_of(split.source)
+    for transform in split.transforms:
+        tensors = None if tensors is None else renamed(tensors, transform)
+    return tensors

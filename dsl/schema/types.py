@@ -302,6 +302,7 @@ class Function:
         doc: The description for the reference.
         repeating: Whether there may be any number of further positional arguments.
         tensor: An example of a further keyword argument if each names a tensor of the examples; else empty.
+        tensors: The tensors that a source has in its examples whatever its arguments are.
     """
 
     name: str
@@ -310,6 +311,7 @@ class Function:
     doc: str = ""
     repeating: bool = False
     tensor: str = ""
+    tensors: tuple[str, ...] = ()
 
     def argument(self, name: str) -> Argument | None:
         """Return the argument with this name, or None."""

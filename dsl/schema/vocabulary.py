@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsl.schema import BLOCKS, ROOT, Type, function_names, signatures
-from dsl.schema.blocks import BLOCKS, ROOT_ATTRIBUTES
-from dsl.schema.functions import FUNCTIONS
+from dsl.schema import signatures
+from dsl.schema.blocks import BLOCKS, ROOT, ROOT_ATTRIBUTES
+from dsl.schema.functions import FUNCTIONS, function_names
 from dsl.schema.placement import MEASURES, SELECTORS, TARGETS
 from dsl.schema.types import DTYPES, Type
 

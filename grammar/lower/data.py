@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from dsl import ir, schema, syntax
 from dsl.errors import references, types
-from dsl.examples import renamed, tensors_of
 from dsl.schema import BLOCKS
 from dsl.schema import types as kinds
+from dsl.schema.data_functions import renamed, tensors_of
 from dsl.suggest import nearest
 from grammar.lower import blocks
 from grammar.lower.context import BAD, Context

@@ -9,8 +9,8 @@ from attrs import evolve
 from dsl import ir, schema
 from dsl.schema import signatures
 from dsl.schema import types as kinds
+from dsl.schema.functions import keras_function, keras_step
 from grammar.format import WIDTH
-from grammar.lower.expressions.keras_functions import keras_function, keras_step
 from grammar.lower.network.bindings import weight_function
 from grammar.lower.network.model import CLASS_WEIGHT
 from grammar.lower.network.operations import PREFIX

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from dsl import ir, schema
 from dsl.schema import signatures
+from dsl.schema.functions import keras_function
 from dsl.values import UNITS, units_of
-from grammar.lower.expressions.keras_functions import keras_function
 
 if TYPE_CHECKING:
     from dsl.schema import Function, Type

@@ -14,13 +14,13 @@ from dsl import ir, schema, syntax
 from dsl.errors import names, references, types
 from dsl.schema import Function, Type, signatures
 from dsl.schema import types as kinds
+from dsl.schema.functions import keras_function
 from dsl.source import Span
 from dsl.suggest import nearest
 from dsl.values import Quantity, kind_of
 from grammar.lower.context import BAD, Context
 from grammar.lower.expressions.evaluate import described, evaluate, labels_of
 from grammar.lower.expressions.fitting import Place, fitted, has_length
-from grammar.lower.expressions.keras_functions import keras_function
 
 LAZY = "lazy"
 """The argument of some optimizers that Keras does not have."""

@@ -11,12 +11,12 @@ from dsl.errors import names, references, types
 from dsl.errors import tensors as tensor_errors
 from dsl.schema import signatures
 from dsl.schema import types as kinds
+from dsl.schema.functions import keras_step, step_function
 from dsl.source import Span
 from dsl.suggest import nearest
 from grammar.lower.context import BAD, Context
 from grammar.lower.expressions import values
 from grammar.lower.expressions.evaluate import described
-from grammar.lower.expressions.keras_functions import keras_step, step_function
 from grammar.lower.expressions.values import typed
 from grammar.lower.network.operations import Operations, is_operation
 

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from dsl.schema.functions import keras_type
 from dsl.schema.signatures import CATEGORIES, Argument, Signature, find, names, words
 from dsl.source import Source, Span
 from grammar.lower.context import BAD, Context
 from grammar.lower.expressions.fitting import Place, fitted
-from grammar.lower.expressions.keras_functions import keras_type
 from grammar.reports import Reports
 from tests.folders import ROOT
 

@@ -10,8 +10,8 @@ from attrs import evolve, frozen
 from dsl import schema
 from dsl.schema import Argument, Function, Type, signatures
 from dsl.schema import types as kinds
+from dsl.schema.functions import keras_function, step_function
 from grammar.lower.data import SPLITS
-from grammar.lower.expressions.keras_functions import keras_function, step_function
 from grammar.lower.network import bindings, flows
 from grammar.lower.network.operations import PREFIX
 

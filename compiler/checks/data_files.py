@@ -21,7 +21,7 @@ from dsl.errors import layers as state_errors
 from dsl.errors import plan as plan_errors
 from dsl.files.paths import is_glob, is_there, matches
 from dsl.files.regular import open_regular
-from dsl.ir.walk import steps_in
+from dsl.ir.model import steps_in
 from dsl.schema.data_functions import FILES, SOURCES
 from dsl.schema.signatures import named_arguments
 from dsl.source import Span

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dsl import ir
 from dsl.errors import references, tensors
-from dsl.ir.walk import steps_in
+from dsl.ir.model import steps_in
 from dsl.schema import signatures
 from dsl.schema.data_functions import RANDOM_TRANSFORMS, tensors_of_split
 from dsl.schema.signatures import takes_one_hot

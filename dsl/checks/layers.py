@@ -8,7 +8,7 @@ from dsl import ir
 from dsl.errors import layers as errors
 from dsl.errors import names, types
 from dsl.files.paths import scheme_of
-from dsl.ir.walk import calls_in, steps_in
+from dsl.ir.model import calls_in, steps_in
 from dsl.schema.signatures import STATES, named_arguments
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from dsl import ir
 from dsl.checks.devices import Device, declared, named, written
 from dsl.errors import lint
+from dsl.ir.model import names_in
 from dsl.ir.place import PARAMETER_SERVER
-from dsl.ir.walk import names_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,7 +6,6 @@ a default.
 """
 
 from dsl.ir.base import Arithmetic, Block, Call, Node, Parameter, Value
-from dsl.ir.data import Data, Split
 from dsl.ir.model import (
     Binding,
     Expr,
@@ -51,8 +50,7 @@ from dsl.ir.place import (
     Sharded,
     Target,
 )
-from dsl.ir.spec import Spec
-from dsl.ir.training import Every, OptimizerRule, PartWeights, Train, Update
+from dsl.ir.spec import Data, Every, OptimizerRule, PartWeights, Spec, Split, Train, Update
 
 __all__ = [
     "Arithmetic",

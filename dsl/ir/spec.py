@@ -1,15 +1,171 @@
-"""The record of a whole spec."""
+"""Records of `data`, `update` and `train`, and of a whole spec."""
 
 from __future__ import annotations
 
+from typing import Literal
+
 from attrs import field, frozen
 
-from dsl.ir.base import Node
-from dsl.ir.data import Data
+from dsl.ir.base import Block, Call, Node
 from dsl.ir.model import LayerBlock, Model
 from dsl.ir.place import Clones, Devices, Expect, Place
-from dsl.ir.training import Train, Update
 from dsl.shown import Shown
+from dsl.source import Span
+
+
+@frozen
+class Split(Node):
+    """One split of the data, written `train = source(...) -> transform(...)`.
+
+    Attributes:
+        name: The name of the split.
+        source: The call that reads the examples.
+        transforms: The transforms, in order.
+    """
+
+    name: Literal["train", "validation", "test"]
+    source: Call
+    transforms: tuple[Call, ...] = ()
+
+
+@frozen
+class Data(Block):
+    """The `data` block.
+
+    Attributes:
+        train: The split to train on.
+        validation: The split to evaluate on while training.
+        test: The split for tests.
+        per_clone: `split` cuts each global batch into one piece for each clone; `shard` gives each clone its
+            own examples.
+    """
+
+    train: Split | None = None
+    validation: Split | None = None
+    test: Split | None = None
+    per_clone: Literal["split", "shard"] = "split"
+
+
+@frozen
+class Averaging:
+    """The moving averages of the weights.
+
+    Attributes:
+        decay: The share of the old average that each update keeps, between 0 and 1.
+        warm_up: Whether the first updates keep less, so that the first weights are forgotten sooner.
+    """
+
+    decay: float
+    warm_up: bool = False
+
+
+@frozen
+class OptimizerRule(Node):
+    """The optimizer of the weights whose names match a glob, unless a rule before it matches them.
+
+    Attributes:
+        pattern: The glob.
+        optimizer: The optimizer.
+        name_span: Where the glob is written, or None.
+    """
+
+    pattern: str
+    optimizer: Call
+    name_span: Span | None = field(default=None, eq=False, repr=False, kw_only=True)
+
+
+@frozen
+class Update(Block):
+    """How the gradients of the clones become new weights.
+
+    The attributes are those of the block `update`, which `dsl/schema/blocks.py` describes. `pack` is in
+    bytes. There is one `optimizer` for all weights, or `groups` of weights with their own.
+    """
+
+    mode: Literal["sync", "async", "local"] = "sync"
+    optimizer: Call | None = None
+    freeze: tuple[str, ...] | None = None
+    reduce: Literal["mean", "sum"] = "mean"
+    aggregate: Call = field(factory=lambda: Call("add_n"))
+    pack: int | None = None
+    clip: Call | None = None
+    accumulate: int = 1
+    ema: float | Call | None = None
+    batch_norm: Literal["first", "mean", "synchronized"] = "first"
+    precision: Literal["float32", "mixed_bfloat16", "mixed_float16"] = "float32"
+    replication: Literal["in_graph", "between_graph"] | None = None
+    backup: int = 0
+    staleness: int | None = None
+    average_every: int | None = None
+    average_slots: bool = False
+    groups: tuple[OptimizerRule, ...] = ()
+
+    @property
+    def optimizers(self) -> tuple[OptimizerRule, ...]:
+        """The optimizer of each group of weights; of all weights if there is one optimizer."""
+        if self.optimizer is None:
+            return self.groups
+        return (OptimizerRule("*", self.optimizer, span=self.optimizer.span),)
+
+    @property
+    def averaging(self) -> Averaging | None:
+        """How the moving averages of the weights move; None if there are none."""
+        if not isinstance(self.ema, Call):
+            return None if self.ema is None else Averaging(self.ema)
+        decay = self.ema.args[0] if self.ema.args else self.ema.kwargs["decay"]
+        assert isinstance(decay, int | float)
+        return Averaging(decay, bool(self.ema.kwargs.get("warm_up", False)))
+
+
+@frozen
+class Every(Node):
+    """A period: a count of steps, or a time.
+
+    Attributes:
+        steps: The number of steps, or None.
+        seconds: The time in seconds, or None.
+    """
+
+    steps: int | None = None
+    seconds: float | None = None
+
+
+@frozen
+class PartWeights(Node):
+    """A rule of the block `weights` in `train`: a part of the model starts from a file.
+
+    Attributes:
+        pattern: A glob of the names of the weights of the part.
+        file: The file, relative to the folder of the spec.
+    """
+
+    pattern: str
+    file: str
+
+
+@frozen
+class Train(Block):
+    """How long to train, and what to keep of it.
+
+    The attributes are those of the block `train`, which `dsl/schema/blocks.py` describes. `task_timeout` is
+    in seconds. `part_weights` are the rules of the block `weights`; the last one that matches applies.
+    """
+
+    steps: int | None = None
+    epochs: int | None = None
+    directory: str | None = None
+    checkpoint_every: Every | None = None
+    evaluate_every: Every | None = None
+    keep: int = 5
+    log_every: int = 10
+    summaries: Literal["none", "scalars", "gradients", "all"] = "scalars"
+    seed: int | None = None
+    deterministic: bool = False
+    weights: str | None = None
+    part_weights: tuple[PartWeights, ...] = ()
+    best: Call | None = None
+    patience: int | None = None
+    task_timeout: float = 600.0
 
 
 @frozen

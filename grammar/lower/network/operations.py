@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from dsl import ir, syntax
 from dsl.errors import references, tensors, types
-from dsl.ir.walk import names_in
+from dsl.ir.model import names_in
 from dsl.schema import signatures
 from dsl.schema import types as kinds
 from dsl.schema.functions import keras_function

@@ -29,7 +29,7 @@ from lark.lexer import BasicLexer, Token
 from lark.parse_tree_builder import ParseTreeBuilder
 from lark.parsers.lalr_analysis import Shift
 
-from dsl.files.cached import cache_file
+from dsl.files.paths import cache_file
 
 if TYPE_CHECKING:
     import re

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 from attrs import define, field
 
 from dsl.files.atomic import replace_file
-from dsl.files.cached import cache_file
+from dsl.files.paths import cache_file
 from dsl.files.regular import read_regular
 
 if TYPE_CHECKING:

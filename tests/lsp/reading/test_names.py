@@ -9,8 +9,7 @@ from lsprotocol import types
 
 import grammar
 from compiler.checks import diagnose
-from dsl.diagnostics import Edit
-from dsl.fixes import edited
+from dsl.diagnostics import Edit, edited
 from dsl.source import Source, Span
 from tests.folders import EXAMPLES
 from tests.lsp.texts import SMALL, Opened, small

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from compiler.checks import diagnose
-from dsl.diagnostics import SpecError
+from dsl.diagnostics import SpecError, edited, safe_fixes
 from dsl.files.regular import read_text
-from dsl.fixes import edited, safe_fixes
 from dsl.formats.render import FORMATS, render
 from tfdeploy.cli.common import Common
 from tfdeploy.cli.faults import exit_code

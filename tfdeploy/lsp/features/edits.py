@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from attrs import evolve
 from lsprotocol import types
 
-from dsl.fixes import edited, safe_fixes
+from dsl.diagnostics import edited, safe_fixes
 from dsl.source import Source
 from grammar.format import format_text
 from tfdeploy.lsp.documents.opened import absolute

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
-from dsl.checks.data import data_tensors, labels, mixed_examples, random_examples
 from dsl.checks.devices import device_indices, few_devices, hosts, single_places
 from dsl.checks.facts import Facts
-from dsl.checks.layers import addresses, layer_names, layer_state
 from dsl.checks.lints import (
     clone_shares,
     ineffective_rules,
@@ -20,7 +18,18 @@ from dsl.checks.lints import (
     unused_devices,
     unused_layers,
 )
-from dsl.checks.training import averaging, best_score, optimizer_groups
+from dsl.checks.model import (
+    addresses,
+    averaging,
+    best_score,
+    data_tensors,
+    labels,
+    layer_names,
+    layer_state,
+    mixed_examples,
+    optimizer_groups,
+    random_examples,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

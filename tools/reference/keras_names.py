@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from importlib.metadata import version
 
-from dsl.checks.data import MIXING
+from dsl.checks.model import MIXING
 from dsl.schema import signatures
 from dsl.schema.signatures import SPLITS, STATES, Argument, Signature
 from tools.reference.markdown import NOTICE, written

@@ -8,8 +8,7 @@ from functools import cached_property
 from attrs import evolve, field, frozen
 
 from dsl.diagnostics import Diagnostic, Label
-from dsl.errors.wording import TO_HAVE, Row, Value, Wording, either
-from dsl.errors.words import first_of, joined
+from dsl.errors.wording import TO_HAVE, Row, Value, Wording, either, first_of, joined
 from dsl.source import Position, Source, Span
 
 MOST_READERS = 4

@@ -6,8 +6,7 @@ An error in reading a spec, TFD19x, ends a command with exit code 2.
 from __future__ import annotations
 
 from dsl.diagnostics import Diagnostic
-from dsl.errors.wording import Placeless, Wording
-from dsl.errors.words import in_full
+from dsl.errors.wording import Placeless, Wording, in_full
 from dsl.source import Span
 
 missing = Placeless("TFD190: there is no file {path:in_full}", file="{path}")

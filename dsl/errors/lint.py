@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dsl.diagnostics import Diagnostic, Severity
-from dsl.errors.wording import Wording, unknown
-from dsl.errors.words import counted, listed
+from dsl.errors.wording import Wording, counted, listed, unknown
 from dsl.source import Span
 
 _SHOWN = 6

@@ -6,8 +6,7 @@ from collections.abc import Iterable
 
 from dsl.diagnostics import Diagnostic, Fix, Label
 from dsl.errors.reading import ATTRIBUTES
-from dsl.errors.wording import Replacing, Wording, either, unknown
-from dsl.errors.words import options, quoted, similar
+from dsl.errors.wording import Replacing, Wording, either, options, quoted, similar, unknown
 from dsl.source import Span
 
 unknown_block = unknown(

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dsl.diagnostics import Diagnostic, Label
-from dsl.errors.wording import Replacing, Wording, unknown
-from dsl.errors.words import counted, joined, quoted
+from dsl.errors.wording import Replacing, Wording, counted, joined, quoted, unknown
 from dsl.source import Span
 
 no_such_device = unknown(

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from dsl.diagnostics import Diagnostic, Label
-from dsl.errors.wording import Placeless, Wording, either
-from dsl.errors.words import quoted, sizes
+from dsl.errors.wording import Placeless, Wording, either, quoted, sizes
 from dsl.ir import Condition
 from dsl.source import Span
 

@@ -9,8 +9,7 @@ import unicodedata
 from collections.abc import Sequence
 
 from dsl.diagnostics import Diagnostic, Edit, Fix, Label
-from dsl.errors.wording import Replacing, Wording, either
-from dsl.errors.words import counted, quoted
+from dsl.errors.wording import Replacing, Wording, counted, either, quoted
 from dsl.source import Span
 
 _MOST_LABELS = 4

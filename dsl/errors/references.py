@@ -5,8 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from dsl.diagnostics import Diagnostic, Fix, Label
-from dsl.errors.wording import TO_HAVE, TO_NEAREST, Replacing, Wording, either
-from dsl.errors.words import alternatives, joined, listed, options, quoted, similar
+from dsl.errors.wording import (
+    TO_HAVE,
+    TO_NEAREST,
+    Replacing,
+    Wording,
+    alternatives,
+    either,
+    joined,
+    listed,
+    options,
+    quoted,
+    similar,
+)
 from dsl.source import Span
 from dsl.values import FEATURE
 

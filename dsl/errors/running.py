@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dsl.diagnostics import Diagnostic, Severity
-from dsl.errors.wording import Placeless, Wording, either
-from dsl.errors.words import some
+from dsl.errors.wording import Placeless, Wording, either, some
 from dsl.source import Span
 
 _KEPT = either("the checkpoint of step {last_good?:d} is kept", "no checkpoint had been written")

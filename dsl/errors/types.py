@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dsl.diagnostics import Diagnostic, Fix, Label
-from dsl.errors.wording import Replacing, Wording
-from dsl.errors.words import in_full, listed, options, quoted, similar
+from dsl.errors.wording import Replacing, Wording, in_full, listed, options, quoted, similar
 from dsl.source import Span
 from dsl.values import EXAMPLES, NOUNS, Dimension, units_of
 

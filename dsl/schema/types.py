@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeAlias
 
 from attrs import frozen
 
-from dsl.errors.words import joined
+from dsl.errors.wording import joined
 from dsl.values import EXAMPLES, FEATURE, Dimension
 
 Kind: TypeAlias = Literal[

@@ -30,7 +30,7 @@ from compiler.graph.storage.weight_files import (
 from compiler.model.graph import LayerNode, Start
 from dsl.diagnostics import RunError
 from dsl.errors import layers as errors
-from dsl.errors.words import first_of
+from dsl.errors.wording import first_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

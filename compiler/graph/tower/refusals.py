@@ -18,7 +18,7 @@ from compiler.model.graph import CallNode, ModelGraph
 from dsl.diagnostics import Diagnostic, RunError, SpecError
 from dsl.errors import plan as errors
 from dsl.errors import tensors as tensor_errors
-from dsl.errors.words import listed
+from dsl.errors.wording import listed
 from dsl.source import Span
 
 _REFUSALS = (

@@ -19,7 +19,7 @@ from compiler.compatibility import CONFLICTS
 from dsl.codes import CODES
 from dsl.diagnostics import Diagnostic
 from dsl.errors.plan import conflict, not_met
-from dsl.errors.words import first_of
+from dsl.errors.wording import first_of
 from dsl.formats.render import render
 from dsl.ir import Condition
 from tests.conftest import GOLDEN

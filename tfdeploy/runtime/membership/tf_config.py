@@ -16,7 +16,7 @@ from attrs import frozen
 from dsl.addresses import split_address
 from dsl.diagnostics import RunError
 from dsl.errors import cluster as errors
-from dsl.errors.words import MOST_LISTED, counted, listed
+from dsl.errors.wording import MOST_LISTED, counted, listed
 from dsl.files.typed_json import BadRecord, Digits, parse_record
 from tfdeploy.runtime.membership.addresses import Cluster, Task, chief_job
 

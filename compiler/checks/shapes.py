@@ -11,8 +11,8 @@ from compiler.model.known_shapes import Misfit, known_shapes
 from compiler.model.layer_shapes import Shape
 from dsl import ir
 from dsl.diagnostics import Diagnostic, SpecError
+from dsl.errors import layers as tensor_errors
 from dsl.errors import plan as errors
-from dsl.errors import tensors as tensor_errors
 from dsl.schema.signatures import find
 from dsl.source import Span
 

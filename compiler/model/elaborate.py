@@ -34,7 +34,7 @@ from compiler.model.latest import kept_for_latest
 from compiler.model.parameters import arguments, evaluate, own_arguments, with_values
 from dsl import ir
 from dsl.diagnostics import SpecError
-from dsl.errors import tensors as tensor_errors
+from dsl.errors import layers as tensor_errors
 from dsl.errors.plan import expressions_too_deep
 from dsl.source import Span
 

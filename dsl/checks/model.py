@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dsl import ir
-from dsl.errors import layers, names, references, tensors, types
+from dsl.errors import layers, names, references, types
 from dsl.errors import layers as errors
 from dsl.files.paths import scheme_of
 from dsl.ir.model import calls_in, steps_in
@@ -180,11 +180,11 @@ def random_examples(facts: Facts) -> Iterator[Diagnostic]:
             if call.name not in RANDOM_TRANSFORMS:
                 continue
             if split.name != "train":
-                yield tensors.random_in_evaluation(
+                yield layers.random_in_evaluation(
                     call.span, transform=call.name, split=split.name, crops=call.name == "random_crop"
                 )
             elif caches and at < caches[-1]:
-                yield tensors.random_before_cache(
+                yield layers.random_before_cache(
                     call.span, transform=call.name, cache=split.transforms[caches[-1]].span
                 )
 
@@ -199,7 +199,7 @@ def mixed_examples(facts: Facts) -> Iterator[Diagnostic]:
         for binding in block.bindings:
             for step in steps_in(binding.value):
                 if step.call.name.rpartition(".")[2] in MIXING:
-                    yield tensors.mixing_layer(step.call.name_span or step.call.span, layer=step.call.name)
+                    yield layers.mixing_layer(step.call.name_span or step.call.span, layer=step.call.name)
 
 
 # --- averages of copies, rules of `optimizer`, and the score of `best` ------------------------------------

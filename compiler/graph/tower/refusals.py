@@ -16,8 +16,8 @@ from compiler.graph.tower.network.network import Network, filled, first_sentence
 from compiler.graph.user_code import comparing_elements, diagnosed, raised_at
 from compiler.model.graph import CallNode, ModelGraph
 from dsl.diagnostics import Diagnostic, RunError, SpecError
+from dsl.errors import layers as tensor_errors
 from dsl.errors import plan as errors
-from dsl.errors import tensors as tensor_errors
 from dsl.errors.wording import listed
 from dsl.source import Span
 

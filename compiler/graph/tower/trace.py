@@ -42,7 +42,7 @@ from compiler.graph.tower.trim import TracedPart, TracedTensors, ancestors, trim
 from compiler.graph.user_code import UserCode
 from compiler.model.graph import CallNode, LayerNode, ModelGraph, ObjectiveNode, TensorTermNode
 from dsl.diagnostics import Diagnostic, SpecError
-from dsl.errors import tensors as tensor_errors
+from dsl.errors import layers as tensor_errors
 from dsl.errors.plan import cannot_be_saved, random_predictions, shape_of_the_pass
 from dsl.source import Span
 

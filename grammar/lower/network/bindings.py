@@ -6,8 +6,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from dsl import ir, schema, syntax
+from dsl.errors import layers as tensor_errors
 from dsl.errors import names, references, types
-from dsl.errors import tensors as tensor_errors
 from dsl.schema import signatures
 from dsl.schema import types as kinds
 from grammar.lower.blocks import once

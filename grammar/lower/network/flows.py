@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from attrs import evolve, field, frozen
 
 from dsl import ir, schema, syntax
+from dsl.errors import layers as tensor_errors
 from dsl.errors import names, references, types
-from dsl.errors import tensors as tensor_errors
 from dsl.schema import signatures
 from dsl.schema import types as kinds
 from dsl.schema.functions import keras_step, step_function

@@ -6,8 +6,8 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from dsl import ir, syntax
+from dsl.errors import layers as tensor_errors
 from dsl.errors import names, references, types
-from dsl.errors import tensors as tensor_errors
 from dsl.schema import BLOCKS, signatures
 from dsl.schema import types as kinds
 from dsl.suggest import nearest

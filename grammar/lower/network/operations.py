@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dsl import ir, syntax
-from dsl.errors import references, tensors, types
+from dsl.errors import layers, references, types
 from dsl.ir.model import names_in
 from dsl.schema import signatures
 from dsl.schema import types as kinds
@@ -98,7 +98,7 @@ class Operations:
         """Return the operations of a chain, from the left; numbers before its first tensor are one number."""
         if len(written.rest) > MOST_SIGNS:
             self._context.reports.add(
-                tensors.chain_too_long(written.rest[MOST_SIGNS][1].span, most=MOST_SIGNS)
+                layers.chain_too_long(written.rest[MOST_SIGNS][1].span, most=MOST_SIGNS)
             )
             return BAD
         parts = [written.first, *(part for _, part in written.rest)]
@@ -153,7 +153,7 @@ class Operations:
         index = ir.Index(tensor, tuple(read), span=span)
         # Of other tensors it is known only in the flat model whether they have examples.
         if not index.keeps_first and any(each in self._of_examples for each in names_in(tensor)):
-            self._context.reports.add(tensors.batch_indexed(span, name=name))
+            self._context.reports.add(layers.batch_indexed(span, name=name))
             return BAD
         return index
 
@@ -165,7 +165,7 @@ class Operations:
                 ends = [self._end(each) for each in (written.first, written.last, written.step)]
                 return BAD if any(each is BAD for each in ends) else ir.Slice(*ends, span=written.span)
             case syntax.Every() | syntax.Range():
-                self._context.reports.add(tensors.index_of_device(written.span))
+                self._context.reports.add(layers.index_of_device(written.span))
                 return BAD
             case syntax.Constant(value=None):
                 return None
@@ -182,7 +182,7 @@ class Operations:
         name = call.callee.name.removeprefix(PREFIX)
         signature = signatures.find("operation", name)
         if call.given:
-            self._context.reports.add(tensors.no_call_arguments(call.given[0].span, name=call.callee.name))
+            self._context.reports.add(layers.no_call_arguments(call.given[0].span, name=call.callee.name))
             return BAD
         if signature is None:
             left_out = name in signatures.words("left_out_operation")

@@ -17,7 +17,7 @@ from attrs import evolve
 
 from dsl import ir
 from dsl.diagnostics import RunError
-from dsl.errors.tensors import outputs_alike
+from dsl.errors.layers import outputs_alike
 from tfdeploy.data.transforms.arguments import bind
 from tfdeploy.runtime.records.outputs import is_own_predictions, require_free
 from tfdeploy.runtime.session.culprits import completed

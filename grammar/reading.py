@@ -15,9 +15,8 @@ from dsl.errors.plan import expressions_too_deep
 from dsl.source import Source, Span
 from grammar import Reading, files, overrides
 from grammar.allowances import allowed
-from grammar.joining import joined
 from grammar.lower import lower
-from grammar.reports import Reports, TooManyError
+from grammar.reports import Reports, TooManyError, joined
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -14,9 +14,9 @@ from dsl.errors import files as file_errors
 from dsl.errors.plan import expressions_too_deep
 from dsl.source import Source, Span
 from grammar import Reading, files, overrides
-from grammar.allowances import allowed
 from grammar.lower import lower
 from grammar.reports import Reports, TooManyError, joined
+from grammar.tokens.comments import allowed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 from dsl import syntax
 from dsl.errors import reading
 from dsl.source import Span
-from grammar.allowances import allowances
 from grammar.lark_parser import RunningParser
 from grammar.parsing.builder import Builder
 from grammar.parsing.recovery import Recovery
 from grammar.reports import TooManyError
 from grammar.tokens import layout, lexer
+from grammar.tokens.comments import allowances
 
 if TYPE_CHECKING:
     import lark

@@ -15,7 +15,7 @@ from attrs import frozen
 from dsl.schema import ROOT
 from grammar import lark_parser
 from grammar.reports import MOST_TOKENS
-from grammar.tokens.bracket_tokens import CLOSER, OPENER
+from grammar.tokens.brackets import CLOSER, OPENER
 from grammar.tokens.layout import DEEPEST
 
 if TYPE_CHECKING:

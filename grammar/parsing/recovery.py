@@ -17,7 +17,7 @@ from dsl.source import Span
 from grammar.parsing import hints
 from grammar.parsing.builder import Lost
 from grammar.tokens import habits
-from grammar.tokens.bracket_tokens import CLOSER, OPENER
+from grammar.tokens.brackets import CLOSER, OPENER
 
 if TYPE_CHECKING:
     from lark import Token

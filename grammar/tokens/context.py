@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from grammar.tokens.bracket_tokens import CLOSER, OPENER
+from grammar.tokens.brackets import CLOSER, OPENER
 
 if TYPE_CHECKING:
     from lark import Token

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from dsl.diagnostics import Edit
 from dsl.errors import reading
 from dsl.source import Span
-from grammar.tokens.bracket_tokens import CLOSER, OPENER
+from grammar.tokens.brackets import CLOSER, OPENER
 
 if TYPE_CHECKING:
     from lark import Token

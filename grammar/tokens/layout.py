@@ -8,9 +8,8 @@ from lark import Token
 
 from dsl.errors import reading
 from dsl.source import Span
-from grammar.tokens import braces, brackets, context
-from grammar.tokens.braces import starts_item
-from grammar.tokens.bracket_tokens import CLOSER, OPENER
+from grammar.tokens import brackets, context
+from grammar.tokens.brackets import CLOSER, OPENER, starts_item
 
 if TYPE_CHECKING:
     from dsl.source import Source
@@ -37,7 +36,7 @@ def arrange(tokens: list[Token], source: Source, reports: Reports) -> list[Token
     if _reported_depth(survey, source, reports):
         return None
     if not survey:
-        balanced = brackets.balanced(braces.balanced(tokens, source, reports), source, reports)
+        balanced = brackets.balanced(tokens, source, reports)
         tokens = context.marked(balanced)  # what followed an unclosed bracket could not be told before
     return _without_idle_newlines(tokens, source, reports)
 

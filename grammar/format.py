@@ -15,8 +15,8 @@ from dsl.source import Source
 from grammar import files, lark_parser
 from grammar.parsing.parser import parse
 from grammar.reports import Reports
-from grammar.tokens import context, layout
-from grammar.tokens.context import INDEXED
+from grammar.tokens import layout
+from grammar.tokens.layout import INDEXED
 
 if TYPE_CHECKING:
     from lark import Token
@@ -76,7 +76,7 @@ def source_of(path: str, data: bytes | None = None) -> Source:
 
 def _tokens(text: str) -> list[Token]:
     """Return all tokens of a text, white space and comments included."""
-    return context.marked(lark_parser.lex(text, everything=True))
+    return layout.marked(lark_parser.lex(text, everything=True))
 
 
 def _meaning(tokens: list[Token], source: Source) -> tuple[list[tuple[str, str]], list[str]]:

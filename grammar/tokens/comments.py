@@ -100,8 +100,8 @@ _NAME = r"[^\s,]+"
 def allowances(source: Source, tokens: Sequence[Token], reports: Reports) -> tuple[Allowance, ...]:
     """Return the lints that the comments of a text switch off, and report names that are not lints.
 
-    At the end of a line, such a comment is for that line. On a line of its own it is for the next line that is
-    not empty, and before everything else it is for the whole file.
+    At the end of a line, such a comment is for that line. On a line of its own it is for the next line that
+    is not empty, and before everything else it is for the whole file.
 
     Args:
         source: The text.

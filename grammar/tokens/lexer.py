@@ -10,7 +10,7 @@ from dsl.errors import reading
 from dsl.source import Span
 from grammar import lark_parser
 from grammar.reports import MOST_TOKENS, TooManyError
-from grammar.tokens import comments, context, habits, layout
+from grammar.tokens import comments, habits, layout
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,7 +48,7 @@ def tokens(source: Source, reports: Reports) -> list[Token]:
 
 def _checked(raw: list[Token], source: Source, reports: Reports) -> list[Token]:
     """Return tokens without what the language does not have, which is reported."""
-    understood = habits.understood(context.marked(raw), source, reports)
+    understood = habits.understood(layout.marked(raw), source, reports)
     found = [
         token if _is_fine(token) else _CHECKS[token.type](token, _span(source, token), reports)
         for token in understood

@@ -6,6 +6,8 @@ rule, in order.
 
 from __future__ import annotations
 
+import math
+import re
 from typing import Any, TypeAlias
 
 from lark import Token
@@ -13,7 +15,6 @@ from lark import Token
 from dsl import syntax
 from dsl.errors import reading
 from dsl.source import Source, Span
-from grammar.parsing import literals
 from grammar.reports import Reports
 
 Children: TypeAlias = list[Any]
@@ -71,9 +72,7 @@ class Builder:
     def labelled_block(self, children: Children) -> syntax.Block:
         """Make `kind "label" { ... }`."""
         kind, label, _, items, _ = children
-        return self._block(
-            kind, items, children, literals.text(label, self._span(label), self._reports), label
-        )
+        return self._block(kind, items, children, _string(label, self._span(label), self._reports), label)
 
     def unquoted_block(self, children: Children) -> syntax.Block:
         """Make `kind label { ... }` into a block, and report that the label needs quotes."""
@@ -224,11 +223,11 @@ class Builder:
     def text(self, children: Children) -> syntax.Text:
         """Make a string."""
         span = self._span(children[0])
-        return syntax.Text(literals.text(children[0], span, self._reports), span=span)
+        return syntax.Text(_string(children[0], span, self._reports), span=span)
 
     def number(self, children: Children) -> syntax.Expr:
         """Make a number, with its unit if it has one."""
-        return literals.number(children[0], self._span(children[0]), self._reports)
+        return _quantity(children[0], self._span(children[0]), self._reports)
 
     def broken(self, children: Children) -> syntax.Broken:
         """Make the node in place of a part that could not be parsed."""
@@ -252,3 +251,58 @@ class Builder:
 
 def _is(child: Any, kind: str) -> bool:
     return isinstance(child, Token) and child.type == kind
+
+
+# --- strings and numbers as they are written --------------------------------------------------------------
+
+_ESCAPES = {"n": "\n", "t": "\t", '"': '"', "\\": "\\"}
+# Patterns are not compiled before a spec has something for them: each would cost every command 0.1 ms.
+_ESCAPE = r"\\(.)"
+_QUANTITY = r"([\d_]+(?:\.[\d_]+)?(?:[eE][+-]?\d[\d_]*)?)[ \t]*(.+)"
+_MOST_DIGITS = 300
+
+
+def _string(quoted: str, span: Span, reports: Reports) -> str:
+    """Return the value of a quoted string, and report unknown escapes.
+
+    Args:
+        quoted: The string with its quotes.
+        span: Its place.
+        reports: The reports of the text.
+    """
+    inner = quoted[1:-1]
+    if "\\" not in inner:
+        return inner
+    for match in re.finditer(_ESCAPE, inner):
+        if match[1] not in _ESCAPES:
+            start = span.start + 1 + match.start()
+            reports.add(
+                reading.unknown_escape(
+                    Span(span.source, start, start + 2), escape=match[0], quote=match[0][1] == "'"
+                )
+            )
+    return re.sub(_ESCAPE, lambda match: _ESCAPES.get(match[1], match[0]), inner)
+
+
+def _quantity(token: Token, span: Span, reports: Reports) -> syntax.Expr:
+    """Return the number in a token, with its unit if it has one.
+
+    Args:
+        token: The token.
+        span: Its place.
+        reports: The reports of the text.
+    """
+    written = str(token)
+    match = re.fullmatch(_QUANTITY, written) if token.type == "QUANTITY" else None
+    digits, unit = (match[1], match[2]) if match else (written, None)
+    if "_" in digits and ("__" in digits or re.search(r"_(?!\d)", digits)):
+        reports.add(reading.misplaced_underscore(span, written=written))
+        return syntax.Broken(span=span)
+    if len(digits) > _MOST_DIGITS:
+        reports.add(reading.too_many_digits(span, digits=span.end - span.start))
+        return syntax.Broken(span=span)
+    value = int(digits) if digits.replace("_", "").isdecimal() else float(digits)
+    if math.isinf(value):
+        reports.add(reading.number_too_large(span, written=written))
+        return syntax.Broken(span=span)
+    return syntax.Number(value, unit, span=span)

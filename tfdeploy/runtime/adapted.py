@@ -14,7 +14,7 @@ from compiler.model.layer_state import adapting_layers, with_states, with_vocabu
 from compiler.plan import WorkerPlan
 from dsl.diagnostics import RunError, SpecError
 from dsl.errors import layers as errors
-from grammar.unparse.values import call as text_of
+from grammar.unparse.expressions import call as text_of
 from tfdeploy.runtime.plans import folder_of
 from tfdeploy.runtime.records.directory import RunDirectory
 from tfdeploy.runtime.records.layer_states import LayerRecord, read_layer_states, write_layer_states

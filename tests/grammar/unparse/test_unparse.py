@@ -15,7 +15,7 @@ from dsl.values import Dimension, units_of
 from dsl.values import quantity as quantity_of
 from grammar.format import format_text
 from grammar.unparse import unparse
-from grammar.unparse.values import quantity, quoted
+from grammar.unparse.expressions import quantity, quoted
 from tests.folders import ROOT
 from tests.grammar.broken_specs import mutants
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from dsl import ir
 from dsl.schema import signatures
 from dsl.values import units_of
-from grammar.unparse import values
+from grammar.unparse import expressions
 from tfdeploy.lsp.words.keras_docs import first_paragraph
 
 if TYPE_CHECKING:
@@ -106,9 +106,11 @@ def written(value: Any, kind: Type | None = None) -> str:
     """
     if isinstance(value, ir.Every):
         return (
-            f"{value.steps}" if value.steps is not None else values.quantity(value.seconds or 0.0, "seconds")
+            f"{value.steps}"
+            if value.steps is not None
+            else expressions.quantity(value.seconds or 0.0, "seconds")
         )
-    return values.value(value, kind)
+    return expressions.value(value, kind)
 
 
 def _takes(kind: Type, default: str | None) -> str:

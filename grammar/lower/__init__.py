@@ -13,14 +13,12 @@ from dsl.schema import BLOCKS
 from dsl.suggest import nearest
 from grammar.lower import blocks, constants
 from grammar.lower.context import Context
-from grammar.lower.data import data
 from grammar.lower.devices import devices
 from grammar.lower.expect import expect
 from grammar.lower.network.layers import LayerReader
 from grammar.lower.network.model import lost_names, model
-from grammar.lower.part_weights import part_weights
 from grammar.lower.place import place
-from grammar.lower.update import update
+from grammar.lower.training import data, part_weights, update
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,9 +10,9 @@ from lsprotocol import types
 from dsl import schema, syntax
 from dsl.schema import signatures
 from grammar.lower.constants import RESERVED
-from grammar.lower.data import SPLITS
 from grammar.lower.devices import KINDS
 from grammar.lower.network.flows import SPECIAL
+from grammar.lower.training import SPLITS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

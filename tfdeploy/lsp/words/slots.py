@@ -11,9 +11,9 @@ from dsl import schema
 from dsl.schema import Argument, Function, Type, signatures
 from dsl.schema import types as kinds
 from dsl.schema.functions import keras_function, step_function
-from grammar.lower.data import SPLITS
 from grammar.lower.network import bindings, flows
 from grammar.lower.network.operations import PREFIX
+from grammar.lower.training import SPLITS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -1,0 +1,210 @@
+"""The blocks `data` and `update`, and the block `weights` in `train`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dsl import ir, schema, syntax
+from dsl.errors import names, references, types
+from dsl.schema import BLOCKS
+from dsl.schema import types as kinds
+from dsl.schema.data_functions import renamed, tensors_of
+from dsl.suggest import nearest
+from grammar.lower import blocks
+from grammar.lower.context import BAD, Context
+from grammar.lower.expressions import values
+from grammar.lower.expressions.evaluate import described
+from grammar.lower.expressions.values import typed
+
+if TYPE_CHECKING:
+    from dsl.source import Span
+
+
+# --- data -------------------------------------------------------------------------------------------------
+
+SPLITS = ("train", "validation", "test")
+
+
+def data(block: syntax.Block, context: Context) -> ir.Data | None:
+    """Lower the `data` block; return None if it has errors.
+
+    Args:
+        block: The block as it was parsed.
+        context: The scope, and the reports to which errors are added.
+    """
+    known = BLOCKS["data"]
+    given: dict[str, Any] = {}
+    spans: dict[str, Span] = {}
+    fields = blocks.Fields(given, spans)
+    for item in blocks.own_items(block, known, fields, context):
+        if not isinstance(item, syntax.Attribute):
+            continue
+        spans[item.name] = item.value.span
+        if item.name in SPLITS:
+            given[item.name] = _split(item, context)
+        else:
+            row = known.attribute(item.name)
+            given[item.name] = None if row is None else typed(item.value, row.type, f"`{item.name}`", context)
+    if fields.bad:
+        return None
+    return ir.Data(**given, span=block.header, spans=spans)
+
+
+def _split(item: syntax.Attribute, context: Context) -> Any:
+    flow = item.value
+    steps = flow.steps if isinstance(flow, syntax.Flow) else ()
+    source = _source(flow.source if isinstance(flow, syntax.Flow) else flow, context)
+    tensors = None if source is BAD else tensors_of(source)
+    transforms: list[Any] = []
+    for step in steps:
+        call = _transform(step, context.within(tensors=tensors))
+        transforms.append(call)
+        tensors = None if call is BAD or tensors is None else renamed(tensors, call)
+    if source is BAD or any(each is BAD for each in transforms):
+        return BAD
+    made = ir.Split(item.name, source, tuple(transforms), span=item.span)  # type: ignore[arg-type] # one of SPLITS
+    context.notes.splits.append(made)
+    return made
+
+
+def _source(written: syntax.Expr, context: Context) -> Any:
+    if isinstance(written, syntax.Broken):
+        return BAD
+    if not isinstance(written, syntax.Call):
+        report = types.misplaced_expression(
+            written.span,
+            what="a split",
+            takes="a source such as `csv(...)`",
+            found=described(written),
+        )
+        context.reports.add(report)
+        return BAD
+    return values.called(written, kinds.call("source"), "a split", context)
+
+
+def _transform(step: syntax.Expr, context: Context) -> Any:
+    if isinstance(step, syntax.Broken):
+        return BAD
+    if isinstance(step, syntax.Path) and step.bare is not None:
+        if schema.function("transform", step.bare) is not None:
+            context.reports.add(references.not_called(step.span, kind="transform", name=step.bare))
+        else:
+            near = nearest(step.bare, schema.function_names("transform"))
+            context.reports.add(references.unknown_function("transform", step.bare, step.span, near))
+        return BAD
+    if not isinstance(step, syntax.Call):
+        context.reports.add(
+            types.misplaced_expression(step.span, what="a step", takes="a transform", found=described(step))
+        )
+        return BAD
+    return values.called(step, kinds.call("transform"), "a step", context)
+
+
+# --- update, with the optimizers of groups of weights -----------------------------------------------------
+
+
+def update(block: syntax.Block, context: Context) -> ir.Update | None:
+    """Return the record of the block, or None if a part of it is wrong.
+
+    Args:
+        block: The block as it was parsed.
+        context: The scope, and the reports to which errors are added.
+    """
+    known, fields = BLOCKS["update"], blocks.Fields()
+    groups: list[Any] = []
+    first: syntax.Attribute | syntax.Block | None = None
+    for item in blocks.own_items(block, known, fields, context):
+        if isinstance(item, syntax.Attribute):
+            blocks.attribute(item, known, fields, context)
+        if isinstance(item, syntax.Block):
+            groups += _groups(item, context)
+        if isinstance(item, syntax.Block) or (isinstance(item, syntax.Attribute) and item.name == _NAME):
+            if first is not None:
+                report = names.duplicate("optimizer", _NAME, _name_span(item), _name_span(first))
+                context.reports.add(report)
+                groups.append(BAD)
+            first = first or item
+    if fields.bad or any(each is BAD for each in groups):
+        return None
+    return ir.Update(**fields.values, groups=tuple(groups), span=block.header, spans=fields.spans)
+
+
+_NAME = "optimizer"
+
+
+def _name_span(item: syntax.Attribute | syntax.Block) -> Any:
+    return item.name_span if isinstance(item, syntax.Attribute) else item.kind_span
+
+
+def _groups(block: syntax.Block, context: Context) -> list[Any]:
+    """Return the rules of a block `optimizer`, BAD for each that is wrong."""
+    blocks.check_label(block, BLOCKS[_NAME], context)
+    return [_group(item, context) for item in block.items]
+
+
+def _group(item: syntax.Item, context: Context) -> Any:
+    flow = item.value if isinstance(item, syntax.Entry) else None
+    if isinstance(flow, syntax.Broken):
+        return BAD
+    if not isinstance(flow, syntax.Flow) or len(flow.steps) > 1:
+        span = item.name_span if isinstance(item, syntax.Attribute) else item.span
+        advice = "one optimizer for all weights is `optimizer = SGD(0.1)`, an attribute of `update`"
+        several = isinstance(flow, syntax.Flow)
+        report = names.misplaced_entry(
+            span, place=f"`{_NAME}`", takes=_FORM, advice=None if several else advice
+        )
+        context.reports.add(report)
+        return BAD
+    optimizer = typed(flow.steps[0], kinds.keras(_NAME), f"`{_NAME}`", context)
+    if isinstance(flow.source, syntax.Broken):
+        return BAD
+    if not isinstance(flow.source, syntax.Text):
+        report = types.misplaced_expression(
+            flow.source.span,
+            what="a rule",
+            takes="a glob in quotes before the `->`",
+            found=described(flow.source),
+        )
+        context.reports.add(report)
+        return BAD
+    if optimizer is BAD:
+        return BAD
+    return ir.OptimizerRule(flow.source.value, optimizer, span=flow.span, name_span=flow.source.span)
+
+
+_FORM = '`"glob" -> optimizer`'
+
+
+# --- weights: files from which parts of the model start ---------------------------------------------------
+
+
+def part_weights(train: syntax.Block, context: Context) -> tuple[ir.PartWeights, ...] | None:
+    """Lower the rules of all blocks `weights` in a block `train`.
+
+    Args:
+        train: The block `train`.
+        context: The context.
+
+    Returns:
+        The rules in their order, or None if there is an error.
+    """
+    found: list[ir.PartWeights | None] = []
+    for block in syntax.blocks_in(train.items, "weights"):
+        blocks.check_label(block, BLOCKS["weights"], context)
+        found += [_part(item, context) for item in block.items]
+    rules = [each for each in found if each is not None]
+    return tuple(rules) if len(rules) == len(found) else None
+
+
+def _part(item: syntax.Item, context: Context) -> ir.PartWeights | None:
+    value = item.value if isinstance(item, syntax.Entry) else None
+    if isinstance(value, syntax.Broken):
+        return None
+    if not isinstance(value, syntax.Flow) or len(value.steps) != 1:
+        context.reports.add(names.misplaced_entry(item.span, place="`weights`", takes='`"glob" -> "file"`'))
+        return None
+    pattern = typed(value.source, kinds.string(filled=True), "the glob of a rule in `weights`", context)
+    file = typed(value.steps[0], kinds.path(), "the file of a rule in `weights`", context)
+    if pattern is BAD or file is BAD:
+        return None
+    return ir.PartWeights(pattern, file, span=value.span)

@@ -14,10 +14,9 @@ from dsl.suggest import nearest
 from grammar.lower import blocks, constants
 from grammar.lower.context import Context
 from grammar.lower.devices import devices
-from grammar.lower.expect import expect
 from grammar.lower.network.layers import LayerReader
 from grammar.lower.network.model import lost_names, model
-from grammar.lower.place import place
+from grammar.lower.place import expect, place
 from grammar.lower.training import data, part_weights, update
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from dsl.checks import Facts
 from dsl.errors import names
 from dsl.schema import BLOCKS
 from dsl.suggest import nearest
-from grammar.lower import blocks, constants
+from grammar.lower import blocks
 from grammar.lower.context import Context
 from grammar.lower.devices import devices
 from grammar.lower.network.layers import LayerReader
@@ -65,7 +65,7 @@ def lower(
     if not complete:
         context = context.within(lost=lost | {"layer", *(() if "let" in top else ("let",))})
     if "let" in top:
-        constants.declare(top["let"][0], context)
+        blocks.declare_constants(top["let"][0], context)
     layers = LayerReader(top.get("layer", []), context)
     layers.declare()
     parts: dict[str, Any] = {"layers": layers.read(), **_parts(top, context, complete=complete)}

@@ -1,19 +1,23 @@
-"""What all blocks have in common: each attribute occurs once and has the type that the schema says."""
+"""What all blocks have in common: each attribute occurs once and has the type of the schema; and `let`."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from attrs import field, frozen
 
 from dsl import schema, syntax
-from dsl.errors import names
-from dsl.schema import Block
+from dsl.errors import names, references
+from dsl.schema import BLOCKS, Block
 from dsl.source import Span
 from dsl.suggest import nearest
 from grammar.lower.context import BAD, Context
+from grammar.lower.expressions.evaluate import evaluate
 from grammar.lower.expressions.values import typed
 from grammar.tokens.lexer import LONGEST_NAME
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 @frozen
@@ -217,3 +221,75 @@ def usable(label: str) -> bool:
         and label[0].isalpha()
         and len(label) <= LONGEST_NAME
     )
+
+
+# --- let: constants, computed in the order in which they need each other ----------------------------------
+
+RESERVED = {"true": "it is a constant", "false": "it is a constant", "none": "it is a constant"}
+
+
+def declare_constants(block: syntax.Block, context: Context) -> None:
+    """Add the constants of `let` to the scope and compute their values.
+
+    Args:
+        block: The block as it was parsed.
+        context: The scope, and the reports to which errors are added.
+    """
+    check_label(block, BLOCKS["let"], context)
+    first: dict[str, Span] = {}
+    for item in block.items:
+        if isinstance(item, syntax.Attribute):
+            if item.name in RESERVED:
+                context.reports.add(names.reserved(item.name_span, name=item.name, why=RESERVED[item.name]))
+            elif once(item.name, item.name_span, first, "constant", context):
+                context.constants[item.name] = item
+        elif not isinstance(item.value if isinstance(item, syntax.Entry) else None, syntax.Broken):
+            context.reports.add(names.misplaced_entry(item.span, place="`let`", takes="`name = value`"))
+    for name in list(context.constants):
+        _resolve(name, context)
+
+
+def _resolve(name: str, context: Context) -> None:
+    """Compute a constant and those that it needs, without recursion, because chains may be long."""
+    path: dict[str, None] = {name: None}
+    waiting: list[Iterator[str]] = [_needed(context.constants[name].value, context)]
+    while path:
+        following = next((each for each in waiting[-1] if each not in context.values), None)
+        if following is None:
+            waiting.pop()
+            done, _ = path.popitem()
+            if done not in context.values:
+                context.values[done] = _value(context.constants[done].value, context)
+        elif following in path:
+            _report_cycle([*path][[*path].index(following) :], context)
+        else:
+            path[following] = None
+            waiting.append(_needed(context.constants[following].value, context))
+
+
+def _value(written: syntax.Expr, context: Context) -> Any:
+    """Return the value of a constant, or BAD if it was guessed, so that its uses are not reported."""
+    value = evaluate(written, context)
+    return BAD if context.reports.is_tainted(written.span) else value
+
+
+def _report_cycle(circle: list[str], context: Context) -> None:
+    spans = [context.constants[name].value.span for name in circle]
+    context.reports.add(references.cycle("constant", circle, spans[0], spans[1:]))
+    for name in circle:
+        context.values[name] = BAD
+
+
+def _needed(expression: syntax.Expr, context: Context) -> Iterator[str]:
+    names_ = [name for name in _names(expression) if name in context.constants]
+    return iter(names_)
+
+
+def _names(expression: syntax.Node) -> Iterator[str]:
+    match expression:
+        case syntax.Path():
+            if expression.bare is not None:
+                yield expression.bare
+        case syntax.List() | syntax.Chain() | syntax.Negative():
+            for part in syntax.parts_of(expression):
+                yield from _names(part)

@@ -10,8 +10,7 @@ from dsl.errors import layers as tensor_errors
 from dsl.errors import names, references, types
 from dsl.schema import signatures
 from dsl.schema import types as kinds
-from grammar.lower.blocks import once
-from grammar.lower.constants import RESERVED
+from grammar.lower.blocks import RESERVED, once
 from grammar.lower.context import BAD
 from grammar.lower.expressions import values
 from grammar.lower.network import flows

@@ -9,7 +9,7 @@ from lsprotocol import types
 
 from dsl import schema, syntax
 from dsl.schema import signatures
-from grammar.lower.constants import RESERVED
+from grammar.lower.blocks import RESERVED
 from grammar.lower.devices import KINDS
 from grammar.lower.network.flows import SPECIAL
 from grammar.lower.training import SPLITS

@@ -15,7 +15,7 @@ from dsl.schema import VERSION
 from dsl.schema import types as kinds
 from dsl.source import Source, Span
 from grammar.lower.context import BAD, Context
-from grammar.lower.expressions.values import typed
+from grammar.lower.values import typed
 from grammar.parsing.parser import parse
 
 if TYPE_CHECKING:

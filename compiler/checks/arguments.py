@@ -13,7 +13,7 @@ from dsl.schema import Function
 from dsl.schema.functions import keras_step
 from dsl.schema.signatures import find
 from grammar.lower.context import Context
-from grammar.lower.expressions.fitting import Place, fitted
+from grammar.lower.fitting import Place, fitted
 from grammar.reports import Reports
 
 _PLAIN = frozenset({"int", "float", "bool", "shape", "list"})

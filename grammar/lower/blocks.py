@@ -12,8 +12,8 @@ from dsl.schema import BLOCKS, Block
 from dsl.source import Span
 from dsl.suggest import nearest
 from grammar.lower.context import BAD, Context
-from grammar.lower.expressions.evaluate import evaluate
-from grammar.lower.expressions.values import typed
+from grammar.lower.evaluate import evaluate
+from grammar.lower.values import typed
 from grammar.tokens.lexer import LONGEST_NAME
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from dsl.schema import types as kinds
 from dsl.suggest import nearest
 from grammar.lower import blocks
 from grammar.lower.context import BAD, Context
-from grammar.lower.expressions.evaluate import described
-from grammar.lower.expressions.values import typed
+from grammar.lower.evaluate import described
+from grammar.lower.values import typed
 
 if TYPE_CHECKING:
     from dsl.source import Span

@@ -10,12 +10,11 @@ from dsl.schema import BLOCKS, Type
 from dsl.schema import types as kinds
 from dsl.schema.placement import Measure
 from dsl.suggest import nearest
-from grammar.lower import blocks
+from grammar.lower import blocks, values
 from grammar.lower.context import BAD, Context
 from grammar.lower.devices import KINDS, device_set
-from grammar.lower.expressions import values
-from grammar.lower.expressions.evaluate import described
-from grammar.lower.expressions.values import typed
+from grammar.lower.evaluate import described
+from grammar.lower.values import typed
 
 SELECTOR_NAMES = tuple(each.name for each in schema.SELECTORS)
 TARGET_NAMES = tuple(dict.fromkeys(each.name for each in schema.TARGETS))

@@ -10,11 +10,10 @@ from dsl.schema import BLOCKS
 from dsl.schema import types as kinds
 from dsl.schema.data_functions import renamed, tensors_of
 from dsl.suggest import nearest
-from grammar.lower import blocks
+from grammar.lower import blocks, values
 from grammar.lower.context import BAD, Context
-from grammar.lower.expressions import values
-from grammar.lower.expressions.evaluate import described
-from grammar.lower.expressions.values import typed
+from grammar.lower.evaluate import described
+from grammar.lower.values import typed
 
 if TYPE_CHECKING:
     from dsl.source import Span

@@ -10,9 +10,9 @@ from dsl.errors import layers as tensor_errors
 from dsl.errors import names, references, types
 from dsl.schema import signatures
 from dsl.schema import types as kinds
+from grammar.lower import values
 from grammar.lower.blocks import RESERVED, once
 from grammar.lower.context import BAD
-from grammar.lower.expressions import values
 from grammar.lower.network import flows
 from grammar.lower.network.operations import PREFIX
 

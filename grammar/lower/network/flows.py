@@ -14,11 +14,11 @@ from dsl.schema import types as kinds
 from dsl.schema.functions import keras_step, step_function
 from dsl.source import Span
 from dsl.suggest import nearest
+from grammar.lower import values
 from grammar.lower.context import BAD, Context
-from grammar.lower.expressions import values
-from grammar.lower.expressions.evaluate import described
-from grammar.lower.expressions.values import typed
+from grammar.lower.evaluate import described
 from grammar.lower.network.operations import Operations, is_operation
+from grammar.lower.values import typed
 
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping

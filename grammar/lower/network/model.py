@@ -11,14 +11,13 @@ from dsl.errors import names, references, types
 from dsl.schema import BLOCKS, signatures
 from dsl.schema import types as kinds
 from dsl.suggest import nearest
-from grammar.lower import blocks
+from grammar.lower import blocks, values
 from grammar.lower.context import BAD, Context
-from grammar.lower.expressions import values
-from grammar.lower.expressions.evaluate import described, evaluate
-from grammar.lower.expressions.values import typed
+from grammar.lower.evaluate import described, evaluate
 from grammar.lower.network import bindings, flows
 from grammar.lower.network.flows import Tensors
 from grammar.lower.network.operations import PREFIX
+from grammar.lower.values import typed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

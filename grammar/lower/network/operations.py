@@ -11,9 +11,9 @@ from dsl.schema import signatures
 from dsl.schema import types as kinds
 from dsl.schema.functions import keras_function
 from dsl.suggest import nearest
+from grammar.lower import values
 from grammar.lower.context import BAD
-from grammar.lower.expressions import values
-from grammar.lower.expressions.evaluate import described, evaluate
+from grammar.lower.evaluate import described, evaluate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container

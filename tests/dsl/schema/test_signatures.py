@@ -14,7 +14,7 @@ from dsl.schema.functions import keras_type
 from dsl.schema.signatures import CATEGORIES, Argument, Signature, find, names, words
 from dsl.source import Source, Span
 from grammar.lower.context import BAD, Context
-from grammar.lower.expressions.fitting import Place, fitted
+from grammar.lower.fitting import Place, fitted
 from grammar.reports import Reports
 from tests.folders import ROOT
 

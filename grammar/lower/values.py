@@ -19,8 +19,8 @@ from dsl.source import Span
 from dsl.suggest import nearest
 from dsl.values import Quantity, kind_of
 from grammar.lower.context import BAD, Context
-from grammar.lower.expressions.evaluate import described, evaluate, labels_of
-from grammar.lower.expressions.fitting import Place, fitted, has_length
+from grammar.lower.evaluate import described, evaluate, labels_of
+from grammar.lower.fitting import Place, fitted, has_length
 
 LAZY = "lazy"
 """The argument of some optimizers that Keras does not have."""

@@ -1,1 +1,0 @@
-"""Expressions of a spec as values of the types that the schema asks for."""

@@ -15,7 +15,7 @@ from grammar.lower import blocks
 from grammar.lower.context import Context
 from grammar.lower.devices import devices
 from grammar.lower.network.layers import LayerReader
-from grammar.lower.network.model import lost_names, model
+from grammar.lower.network.model import model
 from grammar.lower.place import expect, place
 from grammar.lower.training import data, part_weights, update
 
@@ -58,7 +58,7 @@ def lower(
             missing.
     """
     constants_ = [each for block in syntax.blocks_in(items, "let") for each in block.items]
-    lost = frozenset(name for item in (*items, *constants_) for name in lost_names(item))
+    lost = frozenset(name for item in (*items, *constants_) for name in blocks.lost_names(item))
     context = Context(reports, lost=lost, allow_python=allow_python)
     top, complete = _top(items, context)
     complete = complete and all_read
@@ -149,7 +149,7 @@ def _every(value: float, span: Span) -> ir.Every:
 def _jobs(top: dict[str, list[syntax.Block]]) -> frozenset[str] | None:
     """Return the names of the jobs, or None if they could not be read."""
     items = top["devices"][0].items if "devices" in top else ()
-    if any(lost_names(item) for item in items):
+    if any(blocks.lost_names(item) for item in items):
         return None
     labels = (block.label for block in syntax.blocks_in(items))
     return frozenset(label for label in labels if label is not None)
@@ -168,7 +168,7 @@ def _top(items: Sequence[syntax.Item], context: Context) -> tuple[dict[str, list
             complete = complete and kind is not None
             if kind is not None:
                 top.setdefault(kind, []).append(item)
-        elif isinstance(item, syntax.Attribute) and not lost_names(item):
+        elif isinstance(item, syntax.Attribute) and not blocks.lost_names(item):
             _top_attribute(item, context)
         else:
             complete = False

@@ -223,6 +223,30 @@ def usable(label: str) -> bool:
     )
 
 
+def lost_names(item: syntax.Item) -> tuple[str, ...]:
+    """Return the names that an item may have been meant to define, if it has an error or is misplaced."""
+    if isinstance(item, syntax.Block):
+        return ()
+    if isinstance(item, syntax.Attribute):
+        return item.value.names if isinstance(item.value, syntax.Broken) else ()
+    value = item.value.left if isinstance(item.value, syntax.Comparison) else item.value
+    if isinstance(value, syntax.Path):
+        return (value.segments[0].name,)
+    return tuple(name for part in _parts(value) if isinstance(part, syntax.Broken) for name in part.names)
+
+
+def _parts(value: syntax.Expr) -> tuple[syntax.Expr, ...]:
+    """Return an expression and the expressions directly inside it."""
+    match value:
+        case syntax.List():
+            return value.items
+        case syntax.Flow():
+            return (value.source, *value.steps)
+        case syntax.Call():
+            return tuple(argument.value for argument in value.arguments)
+    return (value,)
+
+
 # --- let: constants, computed in the order in which they need each other ----------------------------------
 
 RESERVED = {"true": "it is a constant", "false": "it is a constant", "none": "it is a constant"}

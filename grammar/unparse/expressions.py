@@ -13,7 +13,7 @@ from dsl.schema import types as kinds
 from dsl.schema.functions import keras_function, keras_step
 from dsl.values import UNITS, units_of
 from grammar.format import WIDTH
-from grammar.lower.network.bindings import weight_function
+from grammar.lower.network.layers import weight_function
 from grammar.lower.network.model import CLASS_WEIGHT
 from grammar.lower.network.operations import PREFIX
 

@@ -14,7 +14,7 @@ from dsl.suggest import nearest
 from grammar.lower import blocks, values
 from grammar.lower.context import BAD, Context
 from grammar.lower.evaluate import described, evaluate
-from grammar.lower.network import bindings, flows
+from grammar.lower.network import flows, layers
 from grammar.lower.network.flows import Tensors
 from grammar.lower.network.operations import PREFIX
 from grammar.lower.values import typed
@@ -41,7 +41,7 @@ def model(block: syntax.Block, context: Context) -> ir.Model | None:
         context: The scope, and the reports to which errors are added.
     """
     blocks.check_label(block, BLOCKS["model"], context)
-    lost = frozenset(name for item in block.items for name in lost_names(item))
+    lost = frozenset(name for item in block.items for name in blocks.lost_names(item))
     spans: dict[str, Span] = {}
     context = context.within(lost=context.lost | lost, bound=spans)
     tensors = Tensors(context, spans=spans, of_model=True)
@@ -59,33 +59,9 @@ def model(block: syntax.Block, context: Context) -> ir.Model | None:
             _inner(item, inner, first, context)
         elif not isinstance(item.value, syntax.Broken):
             blocks.misplaced(item, "`model`", context)
-    read = bindings.read(bindings.declare(written, tensors, first), tensors, in_layer=False)
+    read = layers.read_bindings(layers.declare_bindings(written, tensors, first), tensors, in_layer=False)
     outputs = _outputs(inner["output"], tensors) if "output" in inner else ()
     return _assembled(block, own, read, _metrics(inner.get("metrics"), tensors), outputs, tensors)
-
-
-def lost_names(item: syntax.Item) -> tuple[str, ...]:
-    """Return the names that an item may have been meant to define, if it has an error or is misplaced."""
-    if isinstance(item, syntax.Block):
-        return ()
-    if isinstance(item, syntax.Attribute):
-        return item.value.names if isinstance(item.value, syntax.Broken) else ()
-    value = item.value.left if isinstance(item.value, syntax.Comparison) else item.value
-    if isinstance(value, syntax.Path):
-        return (value.segments[0].name,)
-    return tuple(name for part in _parts(value) if isinstance(part, syntax.Broken) for name in part.names)
-
-
-def _parts(value: syntax.Expr) -> tuple[syntax.Expr, ...]:
-    """Return an expression and the expressions directly inside it."""
-    match value:
-        case syntax.List():
-            return value.items
-        case syntax.Flow():
-            return (value.source, *value.steps)
-        case syntax.Call():
-            return tuple(argument.value for argument in value.arguments)
-    return (value,)
 
 
 def _inner(

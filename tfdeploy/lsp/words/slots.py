@@ -11,7 +11,7 @@ from dsl import schema
 from dsl.schema import Argument, Function, Type, signatures
 from dsl.schema import types as kinds
 from dsl.schema.functions import keras_function, step_function
-from grammar.lower.network import bindings, flows
+from grammar.lower.network import flows, layers
 from grammar.lower.network.operations import PREFIX
 from grammar.lower.training import SPLITS
 
@@ -278,7 +278,7 @@ def _of_type(name: str, type_: Type) -> Function | None:
 @cache
 def _functions() -> dict[str, dict[str, Function]]:
     """Return the functions at places that have few of them, by their names and by what is wanted there."""
-    makers = [bindings.INPUT, bindings.weight_function(), SHARED, PARAMETER]
+    makers = [layers.INPUT, layers.weight_function(), SHARED, PARAMETER]
     selectors = [
         Function(each.name, (_glob(required=each.pattern == "required"),), doc=each.doc)
         for each in schema.SELECTORS

@@ -55,9 +55,9 @@ def read(
     Returns:
         The spec, if it has no errors, and its diagnostics.
     """
-    from grammar import reading
+    from grammar import stages
 
-    return reading.read(str(path), tuple(overrides), text, texts or {}, allow_python=allow_python)
+    return stages.read(str(path), tuple(overrides), text, texts or {}, allow_python=allow_python)
 
 
 def load(

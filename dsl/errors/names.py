@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from dsl.diagnostics import Diagnostic, Fix, Label
-from dsl.errors.reading import ATTRIBUTES
+from dsl.errors.notation import FOREIGN_ATTRIBUTES
 from dsl.errors.wording import Replacing, Wording, either, options, quoted, similar, unknown
 from dsl.source import Span
 
@@ -133,7 +133,7 @@ def unknown_attribute(
     name: str, span: Span, near: str | None, known: Iterable[str], place: str
 ) -> Diagnostic:
     """Return the diagnostic of an attribute that `place`, a block in words, does not have."""
-    elsewhere = ATTRIBUTES.get(name)
+    elsewhere = FOREIGN_ATTRIBUTES.get(name)
     near = near if elsewhere is None else None
     its = options("its attributes are", known, name) if elsewhere is None else ()
     return Diagnostic(

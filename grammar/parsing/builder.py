@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 from lark import Token
 
 from dsl import syntax
-from dsl.errors import reading
+from dsl.errors import notation
 from dsl.source import Source, Span
 from grammar.reports import Reports
 
@@ -77,7 +77,7 @@ class Builder:
     def unquoted_block(self, children: Children) -> syntax.Block:
         """Make `kind label { ... }` into a block, and report that the label needs quotes."""
         kind, label, _, items, _ = children
-        self._reports.add(reading.unquoted_label(self._span(label), kind=str(kind), label=str(label)))
+        self._reports.add(notation.unquoted_label(self._span(label), kind=str(kind), label=str(label)))
         self._reports.taint(self._span(label))
         return self._block(kind, items, children, str(label), label)
 
@@ -85,7 +85,7 @@ class Builder:
         """Make `kind = { ... }` into a block, and report the superfluous `=` if it is not `output`."""
         kind, equals, _, items, _ = children
         if str(kind) != OUTPUT:
-            self._reports.add(reading.equals_before_block(self._span(equals), kind=str(kind)))
+            self._reports.add(notation.equals_before_block(self._span(equals), kind=str(kind)))
         return self._block(kind, items, children)
 
     def _block(
@@ -184,7 +184,7 @@ class Builder:
         callee, *inner = children
         span = self._whole(children)
         if isinstance(callee, syntax.Constant):
-            self._reports.add(reading.constant_called(callee.span))
+            self._reports.add(notation.constant_called(callee.span))
             return syntax.Broken(span=span)
         again = next((at for at, child in enumerate(inner) if _is(child, "AGAIN")), len(inner))
         return syntax.Call(
@@ -277,7 +277,7 @@ def _string(quoted: str, span: Span, reports: Reports) -> str:
         if match[1] not in _ESCAPES:
             start = span.start + 1 + match.start()
             reports.add(
-                reading.unknown_escape(
+                notation.unknown_escape(
                     Span(span.source, start, start + 2), escape=match[0], quote=match[0][1] == "'"
                 )
             )
@@ -296,13 +296,13 @@ def _quantity(token: Token, span: Span, reports: Reports) -> syntax.Expr:
     match = re.fullmatch(_QUANTITY, written) if token.type == "QUANTITY" else None
     digits, unit = (match[1], match[2]) if match else (written, None)
     if "_" in digits and ("__" in digits or re.search(r"_(?!\d)", digits)):
-        reports.add(reading.misplaced_underscore(span, written=written))
+        reports.add(notation.misplaced_underscore(span, written=written))
         return syntax.Broken(span=span)
     if len(digits) > _MOST_DIGITS:
-        reports.add(reading.too_many_digits(span, digits=span.end - span.start))
+        reports.add(notation.too_many_digits(span, digits=span.end - span.start))
         return syntax.Broken(span=span)
     value = int(digits) if digits.replace("_", "").isdecimal() else float(digits)
     if math.isinf(value):
-        reports.add(reading.number_too_large(span, written=written))
+        reports.add(notation.number_too_large(span, written=written))
         return syntax.Broken(span=span)
     return syntax.Number(value, unit, span=span)

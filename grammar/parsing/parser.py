@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dsl import syntax
-from dsl.errors import reading
+from dsl.errors import notation
 from dsl.source import Span
 from grammar.lark_parser import RunningParser
 from grammar.parsing.builder import Builder
@@ -59,14 +59,14 @@ def parse_value(source: Source, start: int, reports: Reports) -> syntax.Expr | N
     arranged = layout.arrange(tokens, source, reports)
     if not arranged:
         if reports.in_source(source) == before:
-            reports.add(reading.value_expected(Span(source, start, len(source.text))))
+            reports.add(notation.value_expected(Span(source, start, len(source.text))))
         return None
     items = _items(arranged, source, reports)
     if reports.in_source(source) > before:
         return None
     if len(items) == 1 and isinstance(items[0], syntax.Entry):
         return items[0].value
-    reports.add(reading.not_a_value(items[0].span.to(items[-1].span)))
+    reports.add(notation.not_a_value(items[0].span.to(items[-1].span)))
     return None
 
 

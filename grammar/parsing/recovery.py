@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import lark
 
-from dsl.errors import reading
-from dsl.errors.reading import OPERATIONS
+from dsl.errors import notation
+from dsl.errors.notation import OPERATIONS
 from dsl.source import Span
 from grammar.parsing.builder import Lost
 from grammar.tokens import habits
@@ -114,7 +114,7 @@ class Recovery:
         calls = [each.type for each in self._tokens[at : at + 2]] == ["NAME", "LPAREN"]
         advice = _advice(before, token, in_brackets=self._opener_around(at) != "LBRACE", calls=calls)
         self._reports.add(
-            reading.unexpected_token(span, found=_shown(token), expected=_expected(accepted), advice=advice)
+            notation.unexpected_token(span, found=_shown(token), expected=_expected(accepted), advice=advice)
         )
 
     def _habit(self, at: int) -> Diagnostic | None:
@@ -127,9 +127,9 @@ class Recovery:
         first = self._start_of_item(at)
         for each in (at, first):
             word = self._tokens[each]
-            if word.type == "NAME" and word in reading.WORDS:
+            if word.type == "NAME" and word in notation.FOREIGN_WORDS:
                 span = Span(self._source, word.start_pos or 0, word.end_pos or 0)
-                return reading.foreign_word(str(word), span)
+                return notation.foreign_word(str(word), span)
         return None
 
     def _second_call(self, at: int) -> Diagnostic:
@@ -139,7 +139,7 @@ class Recovery:
         starts = {token.start_pos: number for number, token in enumerate(self._tokens)}
         first = starts[found[0].start] if found is not None else 0
         whole = found is not None and first > 0 and self._tokens[first - 1].type == "EQUALS"
-        return reading.called_twice(span, found, whole=whole)
+        return notation.called_twice(span, found, whole=whole)
 
     def _start_of_item(self, at: int) -> int:
         """Return the index of the first token of the item, or of the argument, that contains token `at`."""

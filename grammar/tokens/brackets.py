@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from lark import Token
 
-from dsl.errors import reading
+from dsl.errors import notation
 from dsl.source import Span
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ class _Braces:
     def _opening(self, at: int, token: Token, indent: int) -> None:
         before = self._tokens[at - 1] if at else token
         if self._surplus < 0 and (before.type not in _BEFORE_BRACE or self._depth > 0):
-            self._report(reading.stray_brace(self._span(token)))
+            self._report(notation.stray_brace(self._span(token)))
             following = self._tokens[at + 1] if at + 1 < len(self._tokens) else token
             self._reports.taint(self._span(before).to(self._span(following)))
             self._surplus += 1
@@ -162,7 +162,7 @@ class _Braces:
     def _close(self) -> None:
         """Insert the closing brace of the innermost open block after the last token."""
         opener, _ = self._open.pop()
-        self._report(reading.unclosed(self._span(opener), opener="{", closer="}"))
+        self._report(notation.unclosed(self._span(opener), opener="{", closer="}"))
         self._surplus += 1
         end = len(self._out)
         while self._out[end - 1].type == "NEWLINE":
@@ -173,12 +173,12 @@ class _Braces:
         """Leave out a surplus `}`, or insert the missing `{` after the header that it belongs to."""
         self._surplus -= 1
         if header is None:
-            self._report(reading.unmatched(self._span(token), closer="}"))
+            self._report(notation.unmatched(self._span(token), closer="}"))
             return
         last = self._out[header]
         first = self._out[header - 1] if header and self._out[header - 1].type == "NAME" else last
         whole = self._span(first).to(self._span(last))
-        self._reports.add(reading.missing_brace(whole, closer=self._span(token)))
+        self._reports.add(notation.missing_brace(whole, closer=self._span(token)))
         self._reports.taint(whole)
         self._out.insert(header + 1, made_after("LBRACE", last))
         self._out.append(token)
@@ -347,7 +347,7 @@ class _Item:
         """Insert the closing bracket of the innermost open one."""
         opener = self._open.pop()
         self._report(
-            reading.unclosed(
+            notation.unclosed(
                 self._span(opener),
                 opener=BRACKET[opener.type],
                 closer=BRACKET[CLOSER[opener.type]],
@@ -361,7 +361,7 @@ class _Item:
 
     def _drop(self, token: Token) -> None:
         self._surplus[token.type] -= 1
-        self._report(reading.unmatched(self._span(token), closer=str(token)))
+        self._report(notation.unmatched(self._span(token), closer=str(token)))
 
     def _exchange(self, token: Token) -> None:
         """Replace a closing bracket by the one that is needed."""
@@ -370,7 +370,7 @@ class _Item:
         self._surplus[token.type] -= 1
         self._surplus[right] += 1
         self._report(
-            reading.wrong_closer(
+            notation.wrong_closer(
                 self._span(token),
                 opener=BRACKET[opener.type],
                 closer=str(token),

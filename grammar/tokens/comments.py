@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from dsl.codes import CODES
 from dsl.diagnostics import Edit
-from dsl.errors import lint, reading
+from dsl.errors import lint, notation
 from dsl.source import Source, Span
 from dsl.suggest import nearest
 from dsl.syntax import Allowance
@@ -44,7 +44,7 @@ def without_foreign(source: Source, reports: Reports) -> str:
         return text
     edits = [_edits(span) for span in spans]
     whole = [each for found in edits if found for each in found] if all(edits) else []
-    reports.add(reading.foreign_comments(spans, whole))
+    reports.add(notation.foreign_comments(spans, whole))
     parts, end = [], 0
     for span in spans:
         parts += [text[end : span.start], re.sub(r"[^\n]", " ", span.text)]

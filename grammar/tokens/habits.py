@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING
 
 from dsl.diagnostics import Edit
-from dsl.errors import reading
+from dsl.errors import notation
 from dsl.source import Span
 from grammar.tokens.brackets import CLOSER, OPENER
 
@@ -73,7 +73,7 @@ def _arrows(tokens: list[Token], source: Source, reports: Reports) -> list[Token
             out.append(token)
         at += 1
     for (written, right), spans in found.items():
-        reports.add(reading.foreign_token(written, right, spans))
+        reports.add(notation.foreign_token(written, right, spans))
     return out
 
 
@@ -102,7 +102,7 @@ def _keys(tokens: list[Token], source: Source, reports: Reports) -> list[Token]:
         edits.append(Edit(whole, str(key) if opens else f"{key} ="))
         at += 2
     if spans:
-        reports.add(reading.quoted_keys(spans, edits))
+        reports.add(notation.quoted_keys(spans, edits))
     return out
 
 
@@ -128,7 +128,7 @@ def _colons(tokens: list[Token], source: Source, reports: Reports) -> list[Token
             out.append(token)
         elif opened[-1:] == ["LBRACKET"]:
             out.append(_retyped(token, "DOTDOT", ".."))
-            reports.add(reading.range_with_colon(_span(source, token)))
+            reports.add(notation.range_with_colon(_span(source, token)))
         elif following in {"LBRACE", "NEWLINE", ""} and opened[-1:] != ["LPAREN"]:
             _report_colon(tokens, at, source, reports)
         else:
@@ -140,14 +140,14 @@ def _report_colon(tokens: list[Token], at: int, source: Source, reports: Reports
     """Report a `:` before or instead of the `{` of a block, or the Python keyword that starts such a line."""
     span = _span(source, tokens[at])
     if _kind(tokens, at + 1) == "LBRACE":
-        reports.add(reading.colon_of_block(span, brace=True))
+        reports.add(notation.colon_of_block(span, brace=True))
         return
     first = next((each for each in range(at, 0, -1) if tokens[each - 1].type in {"NEWLINE", "LBRACE"}), 0)
     word = tokens[first]
-    if word.type == "NAME" and word in reading.WORDS:
-        reports.add(reading.foreign_word(str(word), _span(source, word)))
+    if word.type == "NAME" and word in notation.FOREIGN_WORDS:
+        reports.add(notation.foreign_word(str(word), _span(source, word)))
     else:
-        reports.add(reading.colon_of_block(span, brace=False))
+        reports.add(notation.colon_of_block(span, brace=False))
     reports.taint(_span(source, word).to(span))
 
 
@@ -175,7 +175,7 @@ def _singles(tokens: list[Token], source: Source, reports: Reports) -> list[Toke
             sign = token.type in _SAFE_TO_DROP
             first, again = _span(source, before), _span(source, token)
             safe = sign or (in_braces and token.type in {"NAME", "STRING"})
-            reports.add(reading.doubled(first, again, safe=safe, list_item=not in_braces and not sign))
+            reports.add(notation.doubled(first, again, safe=safe, list_item=not in_braces and not sign))
             continue
         out.append(token)
     return out

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from lark import Token
 
-from dsl.errors import reading
+from dsl.errors import notation
 from dsl.source import Span
 from grammar.tokens import brackets
 from grammar.tokens.brackets import CLOSER, OPENER, starts_item
@@ -142,7 +142,7 @@ def _reported_depth(survey: Token | bool, source: Source, reports: Reports) -> b
     if isinstance(survey, bool):
         return False
     place = Span(source, survey.start_pos or 0, survey.end_pos or 0)
-    reports.add(reading.nested_too_deeply(place, deepest=DEEPEST))
+    reports.add(notation.nested_too_deeply(place, deepest=DEEPEST))
     return True
 
 
@@ -196,9 +196,9 @@ def _joined(out: list[Token], tokens: list[Token], at: int, source: Source, repo
     end = Span(source, before.start_pos or 0, before.end_pos or 0)
     start = Span(source, token.start_pos or 0, token.end_pos or 0)
     reports.add(
-        reading.line_wants_more(end, arrow=end.text == "->", after=start)
+        notation.line_wants_more(end, arrow=end.text == "->", after=start)
         if open_ended
-        else reading.line_goes_on(start, brace=start.text == "{", before=end)
+        else notation.line_goes_on(start, brace=start.text == "{", before=end)
     )
     line_end = source.text.find("\n", start.end)
     reports.taint(Span(source, end.start, len(source.text) if line_end < 0 else line_end))

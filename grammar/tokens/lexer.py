@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from lark import Token
 
-from dsl.errors import reading
+from dsl.errors import notation
 from dsl.source import Span
 from grammar import lark_parser
 from grammar.reports import MOST_TOKENS, TooManyError
@@ -39,7 +39,7 @@ def tokens(source: Source, reports: Reports) -> list[Token]:
     raw = lark_parser.lex(source.text, most=most)
     if len(raw) > most:
         if not layout.is_too_deep(raw, source, reports):
-            reports.add(reading.too_many_tokens(_start(_span(source, raw[-1])), most=MOST_TOKENS))
+            reports.add(notation.too_many_tokens(_start(_span(source, raw[-1])), most=MOST_TOKENS))
         raise TooManyError
     reports.count(source, len(raw))
     text = comments.without_foreign(source, reports)
@@ -69,31 +69,31 @@ def _start(span: Span) -> Span:
 
 def _name(token: Token, span: Span, reports: Reports) -> Token:
     if len(token) > LONGEST_NAME:
-        reports.add(reading.name_too_long(_start(span), length=len(token), longest=LONGEST_NAME))
+        reports.add(notation.name_too_long(_start(span), length=len(token), longest=LONGEST_NAME))
         reports.taint(span)
         return _retyped(token, "NAME", token[:LONGEST_NAME])
     if not token.isascii():
         strange = sorted({letter for letter in token if not letter.isascii()})
-        reports.add(reading.name_not_ascii(span, name=str(token), letters=strange[:5]))
+        reports.add(notation.name_not_ascii(span, name=str(token), letters=strange[:5]))
         reports.taint(span)
     return token
 
 
 def _open_string(token: Token, span: Span, reports: Reports) -> Token:
-    reports.add(reading.unterminated_string(span))
+    reports.add(notation.unterminated_string(span))
     reports.taint(span)
     return _retyped(token, "STRING", f'"{token[1:].rstrip(chr(92))}"')
 
 
 def _other_quoted(token: Token, span: Span, reports: Reports) -> Token:
     inner = span.text[1:-1].replace('"', '\\"')
-    reports.add(reading.single_quotes(span, right=f'"{inner}"'))
+    reports.add(notation.single_quotes(span, right=f'"{inner}"'))
     return _retyped(token, "STRING", f'"{token[1:-1]}"')
 
 
 def _bad_number(token: Token, span: Span, reports: Reports) -> Token:
     right = f"0{token}" if token.startswith(".") else f"{token}0"
-    reports.add(reading.malformed_number(span, written=str(token), right=right))
+    reports.add(notation.malformed_number(span, written=str(token), right=right))
     reports.taint(span)
     return _retyped(token, "FLOAT", f"0{token}0")
 
@@ -107,7 +107,7 @@ def _unknown(token: Token, span: Span, reports: Reports) -> Token:
         and _with_words(span).end > span.end
     ):
         instead = None  # in the middle of a word it separates nothing
-    reports.add(reading.unexpected_character(str(token), span, instead[0] if instead else None))
+    reports.add(notation.unexpected_character(str(token), span, instead[0] if instead else None))
     reports.taint(_with_words(span))
     return _retyped(token, instead[1], instead[0]) if instead else token
 

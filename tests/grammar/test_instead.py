@@ -8,7 +8,7 @@ import pytest
 
 import grammar
 from dsl import schema
-from dsl.errors.reading import OPERATIONS
+from dsl.errors.notation import OPERATIONS
 from dsl.errors.references import TRANSFORMS
 from dsl.schema import signatures
 

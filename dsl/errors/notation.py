@@ -175,7 +175,7 @@ _INCLUDE = 'write `include = ["other.tfdeploy"]` at the top of the file; Keras n
 
 _LET = "constants stand in a block: `let { size = 64 }`"
 
-WORDS = {
+FOREIGN_WORDS = {
     "for": _REPEAT,
     "while": _REPEAT,
     "if": _ONE_MODEL,
@@ -220,7 +220,7 @@ _FREEZE = (
     '`update { freeze = ["backbone/*"] }`'
 )
 
-ATTRIBUTES = {
+FOREIGN_ATTRIBUTES = {
     "lr": _OPTIMIZER,
     "learning_rate": _OPTIMIZER,
     "batch_size": _BATCH,
@@ -303,9 +303,9 @@ def doubled(first: Span, again: Span, *, safe: bool, list_item: bool) -> Diagnos
 
 
 def foreign_word(word: str, span: Span) -> Diagnostic:
-    """Return the diagnostic of a word of `WORDS`, such as `for`."""
+    """Return the diagnostic of a word of `FOREIGN_WORDS`, such as `for`."""
     message = f"the language has no {quoted(word)}" if word != "let" else "`let` is a block"
-    return Diagnostic("TFD102", message, span, "not a word of a spec", help=WORDS[word])
+    return Diagnostic("TFD102", message, span, "not a word of a spec", help=FOREIGN_WORDS[word])
 
 
 def called_twice(span: Span, rewritten: tuple[Span, str] | None, *, whole: bool) -> Diagnostic:

@@ -342,6 +342,11 @@ def _objective(given: ir.Objective, category: str) -> str:
 
 
 def block(header: str, lines: Sequence[str]) -> str:
-    """Return the text of a block; each of `lines` may be several lines."""
+    """Return the text of a block.
+
+    Args:
+        header: What stands before its brace.
+        lines: Its items; each may be several lines.
+    """
     inside = "".join(f"{line}\n" for line in lines)
     return f"{header} {{\n{inside}}}"

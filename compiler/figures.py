@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 NOTHING = "."
 """The text for zero in a table, so that other figures are seen at once."""
 
@@ -68,3 +70,14 @@ def duration(seconds: float) -> str:
     value = float(f"{seconds / one:.3g}")
     digits = max(0, 3 - len(str(int(abs(value)))))
     return f"{value:.{digits}f} {unit}"
+
+
+def ranges(numbers: Iterable[int]) -> str:
+    """Return numbers as ranges, both ends included: `0..3,6`."""
+    runs: list[list[int]] = []
+    for number in sorted(set(numbers)):
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return ",".join(f"{run[0]}..{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)

@@ -227,9 +227,7 @@ def expand(placement: AnyMap) -> PlacementMap:
     Args:
         placement: The map. If it has these records, it is returned as it is.
     """
-    from compiler.kinds.expanding import expand as kinds
-
-    return kinds.expand(placement)
+    return placement.expanded()
 
 
 def placement_of(subject: Placed) -> PlacementMap:
@@ -241,7 +239,7 @@ def placement_of(subject: Placed) -> PlacementMap:
     from compiler.mapping.records import PlacementMap
 
     if isinstance(subject, PlacementMap | KindMap):
-        return expand(subject)
+        return subject.expanded()
     graph = _graph_of(subject)
     from compiler.conditions.timing import map_time
 

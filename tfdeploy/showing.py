@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from attrs import asdict
 
 from compiler.figures import duration, plural, size
-from compiler.kinds.expanding.expand import time_of, variables_like
 from compiler.kinds.records.kind_map import KindMap
 from compiler.mapping.explanation import Explanation
 from compiler.mapping.records import PlacementMap
@@ -142,14 +141,14 @@ def of_map(placement: AnyMap) -> Summary:
         device_head(forecast=forecast),
         tuple(device_row(ref, each, forecast=forecast) for ref, each in totals.items()),
     )
-    largest = sorted(variables_like(placement), key=lambda each: -each.bytes)
+    largest = sorted(placement.variables_like, key=lambda each: -each.bytes)
     variables = Table(
         ("variable", "shape", "device", "placed by", "bytes"),
         tuple(_placed_row(each) for each in largest),
         left=4,
     )
     facts = tuple(("", line) for line in others)
-    time = time_of(placement)
+    time = placement.time
     if time is not None:
         facts = (*facts, ("", time_line(placement.mode.update, time)))
     return Summary(f"placement of {first}", facts, (devices, variables))

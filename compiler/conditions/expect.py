@@ -15,12 +15,9 @@ from attrs import frozen
 from compiler.figures import duration, plural, size
 from compiler.graph.compiled import CompiledGraph
 from compiler.graph.inspect.mapping.placement_map import map_placement
-from compiler.kinds.expanding.counted import chosen_ops
-from compiler.kinds.expanding.expand import devices_of, time_of, transfers_of, variables_like, variables_of
-from compiler.kinds.expanding.members import Sought
-from compiler.kinds.records.kind_map import AnyMap
-from compiler.mapping.records import MapDevice, MapTensor
-from compiler.mapping.step_time import DeviceTime, MapTime
+from compiler.kinds.records.kind_map import AnyMap, KindTime
+from compiler.mapping.records import MapDevice, MapTensor, Sought
+from compiler.mapping.step_time import MapTime
 from compiler.placement.rules import Rulebook
 from compiler.placement.variable_rules import homes_of
 from compiler.plan import Plan, WorkerPlan
@@ -126,9 +123,9 @@ def _imbalance(condition: ir.Condition, plan: Plan, placement: AnyMap) -> list[F
     """Return how far the fullest of the devices with variables is above their mean."""
     del condition
     book = Rulebook(plan.spec.place.rules, plan.topology)
-    names = [each.name for each in variables_like(placement)]
+    names = [each.name for each in placement.variables_like]
     refs = {each.ref for each in homes_of(book, names, plan.towers)}
-    devices = [each for each in devices_of(placement) if each.ref in refs]
+    devices = [each for each in placement.devices if each.ref in refs]
     loads = {each.ref: each.variable_bytes + each.slot_bytes for each in devices}
     mean = sum(loads.values()) / len(loads) if loads else 0
     if not mean:
@@ -150,7 +147,7 @@ def largest_variables(ref: str, placement: AnyMap) -> list[str]:
     held = {
         each.name: (each.bytes if ref in (each.device, *each.copies) else 0)
         + sum(slot.bytes for slot in each.slots if slot.device == ref)
-        for each in variables_of(placement)
+        for each in placement.variables
     }
     largest = sorted((name for name in held if held[name]), key=lambda name: (-held[name], name))[:MOST_NAMED]
     listed = ", ".join(f"`{name}` ({_size(held[name])})" for name in largest)
@@ -160,7 +157,7 @@ def largest_variables(ref: str, placement: AnyMap) -> list[str]:
 def _memory(condition: ir.Condition, plan: Plan, placement: AnyMap) -> list[Figure]:
     """Return the memory that each of the devices needs for a step."""
     refs = _refs(condition.arguments[0], plan)
-    return [_device_memory(each) for each in devices_of(placement) if each.ref in refs]
+    return [_device_memory(each) for each in placement.devices if each.ref in refs]
 
 
 def _device_memory(device: MapDevice) -> Figure:
@@ -187,7 +184,7 @@ def _traffic(condition: ir.Condition, plan: Plan, placement: AnyMap) -> list[Fig
     """Return what a step sends from the first devices to the second."""
     sources, targets = (_refs(each, plan) for each in condition.arguments)
     links = [
-        each for each in transfers_of(placement) if each.from_device in sources and each.to_device in targets
+        each for each in placement.transfers if each.from_device in sources and each.to_device in targets
     ]
     total, unknown = sum(each.bytes for each in links), sum(each.bytes_unknown for each in links)
     parts = []
@@ -214,7 +211,7 @@ def _ops(condition: ir.Condition, plan: Plan, placement: AnyMap) -> list[Figure]
     """Return the number of ops on the devices whose names, in the graph or in their tower, match the glob."""
     refs, glob = _refs(condition.arguments[0], plan), condition.arguments[1]
     assert isinstance(glob, str)
-    matching = list(chosen_ops(placement, Sought.of_glob(glob)))
+    matching = list(placement.counted(Sought.of_glob(glob)))
     on = [(each, [ref for ref in each.devices if ref in refs]) for each in matching]
     found = [(each.first, devices[0], each.each * len(devices)) for each, devices in on if devices]
     if isinstance(plan, WorkerPlan):  # the map lists the ops of one worker; the others have the same
@@ -233,18 +230,18 @@ def _ops(condition: ir.Condition, plan: Plan, placement: AnyMap) -> list[Figure]
 def _step_time(condition: ir.Condition, plan: Plan, placement: AnyMap) -> list[Figure]:
     """Return the forecast time of a step."""
     del condition, plan
-    time = time_of(placement)
+    time = placement.time
     assert time is not None  # or the condition has been refused
-    return [Figure(time.seconds, duration(time.seconds), tuple(_path_parts(time)))]
+    return [Figure(time.seconds, duration(time.seconds), tuple(_path_parts(placement, time)))]
 
 
-def _path_parts(time: MapTime) -> Iterator[str]:
+def _path_parts(placement: AnyMap, time: MapTime | KindTime) -> Iterator[str]:
     """Yield notes on what takes the time of a step."""
     if time.by_scope:
         longest = [f"`{each.name}` ({duration(each.seconds)})" for each in time.by_scope[:MOST_NAMED]]
         yield f"longest on the critical path: {', '.join(longest)}"
-    if time.links:
-        link = max(time.links, key=lambda each: each.busy)
+    link = next(placement.busiest_links(), None)
+    if link is not None:
         yield f"busiest link: `{link.from_device}` to `{link.to_device}`, {link.busy:.0%} of the step"
     if time.estimate:
         yield f"this is an estimate for the hardware `{time.source}`, and not measured"
@@ -252,18 +249,19 @@ def _path_parts(time: MapTime) -> Iterator[str]:
 
 def _busy(condition: ir.Condition, plan: Plan, placement: AnyMap) -> list[Figure]:
     """Return the part of a step in which each of the devices is busy."""
-    refs, time = _refs(condition.arguments[0], plan), time_of(placement)
+    refs, time = _refs(condition.arguments[0], plan), placement.time
     assert time is not None  # or the condition has been refused
+    parts = tuple(_path_parts(placement, time))
+    step = duration(time.seconds)
     return [
-        Figure(each.busy, f"{each.busy:.1%} on `{each.ref}`", _idle_parts(each, time))
-        for each in time.devices
+        Figure(
+            each.busy,
+            f"{each.busy:.1%} on `{each.ref}`",
+            (f"`{each.ref}` works for {duration(each.seconds)} of a step of {step}", *parts),
+        )
+        for each in placement.device_times
         if each.ref in refs
     ]
-
-
-def _idle_parts(device: DeviceTime, time: MapTime) -> tuple[str, ...]:
-    of_step = f"`{device.ref}` works for {duration(device.seconds)} of a step of {duration(time.seconds)}"
-    return (of_step, *_path_parts(time))
 
 
 def _size(number: int) -> str:

@@ -12,13 +12,13 @@ from attrs import define, evolve, field, frozen
 
 from compiler.kinds.deployment.grid import Grid, Spot
 from compiler.kinds.deployment.repeat import repeated
-from compiler.kinds.expanding.members import Member, Sought, sought_members
 from compiler.kinds.growing.grow import pattern_for
 from compiler.kinds.names.patterns import Patterns
 from compiler.kinds.names.templates import Numbers
-from compiler.kinds.records.kind_map import KindMap, OpKind
-from compiler.kinds.records.sets import Kinds, spot_of_kind
+from compiler.kinds.records.kind_map import KindMap, Kinds, OpKind, spot_of_kind
+from compiler.kinds.records.step_kinds import Member
 from compiler.mapping.explanation import Explained, Explanation, Link
+from compiler.mapping.records import Sought
 from compiler.reasons import Reason
 from compiler.step.read.why import explain_op, meant_by, names_in
 from compiler.step.step import Step
@@ -71,13 +71,11 @@ def suggest_among_many(placement: KindMap, pattern: str) -> tuple[str, ...]:
         pattern: A name, a glob, or a message of TensorFlow that names ops; of several names the first counts.
     """
     (first, *_) = names_in(pattern)
-    kinds = Kinds(placement)
-    scopes = {each.of: f"{each.like.scope}/" for each in placement.clone_kinds}
-    names = []
+    kinds, names = placement.named, []
     for kind in placement.op_kinds:
         text, member = kind.like.name, next(kinds.members(kind.of))
-        inside = text.removeprefix(scopes.get(kind.of, "")) if kind.like.clone is not None else text
-        names += [kinds.template(each).at(kinds.numbers, *member) for each in dict.fromkeys((text, inside))]
+        inside = text.removeprefix(kinds.scopes.get(kind.of, "")) if kind.like.clone is not None else text
+        names += [kinds.at(each, *member) for each in dict.fromkeys((text, inside))]
     return nearest_paths(first, iter(names))
 
 
@@ -90,7 +88,7 @@ class _Explaining:
     twins: dict[int, Explanation] = field(factory=dict)  # by kind: that of the op of the few
 
     def __attrs_post_init__(self) -> None:
-        self.kinds = Kinds(self.placement)
+        self.kinds = self.placement.named
         self.grid = self.kinds.numbers.grid
 
     # --- what is meant ------------------------------------------------------------------------------------
@@ -106,7 +104,7 @@ class _Explaining:
 
     def _in_order(self, sought: Sought, *, inner: bool) -> list[tuple[int, Member]]:
         """Return the ops that are looked for, in the order of the graph of all clones."""
-        found = dict(sought_members(self.placement, sought, inner=inner))
+        found = dict(self.placement.members_sought(sought, inner=inner))
         return list(self._ordered(found)) if found else []
 
     def _ordered(self, found: dict[int, Sequence[Member] | None]) -> Iterator[tuple[int, Member]]:

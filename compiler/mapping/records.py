@@ -6,13 +6,16 @@ These records are `placement.json`. Fields may be added within a major format ve
 from __future__ import annotations
 
 import json
-from functools import cache
-from typing import Any
+import re
+from collections.abc import Callable, Iterator
+from fnmatch import fnmatchcase
+from functools import cache, cached_property, partial
+from typing import Any, TypeAlias
 
 import attrs
-from attrs import field, frozen
+from attrs import define, field, frozen
 
-from compiler.mapping.step_time import MapTime
+from compiler.mapping.step_time import DeviceTime, LinkTime, MapTime
 from compiler.reasons import Reason
 from dsl.files.typed_json import NAME, Count, Size
 from dsl.shown import Shown
@@ -296,6 +299,101 @@ class MapWorker:
     listed: bool
 
 
+# --- what readers ask of a map ----------------------------------------------------------------------------
+
+_WILD = re.compile(r"[*?\[]")
+_SPECIAL = re.compile(r"\[!?\]?[^]]*\]|[*?\[\d_]")
+"""What a glob has beside plain text, and the characters of numbers in names."""
+
+
+@frozen
+class Sought:
+    """Names of ops that are looked for.
+
+    Attributes:
+        matches: Whether a name is one of them.
+        begin: What all of them begin with, as far as that is known.
+        part: A text without digits that all of them contain, as far as one is known.
+    """
+
+    matches: Callable[[str], bool]
+    begin: str = ""
+    part: str = ""
+
+    @classmethod
+    def of_glob(cls, glob: str, matches: Callable[[str], bool] | None = None) -> Sought:
+        """Return the names that match a glob.
+
+        Args:
+            glob: The glob.
+            matches: Whether a name is one of them, if they may also be in a scope whose name matches.
+        """
+        begin = _WILD.split(glob, maxsplit=1)[0].rstrip("/")
+        part = max(_SPECIAL.split(glob.rstrip("/")), key=len)
+        return cls(matches or partial(_is_like, glob), begin, part)
+
+
+def _is_like(glob: str, name: str) -> bool:
+    return fnmatchcase(name, glob)
+
+
+@define  # which is made in a third of the time of a frozen one, and a map can have a hundred thousand ops
+class Counted:
+    """Ops that are alike, equally many on each of their devices.
+
+    Attributes:
+        op: What is true of each. If they are of a kind, its texts have places for numbers.
+        of: The number of the kind, or None for an op by itself.
+        count: How many there are.
+        devices: The devices that were asked for.
+        first: The name of the first.
+        tower: In the scope of which clones they are, a number for `clones_of_tower`, or None if in none. What
+            feeds a clone is in its scope, and of no clone.
+        inner: Their name without this scope, with places like that in `op`.
+    """
+
+    op: MapOp
+    of: int | None
+    count: int
+    devices: tuple[str, ...]
+    first: str
+    tower: int | None
+    inner: str
+
+    @property
+    def each(self) -> int:
+        """How many are on each device."""
+        return self.count // len(self.devices)
+
+    @property
+    def own_name(self) -> str:
+        """Their name inside their tower, or their name if they are of no clone."""
+        return self.op.name if self.op.clone is None else self.inner
+
+
+Placed: TypeAlias = tuple[str, str | None]
+"""The device that was asked for, and the one on which an op ran, if that is known."""
+
+
+@frozen
+class Links:
+    """Links that carry the same; each source, and each target, has equally many of them.
+
+    Attributes:
+        sources: The devices that send.
+        targets: The devices that receive.
+        bytes: The bytes on each link.
+        unknown: The number of tensors of unknown size on each.
+        count: How many links there are.
+    """
+
+    sources: tuple[str, ...]
+    targets: tuple[str, ...]
+    bytes: int
+    unknown: int
+    count: int
+
+
 @frozen
 class PlacementMap(Shown):
     """The whole map.
@@ -334,6 +432,115 @@ class PlacementMap(Shown):
     def to_json(self) -> str:
         """Return the text of `placement.json`: format version first, one op or variable in each line."""
         return json_lines(self)
+
+    # What follows is what a map by kinds (`compiler/kinds/records/kind_map.py`) offers as well. Readers use
+    # only that and the fields, so that they need not know which of the two a map is.
+
+    def expanded(self, beside: object = None) -> PlacementMap:
+        """Return the map with the records of each clone, which is this one."""
+        del beside
+        return self
+
+    @property
+    def op_count(self) -> int:
+        """The number of ops."""
+        return len(self.ops)
+
+    @property
+    def ran(self) -> int:
+        """The number of ops of which it is known where they ran."""
+        return sum(op.assigned is not None for op in self.ops)
+
+    @property
+    def ops_like(self) -> tuple[MapOp, ...]:
+        """The ops, of those that are alike one."""
+        return self.ops
+
+    @property
+    def variables_like(self) -> tuple[MapVariable, ...]:
+        """The variables, perhaps without their copies and slots."""
+        return self.variables
+
+    @property
+    def device_times(self) -> tuple[DeviceTime, ...]:
+        """How busy the devices are; none if no time was forecast."""
+        return () if self.time is None else self.time.devices
+
+    def busiest_links(self) -> Iterator[LinkTime]:
+        """Yield how busy the links are, the busiest first; none if no time was forecast."""
+        links = () if self.time is None else self.time.links
+        yield from sorted(links, key=lambda each: -each.busy)
+
+    def links(self) -> Iterator[Links]:
+        """Yield the links between devices, those that are alike together."""
+        for each in self.transfers:
+            yield Links((each.from_device,), (each.to_device,), each.bytes, each.bytes_unknown, 1)
+
+    def counted(self, sought: Sought | None = None, *, misplaced: bool = False) -> Iterator[Counted]:
+        """Yield the ops, those that are alike together.
+
+        Args:
+            sought: Chooses ops by their names in the graph, or in their tower.
+            misplaced: Whether to choose only ops that TensorFlow put elsewhere than requested.
+        """
+        for op in self.misplaced if misplaced else self.ops:
+            outer, _, inner = op.name.partition("/")
+            tower = self._towers.get(outer)
+            if tower is None:
+                inner = op.name
+            if sought is None or sought.matches(op.name) or (op.clone is not None and sought.matches(inner)):
+                yield Counted(op, None, 1, (op.requested,), op.name, tower, inner)
+
+    @cached_property
+    def _towers(self) -> dict[str, int]:
+        """The numbers of clones by their scopes, which those of a worker that is not listed have as well."""
+        listed = {clone for each in self.workers if each.listed for clone in each.clones}
+        ordered = sorted(self.clones, key=lambda each: each.index in listed)
+        return {each.scope: each.index for each in ordered if each.scope}
+
+    def clones_of_tower(self, tower: int) -> list[int]:
+        """Return the numbers of the clones for which a `Counted.tower` stands."""
+        return [tower]
+
+    def places(self, op: Counted) -> Iterator[tuple[int, Placed]]:
+        """Yield the devices of each of ops that are alike, with the number of its clone."""
+        each = op.op
+        yield -1 if each.clone is None else each.clone, (each.requested, each.assigned)
+
+    def rule_of(self, op: Counted) -> RuleRef:
+        """Return what placed the first of ops that are alike."""
+        return op.op.rule
+
+    def ranged(self, op: Counted, text: str) -> str:
+        """Return one name for ops that are alike, with ranges for the numbers in which they differ.
+
+        Args:
+            op: The ops.
+            text: Their name, or a part of it.
+        """
+        del op
+        return text
+
+    def last_name(self, op: Counted) -> str:
+        """Return the name of the last of ops that are alike."""
+        return op.first
+
+    def held(self) -> dict[str, int]:
+        """Return the bytes of the variables, copies and slots, by the names of the ops that hold them."""
+        found: dict[str, int] = {}
+        for each in self.variables:
+            found[each.name] = each.bytes
+            found |= {f"{each.name}/replica_{copy}": each.bytes for copy in range(1, len(each.copies))}
+            found |= {slot.name: slot.bytes for slot in each.slots}
+        return found
+
+    def inner_names(self) -> dict[int, frozenset[str]]:
+        """Return the names of ops inside each clone whose graph is listed, by its number."""
+        found: dict[int, list[str]] = {clone: [] for clone in self._towers.values()}
+        for op in self.counted():
+            if op.tower is not None and op.op.clone is not None:
+                found[op.tower].append(op.inner)
+        return {clone: frozenset(names) for clone, names in found.items()}
 
 
 def json_lines(placement: Any) -> str:

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 
-from attrs import frozen
+from attrs import define, field, frozen
 
 from compiler.figures import plural, size_of_known
-from compiler.kinds.expanding.expand import devices_of
-from compiler.kinds.records.kind_map import AnyMap, KindMap
-from compiler.kinds.records.step_kinds import StepKinds
-from compiler.mapping.records import PlacementMap
+from compiler.kinds.deployment.repeat import repeated
+from compiler.kinds.names.templates import Numbers, Template
+from compiler.kinds.records.kind_map import AnyMap
+from compiler.kinds.records.step_kinds import Member, StepKinds
 from compiler.mapping.step_graph import StepGraph
-from compiler.report import scopes
 from compiler.report.columns import Group, first_that_fits
 from compiler.report.cut import Part, cut, finder
-from compiler.report.sites import Site, StepSites, sites_of, sites_of_kinds
+from compiler.report.scopes import Scope, build, label
+from dsl.gathering import gathered
 
 MOST_NODES = 60
 
@@ -41,32 +43,19 @@ class Node:
     cluster: int
 
 
-def dot(placement: PlacementMap, step: StepGraph) -> str:
+def dot(placement: AnyMap, step: StepGraph | StepKinds) -> str:
     """Return the text of a DOT file of at most MOST_NODES nodes, unless there are more devices.
 
     Args:
-        placement: The map, of the first version.
-        step: The ops of a step and the tensors between them.
+        placement: The map.
+        step: The ops of a step and the tensors between them. Clones that are alike are drawn as their graph.
     """
-    return _text(placement, sites_of(placement, step, FOLD_FROM))
-
-
-def dot_of_kinds(placement: KindMap, step: StepKinds) -> str:
-    """Return the text of a DOT file of clones that are alike, which is that of their graph.
-
-    Args:
-        placement: The map, by kinds.
-        step: The ops of a step and the tensors between them.
-    """
-    return _text(placement, sites_of_kinds(placement, step, FOLD_FROM))
-
-
-def _text(placement: AnyMap, step: StepSites) -> str:
-    sites = step.ops
-    root = scopes.build(sites, _inside, lambda site: site[1], sites.__getitem__)
-    groups = _clusters([each.ref for each in devices_of(placement)], root)
+    found = _sites_of(placement, step)
+    sites = found.ops
+    root = build(sites, _inside, lambda site: site[1], sites.__getitem__)
+    groups = _clusters([each.ref for each in placement.devices], root)
     where = {device: str(at) for at, group in enumerate(groups) for device in group.devices}
-    clustered = scopes.build(sites, _inside, lambda site: where[site[1]], sites.__getitem__)
+    clustered = build(sites, _inside, lambda site: where[site[1]], sites.__getitem__)
     parts = cut(clustered, MOST_NODES, lambda scope: scope.total * MOST_NODES > root.total)
     nodes = {
         (id(part), cluster): Node(f"n{at}_{cluster}", _label(part, cluster, groups), int(cluster))
@@ -79,7 +68,7 @@ def _text(placement: AnyMap, step: StepSites) -> str:
     lines = [
         *_head(placement, root.total, groups),
         *_subgraphs(groups, nodes.values()),
-        *_edges(step, node_of, list(nodes.values())),
+        *_edges(found, node_of, list(nodes.values())),
     ]
     return "".join(f"{line}\n" for line in [*lines, "}"])
 
@@ -89,7 +78,7 @@ def _inside(site: Site) -> str:
     return f"{site[0]}/"
 
 
-def _clusters(devices: Sequence[str], root: scopes.Scope) -> tuple[Group, ...]:
+def _clusters(devices: Sequence[str], root: Scope) -> tuple[Group, ...]:
     """Return the devices in clusters, so few that each can have several nodes."""
     counted: dict[str, list[tuple[int, int]]] = {each: [] for each in devices if root.counts[each]}
     for at, (_, scope) in enumerate(root.walk(root.depth)):
@@ -134,11 +123,11 @@ def _subgraphs(groups: Sequence[Group], nodes: Iterable[Node]) -> Iterator[str]:
         yield "  }"
 
 
-def _edges(step: StepSites, node_of: Mapping[Site, int], nodes: Sequence[Node]) -> Iterator[str]:
+def _edges(step: _Sites, node_of: Mapping[Site, int], nodes: Sequence[Node]) -> Iterator[str]:
     """Yield the edges in the order of their nodes.
 
     Args:
-        step: The sites of a step.
+        step: The step.
         node_of: The number of the node of each site.
         nodes: The nodes.
     """
@@ -149,8 +138,8 @@ def _edges(step: StepSites, node_of: Mapping[Site, int], nodes: Sequence[Node]) 
             flows.setdefault(pair, {}).update(tensors)
     for (tail, head), sent in sorted(flows.items(), key=lambda each: each[0]):
         known = [each for each in sent.values() if each is not None]
-        label = f"{plural(len(sent), 'tensor')}\n{size_of_known(sum(known), len(sent) - len(known))}"
-        style = f' [label={_quoted(label)}, color="#b03030", penwidth=1.5]' if sent else ""
+        text = f"{plural(len(sent), 'tensor')}\n{size_of_known(sum(known), len(sent) - len(known))}"
+        style = f' [label={_quoted(text)}, color="#b03030", penwidth=1.5]' if sent else ""
         yield f"  {nodes[tail].name} -> {nodes[head].name}{style};"
 
 
@@ -158,3 +147,140 @@ def _quoted(text: str) -> str:
     """Return `text` as a quoted string of DOT; a newline centres the line before it."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{escaped}"'
+
+
+# --- what each scope has on each device, and what one sends to another ------------------------------------
+
+Site = tuple[str, str]
+"""The path of a scope, in which equal clones are one, and a device."""
+
+Tensors = Sequence[tuple[str, int | None]]
+"""The name of each tensor, and its bytes, or None if they are not known."""
+
+
+@frozen
+class _Sites:
+    """The ops of a step by sites, and the tensors between these.
+
+    Attributes:
+        ops: The number of ops of each site, in the order of the graph.
+        edges: A site, another one that uses tensors of it, and those tensors of them that are sent to another
+            device. There may be several for the same sites, and for the same tensor.
+    """
+
+    ops: Mapping[Site, int]
+    edges: Iterable[tuple[Site, Site, Tensors]]
+
+
+def _sites_of(placement: AnyMap, step: StepGraph | StepKinds) -> _Sites:
+    named = _renaming(placement)
+    if isinstance(step, StepKinds):
+        kinds = _SitesOfKinds(step, named)
+        return _Sites(kinds.counts(), kinds.edges())
+    of_op = {
+        op.name: (_scope_of(named(op.name)), op.requested) for op in placement.ops_like if op.name in step.ops
+    }
+
+    def edges() -> Iterator[tuple[Site, Site, Tensors]]:
+        for each in step.edges:
+            source, target = of_op[each.source], of_op[each.target]
+            sent = source[1] != target[1] and not each.handle
+            yield source, target, ((each.tensor, each.bytes),) if sent else ()
+
+    return _Sites(Counter(of_op.values()), edges())
+
+
+def _scope_of(name: str) -> str:
+    return name.rpartition("/")[0]
+
+
+def _renaming(placement: AnyMap) -> Callable[[str], str]:
+    """Return a function that puts the names in equal clones under one scope: `clone_1..7/conv1/Conv2D`."""
+    if len(placement.clones) < FOLD_FROM:
+        return str
+    scopes = {each.index: each.scope for each in placement.clones}
+    alike = gathered((names, clone) for clone, names in placement.inner_names().items())
+    labels = {scopes[clone]: label(group) for group in alike.values() for clone in group}
+
+    def name(op: str) -> str:
+        outer, _, inner = op.partition("/")  # what feeds a clone has its scope, and is of no clone
+        return f"{labels[outer]}/{inner}" if outer in labels else op
+
+    return name
+
+
+@frozen
+class _SiteKind:
+    """The scopes and devices of ops that are alike."""
+
+    scope: Template
+    device: Template
+    like: Member  # 1 for what is there for several tasks or clones
+
+    def member(self, host: int, group: int) -> Member:
+        return host * self.like[0], group * self.like[1]
+
+
+@define
+class _SitesOfKinds:
+    step: StepKinds
+    named: Callable[[str], str]
+    numbers: Numbers = field(init=False)
+    of_op: list[_SiteKind] = field(init=False)  # by kind of ops
+    known: dict[tuple[int, Member], Site] = field(factory=dict)
+
+    def __attrs_post_init__(self) -> None:
+        self.numbers = Numbers(self.step.grid)
+        kinds: dict[_SiteKind, _SiteKind] = {}  # one object for equal ones, so that they are told by identity
+        self.of_op = []
+        for op in self.step.ops:
+            like = (1 if op.spot.host else 0, 1 if op.spot.group else 0)
+            kind = _SiteKind(_outer(op.name), op.device, like)
+            self.of_op.append(kinds.setdefault(kind, kind))
+
+    def at(self, kind: _SiteKind, host: int, group: int) -> Site:
+        """Return one of the sites of a kind; the numbers of what it is not of do not matter."""
+        member = kind.member(host, group)
+        key = (id(kind), member)
+        found = self.known.get(key)
+        if found is None:
+            scope = kind.scope.at(self.numbers, *member)
+            path = _scope_of(self.named(f"{scope}/")) if scope else ""
+            found = self.known[key] = (path, kind.device.at(self.numbers, *member))
+        return found
+
+    def counts(self) -> dict[Site, int]:
+        """Count the ops of each site; those beside each other are repeated together for all clones."""
+        found: Counter[Site] = Counter()
+        pairs = zip(self.step.ops, self.of_op, strict=True)
+        things = [
+            (spot, (kind, count))
+            for spot, run in groupby(pairs, lambda each: each[0].spot)
+            for kind, count in Counter(kind for _, kind in run).items()
+        ]
+        for (kind, count), host, group in repeated(things, self.step.grid):
+            found[self.at(kind, host, group)] += count
+        return found
+
+    def edges(self) -> Iterator[tuple[Site, Site, Tensors]]:
+        """Yield the edges, those between the same sites together."""
+        together = gathered(
+            ((id(self.of_op[each.source]), id(self.of_op[each.target]), each.spot), each)
+            for each in self.step.edges
+        )
+        for edges in together.values():
+            source, target = self.of_op[edges[0].source], self.of_op[edges[0].target]
+            tensors = [each for each in edges if not each.handle]
+            for member in edges[0].members(self.step.grid):
+                ends = self.at(source, *member), self.at(target, *member)
+                sent = tensors if ends[0][1] != ends[1][1] else ()
+                yield *ends, [(each.tensor.at(self.numbers, *member), each.bytes) for each in sent]
+
+
+def _outer(name: Template) -> Template:
+    """Return the scope of a name, with its places."""
+    for at in range(len(name.parts) - 1, -1, -1):
+        part = name.parts[at]
+        if isinstance(part, str) and "/" in part:
+            return Template((*name.parts[:at], _scope_of(part)))
+    return Template(())

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cache
 
 from attrs import frozen
 
+from compiler.figures import ranges
 from dsl.gathering import gathered
 
 _REF = re.compile(r"(?:(?P<job>\w+)\[(?P<task>\d+)\]\.)?(?P<kind>\w+)\[(?P<index>\d+)\]")
@@ -58,17 +59,6 @@ def label(refs: Sequence[str]) -> str:
         ((job, kind, tuple(sorted(indices))), task) for (job, task, kind), indices in hosts.items()
     )
     return ", ".join(
-        f"{f'{job}[{span(tasks)}].' if job else ''}{kind}[{span(indices)}]"
+        f"{f'{job}[{ranges(tasks)}].' if job else ''}{kind}[{ranges(indices)}]"
         for (job, kind, indices), tasks in families.items()
     )
-
-
-def span(numbers: Iterable[int]) -> str:
-    """Return numbers as ranges, both ends included: `0..3,6`."""
-    runs: list[list[int]] = []
-    for number in sorted(set(numbers)):
-        if runs and number == runs[-1][-1] + 1:
-            runs[-1].append(number)
-        else:
-            runs.append([number])
-    return ",".join(f"{run[0]}..{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)

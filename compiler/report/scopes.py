@@ -1,16 +1,16 @@
-"""The ops of a placement map as a tree of scopes, counted by device."""
+"""The ops of a placement map as a tree of scopes, in which equal clones are one, counted by device."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 from attrs import define, field
 
-from compiler.kinds.expanding.expand import clones_of
+from compiler.figures import ranges
 from compiler.kinds.records.kind_map import AnyMap
-from compiler.mapping.records import MapOp, PlacementMap
+from compiler.mapping.records import Counted
 from compiler.report import refs
 from dsl.gathering import gathered
 
@@ -62,11 +62,6 @@ class Scope:
                 yield from child.walk(depth, level + 1)
 
 
-def op_name(op: MapOp) -> str:
-    """Return the name of the op."""
-    return op.name
-
-
 def build(
     things: Iterable[T],
     name: Callable[[T], str],
@@ -106,65 +101,90 @@ def _add_up(scope: Scope) -> None:
         scope.counts.update(child.counts)
 
 
+@define
+class CountedScopes:
+    """A tree of ops, of which those that are alike are counted together, by the sets of their devices.
+
+    Attributes:
+        root: The tree.
+    """
+
+    root: Scope = field(init=False)
+    _sets: dict[str, tuple[str, ...]] = field(factory=dict)
+    _keys: dict[str | int, tuple[str, tuple[str, ...]]] = field(factory=dict)
+    _of: dict[str, tuple[str, ...]] = field(init=False)
+
+    @classmethod
+    def of(cls, ops: Iterable[Counted], name: Callable[[Counted], str]) -> CountedScopes:
+        """Return the tree of ops.
+
+        Args:
+            ops: The ops.
+            name: Returns the name by which an op is put into the tree.
+        """
+        found = cls()
+        found.root = build(ops, name, found._key, lambda each: each.count)
+        keys = gathered((ref, key) for key, devices in found._sets.items() for ref in devices)
+        found._of = {ref: tuple(each) for ref, each in keys.items()}
+        return found
+
+    def _key(self, op: Counted) -> str:
+        devices = op.devices
+        own = devices[0] if len(devices) == 1 else id(devices)  # to compare hundreds of names takes long
+        found = self._keys.get(own)
+        if found is None:
+            found = self._keys[own] = (refs.label(devices), devices)
+            self._sets[found[0]] = devices
+        return found[0]
+
+    def sort_of(self, ref: str) -> tuple[str, ...]:
+        """Return what devices have in common that have equally many ops in every scope."""
+        return self._of.get(ref, ())
+
+    def number(self, scope: Scope, ref: str) -> int:
+        """Return how many ops of a scope are on a device.
+
+        Args:
+            scope: A scope of the tree.
+            ref: The device, such as `worker[0].gpu[1]`.
+        """
+        return sum(scope.counts[key] // len(self._sets[key]) for key in self.sort_of(ref))
+
+
 # --- clones -----------------------------------------------------------------------------------------------
 
 
-def inner_name(op: MapOp, scopes: Mapping[int, str]) -> str:
-    """Return the name of an op inside its tower.
-
-    Args:
-        op: The op.
-        scopes: The name scope of each clone by its number, which is empty if there is one clone only.
-    """
-    scope = scopes.get(op.clone, "") if op.clone is not None else ""
-    return op.name.removeprefix(f"{scope}/") if scope else op.name
+def label(clones: Iterable[int]) -> str:
+    """Return one name for the scopes of several clones: `clone_1..7`."""
+    return f"clone_{ranges(clones)}"
 
 
-def clone_scopes(placement: AnyMap) -> dict[int, str]:
-    """Return the scope of each clone by its index."""
-    return {each.index: each.scope for each in clones_of(placement)}
+def folded(placement: AnyMap, from_count: int = FOLD_FROM) -> Callable[[Counted], str]:
+    """Return a function that names ops for a tree: those of equal clones have one scope.
 
-
-def fold(placement: PlacementMap, from_count: int = FOLD_FROM) -> Callable[[MapOp], str]:
-    """Return a function that names ops of equal clones under one scope: `clone_1..7/conv1/Conv2D`.
-
-    Clones are equal if the names inside them are. Fewer than `from_count` clones are not combined.
+    Clones are equal if the names inside them are. What differs in numbers elsewhere has ranges for them:
+    `clone_0..511/conv1/Conv2D`, `input/1..63/next`.
 
     Args:
         placement: The map.
         from_count: The least number of clones that are combined.
     """
-    scopes = clone_scopes(placement)
-    if len(scopes) < from_count:
-        return op_name
-    listed = next((each.clones for each in placement.workers if each.listed), tuple(scopes))
-    scopes = {index: scopes[index] for index in listed}  # each worker begins its names with `clone_0`
-    inside: dict[int, list[str]] = {index: [] for index in scopes}
-    for op in placement.ops:
-        if op.clone is not None and op.clone in inside and op.name.startswith(f"{scopes[op.clone]}/"):
-            inside[op.clone].append(inner_name(op, scopes))
-    named = renaming(scopes, {index: frozenset(names) for index, names in inside.items()})
-    return lambda op: named(op.name)
+    labels: dict[int, str] = {}
+    if len(placement.clones) >= from_count:
+        inside: dict[int, set[str]] = {}
+        for op in placement.counted():
+            if op.tower is not None:
+                names = inside.setdefault(op.tower, set())
+                if op.op.clone is not None:
+                    names.add(op.inner)
+        alike = gathered((frozenset(names), tower) for tower, names in inside.items())
+        for group in alike.values():
+            clones = [clone for tower in group for clone in placement.clones_of_tower(tower)]
+            labels |= dict.fromkeys(group, label(clones))
 
-
-def renaming(scopes: Mapping[int, str], inside: Mapping[int, frozenset[str]]) -> Callable[[str], str]:
-    """Return a function that puts the names of equal clones under one scope: `clone_1..7/conv1/Conv2D`.
-
-    Args:
-        scopes: The scope of each clone by its number.
-        inside: The names inside it, likewise.
-    """
-    alike = gathered((names, index) for index, names in inside.items())
-    labels = {
-        index: scopes[index] if len(group) == 1 else f"clone_{refs.span(group)}"
-        for group in alike.values()
-        for index in group
-    }
-    owners = {scope: index for index, scope in scopes.items()}
-
-    def name(op: str) -> str:
-        outer, _, inner = op.partition("/")
-        clone = owners.get(outer)  # what feeds a clone has its scope, and is of no clone
-        return op if clone is None else f"{labels[clone]}/{inner}"
+    def name(op: Counted) -> str:
+        if op.tower not in labels:
+            return placement.ranged(op, op.op.name)
+        return f"{labels[op.tower]}/{placement.ranged(op, op.inner)}"
 
     return name

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from attrs import astuple, frozen
 
-from compiler.kinds.expanding.expand import busy_of, devices_of
 from compiler.kinds.records.kind_map import AnyMap
-from compiler.kinds.records.sets import Kinds
-from compiler.mapping.records import PlacementMap
 from compiler.report.columns import Group
 
 
@@ -49,18 +46,18 @@ class Totals:
 
 def device_totals(placement: AnyMap) -> dict[str, Totals]:
     """Return the figures of every device of the map, by its name in specs."""
-    busy = busy_of(placement)
+    busy = {each.ref: each.busy for each in placement.device_times}
     received: dict[str, list[int]] = defaultdict(lambda: [0, 0])  # bytes, and tensors of unknown size
     sent: dict[str, list[int]] = defaultdict(lambda: [0, 0])
-    for link, number in _ends(placement):
+    for link in placement.links():
         for found, devices in ((sent, link.sources), (received, link.targets)):
-            share = number // len(devices)
+            share = link.count // len(devices)
             for ref in devices:
                 found[ref][0] += share * link.bytes
                 found[ref][1] += share * link.unknown
     held = {
         each.ref: (each.ops, each.variable_bytes, each.slot_bytes, each.memory_bytes)
-        for each in devices_of(placement)
+        for each in placement.devices
     }
     nothing = (0, 0, 0, None)
 
@@ -68,29 +65,6 @@ def device_totals(placement: AnyMap) -> dict[str, Totals]:
         return *held.get(ref, nothing), *received[ref], *sent[ref], busy.get(ref)
 
     return {ref: Totals(*figures(ref)) for ref in {**held, **sent, **received}}
-
-
-@frozen
-class _Links:
-    """Links that carry the same; each source, and each target, has equally many of them."""
-
-    sources: tuple[str, ...]
-    targets: tuple[str, ...]
-    bytes: int
-    unknown: int
-
-
-def _ends(placement: AnyMap) -> Iterator[tuple[_Links, int]]:
-    """Yield links that are alike, with their number."""
-    if isinstance(placement, PlacementMap):
-        for each in placement.transfers:
-            yield _Links((each.from_device,), (each.to_device,), each.bytes, each.bytes_unknown), 1
-        return
-    kinds = Kinds(placement)
-    for kind in placement.transfer_kinds:
-        link = kind.like
-        ends = [kinds.devices(text, kind.of) for text in (link.from_device, link.to_device)]
-        yield _Links(ends[0], ends[1], link.bytes, link.bytes_unknown), placement.kinds[kind.of].count
 
 
 def of_group(group: Group, totals: dict[str, Totals]) -> Totals:

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
+from fnmatch import translate
 from typing import Literal
 
 from attrs import frozen
+
+from compiler.kinds.records.kind_map import AnyMap
+from compiler.mapping.records import Counted, Sought
 
 _CODES = {"bold": "1", "dim": "2", "red": "31", "yellow": "33", "cyan": "36"}
 
@@ -51,7 +57,22 @@ class View:
         """The styles of text."""
         return Ink(self.color)
 
+    def chosen(self, placement: AnyMap) -> list[Counted]:
+        """Return the ops of a map that are shown, those that are alike together.
+
+        The glob matches names with or without the scope of a clone. Ops that have not run are not misplaced.
+        """
+        sought = None if self.glob is None else Sought.of_glob(self.glob, matcher(self.glob))
+        return list(placement.counted(sought, misplaced=self.only_misplaced))
+
     def nothing(self) -> str:
         """Return the message that there is no op to show."""
         kind = "misplaced op" if self.only_misplaced else "op"
         return f"no {kind} matches {self.glob}" if self.glob is not None else f"no {kind}"
+
+
+def matcher(glob: str) -> Callable[[str], bool]:
+    """Return a test of names: a glob matches a whole name, or the whole name of a scope around it."""
+    glob = glob.removesuffix("/")
+    pattern = re.compile(f"(?:{translate(glob)})|(?:{translate(f'{glob}/*')})")
+    return lambda name: pattern.match(name) is not None

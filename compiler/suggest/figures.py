@@ -7,7 +7,6 @@ from enum import StrEnum
 
 from attrs import field, frozen
 
-from compiler.kinds.expanding.expand import devices_of, transfers_of, variables_of
 from compiler.kinds.records.kind_map import AnyMap
 from compiler.mapping.records import MapDevice, MapVariable
 from compiler.report.text.fullness import pools
@@ -58,7 +57,7 @@ class Figures:
             placement: The placement map, with a forecast of memory.
             time: The forecast of the time of a step, or None.
         """
-        devices = devices_of(placement)
+        devices = placement.devices
         fullest = max(devices, key=lambda each: each.memory_bytes or 0)
         heaviest = max(devices, key=held)
         return cls(
@@ -66,7 +65,7 @@ class Figures:
             None if time is None else time.seconds,
             (fullest.ref, fullest.memory_bytes or 0),
             (heaviest.ref, held(heaviest)),
-            sum(each.bytes for each in transfers_of(placement)),
+            sum(each.bytes for each in placement.transfers),
             "" if time is None else _busiest(time),
         )
 
@@ -104,8 +103,8 @@ def bound(goal: Goal, placement: AnyMap, work: StepWork | None, costs: Costs | N
         costs: What its ops cost.
     """
     if goal is not Goal.STEP_TIME:
-        whole = sum(_whole_bytes(each) for each in variables_of(placement))
-        return whole / len(devices_of(placement))
+        whole = sum(_whole_bytes(each) for each in placement.variables)
+        return whole / len(placement.devices)
     assert work is not None
     assert costs is not None
     devices = {each.kind: each for each in work.devices}

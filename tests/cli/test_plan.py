@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from attrs import evolve
 
-from compiler.kinds.expanding.expand import expand
 from tests.placement_maps import make_kinds, make_map
 
 if TYPE_CHECKING:
@@ -214,12 +213,12 @@ def test_a_map_by_kinds(command: Command) -> None:
     assert "clones 0..511 on worker[0..63].gpu[0..7], 4 examples each\n" in shown
     assert "clone_0..511/" in shown
     assert command("plan", "many.json", "--json").out == placement.to_json()
-    assert command("plan", "many.json", "--json", "--every-clone").out == expand(placement).to_json()
+    assert command("plan", "many.json", "--json", "--every-clone").out == placement.expanded().to_json()
     assert "clone_511/" in command("plan", "many.json", "--every-clone").out
     chosen = command("plan", "many.json", "--ops", "--filter", "clone_9/*").out.splitlines()
     assert [line.split()[2] for line in chosen] == ["clone_9/fc1/kernel/read", "clone_9/fc1/MatMul"]
     assert command("diff", "many.json", "many.json").code == 0
-    command.write("whole.json", expand(placement).to_json())
+    command.write("whole.json", placement.expanded().to_json())
     assert command("diff", "many.json", "whole.json").code == 0
     assert command("plan", "many.json", "--html", "many.html").code == 0
 

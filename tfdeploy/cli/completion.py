@@ -161,8 +161,6 @@ def names(ctx: click.Context, typed: str) -> list[str]:
 
 def _names_of_map(path: str) -> list[str]:
     """Return the names in the map at `path`, or in the run directory of the spec at `path`."""
-    from compiler.kinds.expanding.counted import counted_ops
-    from compiler.kinds.expanding.expand import variables_like
     from tfdeploy.cli.maps import map_file, read_map
 
     file = map_file(path)
@@ -175,8 +173,8 @@ def _names_of_map(path: str) -> list[str]:
             return []
         file = str(RunDirectory.of(spec).placement)
     placement = read_map(file)
-    variables = [each.name for each in variables_like(placement)]
-    return variables + [each.op.name if each.of is None else each.first for each in counted_ops(placement)]
+    variables = [each.name for each in placement.variables_like]
+    return variables + [each.first for each in placement.counted()]
 
 
 def _up_to_the_next_scope(found: Iterable[str], typed: str) -> Iterator[str]:

@@ -37,7 +37,6 @@ from compiler.kinds.deployment.layout import (
     why_not,
     with_grid,
 )
-from compiler.kinds.expanding.expand import devices_of, expand
 from compiler.kinds.growing.grow import kinds_of
 from compiler.kinds.growing.grow_graph import FewGraphs, grow_graph
 from compiler.kinds.growing.memory import Peak, Peaks, with_memory
@@ -149,10 +148,10 @@ def _map_many(
         _count(patterns, small, of_more, larger)
     workers = _workers(first, compiled, patterns) if apart else None
     tasks = patterns.by_task() if whole else None
-    if expand(kinds_of(small, patterns, more, compiled.plan, tasks, workers)) != larger:
+    if kinds_of(small, patterns, more, compiled.plan, tasks, workers).expanded() != larger:
         raise NotAlikeError(_UNLIKE[whole])
     found = kinds_of(small, patterns, grid, plan, tasks, workers)
-    named = [(each.ref, each.device) for each in devices_of(found)]
+    named = [(each.ref, each.device) for each in found.devices]
     if named != [(each.ref, plan.tensorflow_device(each)) for each in plan.topology.devices]:
         raise NotAlikeError("their devices are not all like those of a few")
     found = with_memory(

@@ -24,6 +24,7 @@ from compiler.kinds.records.kind_map import (
     CopyKind,
     DeviceKind,
     KindMap,
+    Kinds,
     MapGrid,
     MapKind,
     MapRange,
@@ -32,7 +33,6 @@ from compiler.kinds.records.kind_map import (
     TransferKind,
     VariableKind,
 )
-from compiler.kinds.records.sets import Kinds
 from compiler.mapping.records import (
     MapClone,
     MapOp,

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from attrs import evolve
 
-from compiler.kinds.records.kind_map import BusyKind, KindMap, KindTime, LinkTimeKind
-from compiler.kinds.records.sets import Kinds
+from compiler.kinds.records.kind_map import BusyKind, KindMap, Kinds, KindTime, LinkTimeKind
 from compiler.mapping.step_time import DeviceTime, LinkTime, MapTime
 
 

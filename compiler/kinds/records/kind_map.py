@@ -1,16 +1,39 @@
 """The placement map of clones that are alike: `placement.json` of version 2, which does not grow with clones.
 
 What is the same for many clones or tasks is there once, with places in its texts for their numbers. Version 1
-has the records of each clone, and `compiler/kinds/expanding/expand.py` makes it of version 2.
+has the records of each clone. Readers of a map ask the same of both, and need not know which of them it is.
 """
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from itertools import product
+from typing import Literal, Protocol, TypeAlias, TypeVar
 
-from attrs import field, frozen
+from attrs import define, evolve, field, frozen
 
+from compiler.collector import collector_paused
+from compiler.figures import ranges
+from compiler.kinds.deployment.grid import Grid, Spot
+from compiler.kinds.deployment.repeat import repeated
+from compiler.kinds.names.templates import (
+    INDEX,
+    ORDINAL,
+    PLACE,
+    SUFFIX,
+    SUM,
+    TASK,
+    Numbers,
+    Template,
+    escaped,
+    parse,
+)
+from compiler.kinds.names.tensors import largest_at
+from compiler.kinds.records.step_kinds import Member
 from compiler.mapping.records import (
+    Counted,
+    Links,
     MapAssumption,
     MapClone,
     MapDevice,
@@ -20,10 +43,14 @@ from compiler.mapping.records import (
     MapSpec,
     MapTransfer,
     MapVariable,
+    MapWorker,
+    Placed,
     PlacementMap,
+    RuleRef,
+    Sought,
     json_lines,
 )
-from compiler.mapping.step_time import DeviceTime, LinkTime, MapPathPart
+from compiler.mapping.step_time import DeviceTime, LinkTime, MapPathPart, MapTime
 from dsl.files.typed_json import NAME, Count
 from dsl.shown import Shown
 
@@ -226,6 +253,209 @@ class KindTime:
     by_rule: tuple[MapPathPart, ...]
 
 
+# --- what a kind stands for -------------------------------------------------------------------------------
+
+
+class _OfKind(Protocol):
+    @property
+    def of(self) -> int: ...
+
+
+K = TypeVar("K", bound=_OfKind)
+
+
+def grid_of_map(grid: MapGrid) -> Grid:
+    """Return the grid of a map."""
+    return Grid(grid.job, grid.kind, grid.tasks, grid.clones, grid.devices, grid.sums)
+
+
+def spot_of_kind(kind: MapKind) -> Spot:
+    """Return the place of a kind: 0 for the first task or clone, 1 for all others."""
+    return Spot(_first(kind.tasks), _first(kind.clones))
+
+
+def _first(numbers: MapRange | None) -> int | None:
+    return None if numbers is None else min(numbers.first, 1)
+
+
+def numbers_of(numbers: MapRange | None) -> range:
+    """Return the tasks or clones of a kind; 0 stands for what is of none."""
+    return range(1) if numbers is None else range(numbers.first, numbers.last + 1)
+
+
+@define
+class Kinds:
+    """The kinds of a map, and the names of their things.
+
+    Attributes:
+        placement: The map.
+        numbers: The numbers of its tasks and clones.
+        scopes: The scope of each clone of a kind, as a template with a slash, by the number of the kind.
+    """
+
+    placement: KindMap
+    numbers: Numbers = field(init=False)
+    scopes: dict[int, str] = field(init=False)
+    _templates: dict[str, Template] = field(factory=dict)
+    _devices: dict[tuple[str, int], tuple[str, ...]] = field(factory=dict)
+    _rules: dict[tuple[int, int, int], RuleRef] = field(factory=dict)
+    _ranges: dict[tuple[int, int], str] = field(factory=dict)
+
+    def __attrs_post_init__(self) -> None:
+        self.numbers = Numbers(grid_of_map(self.placement.grid))
+        self.scopes = {each.of: f"{each.like.scope}/" for each in self.placement.clone_kinds}
+
+    def template(self, text: str) -> Template:
+        """Return a text of the map as a template."""
+        found = self._templates.get(text)
+        if found is None:
+            found = self._templates[text] = parse(text, self.numbers.grid)
+        return found
+
+    def at(self, text: str, host: int, group: int) -> str:
+        """Return a text of the map for a task and a clone on it.
+
+        Args:
+            text: The text, with places for numbers.
+            host: The number of the task.
+            group: The number of the clone on the task.
+        """
+        return self.template(text).at(self.numbers, host, group)
+
+    def members(self, of: int) -> Iterator[Member]:
+        """Yield the task, and the clone on it, of each thing of a kind."""
+        kind = self.placement.kinds[of]
+        return product(numbers_of(kind.tasks), numbers_of(kind.clones))
+
+    def repeated(self, things: Iterable[K]) -> Iterator[tuple[K, int, int]]:
+        """Yield the things of some kinds in the order of version 1: the kind, task and clone of each."""
+        spots = [spot_of_kind(each) for each in self.placement.kinds]
+        return repeated([(spots[each.of], each) for each in things], self.numbers.grid)
+
+    def devices(self, text: str, of: int) -> tuple[str, ...]:
+        """Return the devices that a template names for the things of a kind, equally many on each.
+
+        Args:
+            text: The name of the devices as a template of the map.
+            of: The number of the kind in the map.
+        """
+        key = (text, of)
+        found = self._devices.get(key)
+        if found is None:
+            found = self._devices[key] = tuple(self._named(self.template(text), self.placement.kinds[of]))
+        return found
+
+    def _named(self, template: Template, kind: MapKind) -> Iterator[str]:
+        places = [each for each in template.parts if isinstance(each, int)]
+        hosts = numbers_of(kind.tasks) if TASK in places else (0,)
+        of_clone = any(each == PLACE or INDEX <= each < SUM for each in places)
+        groups = numbers_of(kind.clones) if of_clone else (0,)
+        for host, group in product(hosts, groups):
+            yield template.at(self.numbers, host, group)
+
+    def rule(self, rule: RuleRef, host: int, group: int) -> RuleRef:
+        """Return what placed one thing of a kind; it is the same for most.
+
+        Args:
+            rule: What placed the kind, with places for numbers in its texts.
+            host: The task of the thing.
+            group: The clone on the task.
+        """
+        key = (id(rule), host, group)
+        found = self._rules.get(key)
+        if found is None:
+            decided = None if rule.decided_by is None else self.at(rule.decided_by, host, group)
+            found = evolve(rule, text=self.at(rule.text, host, group), decided_by=decided)
+            self._rules[key] = found
+        return found
+
+    def op(self, kind: OpKind, host: int, group: int) -> MapOp:
+        """Return one of the ops of a kind.
+
+        Args:
+            kind: The ops.
+            host: The task of the op.
+            group: The clone on the task.
+        """
+        like = kind.like
+        name, requested = (self.at(each, host, group) for each in (like.name, like.requested))
+        clone = None if like.clone is None else self.numbers.grid.number(host, group)
+        rule = self.rule(like.rule, host, group)
+        return MapOp(name, like.type, clone, like.role, requested, like.assigned, rule)
+
+    def ranged(self, text: str, of: int) -> str:
+        """Return one text for all things of a kind, with ranges for the numbers in which they differ.
+
+        Args:
+            text: The text, with places for numbers.
+            of: The number of the kind.
+        """
+        parts = self.template(text).parts
+        return "".join([each if isinstance(each, str) else self._range(each, of) for each in parts])
+
+    def _range(self, what: int, of: int) -> str:
+        key = (what, of)
+        if key not in self._ranges:
+            template = Template((what,))
+            texts = {template.at(self.numbers, *each) for each in self.members(of)}
+            start = "_" if what == SUFFIX else ""
+            self._ranges[key] = start + ranges(int(each.removeprefix("_")) for each in texts if each)
+        return self._ranges[key]
+
+
+@define
+class _Search:
+    """Ops with names that are looked for, found without naming all of them."""
+
+    kinds: Kinds
+    sought: Sought
+    possible: dict[tuple[Template, int], list[Member]] = field(factory=dict)
+
+    def members(self, kind: OpKind, scope: str) -> list[Member] | None:
+        """Return the ops of a kind whose names, with or without a scope, are looked for; None for all."""
+        name = self.kinds.template(kind.like.name)
+        inside = self.kinds.template(kind.like.name.removeprefix(scope))
+        if len(inside.parts) == 1 and isinstance(inside.parts[0], str):
+            if self.sought.matches(inside.parts[0]):
+                return None
+            ways = [name]
+        else:
+            ways = [name, inside] if scope else [name]
+        ways = [each for each in ways if len(each.parts) > 1 and self._may_contain(each)]
+        numbers = self.kinds.numbers
+        found = {
+            member
+            for way in ways
+            for member in self._beginning_like(way, kind.of)
+            if self.sought.matches(way.at(numbers, *member))
+        }
+        return sorted(found)
+
+    def _may_contain(self, name: Template) -> bool:
+        """Whether names may have the text in them that all names have that are looked for."""
+        whole = SUFFIX in name.parts  # it may be empty, so that the texts around it are one
+        return whole or any(self.sought.part in each for each in name.parts if isinstance(each, str))
+
+    def _beginning_like(self, name: Template, of: int) -> list[Member]:
+        """Return the things of a kind whose names may begin like those that are looked for."""
+        key = (Template(name.parts[:2]), of)
+        found = self.possible.get(key)
+        if found is None:
+            numbers, begin = self.kinds.numbers, self.sought.begin
+            found = self.possible[key] = [
+                each for each in self.kinds.members(of) if _may_begin(key[0].at(numbers, *each), begin)
+            ]
+        return found
+
+
+def _may_begin(first: str, begin: str) -> bool:
+    short = min(len(first), len(begin))
+    return first[:short] == begin[:short]
+
+
+# --- the map ----------------------------------------------------------------------------------------------
+
+
 @frozen
 class KindMap(Shown):
     """The whole map, by kinds.
@@ -270,6 +500,320 @@ class KindMap(Shown):
         """Return the text of `placement.json`: format version first, one kind of ops in each line."""
         return json_lines(self)
 
+    @cached_property
+    def named(self) -> Kinds:
+        """What its kinds stand for, and the names of their things."""
+        return Kinds(self)
+
+    # --- as the map of each clone has it ------------------------------------------------------------------
+
+    def expanded(self, beside: AnyMap | None = None) -> PlacementMap:
+        """Return the map with the records of each clone. Of thousands of clones, it has millions of records.
+
+        Args:
+            beside: A map with which it is compared. If both are of the same kinds, the ops and links that are
+                the same in both are left out, so that two maps are compared as fast as their differences are
+                many.
+        """
+        ops, links = self.op_kinds, self.transfer_kinds
+        if isinstance(beside, KindMap) and (self.grid, self.kinds) == (beside.grid, beside.kinds):
+            same = {_compared_op(each) for each in beside.op_kinds}
+            ops = tuple(each for each in ops if _compared_op(each) not in same)
+            alike = {_compared_link(each) for each in beside.transfer_kinds}
+            links = tuple(each for each in links if _compared_link(each) not in alike)
+        with collector_paused():
+            return PlacementMap(
+                spec=self.spec,
+                tensorflow=self.tensorflow,
+                mode=self.mode,
+                devices=self.devices,
+                clones=self.clones,
+                variables=self.variables,
+                ops=tuple(self._ops(ops)),
+                transfers=self._transfers(links),
+                misplaced=(),
+                time=self._time(),
+                assumptions=self.assumptions,
+                workers=self.workers,
+            )
+
+    @cached_property
+    def devices(self) -> tuple[MapDevice, ...]:
+        """The devices."""
+        template, numbers, at = self.named.template, self.named.numbers, self.named.at
+        largest = [
+            [(each.bytes, template(each.name)) for each in kind.like.largest] for kind in self.device_kinds
+        ]
+        tensors = {id(kind): each for kind, each in zip(self.device_kinds, largest, strict=True)}
+        return tuple(
+            evolve(
+                kind.like,
+                ref=at(kind.like.ref, host, group),
+                device=at(kind.like.device.replace(ORDINAL, str(ordinal)), host, group),
+                largest=largest_at(tensors[id(kind)], numbers, host, group),
+            )
+            for ordinal, (kind, host, group) in enumerate(self.named.repeated(self.device_kinds))
+        )
+
+    @cached_property
+    def clones(self) -> tuple[MapClone, ...]:
+        """The towers."""
+        return tuple(
+            MapClone(
+                self.named.numbers.grid.number(host, group),
+                self.named.at(kind.like.scope, host, group),
+                tuple(self.named.at(each, host, group) for each in kind.like.devices),
+                kind.like.batch,
+            )
+            for kind, host, group in self.named.repeated(self.clone_kinds)
+        )
+
+    @property
+    def workers(self) -> tuple[MapWorker, ...]:
+        """The workers that have graphs of their own; empty if one graph has all clones."""
+        grid = self.named.numbers.grid
+        tasks = () if self.listed is None else tuple(f"{grid.job}:{host}" for host in range(grid.hosts))
+        return tuple(
+            MapWorker(
+                task, tuple(grid.number(host, group) for group in range(grid.groups)), task == self.listed
+            )
+            for host, task in enumerate(tasks)
+        )
+
+    @property
+    def variables(self) -> tuple[MapVariable, ...]:
+        """The variables."""
+        copies: dict[tuple[CopyKind, ...], tuple[str, ...]] = {}
+        for each in self.variable_kinds:
+            if each.copies not in copies:
+                copies[each.copies] = tuple(
+                    self.named.at(kind.device, host, group)
+                    for kind, host, group in self.named.repeated(each.copies)
+                )
+        return tuple(
+            evolve(each.like, copies=copies[each.copies], slots=tuple(self._slots(each.slots)))
+            for each in self.variable_kinds
+        )
+
+    def _slots(self, kinds: Sequence[SlotKind]) -> Iterator[MapSlot]:
+        for kind, host, group in self.named.repeated(kinds):
+            like, whole = kind.like, kind.like.shard
+            name, device = (self.named.at(each, host, group) for each in (like.name, like.device))
+            shard = None if whole is None else evolve(whole, of=self.named.at(whole.of, host, group))
+            yield evolve(like, name=name, device=device, shard=shard)
+
+    def _ops(self, kinds: Sequence[OpKind]) -> Iterator[MapOp]:
+        named, numbers, grid = self.named, self.named.numbers, self.named.numbers.grid
+        parsed = {
+            id(each): (each.like, named.template(each.like.name), named.template(each.like.requested))
+            for each in kinds
+        }
+        devices: dict[tuple[int, int, int], str] = {}
+        for kind, host, group in named.repeated(kinds):
+            like, name, device = parsed[id(kind)]
+            key = (id(device), host, group)
+            ref = devices.get(key)
+            if ref is None:
+                ref = devices[key] = device.at(numbers, host, group)
+            clone = None if like.clone is None else grid.number(host, group)
+            rule = named.rule(like.rule, host, group)
+            yield MapOp(name.at(numbers, host, group), like.type, clone, like.role, ref, like.assigned, rule)
+
+    @property
+    def transfers(self) -> tuple[MapTransfer, ...]:
+        """What a step sends between devices, in the order of these."""
+        return self._transfers(self.transfer_kinds)
+
+    def _transfers(self, kinds: Sequence[TransferKind]) -> tuple[MapTransfer, ...]:
+        order = {each.ref: at for at, each in enumerate(self.devices)}
+        found = [each for kind in kinds for each in self._links(kind)]
+        return tuple(sorted(found, key=lambda each: (order[each.from_device], order[each.to_device])))
+
+    def _links(self, kind: TransferKind) -> Iterator[MapTransfer]:
+        template, numbers, like = self.named.template, self.named.numbers, kind.like
+        ends = template(like.from_device), template(like.to_device)
+        tensors = [(each.bytes, template(each.name)) for each in like.largest]
+        for host, group in self.named.members(kind.of):
+            source, target = (each.at(numbers, host, group) for each in ends)
+            largest = largest_at(tensors, numbers, host, group)
+            yield MapTransfer(source, target, like.tensors, like.bytes, like.bytes_unknown, largest)
+
+    def _time(self) -> MapTime | None:
+        time = self.time
+        if time is None:
+            return None
+        links = tuple(self._link_times(time.link_kinds))
+        shared = (time.seconds, time.estimate, time.measured, time.source)
+        return MapTime(*shared, self.device_times, links, time.by_scope, time.by_rule)
+
+    @property
+    def misplaced(self) -> tuple[MapOp, ...]:
+        """The ops that TensorFlow put elsewhere than requested: none, because no step has run."""
+        return ()
+
+    # --- what readers ask of any map ----------------------------------------------------------------------
+
+    @property
+    def op_count(self) -> int:
+        """The number of ops."""
+        return sum(self.kinds[each.of].count for each in self.op_kinds)
+
+    @property
+    def ran(self) -> int:
+        """The number of ops of which it is known where they ran: none, because no step has run."""
+        return 0
+
+    @property
+    def ops_like(self) -> tuple[MapOp, ...]:
+        """The ops, one of each kind. Their texts have places for numbers."""
+        return tuple(each.like for each in self.op_kinds)
+
+    @property
+    def variables_like(self) -> tuple[MapVariable, ...]:
+        """The variables without their copies and slots."""
+        return tuple(each.like for each in self.variable_kinds)
+
+    @property
+    def device_times(self) -> tuple[DeviceTime, ...]:
+        """How busy the devices are; none if no time was forecast."""
+        return tuple(
+            evolve(kind.like, ref=self.named.at(kind.like.ref, host, group))
+            for kind, host, group in self.named.repeated(() if self.time is None else self.time.device_kinds)
+        )
+
+    def busiest_links(self) -> Iterator[LinkTime]:
+        """Yield how busy the links are, the busiest first; none if no time was forecast."""
+        kinds = () if self.time is None else self.time.link_kinds
+        return self._link_times(sorted(kinds, key=lambda each: -each.like.busy))
+
+    def _link_times(self, kinds: Iterable[LinkTimeKind]) -> Iterator[LinkTime]:
+        for kind in kinds:
+            for member in self.named.members(kind.of):
+                ends = kind.like.from_device, kind.like.to_device
+                source, target = (self.named.at(each, *member) for each in ends)
+                yield evolve(kind.like, from_device=source, to_device=target)
+
+    def links(self) -> Iterator[Links]:
+        """Yield the links between devices, those of a kind together."""
+        for kind in self.transfer_kinds:
+            like, count = kind.like, self.kinds[kind.of].count
+            ends = [self.named.devices(text, kind.of) for text in (like.from_device, like.to_device)]
+            yield Links(ends[0], ends[1], like.bytes, like.bytes_unknown, count)
+
+    def counted(self, sought: Sought | None = None, *, misplaced: bool = False) -> Iterator[Counted]:
+        """Yield the ops, those of a kind together.
+
+        Args:
+            sought: Chooses ops by their names in the graph, or in their tower. If only some ops of a kind are
+                chosen, these are yielded one by one.
+            misplaced: Whether to choose only ops that TensorFlow put elsewhere than requested.
+        """
+        if misplaced:
+            return
+        everything: Iterable[tuple[int, Sequence[Member] | None]]
+        everything = ((at, None) for at in range(len(self.op_kinds)))
+        for at, members in everything if sought is None else self.members_sought(sought):
+            kind = self.op_kinds[at]
+            if members is None:
+                yield self._whole(kind)
+            for member in members or ():
+                op = self.named.op(kind, *member)
+                yield Counted(op, None, 1, (op.requested,), op.name, None, op.name)
+
+    def _whole(self, kind: OpKind) -> Counted:
+        of, like, scope = kind.of, kind.like, self.named.scopes.get(kind.of)
+        tower = None if scope is None or not like.name.startswith(scope) else of
+        inner = like.name.removeprefix(scope or "")
+        first = self.named.at(like.name, *next(self.named.members(of)))
+        devices = self.named.devices(like.requested, of)
+        return Counted(like, of, self.kinds[of].count, devices, first, tower, inner)
+
+    def members_sought(
+        self, sought: Sought, *, inner: bool = True
+    ) -> Iterator[tuple[int, Sequence[Member] | None]]:
+        """Yield the kinds of ops with names that are looked for: the number of each kind, and these ops.
+
+        The ops are None if they are all of the kind.
+
+        Args:
+            sought: The names.
+            inner: Whether names in the tower of an op count, too.
+        """
+        search = _Search(self.named, sought)
+        scopes = self.named.scopes if inner else {}
+        for at, kind in enumerate(self.op_kinds):
+            found = search.members(kind, "" if kind.like.clone is None else scopes.get(kind.of, ""))
+            if found is None or found:
+                yield at, found
+
+    def clones_of_tower(self, tower: int) -> list[int]:
+        """Return the numbers of the clones for which a `Counted.tower` stands."""
+        return [self.named.numbers.grid.number(*each) for each in self.named.members(tower)]
+
+    def places(self, op: Counted) -> Iterator[tuple[int, Placed]]:
+        """Yield the devices of each of ops that are alike, with the number of its clone."""
+        assert op.of is not None
+        for member in self.named.members(op.of):
+            yield self.named.numbers.grid.number(*member), (self.named.at(op.op.requested, *member), None)
+
+    def rule_of(self, op: Counted) -> RuleRef:
+        """Return what placed the first of ops that are alike."""
+        assert op.of is not None
+        return self.named.rule(op.op.rule, *next(self.named.members(op.of)))
+
+    def ranged(self, op: Counted, text: str) -> str:
+        """Return one name for ops that are alike, with ranges for the numbers in which they differ.
+
+        Args:
+            op: The ops.
+            text: Their name, or a part of it.
+        """
+        return text if op.of is None else self.named.ranged(text, op.of)
+
+    def last_name(self, op: Counted) -> str:
+        """Return the name of the last of ops that are alike."""
+        assert op.of is not None
+        kind = self.kinds[op.of]
+        return self.named.at(op.op.name, numbers_of(kind.tasks)[-1], numbers_of(kind.clones)[-1])
+
+    def held(self) -> dict[str, int]:
+        """Return the bytes of the variables, copies and slots, by the names of the ops that hold them."""
+        found: dict[str, int] = {}
+        for each in self.variable_kinds:
+            name, size = escaped(each.like.name), each.like.bytes
+            found |= {name: size, f"{name}/replica_{{clone}}": size}
+            found |= {slot.like.name: slot.like.bytes for slot in each.slots}
+        return found
+
+    def inner_names(self) -> dict[int, frozenset[str]]:
+        """Return the names of ops inside each clone whose graph is listed, by its number."""
+        named, numbers = self.named, self.named.numbers
+        inside: dict[int, list[Template]] = {of: [] for of in named.scopes}
+        for op in self.counted():
+            if op.tower is not None and op.op.clone is not None:
+                inside[op.tower].append(named.template(op.inner))
+        found: dict[int, frozenset[str]] = {}
+        for of, templates in inside.items():
+            own = [each for each in templates if any(isinstance(part, int) for part in each.parts)]
+            shared = frozenset(each.at(numbers, 0, 0) for each in templates if each not in own)
+            for member in named.members(of):
+                more = {each.at(numbers, *member) for each in own}
+                found[numbers.grid.number(*member)] = shared | more if more else shared
+        listed = numbers.grid.clones if self.listed is None else numbers.grid.groups
+        return {clone: found[clone] for clone in range(listed)}
+
+
+def _compared_op(kind: OpKind) -> tuple[object, ...]:
+    """Return what is compared of ops."""
+    like = kind.like
+    return (kind.of, like.name, like.type, like.clone, like.requested)
+
+
+def _compared_link(kind: TransferKind) -> tuple[object, ...]:
+    """Return what is compared of links."""
+    like = kind.like
+    return (kind.of, like.from_device, like.to_device, like.tensors, like.bytes, like.bytes_unknown)
+
 
 AnyMap: TypeAlias = PlacementMap | KindMap
-"""A placement map, by clone or by kinds."""
+"""A placement map, with the records of each clone or by kinds. Both offer the same to those who read it."""

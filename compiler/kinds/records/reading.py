@@ -9,8 +9,7 @@ from attrs import frozen
 
 from compiler.kinds.deployment.grid import NotAlikeError
 from compiler.kinds.names.templates import ORDINAL, SUM, TASK
-from compiler.kinds.records.kind_map import AnyMap, KindMap, MapKind, MapRange
-from compiler.kinds.records.sets import Kinds, numbers_of
+from compiler.kinds.records.kind_map import AnyMap, KindMap, Kinds, MapKind, MapRange, numbers_of
 from compiler.mapping.records import LIMIT, PlacementMap, RuleRef
 from dsl.files.regular import open_regular
 from dsl.files.typed_json import BadRecord, parse_record
@@ -56,7 +55,7 @@ def _require_whole(placement: KindMap) -> None:
         raise BadRecord("has `listed`, which is not the first task with clones")
     for at, kind in enumerate(placement.kinds):
         _require_kind(kind, grid.tasks, grid.clones, f"kinds[{at}]")
-    kinds = Kinds(placement)
+    kinds = placement.named
     for where, of, texts in _texts(placement):
         if of >= len(placement.kinds):
             raise BadRecord(f"has `{where}.of`, which is the number of no kind")

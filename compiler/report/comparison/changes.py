@@ -8,11 +8,11 @@ from functools import cached_property
 
 from attrs import frozen
 
-from compiler.figures import count
-from compiler.report import refs, scopes
+from compiler.figures import count, ranges
+from compiler.report import refs
 from compiler.report.comparison.compare import Change
 from compiler.report.cut import Part, cut
-from compiler.report.scopes import Scope
+from compiler.report.scopes import Scope, build
 from compiler.report.table import shorten
 from dsl.gathering import gathered
 
@@ -91,9 +91,7 @@ def lines_of(changes: Sequence[Change], limit: int = LINES) -> list[Line]:
         ways.setdefault(name, Way(change.clone, change.before, change.after))
         return name
 
-    root = scopes.build(
-        changes, lambda each: each.name if each.clone is None else f"{CLONES}/{each.inner}", key
-    )
+    root = build(changes, lambda each: each.name if each.clone is None else f"{CLONES}/{each.inner}", key)
 
     def is_mixed(scope: Scope) -> bool:
         """Whether ops of one clone moved in different ways, which opening the scope may separate."""
@@ -137,7 +135,7 @@ def _part_lines(part: Part, ways: dict[str, Way]) -> Iterator[Line]:
     families = gathered((way.family, (way, number)) for way, number in counted)
     for members in families.values():
         clones = [way.clone for way, _ in members if way.clone is not None]
-        path = part.scope.path.replace(CLONES, f"clone_{refs.span(clones)}", 1) if clones else part.scope.path
+        path = part.scope.path.replace(CLONES, f"clone_{ranges(clones)}", 1) if clones else part.scope.path
         yield Line(
             scope=_label(part, path),
             ops=sum(number for _, number in members),

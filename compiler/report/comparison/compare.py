@@ -8,11 +8,9 @@ from typing import TypeVar
 
 from attrs import evolve, field, frozen
 
-from compiler.kinds.expanding.differences import expand_differences
 from compiler.kinds.records.kind_map import AnyMap
 from compiler.mapping.records import MapMode, MapOp, MapShard, MapSpec, MapTransfer, PlacementMap
 from compiler.mapping.step_time import MapTime
-from compiler.report.scopes import clone_scopes, inner_name
 from compiler.report.totals import Totals, device_totals
 from dsl.shown import Shown
 
@@ -182,7 +180,7 @@ def compare(before: AnyMap, after: AnyMap) -> Comparison:
         before: The first map, of any version.
         after: The second map, of any version.
     """
-    one, other = expand_differences(before, after)
+    one, other = before.expanded(after), after.expanded(before)
     return Comparison(
         spec_before=before.spec,
         spec_after=after.spec,
@@ -209,8 +207,7 @@ def _changed_ops(before: PlacementMap, after: PlacementMap) -> Iterator[Change]:
 
 
 def _by_key(placement: PlacementMap) -> dict[tuple[int | None, str, str], MapOp]:
-    scopes = clone_scopes(placement)
-    return {(op.clone, inner_name(op, scopes), op.type): op for op in placement.ops}
+    return {(each.op.clone, each.own_name, each.op.type): each.op for each in placement.counted()}
 
 
 def _changed_variables(before: PlacementMap, after: PlacementMap) -> Iterator[Change]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from attrs import frozen
 
 from compiler.figures import size
-from compiler.kinds.expanding.expand import devices_of
 from compiler.kinds.records.kind_map import AnyMap
 from compiler.mapping.records import MapDevice
 from compiler.report import refs
@@ -36,7 +35,7 @@ class Pool:
 
 def pools(placement: AnyMap) -> tuple[Pool, ...]:
     """Return every GPU and machine whose memory the spec gives and for which there is a forecast."""
-    names = ((refs.parse(each.ref), each) for each in devices_of(placement))
+    names = ((refs.parse(each.ref), each) for each in placement.devices)
     together = gathered((each.ref if name.kind == "gpu" else f"{name.host}", each) for name, each in names)
     return tuple(
         Pool(tuple(devices), sum(each.memory_bytes or 0 for each in devices), limit)

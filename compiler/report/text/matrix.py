@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from compiler.figures import count
-from compiler.kinds.expanding.expand import devices_of, expand, workers_of
 from compiler.kinds.records.kind_map import AnyMap
 from compiler.report import refs
-from compiler.report.choose import choose_counted
 from compiler.report.columns import Group, first_that_fits
-from compiler.report.counted_scopes import CountedScopes, names_of
-from compiler.report.scopes import Scope
+from compiler.report.scopes import FOLD_FROM, CountedScopes, Scope, folded
 from compiler.report.table import GAP, headed, shorten, width_of
 from compiler.report.view import View
 from dsl.gathering import gathered
@@ -33,19 +30,20 @@ def matrix(placement: AnyMap, view: View) -> list[str]:
         view: What is shown.
     """
     if view.every_clone:
-        placement = expand(placement)
-    ops = choose_counted(placement, view.glob, only_misplaced=view.only_misplaced)
+        placement = placement.expanded()
+    ops = view.chosen(placement)
     if not ops:
         return [view.nothing()]
-    tree = CountedScopes.of(ops, names_of(placement, every_clone=view.every_clone))
+    fold_from = len(placement.clones) + 1 if view.every_clone else FOLD_FROM
+    tree = CountedScopes.of(ops, folded(placement, fold_from))
     root = tree.root
     depth = fitting_depth(root) if view.depth is None else view.depth
     shown = list(root.walk(depth))
-    everything = devices_of(placement)
+    everything = placement.devices
     used = [each.ref for each in everything if tree.number(root, each.ref)]
     groups = _columns(used, shown, tree, view)
     others = [each for each in everything if each.ref not in set(used)]
-    has_workers = bool(workers_of(placement))
+    has_workers = bool(placement.workers)
     alike = [each.ref for each in others if has_workers and each.ops]
     chosen = view.glob is not None or view.only_misplaced
     idle = [each.ref for each in others if each.ref not in set(alike)]

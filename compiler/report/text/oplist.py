@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from compiler.mapping.records import MapOp, PlacementMap, RuleRef
-from compiler.report.choose import choose_ops
 from compiler.report.table import GAP
 from compiler.report.view import View
 
@@ -17,7 +16,7 @@ def op_list(placement: PlacementMap, view: View) -> Iterator[str]:
         placement: The map.
         view: The settings of the view, which choose the ops.
     """
-    ops = choose_ops(placement, view.glob, only_misplaced=view.only_misplaced)
+    ops = [each.op for each in view.chosen(placement)]
     if not ops:
         yield view.nothing()
         return

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 
 from compiler.figures import duration, share, size
-from compiler.kinds.expanding.expand import busiest_links
 from compiler.kinds.records.kind_map import AnyMap, KindTime
 from compiler.mapping.step_time import MapPathPart, MapTime
 from compiler.report.table import headed
@@ -29,7 +29,7 @@ def step_time(placement: AnyMap, view: View) -> list[str]:
     for title, parts in (("critical path by scope", time.by_scope), ("by rule", time.by_rule)):
         if parts:
             lines += _parts(title, parts, time.seconds, view)
-    links = busiest_links(placement, SHOWN)
+    links = list(islice(placement.busiest_links(), SHOWN))
     if links:
         rows = [("link", "bytes", "time", "busy")]
         rows += [

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from compiler.figures import plural
-from compiler.kinds.expanding.expand import clones_of, op_count, variables_like, workers_of
+from compiler.figures import plural, ranges
 from compiler.kinds.records.kind_map import AnyMap
-from compiler.mapping.records import MapClone, PlacementMap
+from compiler.mapping.records import MapClone
 from compiler.report import refs
 from compiler.report.comparison.changes import change_lines
 from compiler.report.comparison.compare import Change
-from compiler.report.scopes import clone_scopes, inner_name
 from compiler.report.text.device_table import device_table
 from compiler.report.text.fullness import fullness
 from compiler.report.text.matrix import matrix
@@ -37,7 +35,7 @@ def terminal_map(placement: AnyMap, view: View) -> str:
         step_time(placement, view),
         assumptions(placement),
         matrix(placement, view),
-        misplaced(placement, view) if isinstance(placement, PlacementMap) else [],
+        misplaced(placement, view),
     ]
     return "\n".join("".join(f"{line}\n" for line in block) for block in blocks if block)
 
@@ -45,15 +43,15 @@ def terminal_map(placement: AnyMap, view: View) -> str:
 def headline(placement: AnyMap) -> list[str]:
     """Return a few lines that say what the map is of."""
     mode = placement.mode
-    counts = plural(op_count(placement), "op"), plural(len(variables_like(placement)), "variable")
-    workers = workers_of(placement)
+    counts = plural(placement.op_count, "op"), plural(len(placement.variables_like), "variable")
+    workers = placement.workers
     listed = next((each.task for each in workers if each.listed), None)
     whose = () if listed is None else (f"{plural(len(workers), 'worker')}, of which {listed} is listed",)
     lines = [
         f"{placement.spec.path}: {mode.update}, {mode.replication}, {mode.aggregate}, {mode.reduce}",
         ", ".join((*counts, *whose, f"TensorFlow {placement.tensorflow}")),
     ]
-    alike = gathered(((len(each.devices), each.batch), each) for each in clones_of(placement))
+    alike = gathered(((len(each.devices), each.batch), each) for each in placement.clones)
     return lines + [_clones(clones, *both) for both, clones in alike.items()]
 
 
@@ -62,7 +60,7 @@ def _clones(clones: Sequence[MapClone], members: int, batch: int) -> str:
     used = list(dict.fromkeys(device for clone in clones for device in clone.devices))
     several = len(clones) > 1
     return (
-        f"{'clones' if several else 'clone'} {refs.span(each.index for each in clones)}"
+        f"{'clones' if several else 'clone'} {ranges(each.index for each in clones)}"
         f" on {refs.label(used)}{f' in groups of {members}' if members > 1 else ''},"
         f" {plural(batch, 'example')}{' each' if several else ''}"
     )
@@ -76,14 +74,14 @@ def assumptions(placement: AnyMap) -> list[str]:
     ]
 
 
-def misplaced(placement: PlacementMap, view: View) -> list[str]:
+def misplaced(placement: AnyMap, view: View) -> list[str]:
     """Return lines about the ops that are not where they were requested; nothing before a step has run.
 
     Args:
-        placement: The map, of a graph of which a step may have run.
+        placement: The map.
         view: The settings of the view, which colour the first line.
     """
-    ran = sum(op.assigned is not None for op in placement.ops)
+    ran = placement.ran
     if not ran:
         return []
     ops = placement.misplaced
@@ -92,8 +90,8 @@ def misplaced(placement: PlacementMap, view: View) -> list[str]:
     lines = [view.ink(f"{ran:,} ops ran, {len(ops):,} of them elsewhere than asked", "red")]
     if len(ops) <= MISPLACED_SHOWN:
         return lines + [f"  {op.name}: {op.requested} -> {op.assigned}" for op in ops]
-    scopes = clone_scopes(placement)
     moves = [
-        Change(op.name, inner_name(op, scopes), op.clone, (op.requested,), (op.assigned or "",)) for op in ops
+        Change(each.op.name, each.own_name, each.op.clone, each.devices, (each.op.assigned or "",))
+        for each in placement.counted(misplaced=True)
     ]
     return [*lines, *change_lines(moves, MISPLACED_SHOWN), "--ops --only-misplaced lists each of them"]

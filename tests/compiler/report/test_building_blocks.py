@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 import pytest
 from attrs import evolve
 
 from compiler.figures import count, size, size_of_known
-from compiler.kinds.expanding.expand import expand
-from compiler.mapping.records import MapOp, MapWorker
+from compiler.mapping.records import MapOp, MapWorker, PlacementMap
 from compiler.report import refs, scopes
-from compiler.report.choose import choose_ops
 from compiler.report.columns import Group, first_that_fits
 from compiler.report.cut import cut, finder
 from compiler.report.table import shorten, table, width_of
 from compiler.report.totals import Totals, add_up, device_totals, of_group
+from compiler.report.view import View
 from tests.placement_maps import make_kinds, make_map
 
 
-def tree_of(ops: Iterable[MapOp], name: Callable[[MapOp], str] = scopes.op_name) -> scopes.Scope:
+def tree_of(ops: Iterable[MapOp]) -> scopes.Scope:
     """Return the tree of ops, counted by the device asked for."""
-    return scopes.build(ops, name, lambda op: op.requested)
+    return scopes.build(ops, lambda op: op.name, lambda op: op.requested)
+
+
+def outermost(placement: PlacementMap) -> set[str]:
+    """Return the outermost scopes of a map, in which equal clones are one."""
+    named = scopes.folded(placement)
+    return set(scopes.build(placement.counted(), named, lambda each: each.op.requested).children)
 
 
 @pytest.mark.parametrize(
@@ -118,7 +123,7 @@ def test_figures_of_devices_are_sums_over_the_map() -> None:
             sum(each.bytes_unknown for each in taken),
         )
     kinds = make_kinds(3, 2)
-    assert device_totals(kinds) == device_totals(expand(kinds))
+    assert device_totals(kinds) == device_totals(kinds.expanded())
 
 
 def test_figures_are_added_up_but_for_busy_shares() -> None:
@@ -135,9 +140,9 @@ def test_figures_are_added_up_but_for_busy_shares() -> None:
 def test_clones_alike_share_a_name() -> None:
     """From five clones on, those with the same ops inside are filed under one name; fewer stay apart."""
     five = make_map(5)
-    assert set(tree_of(five.ops, scopes.fold(five)).children) >= {"clone_0..4"}
+    assert outermost(five) >= {"clone_0..4"}
     four = make_map(4)
-    assert set(tree_of(four.ops, scopes.fold(four)).children) >= {"clone_0", "clone_3"}
+    assert outermost(four) >= {"clone_0", "clone_3"}
 
 
 def test_clones_of_other_workers_have_no_share_in_the_names_of_the_first() -> None:
@@ -149,7 +154,7 @@ def test_clones_of_other_workers_have_no_share_in_the_names_of_the_first() -> No
         MapWorker("worker:1", tuple(range(5, 10)), False),
     )
     both = evolve(first, clones=(*first.clones, *others), workers=workers)
-    names = set(tree_of(both.ops, scopes.fold(both)).children)
+    names = outermost(both)
     assert {each for each in names if each.startswith("clone")} == {"clone_0..4"}
 
 
@@ -158,10 +163,10 @@ def test_a_clone_of_its_own_kind_stays_apart() -> None:
     whole = make_map(5)
     odd = tuple(op for op in whole.ops if op.name != "clone_2/conv1/Relu")
     lacking = evolve(whole, ops=odd)
-    names = set(tree_of(odd, scopes.fold(lacking)).children)
+    names = outermost(lacking)
     assert {"clone_0..1,3..4", "clone_2"} <= names
     two = tuple(op for op in odd if op.name != "clone_4/conv1/Relu")
-    names = set(tree_of(two, scopes.fold(evolve(whole, ops=two))).children)
+    names = outermost(evolve(whole, ops=two))
     assert {"clone_0..1,3", "clone_2,4"} <= names
 
 
@@ -178,7 +183,7 @@ def test_a_clone_of_its_own_kind_stays_apart() -> None:
 )
 def test_choosing_ops(glob: str, number: int) -> None:
     """A glob takes whole names, in the graph or inside a tower, and whole scopes."""
-    assert len(choose_ops(make_map(2), glob)) == number
+    assert len(View(glob=glob).chosen(make_map(2))) == number
 
 
 def test_grouping_goes_only_as_far_as_it_must() -> None:

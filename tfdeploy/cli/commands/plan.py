@@ -27,7 +27,6 @@ from tfdeploy.own_process import keep_everything
 if TYPE_CHECKING:
     from compiler.graph.compiled import CompiledGraph
     from compiler.kinds.records.kind_map import AnyMap
-    from compiler.mapping.records import PlacementMap
     from compiler.time.forecast import StepForecast
     from compiler.time.measured_trace import Beneath, RunTrace
     from tfdeploy.cli.building import ShownMap
@@ -138,7 +137,7 @@ def command(common: Common, /, spec: str, **options: Any) -> int:
 
         _show_beneath(lay_beneath(_forecast(shown), ran), as_json=wanted.as_json, color=common.color_output)
     elif wanted.as_json:
-        write_result((_expanded(shown.placement) if wanted.every_clone else shown.placement).to_json())
+        write_result((shown.placement.expanded() if wanted.every_clone else shown.placement).to_json())
     elif not wanted.results:
         _show(shown.placement, wanted, color=common.color_output)
     _expect(shown)
@@ -199,30 +198,17 @@ def _one_step(compiled: CompiledGraph, common: Common) -> dict[str, str]:
     return run_one_step(in_graph(compiled))
 
 
-def _expanded(placement: AnyMap) -> PlacementMap:
-    from compiler.kinds.expanding.expand import expand
-
-    return expand(placement)
-
-
-def _has_run(placement: AnyMap) -> bool:
-    """Whether a step has shown where ops are; a map by kinds is made before anything runs."""
-    from compiler.kinds.records.kind_map import KindMap
-
-    return not isinstance(placement, KindMap) and any(op.assigned for op in placement.ops)
-
-
 def _show(placement: AnyMap, wanted: Wanted, *, color: bool) -> None:
     from compiler.report.view import View
 
-    if wanted.only_misplaced and not _has_run(placement):
+    if wanted.only_misplaced and not placement.ran:
         raise click.UsageError("where ops really are is known only after a step: add --run-one-step")
     width = get_terminal_size((80, 24)).columns
     view = View(wanted.depth, wanted.glob, wanted.only_misplaced, wanted.every_clone, width, color)
     if wanted.ops:
         from compiler.report.text.oplist import op_list
 
-        for line in op_list(_expanded(placement), view):
+        for line in op_list(placement.expanded(), view):
             say(line)
     else:
         from compiler.report.text.terminal import terminal_map
@@ -251,13 +237,11 @@ def _files_of_map(placement: AnyMap) -> InputFiles:
 
 
 def _graph(shown: ShownMap) -> str:
-    from compiler.kinds.records.kind_map import KindMap
-    from compiler.report.dot import dot, dot_of_kinds
+    from compiler.report.dot import dot
 
-    if isinstance(shown.placement, KindMap):
+    if shown.compiled is None:
         assert shown.step is not None  # or it has been refused
-        return dot_of_kinds(shown.placement, shown.step)
-    assert shown.compiled is not None
+        return dot(shown.placement, shown.step)
     from compiler.step.read.ops import step_graph
 
     return dot(shown.placement, step_graph(shown.compiled.step))

@@ -10,9 +10,6 @@ from typing import TYPE_CHECKING
 from attrs import frozen
 
 from compiler.figures import plural, size
-from compiler.kinds.expanding.counted import counted_ops
-from compiler.kinds.expanding.expand import devices_of, variables_like
-from compiler.kinds.expanding.expand import variables_of as all_variables
 from compiler.kinds.records.reading import read_map
 from dsl.files.typed_json import BadRecord
 from tfdeploy.lsp.documents.opened import absolute
@@ -84,17 +81,17 @@ def placed_by_rules(document: Document, spec: ir.Spec, folders: Iterable[Path]) 
     placement = _map(document, RunDirectory.of(spec).placement, folders)
     if placement is None or placement.spec.sha256 != own:
         return {}
-    refs = {each.device: each.ref for each in devices_of(placement)}
+    refs = {each.device: each.ref for each in placement.devices}
     sizes: dict[int, Counter[str]] = {}
     numbers: Counter[int] = Counter()
     ops: dict[int, Counter[str]] = {}
-    for variable in all_variables(placement):
+    for variable in placement.variables:
         line = variable.rule.line
         if line is not None and _is_file(variable.rule.file, document):
             numbers[line] += 1
             for device in variable.copies or (variable.device,):
                 sizes.setdefault(line, Counter())[refs.get(device, device)] += variable.bytes
-    for op in counted_ops(placement):
+    for op in placement.counted():
         rule = op.op.rule
         if rule.line is not None and _is_file(rule.file, document):
             ops.setdefault(rule.line, Counter()).update(dict.fromkeys(op.devices, op.each))
@@ -113,7 +110,7 @@ def variables_of(document: Document, spec: ir.Spec, folders: Iterable[Path]) -> 
         folders: The folders in which runs may have been started, the likeliest first.
     """
     placement = _map(document, RunDirectory.of(spec).placement, folders)
-    return () if placement is None else tuple(each.name for each in variables_like(placement))
+    return () if placement is None else tuple(each.name for each in placement.variables_like)
 
 
 def _is_file(file: str | None, document: Document) -> bool:

@@ -7,16 +7,13 @@ from typing import Any
 
 from attrs import asdict, frozen
 
-from compiler.kinds.expanding.differences import expand_differences
-from compiler.kinds.expanding.expand import devices_of, op_count, time_of
 from compiler.kinds.records.kind_map import AnyMap
-from compiler.mapping.records import MapOp, PlacementMap, RuleRef
+from compiler.mapping.records import PlacementMap, RuleRef
 from compiler.report.comparison.changes import lines_of as scopes_of
 from compiler.report.comparison.compare import Change, Comparison
 from compiler.report.page.data.numbers import Numbers
 from compiler.report.page.data.placement_data import device_data, transfer_data
 from compiler.report.page.data.spec_lines import Lines
-from compiler.report.scopes import clone_scopes, inner_name
 
 NONE = -1
 SCOPES = 200
@@ -55,11 +52,11 @@ def diff_data(before: Side, after: Side, found: Comparison) -> dict[str, Any]:
         of `places` and `rules`; and `left`, the number of ops that are not listed one by one.
     """
     sides = (before, after)
-    places = Numbers({each.ref: at for at, each in enumerate(devices_of(before.placement))})
-    for device in devices_of(after.placement):
+    places = Numbers({each.ref: at for at, each in enumerate(before.placement.devices)})
+    for device in after.placement.devices:
         places.of(device.ref)
     rules, files, tensors = Numbers(), Numbers(), Numbers()
-    reasons = [_reasons(each) for each in expand_differences(before.placement, after.placement)]
+    reasons = [_reasons(one.placement.expanded(other.placement)) for one, other in (sides, sides[::-1])]
     held = {each.name for each in found.variables}  # by ops of the same names
     changes = (*found.variables, *(each for each in found.ops if each.name not in held))
     listed = [_change(each, reasons, places, rules, files) for each in changes[:OPS]]
@@ -74,13 +71,13 @@ def diff_data(before: Side, after: Side, found: Comparison) -> dict[str, Any]:
             {
                 "label": each.label,
                 "facts": [
-                    f"{op_count(each.placement):,} ops",
+                    f"{each.placement.op_count:,} ops",
                     f"{each.placement.mode.clones} clones",
                     f"sha256 {each.placement.spec.sha256[:12]}",
                 ],
-                "seconds": None if (time := time_of(each.placement)) is None else time.seconds,
+                "seconds": None if each.placement.time is None else each.placement.time.seconds,
                 "devices": device_data(each.placement),
-                "numbers": [places.of(device.ref) for device in devices_of(each.placement)],
+                "numbers": [places.of(device.ref) for device in each.placement.devices],
                 "transfers": transfer_data(each.placement, places, tensors),
             }
             for each in sides
@@ -97,12 +94,7 @@ def diff_data(before: Side, after: Side, found: Comparison) -> dict[str, Any]:
 
 def _reasons(placement: PlacementMap) -> Mapping[tuple[int | None, str], RuleRef]:
     """Return what placed each op, by clone and name inside the clone, and each whole variable."""
-    scopes = clone_scopes(placement)
-
-    def key(op: MapOp) -> tuple[int | None, str]:
-        return op.clone, inner_name(op, scopes)
-
-    found = {key(op): op.rule for op in placement.ops}
+    found = {(each.op.clone, each.own_name): each.op.rule for each in placement.counted()}
     wholes = ((each.name if each.shard is None else each.shard.of, each.rule) for each in placement.variables)
     return {**found, **{(None, name): rule for name, rule in wholes}}
 

@@ -7,24 +7,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from compiler.figures import plural
-from compiler.kinds.expanding.expand import (
-    clones_of,
-    devices_of,
-    op_count,
-    time_of,
-    transfers_of,
-    variables_like,
-    variables_of,
-)
 from compiler.kinds.records.kind_map import AnyMap
-from compiler.mapping.records import MapTensor, MapVariable, PlacementMap
-from compiler.report.page.data.costs import kind_costs, measures, op_costs
-from compiler.report.page.data.kind_families import kinds_data
+from compiler.mapping.records import MapTensor, MapVariable
 from compiler.report.page.data.model_data import model_data
 from compiler.report.page.data.numbers import Numbers
 from compiler.report.page.data.spec_lines import Lines
 from compiler.report.page.data.timeline_data import timeline_data
-from compiler.report.page.data.tree import Tables, tree_data
+from compiler.report.page.data.tree import Tables, measures, tree_data
 from compiler.report.page.details import Details
 from compiler.report.totals import device_totals
 
@@ -37,12 +26,8 @@ def page_data(placement: AnyMap, lines: Lines, details: Details) -> dict[str, An
         lines: The lines of the spec that are shown.
         details: What is known beyond the map.
     """
-    tables = Tables(Numbers({each.ref: at for at, each in enumerate(devices_of(placement))}))
-    tree, families = (
-        tree_data(placement, tables, op_costs(placement, details))
-        if isinstance(placement, PlacementMap)
-        else kinds_data(placement, tables, kind_costs(placement, details))
-    )
+    tables = Tables(Numbers({each.ref: at for at, each in enumerate(placement.devices)}))
+    tree, families = tree_data(placement, tables, details)
     tensors = Numbers()
     model = None if details.model is None else model_data(details.model, tables.files)
     mode = placement.mode
@@ -51,16 +36,16 @@ def page_data(placement: AnyMap, lines: Lines, details: Details) -> dict[str, An
         "facts": [
             f"{mode.update}, {mode.replication}, {mode.aggregate}, {mode.reduce}",
             plural(mode.clones, "clone"),
-            plural(op_count(placement), "op"),
-            plural(len(variables_like(placement)), "variable"),
+            plural(placement.op_count, "op"),
+            plural(len(placement.variables_like), "variable"),
             f"TensorFlow {placement.tensorflow}",
             f"sha256 {placement.spec.sha256[:12]}",
         ],
         "devices": device_data(placement),
-        "clones": {each.index: each.scope for each in clones_of(placement)},
+        "clones": {each.index: each.scope for each in placement.clones},
         "transfers": transfer_data(placement, tables.places, tensors),
         "tensors": tensors.values(),
-        "variables": {each.name: _variable(each, tables.places) for each in variables_of(placement)},
+        "variables": {each.name: _variable(each, tables.places) for each in placement.variables},
         "measures": measures(details),
         "tree": tree,
         "families": families,
@@ -74,14 +59,9 @@ def page_data(placement: AnyMap, lines: Lines, details: Details) -> dict[str, An
         "lines": [lines.get(file, {}) for file in tables.files.values()],
         "step": None
         if details.time is None
-        else timeline_data(details.time, _source(placement), details.trace),
+        else timeline_data(details.time, placement.time.source if placement.time else "", details.trace),
         "places": tables.places.values(),
     }
-
-
-def _source(placement: AnyMap) -> str:
-    time = time_of(placement)
-    return "" if time is None else time.source
 
 
 def device_data(placement: AnyMap) -> list[dict[str, Any]]:
@@ -105,7 +85,7 @@ def device_data(placement: AnyMap) -> list[dict[str, Any]]:
             "out_unknown": totals[each.ref].out_unknown,
             "busy": totals[each.ref].busy,
         }
-        for each in devices_of(placement)
+        for each in placement.devices
     ]
 
 
@@ -126,10 +106,7 @@ def transfer_data(placement: AnyMap, places: Numbers, largest: Numbers) -> list[
         the link carries something, from 0 to 1, or None if no time was forecast. `clone` is the number of the
         link's clone, or -1.
     """
-    busy = {}
-    time = time_of(placement)
-    if time is not None:
-        busy = {(each.from_device, each.to_device): each.busy for each in time.links}
+    busy = {(each.from_device, each.to_device): each.busy for each in placement.busiest_links()}
     return [
         [
             places.of(each.from_device),
@@ -138,10 +115,10 @@ def transfer_data(placement: AnyMap, places: Numbers, largest: Numbers) -> list[
             each.bytes,
             each.bytes_unknown,
             shared[0],
-            None if time is None else round(busy.get((each.from_device, each.to_device), 0.0), 4),
+            None if placement.time is None else round(busy.get((each.from_device, each.to_device), 0.0), 4),
             shared[1],
         ]
-        for each in transfers_of(placement)
+        for each in placement.transfers
         for shared in (_shared(each.largest, largest),)
     ]
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping
 
-from compiler.kinds.expanding.expand import variables_like
-from compiler.kinds.records.kind_map import AnyMap, KindMap
-from compiler.mapping.records import PlacementMap, RuleRef
+from compiler.kinds.records.kind_map import AnyMap
+from compiler.mapping.records import RuleRef
 from dsl import ir
 from dsl.files.regular import read_regular
 from dsl.source import Span
@@ -21,11 +20,9 @@ AROUND = 3
 
 def rules_of(placement: AnyMap) -> Iterable[RuleRef]:
     """Return the different rules of a map; the texts of a map by kinds may be templates."""
-    listed = [each.rule for each in variables_like(placement)]
-    ops = placement.op_kinds if isinstance(placement, KindMap) else ()
-    listed += [each.like.rule for each in ops]
-    listed += [each.rule for each in placement.ops] if isinstance(placement, PlacementMap) else []
-    return dict.fromkeys(listed)
+    return dict.fromkeys(
+        [each.rule for each in placement.variables_like] + [each.rule for each in placement.ops_like]
+    )
 
 
 def lines_of(placement: AnyMap, texts: Mapping[str, str], spans: Iterable[Span] = ()) -> Lines:

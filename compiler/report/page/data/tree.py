@@ -1,20 +1,76 @@
-"""The ops of a map as a tree of names for the page, with numbers for everything that recurs."""
+"""The ops of a map as a tree of names for the page, with numbers for everything that recurs.
+
+Clones that are alike, with equal ops for equal reasons, each on its own devices, are a family. The page has
+their ops once.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 from attrs import define, field
 
-from compiler.mapping.records import MapOp, PlacementMap, RuleRef
-from compiler.report.page.data.clone_families import Family, Spot, families_of
-from compiler.report.page.data.costs import FREE, Cost
+from compiler.kinds.records.kind_map import AnyMap
+from compiler.mapping.records import Counted, Placed, RuleRef
 from compiler.report.page.data.numbers import Numbers
+from compiler.report.page.details import Details
+from compiler.report.scopes import FOLD_FROM, label
+from dsl.gathering import gathered
 
 NONE = -1
 FAMILY = -2
 """The number of the clone of an op that the clones of a family share."""
+
+
+# --- what ops cost ----------------------------------------------------------------------------------------
+
+Cost: TypeAlias = tuple[int, int, int, float]
+"""The bytes of the variable that an op holds, and what the op takes in a step: FLOPs, the bytes that it reads
+and writes, and microseconds by the forecast."""
+
+
+def measures(details: Details) -> list[str]:
+    """Return what the table of scopes can show: numbers of ops, and the parts of a cost that are known."""
+    known = ["ops", "held"]
+    if details.work is not None or details.time is not None:
+        known += ["flops", "bytes"]
+    return known if details.time is None else [*known, "time"]
+
+
+def cost_of(placement: AnyMap, details: Details) -> Callable[[Counted], Cost]:
+    """Return a function that says what an op holds and costs; of ops that are alike, the last stands for all.
+
+    Args:
+        placement: The map.
+        details: What is known of the step beside the map: its work, and its forecast if there is one.
+    """
+    held = placement.held()
+    work = details.work or (details.time.work if details.time is not None else None)
+    ops = {each.name: each for each in work.ops} if work else {}
+    microseconds = _microseconds(details)
+
+    def cost(counted: Counted) -> Cost:
+        size, name = held.get(counted.op.name, 0), placement.last_name(counted)
+        op = ops.get(name)
+        if op is None:
+            return (size, 0, 0, 0.0)
+        return (size, op.flops * op.times, op.bytes * op.times, round(microseconds.get(name, 0.0), 3))
+
+    return cost
+
+
+def _microseconds(details: Details) -> Mapping[str, float]:
+    found: dict[str, float] = defaultdict(float)
+    if details.time is not None:
+        simulated, ops = details.time.simulated, details.time.work.ops
+        for bar in simulated.bars:
+            found[ops[bar.op].name] += (bar.end - bar.start) * 1e6 / simulated.updates
+    return found
+
+
+# --- the tree ---------------------------------------------------------------------------------------------
 
 
 @define
@@ -40,16 +96,10 @@ class Tables:
     files: Numbers = field(factory=Numbers)
     spots: Numbers = field(factory=Numbers)
 
-    def pair(self, spot: Spot) -> tuple[int, int]:
+    def pair(self, placed: Placed) -> tuple[int, int]:
         """Return the numbers of a device and of that on which the op ran."""
-        requested, assigned = spot
+        requested, assigned = placed
         return self.places.of(requested), NONE if assigned is None else self.places.of(assigned)
-
-    def kind(self, op: MapOp) -> int:
-        """Return the number of what an op by itself has in common with others."""
-        clone = NONE if op.clone is None else op.clone
-        spot = self.spots.of((NONE, NONE, self.pair((op.requested, op.assigned))))
-        return self.kinds.of((op.type, op.role, clone, spot))
 
     def rule(self, rule: RuleRef) -> int:
         """Return the number of a rule that placed an op."""
@@ -64,14 +114,8 @@ class Tables:
 
 
 @define
-class Branch:
-    """Nested lists: `[name, child...]` for a scope, `[name, kind, rule, cost, child...]` for an op.
-
-    Attributes:
-        tables: The tables that the lists refer to.
-        root: The outermost scope.
-        nodes: All scopes and ops by their paths.
-    """
+class _Branch:
+    """Nested lists: `[name, child...]` for a scope, `[name, kind, rule, cost, child...]` for an op."""
 
     tables: Tables
     root: list[Any] = field(init=False)
@@ -89,52 +133,129 @@ class Branch:
             self.node(outer).append(self.nodes[path])
         return self.nodes[path]
 
-    def put(self, path: str, kind: int, rule: RuleRef, cost: Cost) -> None:
-        """Add an op: its path, the number of its kind, what placed it, and what it costs.
-
-        Args:
-            path: The name of the op inside this branch.
-            kind: The number of the op's kind in the tables of the page.
-            rule: What placed the op.
-            cost: What the op holds and costs in a step.
-        """
+    def put(self, path: str, kind: tuple[str, str, int, int], rule: RuleRef, cost: Cost) -> None:
+        """Add an op: its path, what it has in common with others, what placed it, and what it costs."""
         tables = self.tables
-        self.node(path)[1:1] = [kind, tables.rule(rule), tables.costs.of(cost)]
+        number = tables.kinds.of(kind)
+        self.node(path)[1:1] = [number, tables.rule(rule), tables.costs.of(cost)]
 
 
-def tree_data(
-    placement: PlacementMap, tables: Tables, costs: Mapping[str, Cost]
-) -> tuple[list[Any], list[dict[str, Any]]]:
+@define
+class _Inside:
+    """The ops in the scope of a clone, or of clones of one kind.
+
+    Attributes:
+        ops: The ops.
+        costs: What each of them costs.
+        locals: For each of them, the number of its spot among those of a clone.
+        look: For each of them, a number for what it has in common with the same ops of equal clones.
+        spots: The numbers of spots by their devices.
+        first: The first op on each spot.
+    """
+
+    ops: list[Counted] = field(factory=list)
+    costs: list[Cost] = field(factory=list)
+    locals: list[int] = field(factory=list)
+    look: list[int] = field(factory=list)
+    spots: Numbers = field(factory=Numbers)
+    first: list[Counted] = field(factory=list)
+
+    def read(self, op: Counted, cost: Cost, looks: Numbers) -> None:
+        """Add an op."""
+        like, (*fixed, _) = op.op, cost  # the time of an op depends on what runs beside it
+        local = self.spots.of((like.requested, like.assigned))
+        if local == len(self.first):
+            self.first.append(op)
+        moved = like.assigned is not None and like.assigned != like.requested
+        device = local if op.of is None else like.requested
+        self.ops.append(op)
+        self.costs.append(cost)
+        self.locals.append(local)
+        self.look.append(looks.of((op.inner, like.type, like.role, like.rule, device, moved, *fixed)))
+
+
+def tree_data(placement: AnyMap, tables: Tables, details: Details) -> tuple[list[Any], list[dict[str, Any]]]:
     """Return the tree, and the families of clones that are alike.
+
+    What is there once for each task or clone, outside of the clones, is one op at several places.
 
     Args:
         placement: The map.
         tables: The tables, which the tree is written into.
-        costs: What ops cost, by their names.
+        details: What is known of the step beside the map.
 
     Returns:
         The tree, in which `{"family": number}` stands for a family, and the families: the numbers of their
         `clones`, a `label` for all of them, the `tree` of one of them and the `spots` in it.
     """
-    families = families_of(placement, costs)
-    number_of = {clone: number for number, each in enumerate(families) for clone in each.clones}
-    scopes = {each.index: each.scope for each in placement.clones}
-    branch, met = Branch(tables), set()
-    for op in placement.ops:
-        number = number_of.get(op.clone) if op.clone is not None else None
-        if number is None or not op.name.startswith(f"{scopes[op.clone or 0]}/"):
-            branch.put(op.name, tables.kind(op), op.rule, costs.get(op.name, FREE))
+    cost, looks = cost_of(placement, details), Numbers()
+    ops = [(op, cost(op)) for op in placement.counted()]
+    inside: dict[int, _Inside] = defaultdict(_Inside)
+    for op, costs in ops:
+        if (tower := _tower(op)) is not None:
+            inside[tower].read(op, costs, looks)
+    groups = _alike(placement, inside)
+    number_of = {tower: number for number, group in enumerate(groups) for tower in group}
+    branch, met = _Branch(tables), set()
+    for op, costs in ops:
+        tower = _tower(op)
+        number = None if tower is None else number_of.get(tower)
+        if number is None:
+            _put_single(placement, branch, op, costs)
         elif number not in met:
             met.add(number)
             branch.root.append({"family": number})
-    return branch.root, [_family(each, number, tables) for number, each in enumerate(families)]
+    families = [
+        _family(placement, tables, number, group, [inside[each] for each in group])
+        for number, group in enumerate(groups)
+    ]
+    return branch.root, families
 
 
-def _family(family: Family, number: int, tables: Tables) -> dict[str, Any]:
-    branch = Branch(tables)
-    own = zip(*family.spots, strict=True)  # the spots with the same number in each clone
-    spots = [tables.spots.of((number, local, *map(tables.pair, pairs))) for local, pairs in enumerate(own)]
-    for op, inner, local, cost in zip(family.ops, family.inner, family.locals, family.costs, strict=True):
-        kind = tables.kinds.of((op.type, op.role, FAMILY, spots[local]))
-        branch.put(inner, kind, op.rule, cost)
-    return {"clones": family.clones, "label": family.label, "tree": branch.root, "spots": spots}
+def _tower(op: Counted) -> int | None:
+    """Return what says of which clones an op is; what feeds a clone is listed by itself, if it is no kind."""
+    return None if op.of is None and op.op.clone is None else op.tower
+
+
+def _alike(placement: AnyMap, inside: Mapping[int, _Inside]) -> list[list[int]]:
+    """Return the families, if there are so many clones that equal ones are shown as one."""
+    if len(placement.clones) < FOLD_FROM:
+        return []
+    alike = gathered((tuple(each.look), tower) for tower, each in inside.items())
+    return [
+        group for group in alike.values() if sum(len(placement.clones_of_tower(tower)) for tower in group) > 1
+    ]
+
+
+def _put_single(placement: AnyMap, branch: _Branch, op: Counted, cost: Cost) -> None:
+    tables = branch.tables
+    spot = tables.spots.of((NONE, NONE, *(tables.pair(each) for _, each in placement.places(op))))
+    clone = op.op.clone if op.op.clone is not None and op.count == 1 else NONE
+    path = placement.ranged(op, op.op.name)
+    if op.of is not None and op.tower is not None:
+        path = f"{label(placement.clones_of_tower(op.tower))}/{placement.ranged(op, op.inner)}"
+    branch.put(path, (op.op.type, op.op.role, clone, spot), placement.rule_of(op), cost)
+
+
+def _family(
+    placement: AnyMap, tables: Tables, number: int, group: Sequence[int], inside: Sequence[_Inside]
+) -> dict[str, Any]:
+    """Return a family of clones: what is in the scope of each is equal."""
+    first, branch, spots = inside[0], _Branch(tables), []
+    for local, on_spot in enumerate(zip(*(each.first for each in inside), strict=True)):
+        places = sorted(place for op in on_spot for place in placement.places(op))
+        spots.append(tables.spots.of((number, local, *(tables.pair(each) for _, each in places))))
+    costs = zip(*(each.costs for each in inside), strict=True)
+    counts = [each.ops[0].count for each in inside]
+    for op, local, own in zip(first.ops, first.locals, costs, strict=True):
+        kind = (op.op.type, op.op.role, FAMILY, spots[local])
+        branch.put(placement.ranged(op, op.inner), kind, placement.rule_of(op), _mean(own, counts))
+    clones = sorted(clone for tower in group for clone in placement.clones_of_tower(tower))
+    return {"clones": clones, "label": label(clones), "tree": branch.root, "spots": spots}
+
+
+def _mean(costs: Sequence[Cost], counts: Sequence[int]) -> Cost:
+    """Return the cost of the same op of clones that are alike. Its time is their mean."""
+    held, flops, size, _ = costs[0]
+    time = sum(each[3] * count for each, count in zip(costs, counts, strict=True))
+    return held, flops, size, round(time / sum(counts), 3)

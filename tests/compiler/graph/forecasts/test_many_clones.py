@@ -18,25 +18,20 @@ from compiler.graph.forecasts.many_clones import ManyClones, map_many
 from compiler.graph.inspect.mapping.placement_map import map_placement
 from compiler.kinds.deployment.grid import NotAlikeError
 from compiler.kinds.deployment.layout import why_not
-from compiler.kinds.expanding.counted import counted_ops
-from compiler.kinds.expanding.expand import busiest_links, busy_of, expand, op_at, time_of
 from compiler.kinds.growing.grow_step import has_same_work
 from compiler.kinds.records.extras import Extras
 from compiler.kinds.records.kind_map import AnyMap, KindMap
 from compiler.kinds.records.reading import read_map
-from compiler.kinds.records.sets import Kinds
 from compiler.kinds.why import explain_many
 from compiler.mapping.records import MapDevice, PlacementMap
 from compiler.mapping.step_time import LinkTime
 from compiler.pipeline import make_plan
 from compiler.plan import Plan
-from compiler.report.choose import choose_counted, choose_ops
-from compiler.report.counted_scopes import CountedScopes, names_of
-from compiler.report.dot import dot, dot_of_kinds
-from compiler.report.page.data.costs import FREE, kind_costs, measures, op_costs
+from compiler.report.dot import dot
 from compiler.report.page.data.placement_data import page_data
+from compiler.report.page.data.tree import cost_of, measures
 from compiler.report.page.details import Details
-from compiler.report.scopes import Scope, build
+from compiler.report.scopes import CountedScopes, Scope, build, folded
 from compiler.report.text.device_table import device_table
 from compiler.report.text.terminal import headline, terminal_map
 from compiler.report.view import View
@@ -228,7 +223,7 @@ def test_map_of_eight_clones_is_that_of_their_graph(name: str, tmp_path: Path) -
     data = "per_clone = shard, " if "own data" in name else ""
     plan = _plan(f"kind = v100\n  {devices}", place, update, model=model, data=data)
     found = map_many(plan, least=8, fold=False, extras=Extras(graph=True))
-    many = expand(found.placement)
+    many = found.placement.expanded()
     compiled = compile_graph(plan, seed=0)
     time = forecast_time(compiled.step, None)
     assert time is not None
@@ -237,7 +232,7 @@ def test_map_of_eight_clones_is_that_of_their_graph(name: str, tmp_path: Path) -
     assert _without_steps(many) == _without_steps(whole)
     _compare_times(found, whole, compiled)
     assert found.step is not None
-    assert dot_of_kinds(found.placement, found.step) == dot(whole, step_graph(compiled.step))
+    assert dot(found.placement, found.step) == dot(whole, step_graph(compiled.step))
     assert found.warnings == compiled.warnings
     _compare_steps(many, whole)
     assert _not_met(plan, found.placement) == _not_met(plan, whole) != []
@@ -258,8 +253,8 @@ def test_map_of_eight_clones_is_that_of_their_graph(name: str, tmp_path: Path) -
     assert pages[0] == pages[1]
     assert {ref: figures[0] for ref, figures in pages[0].items()} == wanted
     for glob in ("fc1/*", "*/fc2/MatMul", "clone_3/*", "input/*"):
-        chosen = choose_counted(found.placement, glob)
-        assert sum(each.count for each in chosen) == len(choose_ops(whole, glob)), glob
+        chosen, listed = (View(glob=glob).chosen(each) for each in (found.placement, whole))
+        assert sum(each.count for each in chosen) == len(listed), glob
 
 
 @pytest.mark.parametrize(
@@ -278,13 +273,13 @@ def test_costs_on_the_page_are_those_of_the_graph_of_all_clones(name: str) -> No
     of_all = Details(work=timed_step(compiled.step))
     of_kinds = Details(work=found.work)
     assert measures(of_kinds) == measures(of_all) == ["ops", "held", "flops", "bytes"]
-    kinds, whole = Kinds(found.placement), map_placement(compiled)
-    many, wanted = kind_costs(found.placement, of_kinds), op_costs(whole, of_all)
+    kinds, whole = found.placement.named, map_placement(compiled)
+    many, wanted = cost_of(found.placement, of_kinds), cost_of(whole, of_all)
     costs = {}
-    for kind in found.placement.op_kinds:
-        for member in kinds.members(kind.of):
-            costs[op_at(kind, kinds, *member).name] = many.get((kind.like.name, kind.of), FREE)
-    assert costs == {each.name: wanted.get(each.name, FREE) for each in whole.ops}
+    for kind, counted in zip(found.placement.op_kinds, found.placement.counted(), strict=True):
+        cost = many(counted)
+        costs |= {kinds.op(kind, *member).name: cost for member in kinds.members(kind.of)}
+    assert costs == {each.op.name: wanted(each) for each in whole.counted()}
 
 
 def _not_met(plan: Plan, placement: AnyMap) -> list[str]:
@@ -309,14 +304,14 @@ def _compare_times(found: ManyClones, whole: PlacementMap, compiled: CompiledGra
     assert has_same_work(found.time.work, timed_step(compiled.step))
     assert many.seconds == pytest.approx(time.seconds, rel=1e-9)
     assert (many.source, many.estimate, many.measured) == (time.source, time.estimate, time.measured)
-    shown = time_of(found.placement)
+    shown = found.placement.expanded().time
     assert shown is not None
     assert [each.ref for each in shown.devices] == [each.ref for each in time.devices]
     assert _bytes(shown.links, found) == _bytes([each for each in time.links if each.bytes], found)
-    assert busy_of(found.placement) == {each.ref: each.busy for each in shown.devices}
+    assert found.placement.device_times == shown.devices
     links = sorted(shown.links, key=lambda each: -each.busy)
-    assert busiest_links(found.placement, 5) == busiest_links(expand(found.placement), 5) == links[:5]
-    kinds = Kinds(found.placement)
+    assert list(found.placement.busiest_links()) == list(found.placement.expanded().busiest_links()) == links
+    kinds = found.placement.named
     for kind in many.device_kinds:
         refs = kinds.devices(kind.like.ref, kind.of)
         of_kind = [each.busy for each in time.devices if each.ref in refs]
@@ -335,12 +330,12 @@ def _bytes(links: Sequence[LinkTime], found: ManyClones) -> set[tuple[str, str, 
 
 def _compare_scopes(kinds: KindMap, whole: PlacementMap) -> None:
     """Hold the tree of kinds against that of all ops, in which each op is put where its kind is."""
-    name, known = names_of(kinds), Kinds(kinds)
+    name, known = folded(kinds), kinds.named
     labels = {}
-    for kind, counted in zip(kinds.op_kinds, counted_ops(kinds), strict=True):
+    for kind, counted in zip(kinds.op_kinds, kinds.counted(), strict=True):
         for member in known.members(kind.of):
-            labels[op_at(kind, known, *member).name] = name(counted)
-    tree = CountedScopes.of(counted_ops(kinds), name)
+            labels[known.op(kind, *member).name] = name(counted)
+    tree = CountedScopes.of(kinds.counted(), name)
     wanted = build(whole.ops, lambda op: labels[op.name], lambda op: op.requested)
     pairs = list(zip(_scopes(tree.root), _scopes(wanted), strict=True))
     for found, each in pairs:
@@ -471,7 +466,7 @@ def test_many_clones_of_one_process_that_update_by_themselves_are_left_to_their_
 @pytest.mark.full
 def test_servers_need_room_for_what_all_clones_send() -> None:
     """The gradients of the largest variable of a server are there together before they are summed."""
-    many = expand(map_many(_plan(_cluster(16, 4), ON_SERVERS)).placement)
+    many = map_many(_plan(_cluster(16, 4), ON_SERVERS)).placement.expanded()
     servers = [each for each in many.devices if each.ref.startswith("ps")]
     received = {
         each.to_device: each.largest[0].bytes
@@ -487,7 +482,7 @@ def test_servers_need_room_for_what_all_clones_send() -> None:
 @pytest.mark.full
 def test_servers_need_room_for_the_sums_of_all_tasks() -> None:
     """The sums of a variable are there together, one from each task, before they are summed."""
-    many = expand(map_many(_plan(_cluster(16, 2), ON_SERVERS, "aggregate = hierarchical()")).placement)
+    many = map_many(_plan(_cluster(16, 2), ON_SERVERS, "aggregate = hierarchical()")).placement.expanded()
     servers = [each for each in many.devices if each.ref.startswith("ps")]
     assert len(servers) == 2
     for each in servers:
@@ -502,7 +497,7 @@ def test_servers_need_room_for_the_sums_of_all_tasks() -> None:
 def test_servers_weight_the_gradients_of_workers_one_after_the_other() -> None:
     """The products of two workers are there at once, with zeros for each: nearly as in the graph of all."""
     plan = _plan(_cluster(12, 2), ON_SERVERS, f"{APART}\n  backup = 2")
-    many = expand(map_many(plan).placement)
+    many = map_many(plan).placement.expanded()
     wanted = forecast_memory(compile_graph(plan, seed=0))
     fullest = max(many.devices, key=lambda each: _step(each) if each.ref.startswith("ps") else 0)
     assert _step(fullest) == pytest.approx(wanted[fullest.ref].bytes, rel=0.02)

@@ -6,7 +6,6 @@ import pytest
 from attrs import evolve
 
 from compiler.kinds.deployment.grid import NotAlikeError, Spot
-from compiler.kinds.expanding.expand import expand
 from compiler.kinds.growing.grow import joined, kinds_of, tensorflow_name, within
 from compiler.kinds.names.patterns import Patterns
 from compiler.mapping.records import PlacementMap
@@ -58,7 +57,7 @@ def test_names_of_devices_in_tensorflow(ref: str, name: str, *, emulate: bool) -
 def test_the_map_of_many_is_grown_from_that_of_few(tasks: int, clones: int) -> None:
     """Every record of every clone is as it is written down, with its names, numbers and reasons."""
     grown = kinds_of(map_of(2, 2), Patterns(grid_of(2, 2)), grid_of(tasks, clones), plan_of(tasks, clones))
-    assert expand(grown) == map_of(tasks, clones)
+    assert grown.expanded() == map_of(tasks, clones)
 
 
 @pytest.mark.parametrize("tasks", [2, 5])
@@ -68,7 +67,7 @@ def test_clones_that_are_summed_by_task_are_grown_by_task(tasks: int) -> None:
     names = Patterns(few)
     of_tasks = Patterns(few, by_group=False)
     grown = kinds_of(map_of(2, 3, summed=True, named=6), names, grid_of(*sizes), plan_of(*sizes), of_tasks)
-    assert expand(grown) == map_of(*sizes, summed=True)
+    assert grown.expanded() == map_of(*sizes, summed=True)
 
 
 @pytest.mark.parametrize("tasks", [2, 5])
@@ -78,7 +77,7 @@ def test_workers_with_graphs_of_their_own_are_grown_from_two(tasks: int) -> None
     names, of_tasks = Patterns(few, of_worker=True), Patterns(few, of_worker=True, by_group=False)
     listed, workers = few_workers(3)
     grown = kinds_of(listed, names, grid_of(*sizes), plan_of(*sizes), of_tasks, workers)
-    assert expand(grown) == map_of_worker(*sizes)
+    assert grown.expanded() == map_of_worker(*sizes)
 
 
 def test_copies_of_all_clones_on_a_server_are_held_there() -> None:
@@ -99,14 +98,14 @@ def test_copies_of_all_clones_on_a_server_are_held_there() -> None:
         return evolve(found, variables=(shared, moved), devices=devices)
 
     grown = kinds_of(on_server(2, 2), Patterns(grid_of(2, 2)), grid_of(4, 3), plan_of(4, 3))
-    assert expand(grown) == on_server(4, 3)
+    assert grown.expanded() == on_server(4, 3)
 
 
 def test_emulated_devices_are_numbered_in_their_order() -> None:
     """All of them are processors of this process."""
     plan = evolve(plan_of(3, 3), emulate=True)
     grown = kinds_of(map_of(2, 2), Patterns(grid_of(2, 2)), grid_of(3, 3), plan)
-    assert [each.device for each in expand(grown).devices] == [
+    assert [each.device for each in grown.expanded().devices] == [
         f"/job:localhost/replica:0/task:0/device:CPU:{at}" for at in range(14)
     ]
 

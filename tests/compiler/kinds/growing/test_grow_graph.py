@@ -10,7 +10,7 @@ from compiler.kinds.growing.grow import kinds_of
 from compiler.kinds.growing.grow_graph import FewGraphs, grow_graph
 from compiler.kinds.names.patterns import Patterns
 from compiler.mapping.step_graph import Edge, StepGraph
-from compiler.report.dot import dot, dot_of_kinds
+from compiler.report.dot import dot
 from tests.compiler.kinds.growing.deployments import grid_of, map_of, pipe, plan_of
 
 
@@ -45,7 +45,7 @@ def test_many_clones_are_drawn_as_their_graph_is(tasks: int, clones: int) -> Non
     grid = grid_of(tasks, clones)
     step = grow_graph(known_of(step_of(3, 3)), grid)
     kinds = kinds_of(map_of(2, 2), Patterns(grid_of(2, 2)), grid, plan_of(tasks, clones))
-    drawn = dot_of_kinds(kinds, step)
+    drawn = dot(kinds, step)
     assert drawn == dot(map_of(tasks, clones), step_of(tasks, clones))
     assert f"{tasks * clones} tensors" in drawn
 

@@ -8,7 +8,6 @@ import pytest
 from attrs import evolve
 
 from compiler.kinds.deployment.grid import Grid
-from compiler.kinds.expanding.expand import expand
 from compiler.kinds.growing.memory import Peak, Peaks, with_memory
 from compiler.kinds.names.patterns import Patterns
 from compiler.kinds.records.kind_map import DeviceKind, KindMap, TransferKind
@@ -59,7 +58,7 @@ def forecast(
     """Return the bytes of a step, those of all that is held, and the largest tensors, by device."""
     return {
         each.ref: [each.step_bytes, each.memory_bytes, *(tensor.name for tensor in each.largest)]
-        for each in expand(with_memory(placement, Peaks(known, patterns), fewer)).devices
+        for each in with_memory(placement, Peaks(known, patterns), fewer).expanded().devices
     }
 
 

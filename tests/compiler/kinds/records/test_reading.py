@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from compiler.kinds.expanding.expand import expand, workers_of
 from compiler.kinds.records.kind_map import KindMap
 from compiler.kinds.records.reading import read_map
 from compiler.mapping.records import MapWorker
@@ -29,7 +28,7 @@ def test_a_map_does_not_grow_with_its_clones() -> None:
     """The text for 4,096 clones is that for 512 but for digits of numbers; expanded, it has every clone."""
     few, many = make_kinds(64, 8), make_kinds(512, 8)
     assert len(many.to_json()) < len(few.to_json()) + 40
-    whole = expand(few)
+    whole = few.expanded()
     assert len(whole.clones) == 512
     assert len(whole.ops) == 2 + 2 * 512
     assert whole.clones[-1].devices == ("worker[63].gpu[7]",)
@@ -42,10 +41,10 @@ def test_a_map_does_not_grow_with_its_clones() -> None:
 
 def test_workers_with_graphs_of_their_own_are_expanded() -> None:
     """Each has its clones, and the first of them has the ops that are listed."""
-    found = expand(evolve(make_kinds(64, 8), listed="worker:0"))
+    found = evolve(make_kinds(64, 8), listed="worker:0").expanded()
     assert [each.listed for each in found.workers] == [True] + 63 * [False]
     assert found.workers[63] == MapWorker("worker:63", tuple(range(504, 512)), False)
-    assert workers_of(make_kinds()) == ()
+    assert make_kinds().workers == ()
 
 
 def _set(*path: str | int, to: object) -> tuple[tuple[str | int, ...], object]:
@@ -88,7 +87,7 @@ def test_sums_of_tasks_are_numbered_where_there_are_some(
     if not words:
         placement = read_map(file)
         assert isinstance(placement, KindMap)
-        assert expand(placement).ops[-1].name == "fc1/group_5"
+        assert placement.expanded().ops[-1].name == "fc1/group_5"
         return
     with pytest.raises(BadRecord, match=words):
         read_map(file)

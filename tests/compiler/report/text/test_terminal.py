@@ -107,7 +107,7 @@ def test_as_many_rows_as_a_screen_has(more: int, told: bool) -> None:
 
 def test_every_clone_of_a_map_by_kinds() -> None:
     """A map of many clones is written out only if every clone is asked for."""
-    kinds = make_kinds(2, 2)
-    assert "clone_0..3/" in terminal_map(kinds, View(depth=1))
+    kinds = make_kinds(3, 2)
+    assert "clone_0..5/" in terminal_map(kinds, View(depth=1))
     each = terminal_map(kinds, View(depth=1, every_clone=True))
-    assert [f"clone_{at}/" in each for at in range(5)] == [True] * 4 + [False]
+    assert [f"clone_{at}/" in each for at in range(7)] == [True] * 6 + [False]

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from attrs import evolve
 
-from compiler.kinds.expanding.expand import expand
 from compiler.report.page.data.placement_data import page_data
 from compiler.report.page.details import Details
 from tests.compiler.report.page.pages import LINES, timed_step
@@ -97,15 +96,16 @@ def with_an_odd_rule(placement: PlacementMap) -> PlacementMap:
         (make_map(5), ["clone_0..4"]),
         (after_a_step(make_map(6)), ["clone_0,2,4", "clone_1,3,5"]),
         (with_an_odd_rule(make_map(6)), ["clone_0..4"]),
-        (make_kinds(2, 2), ["clone_0..3"]),
+        (make_kinds(2, 2), []),
+        (make_kinds(3, 2), ["clone_0..5"]),
         (make_kinds(3, 4), ["clone_0..11"]),
     ],
-    ids=["one", "four", "five", "moved", "odd", "kinds", "many_kinds"],
+    ids=["one", "four", "five", "moved", "odd", "few_kinds", "kinds", "many_kinds"],
 )
 def test_every_op_is_in_the_data_as_it_is_in_the_map(placement: AnyMap, families: list[str]) -> None:
     """With its type, role, devices, rule and bytes, whether it stands for itself or for those of a family."""
     data = page_data(placement, LINES, Details())
-    whole = expand(placement)
+    whole = placement.expanded()
     held = {each.name: each.bytes for each in whole.variables}
     held |= {slot.name: slot.bytes for each in whole.variables for slot in each.slots}
     assert read_back(data) == {op.name: as_read(op, held.get(op.name, 0)) for op in whole.ops}

@@ -6,8 +6,7 @@ from fnmatch import fnmatchcase
 
 import pytest
 
-from compiler.kinds.expanding.expand import expand
-from compiler.kinds.expanding.members import Sought, sought_members
+from compiler.mapping.records import Sought
 from tests.placement_maps import make_kinds
 
 GLOBS = {
@@ -29,13 +28,13 @@ def test_what_all_names_have_that_match_a_glob(glob: str) -> None:
 def test_members_are_those_whose_names_match(glob: str) -> None:
     """All ops with such names are found, in the graph or in their tower, and no others."""
     placement = make_kinds(3, 2)
-    names = [each.name for each in expand(placement).ops]
+    names = [each.name for each in placement.expanded().ops]
     inside = [name.partition("/")[2] if name.startswith("clone_") else name for name in names]
     wanted = sum(
         fnmatchcase(name, glob) or fnmatchcase(own, glob) for name, own in zip(names, inside, strict=True)
     )
     found = 0
-    for at, members in sought_members(placement, Sought.of_glob(glob)):
+    for at, members in placement.members_sought(Sought.of_glob(glob)):
         every = placement.kinds[placement.op_kinds[at].of].count
         assert members is None or members
         found += every if members is None else len(members)
@@ -51,7 +50,7 @@ def test_only_names_that_may_match_are_written() -> None:
         return False
 
     sought = Sought.of_glob("clone_5/fc1/*", matches)
-    assert list(sought_members(make_kinds(3, 2), sought)) == []
+    assert list(make_kinds(3, 2).members_sought(sought)) == []
     written = [each for each in asked if each.startswith("clone_")]
     assert written
     assert all(each.startswith("clone_5/fc1/") for each in written)

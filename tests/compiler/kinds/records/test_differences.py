@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from attrs import evolve
 
-from compiler.kinds.expanding.differences import expand_differences
-from compiler.kinds.expanding.expand import expand
 from compiler.kinds.records.kind_map import KindMap
 from compiler.report.comparison.compare import compare
 from compiler.report.page.data.diff_data import Side, diff_data
@@ -28,14 +26,14 @@ def test_only_what_differs_is_expanded() -> None:
     """The comparison, and its page, are those of the expanded maps."""
     before, after = make_kinds(), _moved()
     found = compare(before, after)
-    assert found == compare(expand(before), expand(after))
+    assert found == compare(before.expanded(), after.expanded())
     assert len(found.ops) == len(found.links) == 63 * 7
     assert {each.before for each in found.ops} == {("ps[0].cpu[0]",)}
-    one, other = expand_differences(before, after)
+    one, other = before.expanded(after), after.expanded(before)
     assert len(one.ops) == len(other.ops) == 63 * 7
     assert len(one.transfers) == 63 * 7
     sides = [(Side("a", before, {}), Side("b", after, {}))]
-    sides.append((Side("a", expand(before), {}), Side("b", expand(after), {})))
+    sides.append((Side("a", before.expanded(), {}), Side("b", after.expanded(), {})))
     pages = [diff_data(*each, found) for each in sides]
     assert pages[0] == pages[1]
 
@@ -44,5 +42,5 @@ def test_maps_of_other_numbers_of_clones_are_compared_as_well() -> None:
     """Everything is expanded for that, also if one of them has the records of each clone."""
     few, many = make_kinds(2, 2), make_kinds(3, 2)
     found = compare(few, many)
-    assert found == compare(expand(few), expand(many)) == compare(few, expand(many))
+    assert found == compare(few.expanded(), many.expanded()) == compare(few, many.expanded())
     assert {each.clone for each in found.ops} == {4, 5}

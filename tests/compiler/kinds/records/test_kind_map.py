@@ -5,23 +5,8 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
-from compiler.kinds.expanding.counted import chosen_ops, counted_ops
-from compiler.kinds.expanding.expand import (
-    busiest_links,
-    busy_of,
-    clones_of,
-    devices_of,
-    expand,
-    op_count,
-    time_of,
-    transfers_of,
-    variables_like,
-    variables_of,
-    workers_of,
-)
-from compiler.kinds.expanding.members import Sought
 from compiler.kinds.records.kind_map import BusyKind, KindMap, KindTime, LinkTimeKind, SlotKind
-from compiler.mapping.records import MapSlot, MapTensor
+from compiler.mapping.records import MapSlot, MapTensor, Sought
 from compiler.mapping.step_time import DeviceTime, LinkTime
 from tests.placement_maps import make_kinds, make_map
 
@@ -59,24 +44,19 @@ def timed() -> KindMap:
 
 def test_each_part_of_a_map_is_expanded_by_itself() -> None:
     """Who needs a part gets what the whole has."""
-    placement, whole = timed(), expand(timed())
-    assert expand(whole) is whole
-    for part, of_whole in (
-        (devices_of, whole.devices),
-        (clones_of, whole.clones),
-        (workers_of, whole.workers),
-        (transfers_of, whole.transfers),
-        (variables_of, whole.variables),
-        (time_of, whole.time),
-        (op_count, len(whole.ops)),
-    ):
-        assert part(placement) == part(whole) == of_whole
-    assert [each.name for each in variables_like(placement)] == [each.name for each in variables_like(whole)]
+    placement, whole = timed(), timed().expanded()
+    assert whole.expanded() is whole
+    for part in ("devices", "clones", "workers", "transfers", "variables", "device_times", "op_count"):
+        assert getattr(placement, part) == getattr(whole, part) != ()
+    assert whole.op_count == len(whole.ops)
+    assert placement.ran == whole.ran == 0
+    assert placement.misplaced == whole.misplaced == ()
+    assert [each.name for each in placement.variables_like] == [each.name for each in whole.variables]
 
 
 def test_every_clone_has_its_own_names_and_numbers() -> None:
     """Slots, the largest tensors of devices, and the time of a step."""
-    whole = expand(timed())
+    whole = timed().expanded()
     gpus = [f"worker[{task}].gpu[{at}]" for task in range(3) for at in range(2)]
     (variable,) = whole.variables
     assert [(each.name, each.device) for each in variable.slots] == [
@@ -100,20 +80,20 @@ def test_every_clone_has_its_own_names_and_numbers() -> None:
 
 def test_busy_devices_and_links() -> None:
     """Each device has its share, and the busiest links come first."""
-    placement, whole = timed(), expand(timed())
-    assert busy_of(placement) == busy_of(whole)
-    assert busy_of(placement)["worker[2].gpu[1]"] == pytest.approx(0.8)
+    placement, whole = timed(), timed().expanded()
+    assert placement.device_times == whole.device_times
+    busy = {each.ref: each.busy for each in placement.device_times}
+    assert busy["worker[2].gpu[1]"] == pytest.approx(0.8)
     for each in (placement, whole):
-        assert [link.busy for link in busiest_links(each, 3)] == pytest.approx([0.08, 0.08, 0.06])
-        assert len(busiest_links(each, 9)) == 6
-    assert {link.to_device for link in busiest_links(placement, 2)} == {
-        "worker[1].gpu[1]",
-        "worker[2].gpu[1]",
-    }
+        links = [link.busy for link in each.busiest_links()]
+        assert links[:3] == pytest.approx([0.08, 0.08, 0.06])
+        assert len(links) == 6
+    busiest = [link.to_device for link in placement.busiest_links()]
+    assert set(busiest[:2]) == {"worker[1].gpu[1]", "worker[2].gpu[1]"}
     for bare in (make_kinds(), make_map()):
-        assert busy_of(bare) == {}
-        assert busiest_links(bare, 3) == []
-        assert time_of(bare) is None
+        assert bare.device_times == ()
+        assert list(bare.busiest_links()) == []
+        assert bare.expanded().time is None
 
 
 @pytest.mark.parametrize(
@@ -132,8 +112,8 @@ def test_busy_devices_and_links() -> None:
 )
 def test_ops_are_chosen_by_their_names(glob: str, number: int) -> None:
     """In the graph, or in their tower; those of a kind are counted together if all of them match."""
-    placement, whole = timed(), expand(timed())
-    found, singles = (list(chosen_ops(each, Sought.of_glob(glob))) for each in (placement, whole))
+    placement, whole = timed(), timed().expanded()
+    found, singles = (list(each.counted(Sought.of_glob(glob))) for each in (placement, whole))
     assert sum(each.count for each in found) == sum(each.count for each in singles) == number
     assert {each.first for each in found} <= {each.first for each in singles}
     for each in found:
@@ -148,10 +128,10 @@ def test_ops_are_chosen_by_their_names(glob: str, number: int) -> None:
 def test_all_ops_are_counted() -> None:
     """As many as the map of each clone has, with the devices of each kind."""
     placement = timed()
-    found = list(counted_ops(placement))
-    assert sum(each.count for each in found) == op_count(placement)
+    found = list(placement.counted())
+    assert sum(each.count for each in found) == placement.op_count
     assert len(found) == len(placement.op_kinds)
-    assert [each.count for each in counted_ops(expand(placement))] == [1] * 14
+    assert [each.count for each in placement.expanded().counted()] == [1] * 14
     reads = [each for each in found if each.op.type == "ReadVariableOp"]
     assert [(each.count, each.each, each.first) for each in reads] == [
         (1, 1, "clone_0/fc1/kernel/read"),

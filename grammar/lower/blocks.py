@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from attrs import field, frozen
 
@@ -17,7 +17,9 @@ from grammar.lower.values import typed
 from grammar.tokens.lexer import LONGEST_NAME
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Hashable, Iterable, Iterator
+
+Key = TypeVar("Key", bound="Hashable")
 
 
 @frozen
@@ -247,6 +249,40 @@ def _parts(value: syntax.Expr) -> tuple[syntax.Expr, ...]:
     return (value,)
 
 
+def in_order(
+    starts: Iterable[Key],
+    needed: Callable[[Key], Iterable[Key]],
+    report_circle: Callable[[list[Key]], None],
+    *,
+    first_only: bool = False,
+) -> list[Key]:
+    """Return things and what they need, each after those that it needs; without recursion, for long chains.
+
+    Args:
+        starts: The things.
+        needed: Returns the things that one needs.
+        report_circle: Reports things that need each other in a circle.
+        first_only: Whether further circles with what led to a circle are not reported.
+    """
+    done: dict[Key, None] = {}
+    for start in starts:
+        path = {start: None} if start not in done else {}
+        waiting = [iter(needed(start))] if path else []
+        while waiting:
+            following = next((each for each in waiting[-1] if each not in done), None)
+            if following is None:
+                waiting.pop()
+                done[path.popitem()[0]] = None
+            elif following in path:
+                circle = [*path][[*path].index(following) :]
+                report_circle(circle)
+                done.update(dict.fromkeys(path if first_only else circle))
+            else:
+                path[following] = None
+                waiting.append(iter(needed(following)))
+    return list(done)
+
+
 # --- let: constants, computed in the order in which they need each other ----------------------------------
 
 RESERVED = {"true": "it is a constant", "false": "it is a constant", "none": "it is a constant"}
@@ -259,6 +295,12 @@ def declare_constants(block: syntax.Block, context: Context) -> None:
         block: The block as it was parsed.
         context: The scope, and the reports to which errors are added.
     """
+
+    def report_circle(circle: list[str]) -> None:
+        spans = [context.constants[name].value.span for name in circle]
+        context.reports.add(references.cycle("constant", circle, spans[0], spans[1:]))
+        context.values.update(dict.fromkeys(circle, BAD))
+
     check_label(block, BLOCKS["let"], context)
     first: dict[str, Span] = {}
     for item in block.items:
@@ -269,44 +311,16 @@ def declare_constants(block: syntax.Block, context: Context) -> None:
                 context.constants[item.name] = item
         elif not isinstance(item.value if isinstance(item, syntax.Entry) else None, syntax.Broken):
             context.reports.add(names.misplaced_entry(item.span, place="`let`", takes="`name = value`"))
-    for name in list(context.constants):
-        _resolve(name, context)
+    for name in in_order(context.constants, lambda name: _needed(name, context), report_circle):
+        if name not in context.values:  # else it is in a circle
+            written = context.constants[name].value
+            value = evaluate(written, context)
+            # A value that was guessed is BAD, so that its uses are not reported.
+            context.values[name] = BAD if context.reports.is_tainted(written.span) else value
 
 
-def _resolve(name: str, context: Context) -> None:
-    """Compute a constant and those that it needs, without recursion, because chains may be long."""
-    path: dict[str, None] = {name: None}
-    waiting: list[Iterator[str]] = [_needed(context.constants[name].value, context)]
-    while path:
-        following = next((each for each in waiting[-1] if each not in context.values), None)
-        if following is None:
-            waiting.pop()
-            done, _ = path.popitem()
-            if done not in context.values:
-                context.values[done] = _value(context.constants[done].value, context)
-        elif following in path:
-            _report_cycle([*path][[*path].index(following) :], context)
-        else:
-            path[following] = None
-            waiting.append(_needed(context.constants[following].value, context))
-
-
-def _value(written: syntax.Expr, context: Context) -> Any:
-    """Return the value of a constant, or BAD if it was guessed, so that its uses are not reported."""
-    value = evaluate(written, context)
-    return BAD if context.reports.is_tainted(written.span) else value
-
-
-def _report_cycle(circle: list[str], context: Context) -> None:
-    spans = [context.constants[name].value.span for name in circle]
-    context.reports.add(references.cycle("constant", circle, spans[0], spans[1:]))
-    for name in circle:
-        context.values[name] = BAD
-
-
-def _needed(expression: syntax.Expr, context: Context) -> Iterator[str]:
-    names_ = [name for name in _names(expression) if name in context.constants]
-    return iter(names_)
+def _needed(name: str, context: Context) -> list[str]:
+    return [each for each in _names(context.constants[name].value) if each in context.constants]
 
 
 def _names(expression: syntax.Node) -> Iterator[str]:

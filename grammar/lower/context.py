@@ -8,6 +8,7 @@ from typing import Any, Final
 from attrs import evolve, field, frozen
 
 from dsl import ir, syntax
+from dsl.diagnostics import Diagnostic
 from dsl.source import Span
 from grammar.reports import Reports
 
@@ -83,6 +84,11 @@ class Context:
     def silent(self) -> Context:
         """Return this context with a collector whose diagnostics nobody sees."""
         return evolve(self, reports=Reports(), notes=Notes())
+
+    def refuse(self, report: Diagnostic) -> Bad:
+        """Report an error and return BAD, the value of what has it."""
+        self.reports.add(report)
+        return BAD
 
     def may_exist(self, name: str) -> bool:
         """Whether `name` may have been defined in a part that could not be read."""

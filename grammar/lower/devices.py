@@ -11,7 +11,7 @@ from dsl.schema import types as kinds
 from dsl.suggest import nearest
 from grammar.lower import blocks
 from grammar.lower.context import BAD, Context
-from grammar.lower.evaluate import described
+from grammar.lower.evaluate import misplaced_value
 from grammar.lower.values import typed
 
 if TYPE_CHECKING:
@@ -89,12 +89,7 @@ def device_set(written: syntax.Expr, jobs: frozenset[str] | None, context: Conte
         return BAD
     items = written.items if isinstance(written, syntax.List) else (written,)
     if not items:
-        context.reports.add(
-            types.misplaced_expression(
-                written.span, what="a placement", takes="devices", found="an empty list"
-            )
-        )
-        return BAD
+        return misplaced_value(written, "a placement", "devices", context, found="an empty list")
     patterns = [_pattern(item, jobs, context) for item in items]
     context.notes.patterns.extend(each for each in patterns if each is not BAD)
     return BAD if any(each is BAD for each in patterns) else ir.DeviceSet(tuple(patterns), span=written.span)
@@ -106,14 +101,7 @@ def _pattern(  # noqa: PLR0911 one for each kind of name
     if isinstance(written, syntax.Broken):
         return BAD
     if not isinstance(written, syntax.Path):
-        report = types.misplaced_expression(
-            written.span,
-            what="this place",
-            takes="devices such as `gpu[0]`",
-            found=described(written),
-        )
-        context.reports.add(report)
-        return BAD
+        return misplaced_value(written, "this place", "devices such as `gpu[0]`", context)
     head, *rest = written.segments
     if head.name in KINDS and not rest:
         return _device(written, head, None, None, context)
@@ -147,8 +135,7 @@ def _indices(segment: syntax.Segment, what: str, context: Context) -> Any:
     """Return the indices in the brackets of a segment, or None for all."""
     match segment.index:
         case None:
-            context.reports.add(placement.index_missing(segment.span, name=segment.name, what=what))
-            return BAD
+            return context.refuse(placement.index_missing(segment.span, name=segment.name, what=what))
         case syntax.Every():
             return None
         case syntax.Range():
@@ -163,11 +150,9 @@ def _range(written: syntax.Range, context: Context) -> Any:
     if first is BAD or last is BAD:
         return BAD
     if last < first:
-        context.reports.add(types.descending_range(written.span, first=first, last=last))
-        return BAD
+        return context.refuse(types.descending_range(written.span, first=first, last=last))
     if last - first >= LONGEST_RANGE:
-        context.reports.add(types.range_too_long(written.span, longest=LONGEST_RANGE))
-        return BAD
+        return context.refuse(types.range_too_long(written.span, longest=LONGEST_RANGE))
     return tuple(range(first, last + 1))
 
 
@@ -175,17 +160,14 @@ def _unknown(written: syntax.Path, head: syntax.Segment, jobs: frozenset[str], c
     if context.may_exist("job") or context.is_silent(head.name):
         return BAD
     if head.name in KINDS:
-        context.reports.add(placement.segment_after_device(written.segments[1].span, kind=head.name))
-        return BAD
+        return context.refuse(placement.segment_after_device(written.segments[1].span, kind=head.name))
     known = (*KINDS, *sorted(jobs))
     near = nearest(head.name, known)
-    context.reports.add(placement.no_such_device(head.name_span, name=head.name, near=near, known=known))
-    return BAD
+    return context.refuse(placement.no_such_device(head.name_span, name=head.name, near=near, known=known))
 
 
 def _unknown_kind(segment: syntax.Segment, context: Context) -> Any:
     near = nearest(segment.name, KINDS)
-    context.reports.add(
+    return context.refuse(
         placement.no_such_device(segment.name_span, name=segment.name, near=near, known=KINDS)
     )
-    return BAD

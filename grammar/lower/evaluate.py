@@ -46,12 +46,7 @@ def evaluate(  # noqa: PLR0911 one for each kind
             return _negative(expression, context)
         case syntax.Broken():
             return BAD
-    context.reports.add(
-        types.misplaced_expression(
-            expression.span, what="this place", takes="a value", found=described(expression)
-        )
-    )
-    return BAD
+    return misplaced_value(expression, "this place", "a value", context)
 
 
 def described(expression: syntax.Expr) -> str:
@@ -68,6 +63,30 @@ def described(expression: syntax.Expr) -> str:
         case syntax.Parts() | syntax.Indexed():
             return "an index of a tensor"
     return "an expression"
+
+
+def misplaced_value(
+    expression: syntax.Expr,
+    what: str,
+    takes: str,
+    context: Context,
+    *,
+    found: str | None = None,
+    advice: str | None = None,
+) -> Bad:
+    """Report an expression in a place that takes something else, and return BAD.
+
+    Args:
+        expression: The expression as it was parsed.
+        what: The place, in words.
+        takes: What the place takes, in words.
+        context: The scope, and the reports.
+        found: What the expression is; by default its kind.
+        advice: What to write instead, if that is known.
+    """
+    found = found or described(expression)
+    report = types.misplaced_expression(expression.span, what=what, takes=takes, found=found, advice=advice)
+    return context.refuse(report)
 
 
 def labels_of(expression: syntax.Expr, context: Context) -> tuple[Label, ...]:
@@ -89,8 +108,9 @@ def _number(expression: syntax.Number, context: Context) -> Any:
     if expression.unit not in UNITS:
         start = expression.span.end - len(expression.unit)
         span = Span(expression.span.source, start, expression.span.end)
-        context.reports.add(types.unknown_unit(span, unit=expression.unit, near=_near_unit(expression.unit)))
-        return BAD
+        return context.refuse(
+            types.unknown_unit(span, unit=expression.unit, near=_near_unit(expression.unit))
+        )
     return quantity(expression.value, expression.unit)
 
 
@@ -115,12 +135,7 @@ def _near_unit(unit: str) -> str | None:
 def _name(path: syntax.Path, context: Context, words: tuple[str, ...], wanted: str) -> Any:
     name = path.bare
     if name is None:
-        context.reports.add(
-            types.misplaced_expression(
-                path.span, what="this place", takes="a value", found=f"`{path.span.text}`"
-            )
-        )
-        return BAD
+        return misplaced_value(path, "this place", "a value", context, found=f"`{path.span.text}`")
     if name in context.parameters:
         return ir.Parameter(name, span=path.span)
     if name in context.constants:
@@ -193,8 +208,7 @@ def _applied(operator: Any, left: Any, right: Any, span: Span, context: Context)
     try:
         return calculate(operator, left, right)
     except CannotCalculateError as reason:
-        context.reports.add(types.no_result(span, why=str(reason)))
-        return BAD
+        return context.refuse(types.no_result(span, why=str(reason)))
 
 
 def _with_parameters(operator: Any, left: Any, right: Any, span: Span, context: Context) -> Any:
@@ -202,8 +216,7 @@ def _with_parameters(operator: Any, left: Any, right: Any, span: Span, context: 
     for operand in (left, right):
         if not _symbolic(operand) and (isinstance(operand, bool) or not isinstance(operand, (int, float))):
             reason = f"a layer parameter cannot be combined with {kind_of(operand)}"
-            context.reports.add(types.no_result(span, why=reason))
-            return BAD
+            return context.refuse(types.no_result(span, why=reason))
     return ir.Arithmetic(operator, left, right, span=span)
 
 
@@ -216,8 +229,7 @@ def _negative(expression: syntax.Negative, context: Context) -> Any:
     try:
         return negate(operand)
     except CannotCalculateError as reason:
-        context.reports.add(types.no_result(expression.span, why=str(reason)))
-        return BAD
+        return context.refuse(types.no_result(expression.span, why=str(reason)))
 
 
 def _symbolic(value: Any) -> bool:

@@ -55,16 +55,16 @@ class Place:
             value: The value.
             advice: What to write instead, if that is known.
         """
-        report = types.wrong_type(
-            self.span,
-            what=self.what,
-            takes=self.type.described(),
-            found=kind_of(value),
-            labels=self.labels,
-            advice=advice,
+        return self.context.refuse(
+            types.wrong_type(
+                self.span,
+                what=self.what,
+                takes=self.type.described(),
+                found=kind_of(value),
+                labels=self.labels,
+                advice=advice,
+            )
         )
-        self.context.reports.add(report)
-        return BAD
 
 
 def fitted(value: Any, place: Place) -> Any:  # noqa: C901, PLR0911 one for each kind of type
@@ -88,11 +88,9 @@ def fitted(value: Any, place: Place) -> Any:  # noqa: C901, PLR0911 one for each
     if type_.kind == "list" and type_.item is not None:
         return _list(value, type_.item, place)
     if isinstance(value, str) and type_.kind == "str" and len(value.strip()) < (type_.low or 0):
-        place.context.reports.add(types.empty_string(place.span, what=place.what, labels=place.labels))
-        return BAD
+        return place.context.refuse(types.empty_string(place.span, what=place.what, labels=place.labels))
     if isinstance(value, str) and type_.of == PATH and scheme_of(value) is not None:
-        place.context.reports.add(types.address(place.what, value, place.span, place.labels))
-        return BAD
+        return place.context.refuse(types.address(place.what, value, place.span, place.labels))
     if isinstance(value, bool):
         return _truth(value, place)
     if type_.kind == "any" and isinstance(value, int | float):
@@ -107,10 +105,9 @@ def _truth(value: bool, place: Place) -> Any:
     only = place.type.only
     if only is None or value is only:
         return value
-    place.context.reports.add(
+    return place.context.refuse(
         types.not_in_a_clone(place.span, what=place.what, only=only, labels=place.labels)
     )
-    return BAD
 
 
 def _number(value: Any, place: Place) -> Any:
@@ -146,12 +143,11 @@ def _bounded(value: Any, place: Place, shown: str | None = None) -> Any:
         if below
         else _bound("less than" if open_ else "at most", high, place.type)
     )
-    place.context.reports.add(
+    return place.context.refuse(
         types.out_of_range(
             place.span, what=place.what, bounds=bounds, found=shown or written, labels=place.labels
         )
     )
-    return BAD
 
 
 _UNITS = {"seconds": (DAY, "d"), "bytes": (TERABYTE, "TB")}
@@ -184,8 +180,7 @@ def _quantity(value: Any, place: Place) -> Any:
         whole = type_.dimension == "bytes" and isfinite(value.amount)
         amount = int(value.amount) if whole else value.amount
         return _bounded(amount, place, place.span.text)
-    place.context.reports.add(report)
-    return BAD
+    return place.context.refuse(report)
 
 
 def _shape(value: Any, place: Place) -> Any:

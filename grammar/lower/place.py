@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, TypeGuard
 
 from dsl import ir, schema, syntax
-from dsl.errors import names, placement, references, types
+from dsl.errors import names, placement, references
 from dsl.schema import BLOCKS, Type
 from dsl.schema import types as kinds
 from dsl.schema.placement import Measure
@@ -13,7 +13,7 @@ from dsl.suggest import nearest
 from grammar.lower import blocks, values
 from grammar.lower.context import BAD, Context
 from grammar.lower.devices import KINDS, device_set
-from grammar.lower.evaluate import described
+from grammar.lower.evaluate import described, misplaced_value
 from grammar.lower.values import typed
 
 SELECTOR_NAMES = tuple(each.name for each in schema.SELECTORS)
@@ -53,12 +53,11 @@ def place(block: syntax.Block, jobs: frozenset[str] | None, context: Context) ->
 
 def _rule(flow: syntax.Flow, jobs: frozenset[str] | None, context: Context) -> Any:
     if len(flow.steps) > 1:
-        context.reports.add(placement.two_targets(flow.steps[1].span))
-        return BAD
+        return context.refuse(placement.two_targets(flow.steps[1].span))
     if _is_swapped(flow, jobs):
-        report = placement.swapped_rule(flow.span, what=flow.steps[0].span.text, where=flow.source.span.text)
-        context.reports.add(report)
-        return BAD
+        return context.refuse(
+            placement.swapped_rule(flow.span, what=flow.steps[0].span.text, where=flow.source.span.text)
+        )
     selector = _selector(flow.source, context)
     if selector is not BAD and _is_sharded(flow.steps[0]):
         over_clones = _is_over_clones(flow.steps[0], jobs)
@@ -124,18 +123,13 @@ def _selector(written: syntax.Expr, context: Context) -> Any:
     path = written.callee if isinstance(written, syntax.Call) else written
     if not isinstance(path, syntax.Path):
         found = described(path)
-        context.reports.add(
-            types.misplaced_expression(
-                written.span, what="a rule", takes="a selector before the `->`", found=found
-            )
-        )
-        return BAD
+        return misplaced_value(written, "a rule", "a selector before the `->`", context, found=found)
     known = schema.selector(path.name) if path.bare is not None else None
     if known is None:
         near = nearest(path.name, SELECTOR_NAMES)
-        report = placement.unknown_selector(path.span, name=path.span.text, near=near, known=SELECTOR_NAMES)
-        context.reports.add(report)
-        return BAD
+        return context.refuse(
+            placement.unknown_selector(path.span, name=path.span.text, near=near, known=SELECTOR_NAMES)
+        )
     pattern = _pattern(written, known, context)
     return BAD if pattern is BAD else ir.Selector(known.name, pattern, span=written.span)  # type: ignore[arg-type] # one of SELECTORS
 
@@ -145,8 +139,7 @@ def _pattern(written: syntax.Expr, known: Any, context: Context) -> Any:
     function = schema.Function(known.name, () if known.pattern == "none" else (glob,))
     if not isinstance(written, syntax.Call):
         if known.pattern == "required":
-            context.reports.add(placement.glob_missing(written.span, name=known.name))
-            return BAD
+            return context.refuse(placement.glob_missing(written.span, name=known.name))
         return None
     call = values.bound(written, function, context)
     if call is BAD:
@@ -168,29 +161,28 @@ def _target(written: syntax.Expr, jobs: frozenset[str] | None, context: Context)
         if head.name == "group" and len(written.segments) == 1 and "group" not in (jobs or ()):
             return _member(written, context)
         if written.bare in TARGET_NAMES:
-            context.reports.add(
+            return context.refuse(
                 placement.target_needs_devices(
                     written.span, name=written.name, groups=written.bare == "groups"
                 )
             )
-            return BAD
         if head.name not in {*KINDS, *(jobs or ())} and not context.is_silent(head.name) and jobs is not None:
             known = (*KINDS, *sorted(jobs), *TARGET_NAMES)
             near = nearest(head.name, known)
-            context.reports.add(
+            return context.refuse(
                 placement.no_such_device(
                     head.name_span, name=head.name, near=near, known=(*KINDS, *sorted(jobs))
                 )
             )
-            return BAD
     return device_set(written, jobs, context)
 
 
 def _member(written: syntax.Path, context: Context) -> Any:
     index = written.segments[0].index
     if index is None or isinstance(index, (syntax.Every, syntax.Range)):
-        context.reports.add(placement.index_missing(written.span, name="group", what="a device of the group"))
-        return BAD
+        return context.refuse(
+            placement.index_missing(written.span, name="group", what="a device of the group")
+        )
     value = typed(index, kinds.integer(0), "the index of `group`", context)
     return BAD if value is BAD else ir.GroupMember(value, span=written.span)
 
@@ -200,19 +192,17 @@ def _target_call(call: syntax.Call, jobs: frozenset[str] | None, context: Contex
     known = schema.target(name)
     if known is None or known.shape in {"word", "member"}:
         near = nearest(name, TARGET_NAMES)
-        context.reports.add(references.unknown_function("target", name, call.callee.span, near))
-        return BAD
+        return context.refuse(references.unknown_function("target", name, call.callee.span, near))
     positional = [each for each in call.arguments if each.name is None]
     keywords = [each for each in call.arguments if each.name is not None]
     if any(isinstance(each.value, syntax.Broken) for each in call.arguments):
         return BAD
     if len(positional) != 1:
-        context.reports.add(
+        return context.refuse(
             placement.too_many_device_sets(name, len(positional), positional[1].value.span)
             if positional
             else placement.target_needs_devices(call.callee.span, name=name, groups=name == "groups")
         )
-        return BAD
     devices = _devices_of(name, positional[0].value, jobs, context)
     if known.shape in {"groups", "pieces"}:
         lowered = _groups if known.shape == "groups" else _sharded
@@ -230,8 +220,7 @@ def _target_call(call: syntax.Call, jobs: frozenset[str] | None, context: Contex
 def _devices_of(name: str, written: syntax.Expr, jobs: frozenset[str] | None, context: Context) -> Any:
     """Return the set of devices of a target."""
     if isinstance(written, syntax.Path) and written.bare in TARGET_NAMES and written.bare not in (jobs or ()):
-        context.reports.add(placement.target_inside(written.span, outer=name, inner=written.name))
-        return BAD
+        return context.refuse(placement.target_inside(written.span, outer=name, inner=written.name))
     return device_set(written, jobs, context)
 
 
@@ -318,22 +307,14 @@ def _condition(written: syntax.Comparison, jobs: frozenset[str] | None, context:
     if isinstance(call, syntax.Path) and call.bare is not None:  # a measure without arguments, or a mistake
         call = syntax.Call(call, (), span=call.span)
     if not isinstance(call, syntax.Call):
-        report = types.misplaced_expression(
-            call.span,
-            what="the left side",
-            takes="a measure such as `memory(gpu[*])`",
-            found=described(call),
-        )
-        context.reports.add(report)
-        return BAD
+        return misplaced_value(call, "the left side", "a measure such as `memory(gpu[*])`", context)
     measure = schema.measure(call.callee.name)
     if measure is None:
         name = call.callee.name
         near = nearest(name, MEASURE_NAMES)
-        context.reports.add(
+        return context.refuse(
             references.unknown_function("measure", name, call.callee.span, near, MEASURE_NAMES)
         )
-        return BAD
     arguments = _arguments(call, measure.arguments, jobs, context)
     value = typed(written.right, _figure(measure), f"`{measure.name}`", context)
     if arguments is BAD or value is BAD:
@@ -363,8 +344,7 @@ def _arguments(
     if any(isinstance(each.value, syntax.Broken) for each in call.arguments):
         return BAD
     if len(call.arguments) != len(wanted) or any(each.name is not None for each in call.arguments):
-        context.reports.add(placement.measure_arguments(call.callee.name, wanted, call.span))
-        return BAD
+        return context.refuse(placement.measure_arguments(call.callee.name, wanted, call.span))
     values = [
         _argument(each.value, kind, jobs, context) for each, kind in zip(call.arguments, wanted, strict=True)
     ]

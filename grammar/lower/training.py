@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dsl import ir, schema, syntax
-from dsl.errors import names, references, types
+from dsl.errors import names, references
 from dsl.schema import BLOCKS
 from dsl.schema import types as kinds
 from dsl.schema.data_functions import renamed, tensors_of
 from dsl.suggest import nearest
 from grammar.lower import blocks, values
 from grammar.lower.context import BAD, Context
-from grammar.lower.evaluate import described
+from grammar.lower.evaluate import misplaced_value
 from grammar.lower.values import typed
 
 if TYPE_CHECKING:
@@ -70,14 +70,7 @@ def _source(written: syntax.Expr, context: Context) -> Any:
     if isinstance(written, syntax.Broken):
         return BAD
     if not isinstance(written, syntax.Call):
-        report = types.misplaced_expression(
-            written.span,
-            what="a split",
-            takes="a source such as `csv(...)`",
-            found=described(written),
-        )
-        context.reports.add(report)
-        return BAD
+        return misplaced_value(written, "a split", "a source such as `csv(...)`", context)
     return values.called(written, kinds.call("source"), "a split", context)
 
 
@@ -92,10 +85,7 @@ def _transform(step: syntax.Expr, context: Context) -> Any:
             context.reports.add(references.unknown_function("transform", step.bare, step.span, near))
         return BAD
     if not isinstance(step, syntax.Call):
-        context.reports.add(
-            types.misplaced_expression(step.span, what="a step", takes="a transform", found=described(step))
-        )
-        return BAD
+        return misplaced_value(step, "a step", "a transform", context)
     return values.called(step, kinds.call("transform"), "a step", context)
 
 
@@ -149,23 +139,14 @@ def _group(item: syntax.Item, context: Context) -> Any:
         span = item.name_span if isinstance(item, syntax.Attribute) else item.span
         advice = "one optimizer for all weights is `optimizer = SGD(0.1)`, an attribute of `update`"
         several = isinstance(flow, syntax.Flow)
-        report = names.misplaced_entry(
-            span, place=f"`{_NAME}`", takes=_FORM, advice=None if several else advice
+        return context.refuse(
+            names.misplaced_entry(span, place=f"`{_NAME}`", takes=_FORM, advice=None if several else advice)
         )
-        context.reports.add(report)
-        return BAD
     optimizer = typed(flow.steps[0], kinds.keras(_NAME), f"`{_NAME}`", context)
     if isinstance(flow.source, syntax.Broken):
         return BAD
     if not isinstance(flow.source, syntax.Text):
-        report = types.misplaced_expression(
-            flow.source.span,
-            what="a rule",
-            takes="a glob in quotes before the `->`",
-            found=described(flow.source),
-        )
-        context.reports.add(report)
-        return BAD
+        return misplaced_value(flow.source, "a rule", "a glob in quotes before the `->`", context)
     if optimizer is BAD:
         return BAD
     return ir.OptimizerRule(flow.source.value, optimizer, span=flow.span, name_span=flow.source.span)

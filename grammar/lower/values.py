@@ -19,7 +19,7 @@ from dsl.source import Span
 from dsl.suggest import nearest
 from dsl.values import Quantity, kind_of
 from grammar.lower.context import BAD, Context
-from grammar.lower.evaluate import described, evaluate, labels_of
+from grammar.lower.evaluate import described, evaluate, labels_of, misplaced_value
 from grammar.lower.fitting import Place, fitted, has_length
 
 LAZY = "lazy"
@@ -53,11 +53,7 @@ def typed(  # noqa: PLR0911 one for each kind
         found = [typed(each, type, f"an item of {what}", context) for each in expression.items]
         return BAD if any(each is BAD for each in found) else tuple(found)
     if isinstance(expression, (syntax.Call, syntax.Flow, syntax.Comparison)):
-        report = types.misplaced_expression(
-            expression.span, what=what, takes=type.described(), found=described(expression)
-        )
-        context.reports.add(report)
-        return BAD
+        return misplaced_value(expression, what, type.described(), context)
     if type.kind == "tensor":
         return _tensor(expression, what, context)
     if type.words:
@@ -96,20 +92,19 @@ def word(expression: syntax.Expr, type: Type, what: str, context: Context) -> An
         return None if type.optional else "none"
     labels = labels_of(expression, context)
     if not isinstance(value, str):
-        report = types.wrong_type(
-            expression.span,
-            what=what,
-            takes=type.described(),
-            found=kind_of(value),
-            labels=labels,
+        return context.refuse(
+            types.wrong_type(
+                expression.span,
+                what=what,
+                takes=type.described(),
+                found=kind_of(value),
+                labels=labels,
+            )
         )
-        context.reports.add(report)
-        return BAD
     if value in type.words:
         return value
     near = nearest(value, type.words)
-    context.reports.add(types.invalid_choice(what, value, type.words, near, expression.span, labels))
-    return BAD
+    return context.refuse(types.invalid_choice(what, value, type.words, near, expression.span, labels))
 
 
 def _is_word(path: syntax.Path, words: tuple[str, ...]) -> bool:
@@ -164,17 +159,13 @@ def _tensor(expression: syntax.Expr, what: str, context: Context) -> Any:
         name = expression.value
     else:
         found = described(expression)
-        context.reports.add(
-            types.misplaced_expression(expression.span, what=what, takes="the name of a tensor", found=found)
-        )
-        return BAD
+        return misplaced_value(expression, what, "the name of a tensor", context, found=found)
     known = context.tensors
     if known is not None and name not in known:
         near = nearest(name, known)
-        context.reports.add(
+        return context.refuse(
             references.unknown_tensor(expression.span, name=name, near=near, known=sorted(known))
         )
-        return BAD
     return name
 
 
@@ -206,16 +197,14 @@ def called(expression: syntax.Expr, type: Type, what: str, context: Context) -> 
     if isinstance(expression, syntax.Constant) and expression.value is None and type.optional:
         return None
     if isinstance(expression, syntax.Path) and _known(type.of, expression.name):
-        context.reports.add(references.not_called(expression.span, kind=type.of, name=expression.name))
-        return BAD
+        return context.refuse(references.not_called(expression.span, kind=type.of, name=expression.name))
     near = _near_call(expression, type, context)
     if near is not None:
-        context.reports.add(
+        return context.refuse(
             references.not_called(
                 expression.span, kind=type.of or "", name=near, written=expression.span.text
             )
         )
-        return BAD
     return _not_a_call(expression, type, what, context)
 
 
@@ -247,12 +236,11 @@ def _not_a_call(expression: syntax.Expr, type: Type, what: str, context: Context
         found = kind_of(value)
     labels = () if isinstance(expression, syntax.Flow) else labels_of(expression, context)
     advice = _as_call(expression, type)
-    context.reports.add(
+    return context.refuse(
         types.wrong_type(
             expression.span, what=what, takes=type.described(), found=found, labels=labels, advice=advice
         )
     )
-    return BAD
 
 
 def _as_call(expression: syntax.Expr, type: Type) -> str | None:  # noqa: A002
@@ -278,8 +266,7 @@ def _bare(expression: syntax.Expr, type: Type, what: str, context: Context) -> A
         known = schema.function_names(type.of)
         if isinstance(expression, syntax.Text):
             near = nearest(expression.value, known)
-            context.reports.add(types.invalid_choice(what, expression.value, known, near, expression.span))
-            return BAD
+            return context.refuse(types.invalid_choice(what, expression.value, known, near, expression.span))
         return _not_a_call(expression, type, what, context)
     call = syntax.Call(_as_path(expression, name), (), span=expression.span)
     return bound(call, function, context)

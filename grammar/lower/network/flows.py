@@ -16,7 +16,7 @@ from dsl.source import Span
 from dsl.suggest import nearest
 from grammar.lower import values
 from grammar.lower.context import BAD, Context
-from grammar.lower.evaluate import described
+from grammar.lower.evaluate import described, misplaced_value
 from grammar.lower.network.operations import Operations, is_operation
 from grammar.lower.values import typed
 
@@ -79,12 +79,7 @@ def expression(written: syntax.Expr, tensors: Tensors, *, what: str = "this plac
         case syntax.List():
             items = [tensor(item, tensors, what="an item of a list") for item in written.items]
             if not items:
-                tensors.context.reports.add(
-                    types.misplaced_expression(
-                        written.span, what=what, takes="tensors", found="an empty list"
-                    )
-                )
-                return BAD
+                return misplaced_value(written, what, "tensors", tensors.context, found="an empty list")
             return BAD if any(item is BAD for item in items) else ir.Group(tuple(items), span=written.span)
         case syntax.Flow():
             return flow(written, tensors)
@@ -93,10 +88,7 @@ def expression(written: syntax.Expr, tensors: Tensors, *, what: str = "this plac
         case syntax.Call():
             return _lonely_call(written, tensors, what)
     found = described(written)
-    tensors.context.reports.add(
-        types.misplaced_expression(written.span, what=what, takes="a tensor", found=found)
-    )
-    return BAD
+    return misplaced_value(written, what, "a tensor", tensors.context, found=found)
 
 
 def operations(tensors: Tensors) -> Operations:
@@ -118,8 +110,7 @@ def tensor(written: syntax.Expr, tensors: Tensors, *, what: str = "this place") 
     """
     found = expression(written, tensors, what=what)
     if isinstance(found, ir.Group):
-        tensors.context.reports.add(types.several_tensors(written.span, what=what))
-        return BAD
+        return tensors.context.refuse(types.several_tensors(written.span, what=what))
     return found
 
 
@@ -163,20 +154,14 @@ def _lonely_call(written: syntax.Call, tensors: Tensors, what: str) -> Any:
         report = types.misplaced_expression(
             written.span, what=what, takes="a tensor", found=f"a call of `{name}`"
         )
-    tensors.context.reports.add(report)
-    return BAD
+    return tensors.context.refuse(report)
 
 
 def _reference(path: syntax.Path, tensors: Tensors) -> Any:
     name = path.bare
     context = tensors.context
     if name is None:
-        context.reports.add(
-            types.misplaced_expression(
-                path.span, what="a flow", takes="a tensor", found=f"`{path.span.text}`"
-            )
-        )
-        return BAD
+        return misplaced_value(path, "a flow", "a tensor", context, found=f"`{path.span.text}`")
     kind = tensors.kinds.get(name)
     if kind in {"input", "tensor"}:
         return ir.Ref(name, span=path.span)
@@ -239,11 +224,7 @@ def step(written: syntax.Expr, tensors: Tensors) -> Any:
         advice = "put each flow in round brackets: `(a -> F()) + (b -> G())`"
     elif isinstance(written, syntax.Indexed):
         advice = "put the flow in round brackets: `(a -> F())[:, 0]`"
-    report = types.misplaced_expression(
-        written.span, what="a step", takes="a layer", found=described(written), advice=advice
-    )
-    tensors.context.reports.add(report)
-    return BAD
+    return misplaced_value(written, "a step", "a layer", tensors.context, advice=advice)
 
 
 def _named(path: syntax.Path, tensors: Tensors) -> Any:
@@ -296,8 +277,9 @@ def _call(call: syntax.Call, tensors: Tensors) -> Any:
     if not call.given or made is BAD:
         return made
     if made.kind in {"block", "repeat"}:
-        tensors.context.reports.add(tensor_errors.no_call_arguments(call.given[0].span, name=made.call.name))
-        return BAD
+        return tensors.context.refuse(
+            tensor_errors.no_call_arguments(call.given[0].span, name=made.call.name)
+        )
     given = operations(tensors).given(call)
     return BAD if given is BAD else evolve(made, given={**made.given, **given})
 
@@ -306,12 +288,7 @@ def _made(call: syntax.Call, tensors: Tensors) -> Any:  # noqa: PLR0911 one for 
     context = tensors.context
     name = call.callee.name
     if any(segment.index is not None for segment in call.callee.segments):
-        context.reports.add(
-            types.misplaced_expression(
-                call.callee.span, what="a step", takes="a layer", found="a name with an index"
-            )
-        )
-        return BAD
+        return misplaced_value(call.callee, "a step", "a layer", context, found="a name with an index")
     if name in context.layers:
         return _block(call, tensors)
     if name == "repeat":
@@ -353,16 +330,16 @@ def _unknown(call: syntax.Call, tensors: Tensors) -> Any:
         return BAD
     if signatures.find("application", name) is not None:
         advice = f"write `{APPLICATIONS}{name}(...)`"
-        context.reports.add(references.unknown_function("layer", name, call.callee.span, None, advice=advice))
-        return BAD
+        return context.refuse(
+            references.unknown_function("layer", name, call.callee.span, None, advice=advice)
+        )
     if name in tensors.kinds:
         at = tensors.spans[name]
-        context.reports.add(
+        return context.refuse(
             references.wrong_reference(
                 call.callee.span, name=name, found="a tensor", wanted="a layer", defined=at
             )
         )
-        return BAD
     shared = tuple(each for each, kind in tensors.kinds.items() if kind == "shared")
     return values.unknown("layer", call, (*shared, *_layer_names(context)), context)
 
@@ -374,16 +351,16 @@ def _shared_called(call: syntax.Call, tensors: Tensors) -> Any:
     if positional is not None:
         at = tensors.spans[name]
         advice = f"write `-> {name}`: its arguments were given where it was made"
-        report = references.wrong_reference(
-            call.span,
-            name=name,
-            found="a layer already made",
-            wanted="a layer to be made",
-            defined=at,
-            advice=advice,
+        return tensors.context.refuse(
+            references.wrong_reference(
+                call.span,
+                name=name,
+                found="a layer already made",
+                wanted="a layer to be made",
+                defined=at,
+                advice=advice,
+            )
         )
-        tensors.context.reports.add(report)
-        return BAD
     again = syntax.Call(call.callee, (), call.arguments, span=call.span)
     given = operations(tensors).given(again)
     if given is BAD:
@@ -434,8 +411,7 @@ def _repeat(call: syntax.Call, tensors: Tensors) -> Any:
     count = typed(arguments[0].value, kinds.integer(1, 10_000), "the first argument of `repeat`", context)
     inner = step(arguments[1].value, tensors)
     if isinstance(inner, ir.Step) and inner.kind == "shared":
-        context.reports.add(references.repeat_shared(arguments[1].span))
-        return BAD
+        return context.refuse(references.repeat_shared(arguments[1].span))
     if count is BAD or inner is BAD:
         return BAD
     made = ir.Call(
@@ -468,12 +444,10 @@ def layer_made(call: syntax.Call, tensors: Tensors) -> Any:
     """
     context = tensors.context
     if len(call.arguments) != 1 or call.arguments[0].name is not None:
-        context.reports.add(references.layer_arguments(call.callee.span))
-        return BAD
+        return context.refuse(references.layer_arguments(call.callee.span))
     inner = step(call.arguments[0].value, tensors)
     if inner is BAD:
         return BAD
     if inner.kind in {"repeat", "shared"} or inner.given:
-        context.reports.add(references.shared_block(call.arguments[0].value.span, name=inner.call.name))
-        return BAD
+        return context.refuse(references.shared_block(call.arguments[0].value.span, name=inner.call.name))
     return ir.SharedLayer(inner, span=call.span)

@@ -105,10 +105,9 @@ def _binding(item: syntax.Attribute, tensors: Tensors, *, in_layer: bool) -> Any
     )
     if item.others and not isinstance(value, ir.Flow | ir.Operation):
         count = len(item.names)
-        tensors.context.reports.add(
+        return tensors.context.refuse(
             tensor_errors.several_outputs(item.value.span.text, 1, item.value.span, count)
         )
-        return BAD
     if isinstance(value, ir.Input) and not in_layer:
         tensors.context.notes.inputs.append(binding)
     return binding
@@ -166,8 +165,7 @@ def weight_function() -> schema.Function:
 def _input(call: syntax.Call, tensors: Tensors, *, in_layer: bool) -> Any:
     if in_layer:
         if call.arguments:
-            tensors.context.reports.add(types.input_of_layer(call.span))
-            return BAD
+            return tensors.context.refuse(types.input_of_layer(call.span))
         return ir.Input(None, None, span=call.span)
     bound = values.bound(call, INPUT, tensors.context)
     if bound is BAD:
@@ -176,9 +174,9 @@ def _input(call: syntax.Call, tensors: Tensors, *, in_layer: bool) -> Any:
     assume, free = given.get("assume", ()), given["shape"].count(None)
     sizes = assume if isinstance(assume, tuple) else (assume,) * max(free, 1)
     if sizes and len(sizes) != free:
-        report = types.sizes_of_free_axes(len(sizes), free, bound.kwarg_spans.get("assume", call.span))
-        tensors.context.reports.add(report)
-        return BAD
+        return tensors.context.refuse(
+            types.sizes_of_free_axes(len(sizes), free, bound.kwarg_spans.get("assume", call.span))
+        )
     return ir.Input(given["dtype"], given["shape"], sizes, span=call.span)
 
 
@@ -188,33 +186,20 @@ def _ordered(items: Sequence[syntax.Attribute], tensors: Tensors) -> list[syntax
     Bindings are identified by their position, because the first name of several of them may be `_`.
     """
 
-    def positions_needed(position: int) -> Iterator[int]:
-        return iter([position_of[name] for name in _names(items[position].value) if name in position_of])
+    def needed(position: int) -> list[int]:
+        return [position_of[name] for name in _names(items[position].value) if name in position_of]
+
+    def report_circle(circle: list[int]) -> None:
+        circles.append(circle)
+        names, spans = zip(*((items[each].name, items[each].name_span) for each in circle), strict=True)
+        tensors.context.reports.add(references.cycle("binding", names, spans[0], spans[1:]))
 
     position_of = {
         name: position for position, item in enumerate(items) for name, _ in item.names if name != UNNAMED
     }
-    done: dict[int, None] = {}
-    fine = True
-    for start in range(len(items)):
-        path = {start: None} if start not in done else {}
-        waiting = [positions_needed(start)] if path else []
-        while waiting:
-            following = next((each for each in waiting[-1] if each not in done), None)
-            if following is None:
-                waiting.pop()
-                done[path.popitem()[0]] = None
-            elif following in path:
-                fine = False
-                circle = [items[each] for each in [*path][[*path].index(following) :]]
-                spans = [each.name_span for each in circle]
-                names = [each.name for each in circle]
-                tensors.context.reports.add(references.cycle("binding", names, spans[0], spans[1:]))
-                done.update(dict.fromkeys(path))
-            else:
-                path[following] = None
-                waiting.append(positions_needed(following))
-    return [items[position] for position in done] if fine else None
+    circles: list[list[int]] = []
+    ordered = blocks.in_order(range(len(items)), needed, report_circle, first_only=True)
+    return None if circles else [items[position] for position in ordered]
 
 
 def _names(value: syntax.Node) -> Iterator[str]:
@@ -359,30 +344,18 @@ class LayerReader:
 
     def _in_order(self) -> list[str]:
         """Return the names of the layers, each after those that it uses; report cycles."""
-        done: dict[str, None] = {}
-        for start in self._blocks:
-            path = {start: None} if start not in done else {}
-            waiting = [self._needed(start)] if path else []
-            while waiting:
-                following = next((each for each in waiting[-1] if each not in done), None)
-                if following is None:
-                    waiting.pop()
-                    done[path.popitem()[0]] = None
-                elif following in path:
-                    circle = [*path][[*path].index(following) :]
-                    spans = [self._blocks[each].header for each in circle]
-                    self._context.reports.add(references.cycle("layer", circle, spans[0], spans[1:]))
-                    done.update(dict.fromkeys(circle))
-                else:
-                    path[following] = None
-                    waiting.append(self._needed(following))
-        return list(done)
 
-    def _needed(self, name: str) -> Iterator[str]:
+        def report_circle(circle: list[str]) -> None:
+            spans = [self._blocks[each].header for each in circle]
+            self._context.reports.add(references.cycle("layer", circle, spans[0], spans[1:]))
+
+        return blocks.in_order(self._blocks, self._needed, report_circle)
+
+    def _needed(self, name: str) -> list[str]:
         written = syntax.attributes_in(self._blocks[name].items)
         inside = (each for item in written for each in syntax.within(item))
         called = [each.callee.name for each in inside if isinstance(each, syntax.Call)]
-        return iter([each for each in called if each in self._blocks])
+        return [each for each in called if each in self._blocks]
 
 
 def _parameters(block: syntax.Block) -> list[syntax.Attribute]:

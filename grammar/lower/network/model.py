@@ -13,7 +13,7 @@ from dsl.schema import types as kinds
 from dsl.suggest import nearest
 from grammar.lower import blocks, values
 from grammar.lower.context import BAD, Context
-from grammar.lower.evaluate import described, evaluate
+from grammar.lower.evaluate import described, evaluate, misplaced_value
 from grammar.lower.network import flows, layers
 from grammar.lower.network.flows import Tensors
 from grammar.lower.network.operations import PREFIX
@@ -177,12 +177,10 @@ def _weighted(written: syntax.Chain, weight: float, tensors: Tensors) -> Any:
         if value is BAD:
             return BAD
         if isinstance(value, bool) or not isinstance(value, (int, float)) or (operator == "/" and value == 0):
-            context.reports.add(types.no_result(factor.span, why="the weight of a loss is a number"))
-            return BAD
+            return context.refuse(types.no_result(factor.span, why="the weight of a loss is a number"))
         weight = weight * value if operator == "*" else weight / value
     if found is None:
-        context.reports.add(types.loss_expected("loss", described(written), written.span))
-        return BAD
+        return context.refuse(types.loss_expected("loss", described(written), written.span))
     return _term(found, weight, tensors)
 
 
@@ -201,8 +199,7 @@ def objective(written: syntax.Expr, category: str, tensors: Tensors) -> Any:
     if isinstance(written, syntax.Broken):
         return BAD
     if not isinstance(written, syntax.Flow):
-        context.reports.add(types.loss_expected(category, described(written), written.span))
-        return BAD
+        return context.refuse(types.loss_expected(category, described(written), written.span))
     compared = _compared(written, category, tensors)
     step, weights = _class_weights(written.steps[-1], context)
     call = _objective_call(step, category, context)
@@ -247,11 +244,9 @@ def _compared(written: syntax.Flow, category: str, tensors: Tensors) -> Any:
     if isinstance(source, syntax.Broken):
         return BAD
     if any(isinstance(step, syntax.Chain) for step in written.steps):
-        tensors.context.reports.add(types.brackets_around_flows(category, written.steps[0].span))
-        return BAD
+        return tensors.context.refuse(types.brackets_around_flows(category, written.steps[0].span))
     if len(written.steps) > 1:
-        tensors.context.reports.add(types.steps_before_loss(written.steps[0].span, kind=category))
-        return BAD
+        return tensors.context.refuse(types.steps_before_loss(written.steps[0].span, kind=category))
     if not isinstance(source, syntax.List) or len(source.items) not in COUNTS:
         if not (
             isinstance(source, syntax.List) and any(isinstance(item, syntax.Broken) for item in source.items)
@@ -270,30 +265,22 @@ def _objective_call(step: syntax.Expr, category: str, context: Context) -> Any: 
     if isinstance(step, syntax.Broken):
         return BAD
     if isinstance(step, syntax.Path) and step.bare is not None and signatures.find(category, step.bare):
-        context.reports.add(references.not_called(step.span, kind=category, name=step.bare))
-        return BAD
+        return context.refuse(references.not_called(step.span, kind=category, name=step.bare))
     if isinstance(step, syntax.Chain):
         return BAD  # reported with the pair
     if isinstance(step, syntax.Path) and step.bare is not None:
         near = nearest(step.bare, signatures.names(category))
-        context.reports.add(references.unknown_function(category, step.bare, step.span, near))
-        return BAD
+        return context.refuse(references.unknown_function(category, step.bare, step.span, near))
     if not isinstance(step, syntax.Call):
-        context.reports.add(
-            types.misplaced_expression(
-                step.span, what="this step", takes=f"a {category}", found=described(step)
-            )
-        )
-        return BAD
+        return misplaced_value(step, "this step", f"a {category}", context)
     if (
         category == "loss"
         and signatures.find("layer", step.callee.name)
         and not signatures.find("loss", step.callee.name)
     ):
-        context.reports.add(
+        return context.refuse(
             references.other_kind(step.callee.span, kind="loss", name=step.callee.name, found="layer")
         )
-        return BAD
     return values.called(step, kinds.keras(category), f"a {category}", context)
 
 
@@ -324,8 +311,7 @@ def _outputs(block: syntax.Block, tensors: Tensors) -> Any:
         bad = read is BAD or alike is not None
         outputs.append(BAD if bad else ir.NamedOutput(item.name, read, span=item.span))
     if not block.items:
-        context.reports.add(tensor_errors.no_outputs(block.span))
-        return BAD
+        return context.refuse(tensor_errors.no_outputs(block.span))
     return BAD if any(each is BAD for each in outputs) else tuple(outputs)
 
 

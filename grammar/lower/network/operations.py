@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dsl import ir, syntax
-from dsl.errors import layers, references, types
+from dsl.errors import layers, references
 from dsl.ir.model import names_in
 from dsl.schema import signatures
 from dsl.schema import types as kinds
@@ -13,7 +13,7 @@ from dsl.schema.functions import keras_function
 from dsl.suggest import nearest
 from grammar.lower import values
 from grammar.lower.context import BAD
-from grammar.lower.evaluate import described, evaluate
+from grammar.lower.evaluate import evaluate, misplaced_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container
@@ -97,10 +97,9 @@ class Operations:
     def _chain(self, written: syntax.Chain) -> Any:
         """Return the operations of a chain, from the left; numbers before its first tensor are one number."""
         if len(written.rest) > MOST_SIGNS:
-            self._context.reports.add(
+            return self._context.refuse(
                 layers.chain_too_long(written.rest[MOST_SIGNS][1].span, most=MOST_SIGNS)
             )
-            return BAD
         parts = [written.first, *(part for _, part in written.rest)]
         begin = next((at for at, part in enumerate(parts) if _has_tensor(part, self._names)), 0)
         if begin > 1:
@@ -153,8 +152,7 @@ class Operations:
         index = ir.Index(tensor, tuple(read), span=span)
         # Of other tensors it is known only in the flat model whether they have examples.
         if not index.keeps_first and any(each in self._of_examples for each in names_in(tensor)):
-            self._context.reports.add(layers.batch_indexed(span, name=name))
-            return BAD
+            return self._context.refuse(layers.batch_indexed(span, name=name))
         return index
 
     def _part(self, written: Any) -> Any:
@@ -165,8 +163,7 @@ class Operations:
                 ends = [self._end(each) for each in (written.first, written.last, written.step)]
                 return BAD if any(each is BAD for each in ends) else ir.Slice(*ends, span=written.span)
             case syntax.Every() | syntax.Range():
-                self._context.reports.add(layers.index_of_device(written.span))
-                return BAD
+                return self._context.refuse(layers.index_of_device(written.span))
             case syntax.Constant(value=None):
                 return None
         return self._read(written) if _has_tensor(written, self._names) else self._end(written)
@@ -182,22 +179,21 @@ class Operations:
         name = call.callee.name.removeprefix(PREFIX)
         signature = signatures.find("operation", name)
         if call.given:
-            self._context.reports.add(layers.no_call_arguments(call.given[0].span, name=call.callee.name))
-            return BAD
+            return self._context.refuse(layers.no_call_arguments(call.given[0].span, name=call.callee.name))
         if signature is None:
             left_out = name in signatures.words("left_out_operation")
             last = name.rpartition(".")[2]  # of `ops.nn.relu`, which is `ops.relu` as well
             near = None if left_out else last if signatures.find("operation", last) else None
             near = near or (None if left_out else nearest(name, signatures.names("operation")))
-            report = references.unknown_function(
-                "function",
-                call.callee.name,
-                call.callee.span,
-                near and PREFIX + near,
-                advice=references.LEFT_OUT if left_out else None,
+            return self._context.refuse(
+                references.unknown_function(
+                    "function",
+                    call.callee.name,
+                    call.callee.span,
+                    near and PREFIX + near,
+                    advice=references.LEFT_OUT if left_out else None,
+                )
             )
-            self._context.reports.add(report)
-            return BAD
         bound = values.bound(call, keras_function(signature), self._context, self._argument)
         if bound is BAD:
             return BAD
@@ -213,11 +209,7 @@ class Operations:
         if wanted.kind == "any" and (_has_tensor(written, self._names) or self._may_be_tensor(written)):
             return self._read(written)
         if wanted.kind == "any" and isinstance(written, syntax.Call | syntax.Comparison):
-            report = types.misplaced_expression(
-                written.span, what=what, takes="a tensor or a value", found=described(written)
-            )
-            self._context.reports.add(report)
-            return BAD
+            return misplaced_value(written, what, "a tensor or a value", self._context)
         if wanted.kind == "any":
             return evaluate(written, self._context)
         return values.typed(written, wanted, what, self._context)
@@ -232,14 +224,16 @@ class Operations:
         for argument in call.given:
             name = argument.name
             if name is None:
-                self._context.reports.add(references.positional_after_keyword(argument.span))
-                return BAD
+                return self._context.refuse(references.positional_after_keyword(argument.span))
             if name in spans:
-                report = references.repeated_argument(
-                    argument.name_span or argument.span, callee=call.callee.name, name=name, first=spans[name]
+                return self._context.refuse(
+                    references.repeated_argument(
+                        argument.name_span or argument.span,
+                        callee=call.callee.name,
+                        name=name,
+                        first=spans[name],
+                    )
                 )
-                self._context.reports.add(report)
-                return BAD
             spans[name] = argument.name_span
             what = f"`{name}` of the call of `{call.callee.name}`"
             found[name] = self._argument(argument.value, _CALL_ARGUMENTS.get(name, kinds.ANY), what)

@@ -30,7 +30,7 @@ KINDS = {
 }
 """The types of what the kinds of fields are filled with."""
 
-SHARED = {"wording", "words"}
+SHARED = {"wording"}
 """Modules of the package that have no messages of their own."""
 
 PLACES = "Span|Source|Where|Edit|Label|Condition"

@@ -30,10 +30,10 @@ PRODUCT = ("dsl", "grammar", "compiler", "tfdeploy")
 
 GIVEN: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "plan.conflict": ({"code": "TFD521"}, {"code": "TFD521"}),
-    "reading.name_not_ascii": ({"name": "größe"}, {"name": "é"}),
-    "reading.foreign_word": ({"word": "if"}, {"word": "if"}),
-    "reading.called_twice": ({"rewritten": None}, {"rewritten": None}),
-    "reading.unclosed": ({"opener": "{", "closer": "}"}, {"opener": "(", "closer": ")"}),
+    "notation.name_not_ascii": ({"name": "größe"}, {"name": "é"}),
+    "notation.foreign_word": ({"word": "if"}, {"word": "if"}),
+    "notation.called_twice": ({"rewritten": None}, {"rewritten": None}),
+    "notation.unclosed": ({"opener": "{", "closer": "}"}, {"opener": "(", "closer": ")"}),
     "types.loss_expected": ({"kind": "loss"}, {"kind": "metric"}),
     "types.sizes_of_free_axes": ({"sizes": 2, "free": 1}, {"sizes": 1, "free": 0}),
     "types.pair_expected": ({"kind": "loss", "given": 4}, {"kind": "metric"}),

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from attrs import evolve, field, frozen
 
-from dsl.diagnostics import Diagnostic, Fix, Label
+from dsl.diagnostics import Diagnostic, Fix
+from dsl.errors.wording import here_too
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -202,7 +203,6 @@ def _start(diagnostic: Diagnostic) -> int:
 # --- uses of an undefined name, which have a single cause -------------------------------------------------
 
 _OF_NAMES = frozenset({"TFD401", "TFD402", "TFD404"})
-_MOST_LABELS = 4
 
 Cause: TypeAlias = "tuple[object, ...]"
 
@@ -226,13 +226,12 @@ def _one_of(alike: list[Diagnostic]) -> Diagnostic:
     if not others:
         return first
     spans = [each.span for each in others if each.span is not None]
-    unseen = len(spans) - _MOST_LABELS
-    more = (f"and in {unseen} more place{'s' if unseen > 1 else ''}",) if unseen > 0 else ()
+    labels, more = here_too(spans)
     fixes = [each.fix for each in alike if each.fix is not None]
     whole = len(fixes) == len(alike)
     return evolve(
         first,
-        labels=tuple(Label(span, "here too") for span in spans[:_MOST_LABELS]),
+        labels=labels,
         notes=(*first.notes, *more),
         fix=_together(fixes) if whole else None,
     )

@@ -52,7 +52,9 @@ rule_without_things = Wording(
 unused_layer = Wording(
     "warning TFD605: nothing uses the layer {name:quoted}", text="unused", help="remove it, or use it"
 )
-unknown_lint = unknown("warning TFD606: there is no lint {name:quoted}", "lint", "the lints are")
+unknown_lint = unknown(
+    "warning TFD606: there is no lint {name:quoted}", "lint", "the lints are {known?:alternatives {name}}"
+)
 
 
 def unused_gpus(names: Sequence[str], of: int, span: Span) -> Diagnostic:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from dsl.diagnostics import Diagnostic, Fix, Label
+from dsl.diagnostics import Diagnostic, Label
 from dsl.errors.notation import FOREIGN_ATTRIBUTES
-from dsl.errors.wording import Replacing, Wording, either, options, quoted, similar, unknown
+from dsl.errors.wording import Replacing, Wording, either, quoted, unknown
 from dsl.source import Span
 
 unknown_block = unknown(
-    "TFD201: there is no block {name:quoted}{place?:| in {place}|}", "block", "the blocks are"
+    "TFD201: there is no block {name:quoted}{place?:| in {place}|}",
+    "block",
+    "the blocks are {known?:alternatives {name}}",
 )
 block_elsewhere = Wording(
     "TFD201: {name:article quoted} block cannot stand {place?:|in {place}|at the top level}",
@@ -129,22 +131,21 @@ python_not_allowed = Wording(
 reserved = Wording("TFD214: {name:quoted} cannot be defined", text="{why}", help="choose another name")
 
 
+_unknown_attribute = unknown(
+    "TFD202: {place} has no attribute {name:quoted}",
+    "attribute",
+    "{unless:advice?}its attributes are {known?:alternatives {name}}",
+    help="{advice?}",
+)
+
+
 def unknown_attribute(
     name: str, span: Span, near: str | None, known: Iterable[str], place: str
 ) -> Diagnostic:
     """Return the diagnostic of an attribute that `place`, a block in words, does not have."""
-    elsewhere = FOREIGN_ATTRIBUTES.get(name)
-    near = near if elsewhere is None else None
-    its = options("its attributes are", known, name) if elsewhere is None else ()
-    return Diagnostic(
-        "TFD202",
-        f"{place} has no attribute {quoted(name)}",
-        span,
-        "unknown attribute",
-        notes=similar("attribute", near) or its,
-        help=elsewhere,
-        fix=Fix.replacing(f"write {quoted(near)}", span, near) if near is not None else None,
-    )
+    advice = FOREIGN_ATTRIBUTES.get(name)
+    near = near if advice is None else None
+    return _unknown_attribute(span, name=name, place=place, near=near, known=known, advice=advice)
 
 
 def duplicate(kind: str, name: str, span: Span, first: Span) -> Diagnostic:

@@ -9,10 +9,8 @@ import unicodedata
 from collections.abc import Sequence
 
 from dsl.diagnostics import Diagnostic, Edit, Fix, Label
-from dsl.errors.wording import Replacing, Wording, counted, either, quoted
+from dsl.errors.wording import Replacing, Wording, either, here_too, quoted
 from dsl.source import Span
-
-_MOST_LABELS = 4
 
 OPERATIONS = {
     ">=": "greater_equal(a, b)",
@@ -239,53 +237,31 @@ FOREIGN_ATTRIBUTES = {
 def foreign_comments(spans: Sequence[Span], edits: Sequence[Edit]) -> Diagnostic:
     """Return the diagnostic of all comments of a file that start with `//` or `/*`."""
     signs = [Span(each.source, each.start, each.start + 2) for each in spans]
-    return Diagnostic(
-        "TFD102",
-        f"{quoted(signs[0].text)} starts no comment here",
-        signs[0],
-        "expected `#`",
-        labels=_others(signs),
-        notes=_more(spans),
-        help="a comment starts with `#` and ends with its line",
-        fix=Fix("write `#`", tuple(edits), "safe") if edits else None,
-    )
+    message = f"{quoted(signs[0].text)} starts no comment here"
+    help_ = "a comment starts with `#` and ends with its line"
+    return _all_over(signs, message, "expected `#`", help_, Fix("write `#`", tuple(edits), "safe"))
 
 
 def foreign_token(written: str, right: str, spans: Sequence[Span]) -> Diagnostic:
     """Return the diagnostic of all places of a file with a token of another language, such as `=>`."""
-    return Diagnostic(
-        "TFD102",
-        f"unexpected {quoted(written)}",
-        spans[0],
-        f"expected {quoted(right)}",
-        labels=_others(spans),
-        notes=_more(spans),
-        help=f"write {quoted(right)}" + (", which leads from a tensor to a step" if right == "->" else ""),
-        fix=Fix(f"write {quoted(right)}", tuple(Edit(each, right) for each in spans), "safe"),
-    )
+    help_ = f"write {quoted(right)}" + (", which leads from a tensor to a step" if right == "->" else "")
+    fix = Fix(f"write {quoted(right)}", tuple(Edit(each, right) for each in spans), "safe")
+    return _all_over(spans, f"unexpected {quoted(written)}", f"expected {quoted(right)}", help_, fix)
 
 
 def quoted_keys(spans: Sequence[Span], edits: Sequence[Edit]) -> Diagnostic:
     """Return the diagnostic of all names of attributes and blocks in quotes, as JSON has them."""
+    message = "the name of an attribute or a block has no quotes"
+    fix = Fix("remove the quotes", tuple(edits), "safe")
+    return _all_over(spans, message, "expected a name", f"write {quoted(edits[0].replacement + ' ...')}", fix)
+
+
+def _all_over(spans: Sequence[Span], message: str, text: str, help_: str, fix: Fix) -> Diagnostic:
+    labels, notes = here_too(spans[1:])
+    corrected = fix if fix.edits else None
     return Diagnostic(
-        "TFD102",
-        "the name of an attribute or a block has no quotes",
-        spans[0],
-        "expected a name",
-        labels=_others(spans),
-        notes=_more(spans),
-        help=f"write {quoted(edits[0].replacement + ' ...')}",
-        fix=Fix("remove the quotes", tuple(edits), "safe"),
+        "TFD102", message, spans[0], text, labels=labels, notes=notes, help=help_, fix=corrected
     )
-
-
-def _others(spans: Sequence[Span]) -> tuple[Label, ...]:
-    return tuple(Label(each, "here too") for each in spans[1 : _MOST_LABELS + 1])
-
-
-def _more(spans: Sequence[Span]) -> tuple[str, ...]:
-    unseen = len(spans) - 1 - _MOST_LABELS
-    return (f"and in {counted(unseen, 'more place')}",) if unseen > 0 else ()
 
 
 def doubled(first: Span, again: Span, *, safe: bool, list_item: bool) -> Diagnostic:

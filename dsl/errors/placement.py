@@ -9,7 +9,9 @@ from dsl.errors.wording import Replacing, Wording, counted, joined, quoted, unkn
 from dsl.source import Span
 
 no_such_device = unknown(
-    "TFD402: {name:quoted} is no device of this spec", "device", "the devices are called"
+    "TFD402: {name:quoted} is no device of this spec",
+    "device",
+    "the devices are called {known?:alternatives {name}}",
 )
 none_declared = Wording(
     "TFD402: the spec declares no {noun}",
@@ -37,7 +39,11 @@ one_device_only = Wording(
     text="expected one device",
     help="name the one device to use, as in `cpu[0]`",
 )
-unknown_selector = unknown("TFD404: there is no selector {name:quoted}", "selector", "the selectors are")
+unknown_selector = unknown(
+    "TFD404: there is no selector {name:quoted}",
+    "selector",
+    "the selectors are {known?:alternatives {name}}",
+)
 glob_missing = Wording(
     "TFD406: {name:quoted} needs a glob",
     text='expected `("...")` after this',

@@ -4,20 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from dsl.diagnostics import Diagnostic, Fix, Label
-from dsl.errors.wording import (
-    TO_HAVE,
-    TO_NEAREST,
-    Replacing,
-    Wording,
-    alternatives,
-    either,
-    joined,
-    listed,
-    options,
-    quoted,
-    similar,
-)
+from dsl.diagnostics import Diagnostic, Label
+from dsl.errors.wording import TO_HAVE, TO_NEAREST, Replacing, Wording, either, listed, quoted, unknown
 from dsl.source import Span
 from dsl.values import FEATURE
 
@@ -70,12 +58,35 @@ TRANSFORMS = {
 """What to do without the methods of tf.data that are no transforms."""
 
 _FORMS = {
-    "layer": ("a layer is a class of Keras, `applications.NAME`, or a `layer` block of this spec",),
-    "loss": ("a loss is a class of Keras such as `MeanSquaredError`",),
-    "metric": ("a metric is a class of Keras such as `MeanAbsoluteError`",),
-    "feature": (f"the tensors of the examples are written as in `x = {FEATURE}`",),
+    "layer": "a layer is a class of Keras, `applications.NAME`, or a `layer` block of this spec",
+    "loss": "a loss is a class of Keras such as `MeanSquaredError`",
+    "metric": "a metric is a class of Keras such as `MeanAbsoluteError`",
+    "feature": f"the tensors of the examples are written as in `x = {FEATURE}`",
 }
-
+_unknown_function = Wording(
+    "TFD404: there is no {kind} {name:quoted}",
+    text="unknown {kind}",
+    notes=(
+        either(
+            "there is {kind:article} with a similar name: {near?:quoted}",
+            "{unless:advice?}{form?}",
+            "{unless:advice?}the {kind}s are {known?:alternatives {name}}",
+        ),
+    ),
+    help="{advice?}",
+    fix=TO_NEAREST,
+)
+_unknown_argument = Wording(
+    "TFD405: {callee:quoted} has no argument {name:quoted}",
+    text="unknown argument",
+    notes=(
+        "there is an argument with a similar name: {near?:quoted}",
+        "{unless:near?}{callee:quoted} takes {known?:|{known:alternatives {name}}|no arguments}",
+        "{unless:near?}{others?:listed} take {name:quoted}",
+    ),
+    help="{advice?}",
+    fix=TO_NEAREST,
+)
 other_kind = Wording("TFD404: there is no {kind} {name:quoted}", text="this is {found:article}")
 
 _FROZEN = (
@@ -161,17 +172,11 @@ labels_as_numbers = Wording(
     help="{sparse?:|write {sparse:quoted}, which takes|take a loss that takes} the number of the class",
     fix=Replacing("{if:fits}write {sparse?:quoted}", "{sparse?}"),
 )
-unknown_tensor = Wording(
+unknown_tensor = unknown(
     "TFD401: the examples have no tensor {name:quoted}",
-    text="unknown tensor",
-    notes=(
-        either(
-            "there is a tensor with a similar name: {near?:quoted}",
-            "their tensors are {known?:alternatives {name}}",
-        ),
-    ),
+    "tensor",
+    "their tensors are {known?:alternatives {name}}",
     help="{unless:near}" + TO_HAVE[1],
-    fix=TO_NEAREST,
 )
 not_called = Wording(
     either(
@@ -227,16 +232,8 @@ def unknown_function(
         near, advice = None, known_advice
     elif kind in {"function", "layer"} and (own := random_function(name)) is not None:
         near, advice = None, own
-    return Diagnostic(
-        "TFD404",
-        f"there is no {kind} {quoted(name)}",
-        span,
-        f"unknown {kind}",
-        notes=similar(kind, near)
-        or (() if advice else _FORMS.get(kind) or options(f"the {kind}s are", known, name)),
-        help=advice,
-        fix=Fix.replacing(f"write {quoted(near)}", span, near) if near else None,
-    )
+    form = _FORMS.get(kind)
+    return _unknown_function(span, kind=kind, name=name, near=near, form=form, known=known, advice=advice)
 
 
 def random_function(name: str) -> str | None:
@@ -253,17 +250,9 @@ def unknown_argument(
     others: Sequence[str] = (),
 ) -> Diagnostic:
     """Return the diagnostic of a keyword that a call does not take, and functions that do are `others`."""
-    takes = f"{quoted(callee)} takes {alternatives(known, name) if known else 'no arguments'}"
-    elsewhere = (f"{joined([quoted(each) for each in others])} take {quoted(name)}",) if others else ()
     update = ELSEWHERE.get(name)
     advice = _FROZEN if name == "trainable" else update and f"write {quoted(update)} in the block `update`"
     near = near if advice is None else None
-    return Diagnostic(
-        "TFD405",
-        f"{quoted(callee)} has no argument {quoted(name)}",
-        span,
-        "unknown argument",
-        notes=similar("argument", near) or (takes, *elsewhere),
-        help=advice,
-        fix=Fix.replacing(f"write {quoted(near)}", span, near) if near and span is not None else None,
+    return _unknown_argument(
+        span, callee=callee, name=name, near=near, known=known, others=others, advice=advice
     )

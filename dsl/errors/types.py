@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dsl.diagnostics import Diagnostic, Fix, Label
-from dsl.errors.wording import Replacing, Wording, in_full, listed, options, quoted, similar
+from dsl.diagnostics import Diagnostic, Label
+from dsl.errors.wording import TO_NEAREST, Replacing, Wording, either, in_full, listed, quoted
 from dsl.source import Span
 from dsl.values import EXAMPLES, NOUNS, Dimension, units_of
 
@@ -94,20 +94,26 @@ def missing_unit(what: str, dimension: Dimension, span: Span, labels: tuple[Labe
     )
 
 
+_invalid_choice = Wording(
+    "TFD304: {what} cannot be {found:quoted}",
+    text="{few:|expected {words:listed or}|not one of the words}",
+    notes=(
+        either(
+            "there is a word with a similar name: {near?:quoted}",
+            "{unless:few}the words are {words:alternatives {found}}",
+        ),
+    ),
+    fix=TO_NEAREST,
+    labelled=True,
+)
+
+
 def invalid_choice(
     what: str, found: str, words: Sequence[str], near: str | None, span: Span, labels: tuple[Label, ...] = ()
 ) -> Diagnostic:
     """Return the diagnostic of a word, `found`, that is not among those which `what` takes."""
     few = len(words) <= _FEW
-    return Diagnostic(
-        "TFD304",
-        f"{what} cannot be {quoted(found)}",
-        span,
-        f"expected {listed(words, 'or')}" if few else "not one of the words",
-        labels=labels,
-        notes=similar("word", near) or (() if few else options("the words are", words, found)),
-        fix=Fix.replacing(f"write {quoted(near)}", span, near) if near else None,
-    )
+    return _invalid_choice(span, labels=labels, what=what, found=found, words=words, near=near, few=few)
 
 
 def address(what: str, found: str, span: Span | None, labels: tuple[Label, ...] = ()) -> Diagnostic:

@@ -35,6 +35,7 @@ from dsl.suggest import by_nearness
 LONGEST = 60
 MOST_LISTED = 8
 MOST_NAMES = 5
+MOST_LABELS = 4
 
 
 def quoted(text: str) -> str:
@@ -115,15 +116,11 @@ def alternatives(names: Iterable[str], to: str = "") -> str:
     return joined([*shown, f"{left} more"] if left else shown)
 
 
-def options(lead: str, names: Iterable[str], to: str = "") -> tuple[str, ...]:
-    """Return a note that lists the alternatives to `to` after `lead`, or nothing if there are none."""
-    known = tuple(names)
-    return (f"{lead} {alternatives(known, to)}",) if known else ()
-
-
-def similar(kind: str, near: str | None) -> tuple[str, ...]:
-    """Return the note that points to a similar name of a kind, such as `attribute`, if there is one."""
-    return () if near is None else (f"there is {article(kind)} with a similar name: {quoted(near)}",)
+def here_too(spans: Sequence[Span]) -> tuple[tuple[Label, ...], tuple[str, ...]]:
+    """Return the labels of further places of a fault, and a note of how many are left out, if any."""
+    unseen = len(spans) - MOST_LABELS
+    more = (f"and in {counted(unseen, 'more place')}",) if unseen > 0 else ()
+    return tuple(Label(each, "here too") for each in spans[:MOST_LABELS]), more
 
 
 Text: TypeAlias = str | tuple[str, ...]
@@ -304,18 +301,13 @@ class Placeless(Row):
         return self.filled(None, (), fields)
 
 
-def unknown(message: str, noun: str, known: str) -> Wording:
+def unknown(message: str, noun: str, *known: str, help: str = "") -> Wording:  # noqa: A002
     """Return the row of a `name` of something, as `noun` says, that there is not.
 
-    It names the most similar one, `near`, or else all that are `known`.
+    It names the most similar one, `near`, or else the first of the texts `known` that is not left out.
     """
     near = f"there is {article(noun)} with a similar name: {{near?:quoted}}"
-    return Wording(
-        message,
-        text=f"unknown {noun}",
-        notes=(either(near, f"{known} {{known?:alternatives {{name}}}}"),),
-        fix=TO_NEAREST,
-    )
+    return Wording(message, text=f"unknown {noun}", notes=(either(near, *known),), help=help, fix=TO_NEAREST)
 
 
 def _field(uses: Sequence[Field]) -> Field:

@@ -69,6 +69,31 @@ class Source:
         return self.text[start:end].rstrip("\r")
 
 
+@frozen(slots=False, eq=False)
+class Excerpt(Source):
+    """One line of a large data file. Its positions are those of the whole file.
+
+    Attributes:
+        number: The number of the line in the file, counted from 1.
+    """
+
+    number: int = 1
+
+    def position(self, offset: int) -> Position:
+        """Return line and column of `offset`, an offset into the line."""
+        offset = min(max(offset, 0), len(self.text))
+        return Position(self.number, offset + 1, offset)
+
+    def line(self, number: int) -> str:
+        """Return the line if `number` is its own, else an empty one."""
+        return self.text if number == self.number else ""
+
+    @cached_property
+    def line_count(self) -> int:
+        """The number of the last line that can be shown."""
+        return self.number
+
+
 @define(unsafe_hash=True)
 class Span:
     """A part of a source text. Nothing changes a span; it is not frozen since reading a text makes thousands.

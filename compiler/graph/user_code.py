@@ -29,8 +29,8 @@ from compiler.graph.kept_tensors import without_tensors
 from dsl.diagnostics import Diagnostic, RunError, SpecError
 from dsl.errors import data as errors
 from dsl.errors import layers
-from dsl.errors.data import Excerpt, Where
-from dsl.source import Span
+from dsl.errors.data import Where
+from dsl.source import Excerpt, Span
 from dsl.suggest import nearest
 
 _ROOT = Path(__file__).resolve().parents[2]

@@ -3,41 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 
 from attrs import evolve, field, frozen
 
 from dsl.diagnostics import Diagnostic, Label
 from dsl.errors.wording import TO_HAVE, Row, Value, Wording, either, first_of, joined
-from dsl.source import Position, Source, Span
+from dsl.source import Span
 
 MOST_READERS = 4
 """How many clones or workers without an example are named."""
-
-
-@frozen(slots=False, eq=False)
-class Excerpt(Source):
-    """One line of a large data file. Its positions are those of the whole file.
-
-    Attributes:
-        number: The number of the line in the file, counted from 1.
-    """
-
-    number: int = 1
-
-    def position(self, offset: int) -> Position:
-        """Return line and column of `offset`, an offset into the line."""
-        offset = min(max(offset, 0), len(self.text))
-        return Position(self.number, offset + 1, offset)
-
-    def line(self, number: int) -> str:
-        """Return the line if `number` is its own, else an empty one."""
-        return self.text if number == self.number else ""
-
-    @cached_property
-    def line_count(self) -> int:
-        """The number of the last line that can be shown."""
-        return self.number
 
 
 @frozen

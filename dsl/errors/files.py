@@ -34,9 +34,7 @@ not_a_spec = Wording(
 )
 
 _ENCODED = "save it as UTF-8; `iconv -f latin1 -t utf-8 FILE` converts a text in Latin-1"
-
 _DAMAGED = "name a spec, or remove that byte if this was one: the file may be damaged"
-
 _TRAINED = "name the spec that it was trained with; `weights` in `train` starts from such a file"
 
 _KINDS = (

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dsl.diagnostics import Diagnostic
-from dsl.errors.wording import Wording, either
+from dsl.errors.wording import MOST_NAMES, Wording, either
 from dsl.source import Span
 
 MOST_FAULTS = 5
-
-_MOST_NAMES = 5
 
 # --- vocabularies, statistics and boundaries --------------------------------------------------------------
 
@@ -132,8 +130,8 @@ weights_not_fetched = Wording(
 
 def everything_frozen(names: Sequence[str], span: Span | None) -> Diagnostic:
     """Return the diagnostic of a model all of whose weights, `names`, are frozen."""
-    shown = ", ".join(f"`{each}`" for each in names[:_MOST_NAMES])
-    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    shown = ", ".join(f"`{each}`" for each in names[:MOST_NAMES])
+    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
     return Diagnostic(
         "TFD571",
         "all weights of the model are frozen, so there is nothing to train",

@@ -10,19 +10,16 @@ from dsl.source import Span
 
 _SHOWN = 6
 
-unused_binding = Wording(
-    "warning TFD601: nothing uses {name:quoted}",
-    text="goes into no loss, metric, output or other binding",
-    help="remove it, or use it",
-)
-unused_output = Wording(
-    "warning TFD601: nothing uses {name:quoted}",
-    text="goes into no loss, metric, output or other binding",
-    help="write `_` in its place",
-)
-unused_constant = Wording(
-    "warning TFD602: nothing uses the constant {name:quoted}", text="unused", help="remove it, or use it"
-)
+
+def _unused(message: str, text: str = "unused", help: str = "remove it, or use it") -> Wording:  # noqa: A002
+    return Wording(f"warning {message}", text=text, help=help)
+
+
+_NOWHERE = "goes into no loss, metric, output or other binding"
+
+unused_binding = _unused("TFD601: nothing uses {name:quoted}", _NOWHERE)
+unused_output = _unused("TFD601: nothing uses {name:quoted}", _NOWHERE, "write `_` in its place")
+unused_constant = _unused("TFD602: nothing uses the constant {name:quoted}")
 devices_without_clones = Wording(
     "warning TFD608: {names:count} of {of:counted device} for clones {names:has} no clone",
     text="fewer clones than devices",
@@ -49,9 +46,7 @@ rule_without_things = Wording(
     notes=("{reason}",),
     help="remove it",
 )
-unused_layer = Wording(
-    "warning TFD605: nothing uses the layer {name:quoted}", text="unused", help="remove it, or use it"
-)
+unused_layer = _unused("TFD605: nothing uses the layer {name:quoted}")
 unknown_lint = unknown(
     "warning TFD606: there is no lint {name:quoted}", "lint", "the lints are {known?:alternatives {name}}"
 )

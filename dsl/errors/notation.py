@@ -161,36 +161,26 @@ def unexpected_character(character: str, span: Span, instead: str | None) -> Dia
 
 # --- the notation of other languages ----------------------------------------------------------------------
 
-_REPEAT = "`repeat(3, Dense(64))` makes a step several times, and a `layer` block gives several steps a name"
 
-_ONE_MODEL = "a spec describes one model; `--set PATH=VALUE` changes its values from the command line"
+def _by_word(advice: dict[str, str]) -> dict[str, str]:
+    """Return what is said of several words in a row for each of them."""
+    return {word: said for words, said in advice.items() for word in words.split()}
 
-_BLOCK = 'a `layer "name" { ... }` block gives several steps a name, and `parameter(...)` is its argument'
 
-_FUNCTION = 'use a `layer` block, or `python("module:function")`, whose function returns a Keras layer'
-
-_INCLUDE = 'write `include = ["other.tfdeploy"]` at the top of the file; Keras needs no import'
-
-_LET = "constants stand in a block: `let { size = 64 }`"
-
-FOREIGN_WORDS = {
-    "for": _REPEAT,
-    "while": _REPEAT,
-    "if": _ONE_MODEL,
-    "else": _ONE_MODEL,
-    "def": _BLOCK,
-    "class": _BLOCK,
-    "fn": _BLOCK,
-    "function": _BLOCK,
-    "lambda": _FUNCTION,
-    "import": _INCLUDE,
-    "from": _INCLUDE,
-    "return": "a `layer` block gives what its `output = ...` says",
-    "print": "`tfdeploy plan` shows what a spec makes",
-    "let": _LET,
-    "const": _LET,
-    "var": _LET,
-}
+FOREIGN_WORDS = _by_word(
+    {
+        "for while": "`repeat(3, Dense(64))` makes a step several times, and a `layer` block gives several "
+        "steps a name",
+        "if else": "a spec describes one model; `--set PATH=VALUE` changes its values from the command line",
+        "def class fn function": 'a `layer "name" { ... }` block gives several steps a name, and '
+        "`parameter(...)` is its argument",
+        "lambda": 'use a `layer` block, or `python("module:function")`, whose function returns a Keras layer',
+        "import from": 'write `include = ["other.tfdeploy"]` at the top of the file; Keras needs no import',
+        "return": "a `layer` block gives what its `output = ...` says",
+        "print": "`tfdeploy plan` shows what a spec makes",
+        "let const var": "constants stand in a block: `let { size = 64 }`",
+    }
+)
 """What to write instead of words that other languages have."""
 
 colon_of_block = Wording(
@@ -205,32 +195,19 @@ range_with_colon = Wording(
     help="write a range as in `gpu[0..3]`, which includes both ends",
 )
 
-_OPTIMIZER = (
-    "a learning rate is an argument of the optimizer: `update { optimizer = Adam(learning_rate = 1e-3) }`"
+FOREIGN_ATTRIBUTES = _by_word(
+    {
+        "lr learning_rate": "a learning rate is an argument of the optimizer: "
+        "`update { optimizer = Adam(learning_rate = 1e-3) }`",
+        "batch_size batchsize": "batches are cut for clones: `clones { batch = 64 }`, or `global_batch` for "
+        "all clones together",
+        "max_steps num_steps max_epochs num_epochs n_epochs": "training is as long as `steps` or `epochs` in "
+        "`train` say",
+        "trainable": "give `trainable = false` to the steps of the model that are to stay as they are, or "
+        'name them in `update { freeze = ["backbone/*"] }`',
+        "dataset": "data stands in a block of its own: `data { train = csv(...) }`",
+    }
 )
-
-_BATCH = "batches are cut for clones: `clones { batch = 64 }`, or `global_batch` for all clones together"
-
-_LENGTH = "training is as long as `steps` or `epochs` in `train` say"
-
-_FREEZE = (
-    "give `trainable = false` to the steps of the model that are to stay as they are, or name them in "
-    '`update { freeze = ["backbone/*"] }`'
-)
-
-FOREIGN_ATTRIBUTES = {
-    "lr": _OPTIMIZER,
-    "learning_rate": _OPTIMIZER,
-    "batch_size": _BATCH,
-    "batchsize": _BATCH,
-    "max_steps": _LENGTH,
-    "num_steps": _LENGTH,
-    "max_epochs": _LENGTH,
-    "num_epochs": _LENGTH,
-    "n_epochs": _LENGTH,
-    "trainable": _FREEZE,
-    "dataset": "data stands in a block of its own: `data { train = csv(...) }`",
-}
 """Attributes of other languages, each with what to write instead."""
 
 

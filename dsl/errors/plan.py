@@ -317,9 +317,7 @@ def conflict(
 # --- the size of a graph ----------------------------------------------------------------------------------
 
 _TOO_LARGE = "TFD517: the graph would have more than {total}, and TensorFlow can hold no more than 2 GiB"
-
 _WHY = "a graph is saved, and sent to other tasks, as one message of protobuf, which has 2 GiB at most"
-
 _ONLY_SHOWN = "{if:warn}its placement is shown all the same, but it cannot be run"
 
 sums_too_large = Wording(

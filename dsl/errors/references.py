@@ -30,7 +30,6 @@ _RANDOM = (
     "layers draw random numbers: `x -> GaussianNoise(0.1)`, `Dropout(0.5)`, or a layer of yours by "
     '`python("module:function")`'
 )
-
 _OWN_SOURCE = 'do it in a source of yours, `python("module:function")`'
 
 TRANSFORMS = {
@@ -93,7 +92,6 @@ _FROZEN = (
     "give `trainable = false` to a step of the model, or name what is frozen in the block `update`: "
     '`freeze = ["backbone/*"]`'
 )
-
 _NO_FUNCTIONS = (
     "a spec holds no Python: write it with layers such as `Rescaling(1 / 255)` or `Multiply()`, or take it "
     'from a module, `python("module:function")`, whose function returns a Keras layer'

@@ -10,7 +10,6 @@ from dsl.source import Span
 from dsl.values import EXAMPLES, NOUNS, Dimension, units_of
 
 _FEW = 6
-
 _MOST = 3
 
 wrong_type = Wording(
@@ -71,7 +70,6 @@ steps_before_loss = Wording(
 )
 
 _SAMPLES = {"loss": "MeanSquaredError", "metric": "Accuracy"}
-
 _OF_MORE = {
     "loss": "losses of several pairs are added up: "
     "`([a, b] -> MeanSquaredError()) + 0.5 * ([a, c] -> MeanSquaredError())`",

@@ -11,8 +11,8 @@ from attrs import frozen
 
 from dsl.diagnostics import RunError
 from dsl.errors import data as errors
-from dsl.errors.data import Excerpt, Where
-from dsl.source import Span
+from dsl.errors.data import Where
+from dsl.source import Excerpt, Span
 from tfdeploy.data.sources.csv import cells as csv_cells
 from tfdeploy.data.sources.csv import text as csv_text
 from tfdeploy.data.sources.files import is_gzip, open_binary, reading, size_of

@@ -130,7 +130,7 @@ class Rest(Node):
         self.span = span
 
 
-class Parts(Node):
+class TensorIndex(Node):
     """An index of a tensor: several parts, or one that only a tensor can have."""
 
     __slots__ = ("items",)
@@ -152,7 +152,12 @@ class Segment(Node):
     __slots__ = ("index", "name", "name_span")
 
     def __init__(
-        self, name: str, name_span: Span, index: Expr | Every | Range | Parts | None = None, *, span: Span
+        self,
+        name: str,
+        name_span: Span,
+        index: Expr | Every | Range | TensorIndex | None = None,
+        *,
+        span: Span,
     ) -> None:
         self.name = name
         self.name_span = name_span
@@ -236,7 +241,7 @@ class Indexed(Node):
 
     __slots__ = ("index", "operand")
 
-    def __init__(self, operand: Expr, index: Parts, *, span: Span) -> None:
+    def __init__(self, operand: Expr, index: TensorIndex, *, span: Span) -> None:
         self.operand = operand
         self.index = index
         self.span = span
@@ -305,7 +310,7 @@ class Comparison(Node):
 
 Expr: TypeAlias = (
     "Broken | Number | Text | Constant | Path | Call | Indexed | List | Chain | Negative | Flow"
-    " | Comparison | Parts"
+    " | Comparison | TensorIndex"
 )
 
 # --- items ------------------------------------------------------------------------------------------------
@@ -434,7 +439,7 @@ def parts_of(node: Node) -> tuple[Node, ...]:  # noqa: C901, PLR0911 one for eac
             return (node.value,)
         case Flow():
             return (node.source, *node.steps)
-        case Block() | List() | Parts():
+        case Block() | List() | TensorIndex():
             return node.items
         case Chain():
             return (node.first, *(operand for _, operand in node.rest))

@@ -30,7 +30,7 @@ _WORD = frozenset({"NAME", "INTEGER", "FLOAT", "QUANTITY"})
 
 
 @frozen
-class Part:
+class LineToken:
     """A token.
 
     Attributes:
@@ -62,8 +62,8 @@ class Around:
 
     shape: Shape
     name: str
-    item: tuple[Part, ...]
-    inside: tuple[Part, ...]
+    item: tuple[LineToken, ...]
+    inside: tuple[LineToken, ...]
 
     @property
     def argument(self) -> str | int:
@@ -100,7 +100,7 @@ class Cursor:
     """
 
     around: tuple[Around, ...]
-    item: tuple[Part, ...]
+    item: tuple[LineToken, ...]
     word: str
     within: Literal["comment", "string"] | None
 
@@ -126,17 +126,19 @@ class Cursor:
 
 
 @lru_cache(maxsize=20_000)
-def parts_of_line(line: str) -> tuple[Part, ...]:
+def parts_of_line(line: str) -> tuple[LineToken, ...]:
     """Return the tokens of a line, comments included and other white space not; offsets are in the line."""
     read = lark_parser.lex(line, most=MOST_TOKENS)
-    found = [Part(str(token.type), str(token), token.start_pos or 0) for token in read]
+    found = [LineToken(str(token.type), str(token), token.start_pos or 0) for token in read]
     end = found[-1].end if found else 0
     comment = line.find("#", end)
-    return tuple(found) if comment < 0 else (*found, Part("COMMENT", line[comment:].rstrip("\r"), comment))
+    return (
+        tuple(found) if comment < 0 else (*found, LineToken("COMMENT", line[comment:].rstrip("\r"), comment))
+    )
 
 
 @lru_cache(maxsize=20_000)
-def _row(line: str) -> tuple[tuple[Part, ...], bool]:
+def _row(line: str) -> tuple[tuple[LineToken, ...], bool]:
     """Return the tokens of a line without its comment, and whether its brackets are closed in the line."""
     row = _without_comment(parts_of_line(line))
     depth = 0
@@ -171,7 +173,7 @@ def cursor_at(text: str, offset: int) -> Cursor:
     return Cursor(tuple(around), tuple(_item(levels[0], innermost)), word, within)
 
 
-def _within(part: Part, column: int) -> Literal["comment", "string"] | None:
+def _within(part: LineToken, column: int) -> Literal["comment", "string"] | None:
     if part.kind == "COMMENT":
         return "comment" if part.start < column else None
     if part.kind == "STRING":
@@ -179,11 +181,11 @@ def _within(part: Part, column: int) -> Literal["comment", "string"] | None:
     return "string" if part.kind in {"OPEN_STRING", "OTHER_QUOTED"} and part.start < column else None
 
 
-def _without_comment(row: tuple[Part, ...]) -> tuple[Part, ...]:
+def _without_comment(row: tuple[LineToken, ...]) -> tuple[LineToken, ...]:
     return row[:-1] if row and row[-1].kind == "COMMENT" else row
 
 
-def _word(line: list[Part], column: int) -> str:
+def _word(line: list[LineToken], column: int) -> str:
     """Take the word that ends at a column off the tokens of its line, and return it."""
     word = ""
     while line and line[-1].end == column and (line[-1].kind in _WORD or line[-1].text == "."):
@@ -194,7 +196,7 @@ def _word(line: list[Part], column: int) -> str:
     return word
 
 
-def _rows_before(text: str, start: int) -> Iterator[tuple[tuple[Part, ...], bool]]:
+def _rows_before(text: str, start: int) -> Iterator[tuple[tuple[LineToken, ...], bool]]:
     """Yield what `_row` returns of the lines before an offset, the last line first."""
     while start > 0:
         end = start - 1
@@ -203,20 +205,20 @@ def _rows_before(text: str, start: int) -> Iterator[tuple[tuple[Part, ...], bool
 
 
 def _levels(
-    line: list[Part], rows: Iterator[tuple[tuple[Part, ...], bool]]
-) -> tuple[list[list[Part]], list[Part]]:
+    line: list[LineToken], rows: Iterator[tuple[tuple[LineToken, ...], bool]]
+) -> tuple[list[list[LineToken]], list[LineToken]]:
     """Return the open brackets, innermost first, and the tokens that each has inside; then those around all.
 
     Of more brackets than the parser takes, the innermost are returned.
 
     Of the tokens in a block, those of its last item are among them and those of earlier lines may be missing.
     """
-    openers: list[Part] = []
-    levels: list[list[Part]] = []
-    backwards: list[Part] = []
+    openers: list[LineToken] = []
+    levels: list[list[LineToken]] = []
+    backwards: list[LineToken] = []
     depth = 0
     complete = False  # whether what was read of this level begins with the start of an item
-    row: Sequence[Part] = line
+    row: Sequence[LineToken] = line
     balanced = False
     while True:
         below = backwards[-1].kind if backwards else ""
@@ -224,7 +226,7 @@ def _levels(
             complete = complete or not (row[-1].kind in _CONTINUING or below in _CONTINUING)
         if not (complete and depth == 0 and balanced):
             if row and row is not line:
-                backwards.append(Part("NEWLINE", "", 0))
+                backwards.append(LineToken("NEWLINE", "", 0))
             for part in reversed(row):
                 if part.kind in CLOSER and depth == 0:
                     openers.append(part)
@@ -244,7 +246,7 @@ def _levels(
     return [*levels, backwards[::-1]], openers
 
 
-def _head(bracket: Part, before: list[Part]) -> tuple[Shape, str, list[Part]]:
+def _head(bracket: LineToken, before: list[LineToken]) -> tuple[Shape, str, list[LineToken]]:
     """Return what a bracket opens, its name, and the tokens before the name."""
     rest = list(before)
     if bracket.kind == "LBRACE":
@@ -266,7 +268,7 @@ def _head(bracket: Part, before: list[Part]) -> tuple[Shape, str, list[Part]]:
     return ("call" if name else "group"), name, rest
 
 
-def _item(parts: list[Part], opener: str) -> list[Part]:
+def _item(parts: list[LineToken], opener: str) -> list[LineToken]:
     """Return the tokens of the last item of a block, or of the last argument in other brackets."""
     start = 0
     for at, (part, depth) in enumerate(zip(parts, _depths(parts), strict=True)):
@@ -282,7 +284,7 @@ def _item(parts: list[Part], opener: str) -> list[Part]:
     return [part for part in parts[start:] if part.kind != "NEWLINE"]
 
 
-def _depths(parts: Sequence[Part]) -> list[int]:
+def _depths(parts: Sequence[LineToken]) -> list[int]:
     """Return for each token in how many brackets it is."""
     depths, depth = [], 0
     for part in parts:
@@ -292,6 +294,6 @@ def _depths(parts: Sequence[Part]) -> list[int]:
     return depths
 
 
-def _last_argument(parts: Sequence[Part]) -> list[Part]:
+def _last_argument(parts: Sequence[LineToken]) -> list[LineToken]:
     """Return the tokens after the last comma that is in no brackets."""
     return _item(list(parts), "LPAREN")

@@ -47,7 +47,7 @@ def format_text(source: Source) -> str:
     if reports.has_errors:
         raise SpecError(sorted(reports.found, key=_place))
     before = _tokens(source.text)
-    text = _Printer(_pieces(before)).text()
+    text = _Printer(_without_white(before)).text()
     if _meaning(before, source) != _meaning(_tokens(text), source):
         raise AssertionError("formatting would have changed more than white space")
     return text
@@ -88,7 +88,7 @@ def _meaning(tokens: list[Token], source: Source) -> tuple[list[tuple[str, str]]
 
 
 @frozen
-class _Piece:
+class _Token:
     """A token that is not white space; `breaks` is the number of newlines before it, at most two."""
 
     kind: str
@@ -96,16 +96,16 @@ class _Piece:
     breaks: int
 
 
-def _pieces(tokens: list[Token]) -> list[_Piece]:
-    pieces = []
+def _without_white(tokens: list[Token]) -> list[_Token]:
+    kept = []
     breaks = 0
     for token in tokens:
         if token.type == "NEWLINE":
             breaks += 1
         elif token.type != "WHITE":
-            pieces.append(_Piece(token.type, token.rstrip(), min(breaks, 2)))
+            kept.append(_Token(token.type, token.rstrip(), min(breaks, 2)))
             breaks = 0
-    return pieces
+    return kept
 
 
 @frozen
@@ -154,9 +154,9 @@ class _Line:
 
 @define
 class _Printer:
-    """Writes pieces as lines. Blocks on a line that is too long are spread over several, outermost first."""
+    """Writes tokens as lines. Blocks on a line that is too long are spread over several, outermost first."""
 
-    pieces: list[_Piece]
+    tokens: list[_Token]
     _tall: set[int] = field(factory=set, init=False)
     _too_long: set[int] = field(factory=set, init=False)
     _open: list[_Open] = field(factory=list, init=False)
@@ -175,85 +175,85 @@ class _Printer:
     def _find_tall(self) -> None:
         """Find the blocks with a newline between their braces; they keep lines of their own."""
         opened: list[int] = []
-        for at, piece in enumerate(self.pieces):
-            if piece.breaks:
+        for at, token in enumerate(self.tokens):
+            if token.breaks:
                 self._tall.update(opened)
-            if piece.kind in _OPENERS:
+            if token.kind in _OPENERS:
                 opened.append(at)
-            elif piece.kind in _CLOSERS:
+            elif token.kind in _CLOSERS:
                 opened.pop()
 
     def _print(self) -> None:
-        self._open, self._lines = [], [_Line(0)] if self.pieces else []
-        for at, piece in enumerate(self.pieces):
+        self._open, self._lines = [], [_Line(0)] if self.tokens else []
+        for at, token in enumerate(self.tokens):
             breaks = self._breaks(at) if at else 0
             if breaks > 1:
                 self._lines.append(_Line(0))
             if breaks:
                 self._lines.append(_Line(self._indent(at)))
             elif at and self._spaced(at):
-                self._lines[-1].add("  " if piece.kind == "COMMENT" else " ")
-            self._lines[-1].add(piece.text)
-            self._track(at, piece)
+                self._lines[-1].add("  " if token.kind == "COMMENT" else " ")
+            self._lines[-1].add(token.text)
+            self._track(at, token)
 
-    def _track(self, at: int, piece: _Piece) -> None:
+    def _track(self, at: int, token: _Token) -> None:
         line = self._lines[-1]
-        if piece.kind in _OPENERS:
-            is_index = piece.kind == "LBRACKET" and at > 0 and self.pieces[at - 1].kind in INDEXED
+        if token.kind in _OPENERS:
+            is_index = token.kind == "LBRACKET" and at > 0 and self.tokens[at - 1].kind in INDEXED
             is_too_long = at in self._too_long
             is_tall = is_too_long or at in self._tall
             # What goes on below the first argument stands deeper than steps of a flow, which may follow.
-            hangs = piece.kind != "LBRACE" and self._follows_on_line(at)
+            hangs = token.kind != "LBRACE" and self._follows_on_line(at)
             inside = line.indent + (2 * INDENT if hangs else INDENT)
-            self._open.append(_Open(piece.kind, line.indent, inside, is_index, is_tall, is_too_long))
-            if piece.kind == "LBRACE" and not is_tall and line.block is None:
+            self._open.append(_Open(token.kind, line.indent, inside, is_index, is_tall, is_too_long))
+            if token.kind == "LBRACE" and not is_tall and line.block is None:
                 line.block = at
-        elif piece.kind in _CLOSERS:
+        elif token.kind in _CLOSERS:
             self._open.pop()
 
     def _follows_on_line(self, at: int) -> bool:
-        return at + 1 < len(self.pieces) and self.pieces[at + 1].breaks == 0
+        return at + 1 < len(self.tokens) and self.tokens[at + 1].breaks == 0
 
     def _breaks(self, at: int) -> int:
-        """Return how many newlines come before piece `at`: none, one, or two for an empty line."""
-        before, piece = self.pieces[at - 1], self.pieces[at]
+        """Return how many newlines come before token `at`: none, one, or two for an empty line."""
+        before, token = self.tokens[at - 1], self.tokens[at]
         inside = self._open[-1] if self._open else None
-        wanted = piece.breaks
-        if piece.kind in {"ARROW", "COMMA"} or piece.kind in _CLOSERS or before.kind in _OPENERS:
+        wanted = token.breaks
+        if token.kind in {"ARROW", "COMMA"} or token.kind in _CLOSERS or before.kind in _OPENERS:
             wanted = min(wanted, 1)
         if before.kind == "COMMENT":
             return max(wanted, 1)
         if inside is None or inside.kind == "LBRACE":
-            return self._block_breaks(before, piece, inside, wanted)
-        if piece.kind == "COMMENT":
+            return self._block_breaks(before, token, inside, wanted)
+        if token.kind == "COMMENT":
             return min(wanted, 1)
         if inside.is_index:
             return 0
         around = {"COMMA"} | _OPERATORS
-        may = piece.kind in _OPERATORS | _CLOSERS or before.kind in around | _OPENERS
+        may = token.kind in _OPERATORS | _CLOSERS or before.kind in around | _OPENERS
         return min(wanted, 1) if may and not self._is_sign(at - 1) else 0
 
-    def _block_breaks(self, before: _Piece, piece: _Piece, inside: _Open | None, wanted: int) -> int:
-        if piece.kind == "COMMA" or (before.kind, piece.kind) == ("LBRACE", "RBRACE"):
+    def _block_breaks(self, before: _Token, token: _Token, inside: _Open | None, wanted: int) -> int:
+        if token.kind == "COMMA" or (before.kind, token.kind) == ("LBRACE", "RBRACE"):
             return 0
-        if inside is None or (before.kind, piece.kind) == ("LBRACE", "COMMENT"):
+        if inside is None or (before.kind, token.kind) == ("LBRACE", "COMMENT"):
             return wanted
-        if piece.kind == "RBRACE" or before.kind == "LBRACE":
+        if token.kind == "RBRACE" or before.kind == "LBRACE":
             return int(inside.is_tall)
         return max(wanted, 1) if before.kind == "COMMA" and inside.is_too_long else wanted
 
     def _indent(self, at: int) -> int:
-        piece = self.pieces[at]
-        if piece.kind in _CLOSERS:
+        token = self.tokens[at]
+        if token.kind in _CLOSERS:
             return self._open[-1].indent
         indent = self._open[-1].inside if self._open else 0
-        while self.pieces[at].kind == "COMMENT" and at + 1 < len(self.pieces):
+        while self.tokens[at].kind == "COMMENT" and at + 1 < len(self.tokens):
             at += 1
-        return indent + INDENT if self.pieces[at].kind == "ARROW" else indent
+        return indent + INDENT if self.tokens[at].kind == "ARROW" else indent
 
     def _spaced(self, at: int) -> bool:
-        """Whether a space separates piece `at` from the one before it on the same line."""
-        before, kind = self.pieces[at - 1].kind, self.pieces[at].kind
+        """Whether a space separates token `at` from the one before it on the same line."""
+        before, kind = self.tokens[at - 1].kind, self.tokens[at].kind
         of_call = kind == "LPAREN" and before in {"NAME", "RBRACKET"}
         if of_call or kind == "AGAIN" or (kind == "LBRACKET" and before in INDEXED):
             return False  # of a call, of an index
@@ -265,10 +265,10 @@ class _Printer:
         return kind == "COMMENT" or (after_space and before_space and not is_empty)
 
     def _is_sign(self, at: int) -> bool:
-        """Whether piece `at` is the minus of a negative value."""
-        if self.pieces[at].kind != "MINUS":
+        """Whether token `at` is the minus of a negative value."""
+        if self.tokens[at].kind != "MINUS":
             return False
         at -= 1
-        while at >= 0 and self.pieces[at].kind == "COMMENT":
+        while at >= 0 and self.tokens[at].kind == "COMMENT":
             at -= 1
-        return at < 0 or self.pieces[at].kind in _BEFORE_OPERAND
+        return at < 0 or self.tokens[at].kind in _BEFORE_OPERAND

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dsl.formats.cells import visible
-from dsl.formats.snippet import Mark, Piece, mark, snippet
+from dsl.formats.snippet import Mark, Styled, mark, snippet
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -35,7 +35,7 @@ def human(diagnostics: Sequence[Diagnostic], *, color: bool = False) -> Iterator
         yield "".join(_line(row, each.severity.value, color=color) + "\n" for row in _rows(each))
 
 
-def _line(row: Iterable[Piece], severity: str, *, color: bool) -> str:
+def _line(row: Iterable[Styled], severity: str, *, color: bool) -> str:
     if not color:
         return "".join(piece.text for piece in row).rstrip()
     text = ""
@@ -49,10 +49,10 @@ def _line(row: Iterable[Piece], severity: str, *, color: bool) -> str:
     return text + _RESET if style else text.rstrip()
 
 
-def _rows(diagnostic: Diagnostic) -> Iterator[list[Piece]]:
+def _rows(diagnostic: Diagnostic) -> Iterator[list[Styled]]:
     severity = diagnostic.severity.value
     message = visible(diagnostic.message)
-    yield [Piece(f"{severity}[{diagnostic.code}]", severity), Piece(f": {message}", "title")]
+    yield [Styled(f"{severity}[{diagnostic.code}]", severity), Styled(f": {message}", "title")]
     gutter = 1
     span = diagnostic.span
     if span is not None:
@@ -62,7 +62,7 @@ def _rows(diagnostic: Diagnostic) -> Iterator[list[Piece]]:
         for source, marks in marked.items():
             lead = min(marks, key=lambda each: (not each.primary, each.first, each.start))
             place = f"{visible(source.name)}:{lead.first}:{lead.start + 1}"
-            yield [Piece(f"{'':{gutter}}{arrow}", "frame"), Piece(f" {place}")]
+            yield [Styled(f"{'':{gutter}}{arrow}", "frame"), Styled(f" {place}")]
             yield _bar(gutter)
             yield from snippet(source, marks, gutter)
             arrow = ":::"
@@ -86,17 +86,17 @@ def _marked(diagnostic: Diagnostic) -> dict[Source, list[Mark]]:
     return marked
 
 
-def _bar(gutter: int) -> list[Piece]:
-    return [Piece(f"{'':{gutter}} |", "frame")]
+def _bar(gutter: int) -> list[Styled]:
+    return [Styled(f"{'':{gutter}} |", "frame")]
 
 
-def _remark(kind: str, text: str, gutter: int) -> Iterator[list[Piece]]:
+def _remark(kind: str, text: str, gutter: int) -> Iterator[list[Styled]]:
     first, *rest = text.split("\n")
     yield [
-        Piece(f"{'':{gutter}} =", "frame"),
-        Piece(" "),
-        Piece(f"{kind}:", "note"),
-        Piece(f" {visible(first)}"),
+        Styled(f"{'':{gutter}} =", "frame"),
+        Styled(" "),
+        Styled(f"{kind}:", "note"),
+        Styled(f" {visible(first)}"),
     ]
     for line in rest:
-        yield [Piece(" " * (gutter + len(kind) + 5)), Piece(visible(line))]
+        yield [Styled(" " * (gutter + len(kind) + 5)), Styled(visible(line))]

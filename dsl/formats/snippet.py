@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @frozen
-class Piece:
+class Styled:
     """Text in a single style.
 
     Attributes:
@@ -97,12 +97,12 @@ class Place:
     end: int
 
 
-def marker_rows(places: list[Place]) -> Iterator[list[Piece]]:
+def marker_rows(places: list[Place]) -> Iterator[list[Styled]]:
     """Yield the row of markers, with the text of the last one next to it, and a row for each other text."""
     if not places:
         return
     places = sorted(places, key=lambda each: (each.start, each.end))
-    row: list[Piece] = []
+    row: list[Styled] = []
     for each in sorted(places, key=lambda each: each.mark.primary):  # the primary marker covers the others
         _draw(row, each.start, each.mark.sign * (each.end - each.start), each.mark.style)
     last = places[-1]
@@ -120,17 +120,17 @@ def marker_rows(places: list[Place]) -> Iterator[list[Piece]]:
         yield row
 
 
-def _bars(places: list[Place]) -> list[Piece]:
-    row: list[Piece] = []
+def _bars(places: list[Place]) -> list[Styled]:
+    row: list[Styled] = []
     for each in places:
         _draw(row, each.start, "|", each.mark.style)
     return row
 
 
-def _draw(row: list[Piece], column: int, text: str, style: str) -> None:
+def _draw(row: list[Styled], column: int, text: str, style: str) -> None:
     """Write `text` into `row`, a list of single characters, at `column`."""
-    row += [Piece(" ")] * (column - len(row))
-    row[column : column + len(text)] = [Piece(character, style) for character in text]
+    row += [Styled(" ")] * (column - len(row))
+    row[column : column + len(text)] = [Styled(character, style) for character in text]
 
 
 # --- marks over several lines -----------------------------------------------------------------------------
@@ -163,7 +163,7 @@ class Rails:
         """The number of columns of the bars and the space after them."""
         return len(self._lanes) + 1 if self._lanes else 0
 
-    def beside_text(self, starting: Sequence[Mark]) -> list[Piece]:
+    def beside_text(self, starting: Sequence[Mark]) -> list[Styled]:
         """Return the bars of a row of text.
 
         Args:
@@ -173,11 +173,11 @@ class Rails:
             self._active[self._lane(mark)] = mark
         return self._bars({self._lane(mark) for mark in starting})
 
-    def beside(self) -> list[Piece]:
+    def beside(self) -> list[Styled]:
         """Return the bars of a row without text."""
         return self._bars(frozenset())
 
-    def opening(self, mark: Mark, column: int) -> list[Piece]:
+    def opening(self, mark: Mark, column: int) -> list[Styled]:
         """Return the row below a line of text on which a mark starts at a column.
 
         Args:
@@ -188,7 +188,7 @@ class Rails:
         self._active[self._lane(mark)] = mark
         return row
 
-    def closing(self, mark: Mark, column: int) -> list[Piece]:
+    def closing(self, mark: Mark, column: int) -> list[Styled]:
         """Return the row on which a mark ends at a column, with the text of the mark.
 
         Args:
@@ -197,27 +197,27 @@ class Rails:
         """
         row = self._turn(mark, column)
         del self._active[self._lane(mark)]
-        return [*row, Piece(" "), Piece(mark.text, mark.style)] if mark.text else row
+        return [*row, Styled(" "), Styled(mark.text, mark.style)] if mark.text else row
 
     def _lane(self, mark: Mark) -> int:
         return next(at for at, lane in enumerate(self._lanes) if any(each is mark for each in lane))
 
-    def _bars(self, starting: set[int] | frozenset[int]) -> list[Piece]:
+    def _bars(self, starting: set[int] | frozenset[int]) -> list[Styled]:
         if not self._lanes:
             return []
         return [
             *(self._bar(lane, "/" if lane in starting else "|") for lane in range(len(self._lanes))),
-            Piece(" "),
+            Styled(" "),
         ]
 
-    def _bar(self, lane: int, sign: str) -> Piece:
+    def _bar(self, lane: int, sign: str) -> Styled:
         mark = self._active.get(lane)
-        return Piece(" ") if mark is None else Piece(sign, mark.style)
+        return Styled(" ") if mark is None else Styled(sign, mark.style)
 
-    def _turn(self, mark: Mark, column: int) -> list[Piece]:
+    def _turn(self, mark: Mark, column: int) -> list[Styled]:
         lane = self._lane(mark)
         line = "_" * (len(self._lanes) - lane + column) + mark.sign
-        return [*(self._bar(each, "|") for each in range(lane + 1)), Piece(line, mark.style)]
+        return [*(self._bar(each, "|") for each in range(lane + 1)), Styled(line, mark.style)]
 
 
 # --- rows of lines and marks ------------------------------------------------------------------------------
@@ -229,7 +229,7 @@ NEAR = 40
 """Markers within this many columns before the primary one are kept in sight if a line is cut."""
 
 
-def snippet(source: Source, marks: list[Mark], gutter: int) -> Iterator[list[Piece]]:
+def snippet(source: Source, marks: list[Mark], gutter: int) -> Iterator[list[Styled]]:
     """Yield the rows that show marks in a source.
 
     Args:
@@ -241,7 +241,7 @@ def snippet(source: Source, marks: list[Mark], gutter: int) -> Iterator[list[Pie
     previous = None
     for number in _numbers(source, marks):
         if previous is not None and number > previous + 1:
-            yield [Piece(GAP.ljust(gutter + 3), "frame"), *rails.beside()]
+            yield [Styled(GAP.ljust(gutter + 3), "frame"), *rails.beside()]
         yield from _line(source, number, marks, rails, gutter)
         previous = number
 
@@ -256,7 +256,9 @@ def _numbers(source: Source, marks: list[Mark]) -> list[int]:
     return sorted(number for number in shown if number <= source.line_count)
 
 
-def _line(source: Source, number: int, marks: list[Mark], rails: Rails, gutter: int) -> Iterator[list[Piece]]:
+def _line(
+    source: Source, number: int, marks: list[Mark], rails: Rails, gutter: int
+) -> Iterator[list[Styled]]:
     text = source.line(number)
     here = [each for each in marks if each.first == number and not each.is_tall]
     lead = min(here, key=lambda each: (not each.primary, each.start), default=None)
@@ -267,9 +269,9 @@ def _line(source: Source, number: int, marks: list[Mark], rails: Rails, gutter: 
     left, right = window(len(cells.cells), *_reach(flat))
     shift = (len(GAP) if left or cells.first else 0) - left
     flush = [each for each in opening if not text[: each.start].strip()]
-    shown = Piece(_cut(cells, left, right))
-    yield [Piece(f"{number:>{gutter}} |", "frame"), Piece(" "), *rails.beside_text(flush), shown]
-    head = [Piece(f"{'':{gutter}} |", "frame"), Piece(" ")]
+    shown = Styled(_cut(cells, left, right))
+    yield [Styled(f"{number:>{gutter}} |", "frame"), Styled(" "), *rails.beside_text(flush), shown]
+    head = [Styled(f"{'':{gutter}} |", "frame"), Styled(" ")]
     for row in marker_rows([_moved(each, shift, right + shift) for each in flat]):
         yield [*head, *rails.beside(), *row]
     for each in closing:

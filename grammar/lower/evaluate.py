@@ -60,7 +60,7 @@ def described(expression: syntax.Expr) -> str:
             return "a comparison"
         case syntax.Path():
             return "a name"
-        case syntax.Parts() | syntax.Indexed():
+        case syntax.TensorIndex() | syntax.Indexed():
             return "an index of a tensor"
     return "an expression"
 

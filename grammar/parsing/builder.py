@@ -154,7 +154,7 @@ class Builder:
         parts = tuple(child for child in children[2:-1] if not isinstance(child, Token))
         index = parts[0] if parts else None
         if len(parts) > 1 or isinstance(index, syntax.Slice | syntax.Rest):
-            index = syntax.Parts(parts, span=self._whole(children[2:-1]))
+            index = syntax.TensorIndex(parts, span=self._whole(children[2:-1]))
         return syntax.Segment(str(children[0]), self._span(children[0]), index, span=self._whole(children))
 
     def every(self, children: Children) -> syntax.Every:
@@ -217,7 +217,7 @@ class Builder:
     def indexed(self, children: Children) -> syntax.Indexed:
         """Make `operand[parts]`."""
         parts = tuple(child for child in children[2:-1] if not isinstance(child, Token))
-        index = syntax.Parts(parts, span=self._whole(children[2:-1]))
+        index = syntax.TensorIndex(parts, span=self._whole(children[2:-1]))
         return syntax.Indexed(children[0], index, span=self._whole(children))
 
     def text(self, children: Children) -> syntax.Text:

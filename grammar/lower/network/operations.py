@@ -137,7 +137,7 @@ class Operations:
     def _index_of_name(self, path: syntax.Path) -> Any:
         (segment,) = path.segments
         written = segment.index
-        parts = written.items if isinstance(written, syntax.Parts) else (written,)
+        parts = written.items if isinstance(written, syntax.TensorIndex) else (written,)
         name = syntax.Path(
             (syntax.Segment(segment.name, segment.name_span, span=segment.name_span),), span=segment.name_span
         )

@@ -18,7 +18,7 @@ from grammar.lower.training import SPLITS
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from grammar.cursor import Around, Cursor, Part
+    from grammar.cursor import Around, Cursor, LineToken
 
 Want: TypeAlias = Literal[
     "nothing",
@@ -151,7 +151,7 @@ def function_of(name: str, slot: Slot, layers: Mapping[str, Function]) -> Functi
     return _functions().get(slot.block if slot.want == "item" else slot.want, {}).get(name)
 
 
-def _top(item: tuple[Part, ...]) -> Slot:
+def _top(item: tuple[LineToken, ...]) -> Slot:
     if not item:
         return Slot("item")
     row = next((each for each in schema.ROOT_ATTRIBUTES if each.name == item[0].text), None)
@@ -160,7 +160,7 @@ def _top(item: tuple[Part, ...]) -> Slot:
     return NOTHING
 
 
-def _in_block(kind: str, item: tuple[Part, ...]) -> Slot:  # noqa: PLR0911 one for each kind
+def _in_block(kind: str, item: tuple[LineToken, ...]) -> Slot:  # noqa: PLR0911 one for each kind
     if not item:
         return Slot("item", block=kind)
     name, last = item[0].text, item[-1].kind
@@ -194,7 +194,7 @@ def _in_model(kind: str, name: str, last: str) -> Slot:
     return Slot("binding" if is_binding else "tensor", block=kind, steps=steps)
 
 
-def _after(item: tuple[Part, ...], outer: Slot) -> Slot:
+def _after(item: tuple[LineToken, ...], outer: Slot) -> Slot:
     """Return what follows an operator or arrow within an argument or round brackets."""
     if item[-1].kind == "ARROW":
         return Slot(outer.steps)
@@ -210,7 +210,9 @@ def _in_list(outer: Slot) -> Slot:
     return Slot("tensor") if outer.want == "binding" else evolve(outer, function=None)
 
 
-def _in_call(around: Around, item: tuple[Part, ...], outer: Slot, layers: Mapping[str, Function]) -> Slot:  # noqa: PLR0911 one for each kind
+def _in_call(  # noqa: PLR0911 one for each kind
+    around: Around, item: tuple[LineToken, ...], outer: Slot, layers: Mapping[str, Function]
+) -> Slot:
     function = function_of(around.name, outer, layers)
     if function is None:
         return NOTHING

@@ -7,7 +7,7 @@ from it. To forbid a combination, add a row here; a new aspect is a line in `fac
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 from attrs import field, frozen
 
@@ -66,7 +66,7 @@ class Conflict:
         return self.message.format(**values)
 
 
-MODES = ("sync", "async", "local")
+MODES: tuple[ir.Mode, ...] = get_args(ir.Mode)
 AGGREGATIONS = tuple(each.name for each in functions.AGGREGATIONS)
 VARIABLES = ("shared", "spread", "sharded", "replicated")
 JOINING = ("Adafactor", "Lamb")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from attrs import field, frozen
 
@@ -11,6 +11,14 @@ from dsl.ir.model import LayerBlock, Model
 from dsl.ir.place import Clones, Devices, Expect, Place
 from dsl.shown import Shown
 from dsl.source import Span
+
+PerClone: TypeAlias = Literal["split", "shard"]
+Mode: TypeAlias = Literal["sync", "async", "local"]
+Reduce: TypeAlias = Literal["mean", "sum"]
+BatchNorm: TypeAlias = Literal["first", "mean", "synchronized"]
+Precision: TypeAlias = Literal["float32", "mixed_bfloat16", "mixed_float16"]
+Replication: TypeAlias = Literal["in_graph", "between_graph"]
+Summaries: TypeAlias = Literal["none", "scalars", "gradients", "all"]
 
 
 @frozen
@@ -43,7 +51,7 @@ class Data(Block):
     train: Split | None = None
     validation: Split | None = None
     test: Split | None = None
-    per_clone: Literal["split", "shard"] = "split"
+    per_clone: PerClone = "split"
 
 
 @frozen
@@ -82,18 +90,18 @@ class Update(Block):
     bytes. There is one `optimizer` for all weights, or `groups` of weights with their own.
     """
 
-    mode: Literal["sync", "async", "local"] = "sync"
+    mode: Mode = "sync"
     optimizer: Call | None = None
     freeze: tuple[str, ...] | None = None
-    reduce: Literal["mean", "sum"] = "mean"
+    reduce: Reduce = "mean"
     aggregate: Call = field(factory=lambda: Call("add_n"))
     pack: int | None = None
     clip: Call | None = None
     accumulate: int = 1
     ema: float | Call | None = None
-    batch_norm: Literal["first", "mean", "synchronized"] = "first"
-    precision: Literal["float32", "mixed_bfloat16", "mixed_float16"] = "float32"
-    replication: Literal["in_graph", "between_graph"] | None = None
+    batch_norm: BatchNorm = "first"
+    precision: Precision = "float32"
+    replication: Replication | None = None
     backup: int = 0
     staleness: int | None = None
     average_every: int | None = None
@@ -158,7 +166,7 @@ class Train(Block):
     evaluate_every: Every | None = None
     keep: int = 5
     log_every: int = 10
-    summaries: Literal["none", "scalars", "gradients", "all"] = "scalars"
+    summaries: Summaries = "scalars"
     seed: int | None = None
     deterministic: bool = False
     weights: str | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from attrs import NOTHING, fields_dict, frozen
 
@@ -158,7 +158,7 @@ BLOCKS: dict[str, Block] = {
                 Attribute("test", Type("any"), "the examples for the last evaluation"),
                 Attribute(
                     "per_clone",
-                    word("split", "shard"),
+                    word(*get_args(ir.PerClone)),
                     "`split`: slices of one stream; `shard`: a stream for each clone",
                 ),
             ),
@@ -236,13 +236,15 @@ BLOCKS: dict[str, Block] = {
             "update",
             ir.Update,
             (
-                Attribute("mode", word("sync", "async", "local"), "when gradients are applied"),
+                Attribute("mode", word(*get_args(ir.Mode)), "when gradients are applied"),
                 Attribute("optimizer", keras("optimizer"), "the Keras optimizer; required to train"),
                 Attribute(
                     "freeze", listing(string(filled=True)), "globs of weights that training does not change"
                 ),
                 Attribute(
-                    "reduce", word("mean", "sum"), "whether the gradients of the clones are averaged or added"
+                    "reduce",
+                    word(*get_args(ir.Reduce)),
+                    "whether the gradients of the clones are averaged or added",
                 ),
                 Attribute(
                     "aggregate", call("aggregation"), "the algorithm that sums the gradients of the clones"
@@ -259,17 +261,17 @@ BLOCKS: dict[str, Block] = {
                 ),
                 Attribute(
                     "batch_norm",
-                    word("first", "mean", "synchronized"),
+                    word(*get_args(ir.BatchNorm)),
                     "whose statistics become the moving averages of batch normalization",
                 ),
                 Attribute(
                     "precision",
-                    word("float32", "mixed_bfloat16", "mixed_float16"),
+                    word(*get_args(ir.Precision)),
                     "the data type of the computation",
                 ),
                 Attribute(
                     "replication",
-                    word("in_graph", "between_graph"),
+                    word(*get_args(ir.Replication)),
                     "one graph for all workers, or one for each",
                 ),
                 Attribute("backup", integer(0, 100_000), "how many of the workers a step does not wait for"),
@@ -308,7 +310,7 @@ BLOCKS: dict[str, Block] = {
                 Attribute("log_every", integer(1, MANY), "steps between two records of the history"),
                 Attribute(
                     "summaries",
-                    word("none", "scalars", "gradients", "all"),
+                    word(*get_args(ir.Summaries)),
                     "what is written for TensorBoard",
                 ),
                 Attribute("seed", integer(0, 2**31 - 1, optional=True), "the seed of all random numbers"),

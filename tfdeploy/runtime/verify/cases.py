@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Literal, TypeAlias
 
 from attrs import evolve, frozen
 
-from compiler.compatibility import VARIABLES, conflicts, facts_of
+from compiler.compatibility import MODES, VARIABLES, conflicts, facts_of
 from dsl import ir
 from dsl.ir.place import PARAMETER_SERVER, WORKER
 from dsl.schema.functions import function_names
@@ -58,10 +57,6 @@ _CLUSTER_TARGETS: dict[str, ir.Target] = {
 }
 
 
-Mode: TypeAlias = Literal["sync", "async", "local"]
-_MODES: tuple[Mode, ...] = ("sync", "async", "local")
-
-
 @frozen
 class Case:
     """One combination.
@@ -77,7 +72,7 @@ class Case:
         between: Whether each worker has a graph of its own.
     """
 
-    mode: Mode
+    mode: ir.Mode
     aggregate: ir.Call
     variables: str
     batches: tuple[int, ...]
@@ -176,10 +171,10 @@ def _clusters() -> Iterator[Case]:
     plain = ir.Call("add_n")
     for workers, splits in CLUSTERS.items():
         for batches in splits:
-            for mode in _MODES:
+            for mode in MODES:
                 yield Case(mode, plain, "spread", batches, workers=workers)
                 yield Case(mode, plain, "spread", batches, workers=workers, between=True)
-    for mode in _MODES:
+    for mode in MODES:
         for between in (False, True):
             yield Case(mode, plain, "sharded", CLUSTERS[2][-1], workers=2, between=between)
 
@@ -193,7 +188,7 @@ def launched_cases(pack: int) -> Iterator[Case]:
     yield from _together(sum(LAUNCHED[0]), pack, splits, workers, halved=True)
     for number, variables in enumerate(VARIABLES):
         yield Case("async", plain, variables, splits[number % 2], workers=workers)
-        for mode in _MODES:
+        for mode in MODES:
             for batches in splits:
                 yield Case(mode, plain, variables, batches, workers=workers, between=True)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from lsprotocol import types
 
 from dsl import syntax
+from dsl.schema.data_functions import FILES
 from grammar.cursor import parts_of_line
 from tfdeploy.lsp.documents.opened import absolute, uri_of
 
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
 _Symbol = types.SymbolKind
 _OF_ITEMS = {"let": _Symbol.Constant, "model": _Symbol.Variable, "layer": _Symbol.Variable}
-_SOURCES = {"csv", "npz", "tfrecord", "images", "cifar10", "mnist"}
 
 
 def symbols(document: Document) -> list[types.DocumentSymbol]:
@@ -152,6 +152,6 @@ def _paths(items: Iterable[syntax.Item]) -> Iterator[syntax.Text]:
     for data in syntax.blocks_in(items, "data"):
         for split in syntax.attributes_in(data.items):
             source, _ = syntax.source_and_steps(split.value)
-            if isinstance(source, syntax.Call) and source.callee.name in _SOURCES:
+            if isinstance(source, syntax.Call) and FILES.get(source.callee.name):
                 named += [each.value for each in source.arguments if each.name in {None, "path"}]
     yield from (each for each in named if isinstance(each, syntax.Text))

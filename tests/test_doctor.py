@@ -14,12 +14,13 @@ import pytest
 import tensorflow as tf
 from click.testing import CliRunner
 
+from tfdeploy.cli.commands import doctor
 from tfdeploy.cli.commands.doctor import _lines
 from tfdeploy.cli.group import load
-from tfdeploy.doctor import examine, installation, machine, network, programs, tensorflow
+from tfdeploy.doctor import machine, software
 from tfdeploy.doctor.findings import Finding
 from tfdeploy.doctor.probe import Started
-from tfdeploy.runtime.proxies import except_loopback
+from tfdeploy.runtime.start_tensorflow import except_loopback
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,7 +33,7 @@ STARTED = Started("2.21.0", "3.14.0", "12.5", ("NVIDIA H100", "NVIDIA H100"), GI
 @pytest.mark.slow
 def test_this_machine_is_fine() -> None:
     """The tests run here, so nothing fails; versions and devices are those that this process has."""
-    found = {each.name: each for each in examine.examine().findings}
+    found = {each.name: each for each in doctor.examine().findings}
     assert {each.name for each in found.values() if each.state == "failure"} == set()
     assert f"TensorFlow {tf.__version__} " in found["tensorflow"].found
     assert found["tensorflow"].found.endswith(f"Keras {keras.__version__}")
@@ -43,7 +44,7 @@ def test_this_machine_is_fine() -> None:
 def test_findings_are_printed_and_decide_the_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
     """With a failure 1, else 0; a line of JSON has the same findings."""
     broken = Finding("tensorflow", "failure", "it does not start: no", "install it again")
-    monkeypatch.setattr(tensorflow, "start", lambda: (broken, None))
+    monkeypatch.setattr(software, "start", lambda: (broken, None))
     done = CliRunner().invoke(load("doctor"), [], standalone_mode=False)
     assert done.return_value == 1
     assert (
@@ -56,7 +57,7 @@ def test_findings_are_printed_and_decide_the_exit_code(monkeypatch: pytest.Monke
     assert (told.return_value, content["healthy"]) == (1, False)
     assert {each["name"]: each["state"] for each in content["findings"]}["tensorflow"] == "failure"
     fine = (Finding("tensorflow", "fine", "it starts"), STARTED)
-    monkeypatch.setattr(tensorflow, "start", lambda: fine)
+    monkeypatch.setattr(software, "start", lambda: fine)
     done = CliRunner().invoke(load("doctor"), [], standalone_mode=False)
     assert (done.return_value, done.stdout.endswith("\nnothing here would fail\n")) == (0, True)
 
@@ -72,14 +73,14 @@ def test_findings_are_printed_and_decide_the_exit_code(monkeypatch: pytest.Monke
 )
 def test_a_tensorflow_that_does_not_start(code: int, err: str, words: str) -> None:
     """How its process ended says what is wrong."""
-    found, started = tensorflow.judge_start(code, "", err)
+    found, started = software.judge_start(code, "", err)
     assert (found.state, started, words in found.found) == ("failure", None, True)
     assert found.advice
 
 
 def test_an_answer_that_is_no_record_is_a_failure() -> None:
     """It is not taken for a TensorFlow that has started."""
-    found, started = tensorflow.judge_start(0, '{"tensorflow": "2.21.0"}', "")
+    found, started = software.judge_start(0, '{"tensorflow": "2.21.0"}', "")
     assert (found.state, started) == ("failure", None)
     assert "lacks `keras`" in found.found
 
@@ -94,7 +95,7 @@ def test_an_answer_that_is_no_record_is_a_failure() -> None:
 )
 def test_gpus(there: int, visible: str | None, state: str, words: str) -> None:
     """Those that TensorFlow cannot use are noticed, unless they are hidden on purpose."""
-    found = tensorflow.judge_gpus(STARTED, there, visible)
+    found = software.judge_gpus(STARTED, there, visible)
     assert (found.state, words in found.found) == (state, True)
 
 
@@ -144,9 +145,9 @@ def test_a_network_without_free_ports_is_a_failure(monkeypatch: pytest.MonkeyPat
     def refuse(*_: object, **__: object) -> socket.socket:
         raise PermissionError(1, "Operation not permitted")
 
-    assert network.loopback().state == "fine"
+    assert machine.loopback().state == "fine"
     monkeypatch.setattr(socket, "create_server", refuse)
-    found = network.loopback()
+    found = machine.loopback()
     assert (found.state, "operation not permitted" in found.found) == ("failure", True)
 
 
@@ -164,22 +165,22 @@ def test_a_network_without_free_ports_is_a_failure(monkeypatch: pytest.MonkeyPat
 )
 def test_proxies(environment: dict[str, str], state: str) -> None:
     """Those that gRPC uses stand between tasks of several machines; tasks of this one are always excepted."""
-    assert network.proxy(environment).state == state
+    assert machine.proxy(environment).state == state
     changed = dict(environment)
     except_loopback(changed)
-    assert network.proxy(changed).state == "fine"
+    assert machine.proxy(changed).state == "fine"
     assert state == "warning" or changed == environment
     assert all(changed.get(each, "").startswith(kept) for each, kept in environment.items())
 
 
 def test_names_that_are_shared_or_come_from_elsewhere() -> None:
     """Both are failures, and the other distribution is named."""
-    own = {name: ["tfdeploy"] for name in installation.INNER}
+    own = {name: ["tfdeploy"] for name in software.INNER}
     root = Path("/env")
-    assert installation.judge_names(own, [root]).state == "fine"
-    shared = installation.judge_names({**own, "grammar": ["tfdeploy", "grammars"]}, [root])
+    assert software.judge_names(own, [root]).state == "fine"
+    shared = software.judge_names({**own, "grammar": ["tfdeploy", "grammars"]}, [root])
     assert (shared.state, shared.found) == ("failure", "grammar is also of grammars")
-    moved = installation.judge_names(own, [root, Path("/other")])
+    moved = software.judge_names(own, [root, Path("/other")])
     assert (moved.state, "/other" in moved.found) == ("failure", True)
 
 
@@ -194,27 +195,27 @@ def test_names_that_are_shared_or_come_from_elsewhere() -> None:
 )
 def test_packages_that_are_missing_or_of_another_version(need: str, wrong: str) -> None:
     """Each requirement is compared with what is installed."""
-    assert installation._what_is_wrong(need) == wrong.format(click=metadata.version("click"))
+    assert software._what_is_wrong(need) == wrong.format(click=metadata.version("click"))
 
 
 def test_programs(tmp_path: Path) -> None:
     """A browser without a screen, the editors that are known, and whether they can start the server."""
     programs_there = ("firefox", "nvim", "emacs", "code", "tfdeploy")
     installed = {name: f"/usr/bin/{name}" for name in programs_there}.get
-    assert programs.browser(installed, {"DISPLAY": ":0"}).found == "firefox"
-    assert programs.browser(installed, {}).found.startswith("firefox, but no screen")
-    assert programs.browser({}.get, {"DISPLAY": ":0"}).found.startswith("none")
+    assert software.browser(installed, {"DISPLAY": ":0"}).found == "firefox"
+    assert software.browser(installed, {}).found.startswith("firefox, but no screen")
+    assert software.browser({}.get, {"DISPLAY": ":0"}).found.startswith("none")
     (tmp_path / ".vscode" / "extensions" / "tfdeploy.tfdeploy-0.1.0").mkdir(parents=True)
     (tmp_path / ".config" / "nvim" / "pack" / "mine" / "start" / "other").mkdir(parents=True)
-    found = programs.editor(tmp_path, installed, {})
+    found = software.editor(tmp_path, installed, {})
     with_files, without = "with the files for specs", "without the files for specs"
     assert found.found == f"Visual Studio Code ({with_files}), Neovim ({without}), Emacs"
     assert found.state == "fine"
     (tmp_path / ".config" / "nvim" / "pack" / "mine" / "start" / "tfdeploy").mkdir()
-    assert f"Neovim ({with_files})" in programs.editor(tmp_path, installed, {}).found
-    away = programs.editor(tmp_path, {"vim": "/usr/bin/vim"}.get, {"EDITOR": "ed"})
+    assert f"Neovim ({with_files})" in software.editor(tmp_path, installed, {}).found
+    away = software.editor(tmp_path, {"vim": "/usr/bin/vim"}.get, {"EDITOR": "ed"})
     assert (away.state, away.found.startswith("ed (")) == ("warning", True)
-    assert programs.editor(tmp_path, {}.get, {}).state == "fine"
+    assert software.editor(tmp_path, {}.get, {}).state == "fine"
 
 
 def test_long_words_stay_whole() -> None:

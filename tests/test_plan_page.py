@@ -6,7 +6,7 @@ import grammar
 from compiler.pipeline import make_plan
 from tests.folders import ROOT
 from tests.placement_maps import make_map
-from tfdeploy.plan_page import plan_page
+from tfdeploy.looking import plan_page
 
 
 def test_a_plan_without_a_graph_has_its_model() -> None:

@@ -226,7 +226,7 @@ def predict(
         SpecError: If the graph of the spec cannot be built, or the examples do not fit its inputs.
         RunError: If there is no such checkpoint, or a file cannot be read or written.
     """
-    from tfdeploy.runtime.records.outputs import InputFiles
+    from tfdeploy.runtime.records.files import InputFiles
     from tfdeploy.runtime.start_tensorflow import start_tensorflow
 
     InputFiles.of(spec, examples).require_not_input(Path(predictions))
@@ -266,8 +266,7 @@ def export(
     from tfdeploy.runtime.start_tensorflow import start_tensorflow
 
     start_tensorflow(verbose=verbose)
-    from tfdeploy.runtime.trained.artifacts import write_saved_model
-    from tfdeploy.runtime.trained.trained import TrainedModel
+    from tfdeploy.runtime.trained.trained import TrainedModel, write_saved_model
 
     with TrainedModel.load(spec, warn or _silent, checkpoint=checkpoint, emulate=emulate) as trained:
         write_saved_model(trained, Path(folder))

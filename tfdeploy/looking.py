@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from compiler.report.comparison.compare import Comparison
     from compiler.step.read.map import StepMemory
     from compiler.time.forecast import StepForecast
+    from compiler.time.measured_trace import RunTrace
+    from compiler.time.work import StepWork
     from dsl.ir import Spec
     from tfdeploy.runtime.many_clones import MapByKinds
 
@@ -63,7 +65,7 @@ def why(subject: Spec | CompiledGraph, name: str) -> tuple[Explanation, ...]:
     """
     from compiler.kinds.deployment.grid import NotAlikeError
     from dsl.ir import Spec
-    from tfdeploy.runtime.reasons import explain_by_kinds, explain_graph
+    from tfdeploy.runtime.many_clones import explain_by_kinds, explain_graph
 
     many = _many_of(subject) if isinstance(subject, Spec) else None
     if many is not None:
@@ -106,7 +108,6 @@ def to_html(subject: Placed | Comparison) -> str:
     from compiler.report.comparison.compare import Comparison
     from compiler.report.page.data import spec_lines
     from dsl.ir import Spec
-    from tfdeploy.plan_page import plan_page
 
     if isinstance(subject, Comparison):
         return _page_of_comparison(subject)
@@ -313,3 +314,43 @@ def _graph_of(subject: Spec | CompiledGraph) -> CompiledGraph:
     from dsl.ir import Spec
 
     return compile_spec(subject) if isinstance(subject, Spec) else subject
+
+
+def plan_page(
+    placement: AnyMap,
+    texts: Mapping[str, str],
+    plan: Plan | None = None,
+    compiled: CompiledGraph | None = None,
+    time: StepForecast | None = None,
+    trace: RunTrace | None = None,
+    *,
+    work: StepWork | None = None,
+) -> str:
+    """Return the page of a placement map.
+
+    Args:
+        placement: The map.
+        texts: The texts of the spec by their files.
+        plan: The plan that the map was made from; without it, the page has no model.
+        compiled: The graph that the map was made from, if it was. It gives the costs of ops.
+        time: The forecast of the step.
+        trace: The trace of a run, which is shown beneath the timeline of the forecast.
+        work: The costs of ops, if there is no graph. Without any of these and a forecast, the page has none.
+    """
+    from compiler.report.page.data.model_data import places_of
+    from compiler.report.page.data.spec_lines import lines_of
+    from compiler.report.page.details import Details
+    from compiler.report.page.html import html_page
+
+    if plan is None:
+        return html_page(placement, lines_of(placement, texts))
+    model = plan.model
+    lines = lines_of(placement, texts, places_of(model))
+    work = time.work if time is not None else work
+    if work is None and compiled is not None:
+        from compiler.graph.forecasts.assumed_sizes import with_assumed_sizes
+        from compiler.step.read.work import timed_step
+
+        work = timed_step(with_assumed_sizes(compiled).step)
+    details = Details(model=model, work=work, time=time, trace=trace)
+    return html_page(placement, lines, details)

@@ -1,19 +1,164 @@
-"""Whether this process is that of a command, and not of a program that uses tfdeploy as a library."""
+"""Signals and standard streams of this process, if it is that of a command and not one that imports tfdeploy.
+
+The reader of a pipe ends, a disk fills up, a terminal is closed, or a stream was closed before the command
+began. What cannot be written to standard error is lost in silence, since there is nowhere to say so. What
+cannot be written to standard output ends the command with an error, unless the command goes on without: a
+training run does, because its files have everything.
+"""
 
 from __future__ import annotations
 
 import gc
+import io
 import os
+import select
 import signal
+import sys
 import threading
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
-
-from tfdeploy import streams
+from typing import TYPE_CHECKING, Any, TextIO
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import FrameType
+
+
+class LostOutputError(Exception):
+    """Standard output cannot be written.
+
+    Attributes:
+        reason: The error of the operating system.
+    """
+
+    def __init__(self, reason: OSError) -> None:
+        super().__init__(reason.strerror)
+        self.reason = reason
+
+
+class LastingStream(io.RawIOBase):
+    """A descriptor to write to. Once it has refused something, it takes everything and keeps nothing.
+
+    Args:
+        descriptor: The descriptor, which stays open.
+        on_loss: Is called with the first error, which it may raise as another one.
+
+    Attributes:
+        lost: The first error, if there was one.
+    """
+
+    def __init__(self, descriptor: int, on_loss: Callable[[OSError], None] | None = None) -> None:
+        super().__init__()
+        self._descriptor, self._on_loss = descriptor, on_loss
+        self.lost: OSError | None = None
+
+    def writable(self) -> bool:
+        """Say that it is."""
+        return True
+
+    def fileno(self) -> int:
+        """Return the descriptor."""
+        return self._descriptor
+
+    def isatty(self) -> bool:
+        """Whether the descriptor leads to a terminal."""
+        return os.isatty(self._descriptor)
+
+    def write(self, data: Any) -> int:
+        """Write bytes, or as many as the descriptor takes now; return how many that were."""
+        while self.lost is None:
+            try:
+                return os.write(self._descriptor, data)
+            except BlockingIOError:  # another program that shares the terminal has made it so
+                select.select([], [self._descriptor], [])
+            except OSError as reason:
+                self.lost = reason
+                if self._on_loss is not None:
+                    self._on_loss(reason)
+        return len(data)
+
+
+class _Standard:
+    """What is done if standard output is lost; one for the process."""
+
+    def __init__(self) -> None:
+        self.output: LastingStream | None = None
+        self.errors: TextIO | None = None
+        self.words: Callable[[OSError], str] | None = None
+
+    def lose(self, reason: OSError) -> None:
+        if self.words is None:
+            raise LostOutputError(reason)
+        if self.errors is not None:  # and not `sys.stderr`, which may lead to standard output meanwhile
+            self.errors.write(self.words(reason))
+
+
+_STANDARD = _Standard()
+
+
+def guard() -> None:
+    """Give this process standard streams that last. Those that are closed get a descriptor that fails."""
+    if sys.stdin is None:
+        sys.stdin = open(_failing(0), encoding="utf-8", closefd=False)  # noqa: SIM115 a descriptor
+    _STANDARD.output = LastingStream(_descriptor_of(sys.stdout, 1), _STANDARD.lose)
+    sys.stdout = _text(sys.stdout, _STANDARD.output)
+    sys.stderr = _STANDARD.errors = _text(sys.stderr, LastingStream(_descriptor_of(sys.stderr, 2)))
+
+
+def go_on_without_output(words: Callable[[OSError], str]) -> None:
+    """Let the command go on if standard output is lost from now on.
+
+    Args:
+        words: Returns what is then written to standard error, once, for the reason.
+    """
+    _STANDARD.words = words
+
+
+def require_output() -> None:
+    """Write out what has been said so far.
+
+    Raises:
+        LostOutputError: Standard output is lost, now or before.
+    """
+    sys.stdout.flush()
+    if _STANDARD.output is not None and _STANDARD.output.lost is not None:
+        raise LostOutputError(_STANDARD.output.lost)
+
+
+def lasting(descriptor: int, like: TextIO) -> TextIO:
+    """Return a text stream that writes to a descriptor, whatever becomes of that.
+
+    Args:
+        descriptor: The descriptor, which is not closed with the stream.
+        like: The stream whose encoding it has.
+    """
+    return _text(like, LastingStream(descriptor))
+
+
+def _text(like: Any, raw: LastingStream) -> TextIO:
+    """Return a text stream with the encoding of another; letters that it lacks are written as escapes."""
+    return io.TextIOWrapper(
+        io.BufferedWriter(raw),
+        encoding="utf-8" if like is None else like.encoding,
+        errors="backslashreplace",
+        newline="",
+        line_buffering=like is None or like.line_buffering,
+        write_through=like is not None and like.write_through,
+    )
+
+
+def _descriptor_of(stream: TextIO | None, number: int) -> int:
+    return _failing(number) if stream is None else stream.fileno()
+
+
+def _failing(number: int) -> int:
+    """Return a descriptor in place of a closed one, so that no other file gets its number.
+
+    Reading from it or writing to it fails as it does with a closed one.
+    """
+    opened = os.open(os.devnull, os.O_WRONLY if number == 0 else os.O_RDONLY)
+    os.set_inheritable(opened, True)
+    return opened
+
 
 SIGNALLED = 128  # a process that ends by a signal has, to a shell, the exit code 128 + its number
 
@@ -26,7 +171,7 @@ def own() -> None:
     _owned = True
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, _leave)
-    streams.guard()
+    guard()
 
 
 def outlive_terminal(words: Callable[[OSError], str]) -> None:
@@ -37,7 +182,7 @@ def outlive_terminal(words: Callable[[OSError], str]) -> None:
     """
     if _owned:
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
-        streams.go_on_without_output(words)
+        go_on_without_output(words)
 
 
 @contextmanager

@@ -8,7 +8,7 @@ import threading
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING
 
-from tfdeploy.streams import lasting
+from tfdeploy.own_process import lasting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -23,9 +23,7 @@ from dsl import ir
 from dsl.diagnostics import RunError
 from dsl.shown import Summary, Table, summary_of
 from tfdeploy.runtime.records.result import Result
-from tfdeploy.runtime.show.curves import Curve, read_curves
-from tfdeploy.runtime.show.curves_svg import picture
-from tfdeploy.runtime.show.curves_text import draw
+from tfdeploy.runtime.show.curves import Curve, draw, picture, read_curves
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -161,14 +161,12 @@ class Curves:
 
     def sources(self) -> list[bytes]:
         """Return everything that the picture depends on, save the numbers of the run."""
-        drawing = [(SHOW / name).read_bytes() for name in ("curves.py", "curves_svg.py")]
-        return [start_spec().encode(), self.score.encode(), *drawing]
+        return [start_spec().encode(), self.score.encode(), (SHOW / "curves.py").read_bytes()]
 
     def make(self, file: Path) -> None:
         """Write the picture."""
         import tfdeploy
-        from tfdeploy.runtime.show.curves import read_curves
-        from tfdeploy.runtime.show.curves_svg import picture
+        from tfdeploy.runtime.show.curves import picture, read_curves
         from tfdeploy.templates.library import START, templates
 
         with tempfile.TemporaryDirectory(prefix="tfdeploy-pictures-") as folder:

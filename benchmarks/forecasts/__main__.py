@@ -21,8 +21,7 @@ from benchmarks.race.run import ROOT
 from compiler.threads import cores
 from compiler.time.profile import Profile
 from dsl.files.typed_json import to_json
-from tfdeploy.runtime.calibrate.processes import measure_in_processes
-from tfdeploy.runtime.calibrate.requests import profile_of
+from tfdeploy.runtime.calibrate.processes import measure_in_processes, profile_of
 
 RESULTS = ROOT / "benchmarks" / "results" / "forecasts"
 PAGE = ROOT / "docs" / "reference" / "forecasts.md"

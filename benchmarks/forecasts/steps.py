@@ -14,7 +14,7 @@ from attrs import define, field
 from compiler.graph.compiled import CompiledGraph
 from compiler.graph.inspect.devices.made_up import made_up_batch
 from compiler.graph.session_options import session_config
-from tfdeploy.runtime.cluster.workers.worker_group import PATIENT, WorkerGroup
+from tfdeploy.runtime.cluster.worker_group import PATIENT, WorkerGroup
 from tfdeploy.runtime.session.engine import Engine
 
 WARM, LONGEST_WARM = 100, 2.0

@@ -72,8 +72,8 @@ def _graph(layout: Any) -> Any:
 def _server(addresses: list[str], task: int, spec: ir.Spec) -> Any:
     import tensorflow as tf
 
-    from tfdeploy.runtime.cluster.server.binding import listening_at
-    from tfdeploy.runtime.cluster.server.server import server_config
+    from tfdeploy.runtime.cluster.binding import listening_at
+    from tfdeploy.runtime.cluster.server import server_config
 
     cluster = Cluster.of({"worker": addresses})
     host, _, port = addresses[task].rpartition(":")

@@ -20,8 +20,8 @@ from tests.cli.conftest import Command
 from tfdeploy.cli.commands import calibrate
 from tfdeploy.cli.common import Common
 from tfdeploy.cli.group import load
-from tfdeploy.runtime.calibrate import turns
-from tfdeploy.runtime.calibrate.requests import Measured
+from tfdeploy.runtime.calibrate import processes
+from tfdeploy.runtime.calibrate.processes import Measured
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,7 +50,7 @@ def calibrated(tmp_path_factory: pytest.TempPathFactory) -> Command:
     command.write("small.tfdeploy", SPEC)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(turns, "subprocess", SimpleNamespace(Popen=partial(forked.Popen, stderr=PIPE)))
+        patch.setattr(processes, "subprocess", SimpleNamespace(Popen=partial(forked.Popen, stderr=PIPE)))
         done = command("calibrate", "small.tfdeploy", "--steps", "5", "--seconds", "0.1")
     assert done.code == 0, done.err
     assert done.out.endswith("small.profile.json: written\n")
@@ -165,7 +165,7 @@ def test_a_file_that_cannot_be_written_is_found_before_anything_is_measured(comm
     """A folder that is missing costs no minute of measurements, for which processes would be started."""
     command.write("small.tfdeploy", SPEC)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(turns, "subprocess", SimpleNamespace())
+        patch.setattr(processes, "subprocess", SimpleNamespace())
         done = command("calibrate", "small.tfdeploy", "--output", "nowhere/small.json")
     assert (done.code, done.out) == (2, "")
     assert done.err.startswith("error[TFD733]: `nowhere/small.json` cannot be written: no such file")

@@ -9,7 +9,7 @@ import pytest
 
 import grammar
 from tests.cli.conftest import GOOD
-from tfdeploy.cli.clusters import _flags, membership_of
+from tfdeploy.cli.commands.compile_and_run import _flags, membership_of
 from tfdeploy.cli.common import Common
 from tfdeploy.runtime.membership.addresses import Task
 

@@ -19,7 +19,7 @@ import pytest
 from compiler import machine_memory as memory
 from dsl.diagnostics import RunError
 from tests.cli.conftest import GOOD
-from tfdeploy import streams
+from tfdeploy import own_process
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -223,7 +223,7 @@ def test_a_lost_stream_takes_everything(pipe: tuple[int, int]) -> None:
     """It tells the first error once, and is silent from then on."""
     reading, writing = pipe
     told: list[OSError] = []
-    stream = streams.LastingStream(writing, told.append)
+    stream = own_process.LastingStream(writing, told.append)
     assert stream.write(b"heard") == len(b"heard")
     os.close(reading)
     assert stream.write(b"unheard") == stream.write(b"unheard") == len(b"unheard")
@@ -244,7 +244,7 @@ def test_a_stream_that_another_program_has_made_not_to_wait(pipe: tuple[int, int
         while left:
             left -= len(os.read(reading, left))
         os._exit(0)
-    with streams.lasting(writing, sys.__stdout__) as out:  # type: ignore[arg-type]
+    with own_process.lasting(writing, sys.__stdout__) as out:  # type: ignore[arg-type]
         out.write(text)
     os.close(writing)
     assert os.waitpid(child, 0)[1] == 0

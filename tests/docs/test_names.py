@@ -12,7 +12,7 @@ import pytest
 from tests.docs.pages import DOCS, ROOT
 from tfdeploy.cli.group import COMMANDS, load
 from tfdeploy.runtime.records.directory import RunDirectory
-from tfdeploy.runtime.records.outputs import GRAPH_FILES
+from tfdeploy.runtime.records.files import GRAPH_FILES
 
 PAGES = [*sorted(DOCS.rglob("*.md")), ROOT / "README.md", *sorted((ROOT / "tfdeploy/pages").glob("*.md"))]
 APART = re.compile(r"^`{3,}[^\n]*\n.*?^`{3,}$|<!--.*?-->", re.MULTILINE | re.DOTALL)

@@ -19,7 +19,7 @@ from compiler.time.profile import LinkCost, MeasuredMachine, OpCost, Profile
 from dsl.files.typed_json import BadRecord, parse_record, to_json
 from tests.placement_maps import make_kinds, make_map
 from tfdeploy.cli.group import load
-from tfdeploy.doctor import network
+from tfdeploy.doctor import machine
 from tfdeploy.doctor.findings import Examination
 from tfdeploy.runtime.records.history import HistoryRecord
 from tfdeploy.runtime.records.result import Best, Evaluated, Result, Seconds, SplitResult
@@ -157,7 +157,7 @@ def test_outputs_without_a_reader_meet_their_schemas(tmp_path: Path) -> None:
     outputs = [
         *(("diagnostics", each) for each in told),
         ("diff", json.loads(diff_json(compare(make_map(1), make_map(2))))),
-        ("doctor", json.loads(Examination.of((network.proxy(),)).to_json())),
+        ("doctor", json.loads(Examination.of((machine.proxy(),)).to_json())),
         ("evaluation", json.loads(Evaluated("model.ckpt-5", 5, {"test": SPLIT}).to_json())),
     ]
     for name, content in outputs:

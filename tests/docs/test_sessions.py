@@ -18,9 +18,9 @@ from dsl import ir
 from tests import forked
 from tests.docs.pages import DOCS, TESTED_ELSEWHERE, Block, blocks_of, name_of, page_files, replace
 from tests.docs.sessions import Session, matches, plain, same
-from tfdeploy.doctor import tensorflow
-from tfdeploy.runtime.cluster.health.monitor import MissingTask, TaskMonitor
-from tfdeploy.runtime.cluster.server.probe import probe
+from tfdeploy.doctor import software
+from tfdeploy.runtime.cluster.identity import probe
+from tfdeploy.runtime.cluster.monitor import MissingTask, TaskMonitor
 from tfdeploy.runtime.membership.addresses import Cluster, Membership, Task
 from tfdeploy.runtime.show.console import LineReporter
 from tfdeploy.runtime.train.loop import remedy
@@ -95,7 +95,7 @@ def forked_probe() -> Iterator[None]:
 
     replaced = SimpleNamespace(run=run, TimeoutExpired=subprocess.TimeoutExpired)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tensorflow, "subprocess", replaced)
+        patch.setattr(software, "subprocess", replaced)
         yield
 
 

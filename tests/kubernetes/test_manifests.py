@@ -17,8 +17,7 @@ import yaml
 import grammar
 from tests.folders import ROOT
 from tests.kubernetes.published import hold
-from tfdeploy.runtime.membership.addresses import Task
-from tfdeploy.runtime.membership.tf_config import read_tf_config
+from tfdeploy.runtime.membership.addresses import Task, read_tf_config
 
 RUN = {"app.kubernetes.io/name": "tfdeploy", "app.kubernetes.io/instance": "my-digits"}
 Container = Callable[[dict[str, Any]], dict[str, Any]]

@@ -11,10 +11,10 @@ from lsprotocol import types
 
 from dsl.diagnostics import SpecError
 from tests.folders import EXAMPLES
-from tests.lsp.reading.test_diagnostics import mutations
+from tests.lsp.test_diagnostics import mutations
 from tests.lsp.texts import Opened
+from tfdeploy.lsp.diagnostics import by_file, examine
 from tfdeploy.lsp.features import colors, commands, completion, edits, hints, hover, navigation, outline
-from tfdeploy.lsp.reading.diagnostics import by_file, examine
 from tfdeploy.lsp.settings import Settings
 
 if TYPE_CHECKING:

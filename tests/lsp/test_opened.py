@@ -8,10 +8,9 @@ import pytest
 from lsprotocol import types
 
 from dsl.source import Source, Span
-from tfdeploy.lsp.documents import opened as module
-from tfdeploy.lsp.documents.opened import HIGHEST, Document, Documents, path_of, uri_of
-from tfdeploy.lsp.documents.positions import Positions, span_of
-from tfdeploy.lsp.reading.diagnostics import examine
+from tfdeploy.lsp import documents as module
+from tfdeploy.lsp.diagnostics import examine
+from tfdeploy.lsp.documents import HIGHEST, Document, Documents, Positions, path_of, span_of, uri_of
 from tfdeploy.lsp.settings import Settings
 
 INCLUDING = 'tfdeploy = 1\ninclude = ["{}"]\n'

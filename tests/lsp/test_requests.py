@@ -11,8 +11,8 @@ import pytest
 from lsprotocol import types
 
 from tests.lsp.texts import SMALL
-from tfdeploy.lsp import offers
 from tfdeploy.lsp import server as module
+from tfdeploy.lsp import settings
 from tfdeploy.lsp.features.commands import LONGEST, NotSavedError, Runner
 from tfdeploy.lsp.requests import RequestFailedError, create_server
 from tfdeploy.lsp.settings import Settings
@@ -64,8 +64,8 @@ def test_the_server_says_when_it_wants_to_be_asked(server: SpecServer) -> None:
     assert options[types.TEXT_DOCUMENT_RENAME].prepare_provider is True
     for method in (types.TEXT_DOCUMENT_SEMANTIC_TOKENS_FULL, types.TEXT_DOCUMENT_SEMANTIC_TOKENS_RANGE):
         legend = options[method]
-        assert tuple(legend.token_types) == offers.TOKEN_TYPES
-        assert tuple(legend.token_modifiers) == offers.TOKEN_MODIFIERS
+        assert tuple(legend.token_types) == settings.TOKEN_TYPES
+        assert tuple(legend.token_modifiers) == settings.TOKEN_MODIFIERS
     assert list(server.protocol.fm.commands) == ["tfdeploy.plan", "tfdeploy.run", "tfdeploy.verify"]
     assert server.protocol.server_info.name == "tfdeploy"  # type: ignore[union-attr]  # there is one
 

@@ -107,7 +107,7 @@ def test_nothing_heavy_is_loaded() -> None:
         "import gc, sys; gc.disable(); "
         "from tests.lsp.texts import Opened, SMALL; from tfdeploy.lsp import server; "
         "from tfdeploy.lsp.features import completion, hover; "
-        "from tfdeploy.lsp.reading.diagnostics import *; from tfdeploy.lsp.settings import Settings; "
+        "from tfdeploy.lsp.diagnostics import *; from tfdeploy.lsp.settings import Settings; "
         "o = Opened(SMALL.replace('-> Dense(10)', '-> |Dense(10)')); "
         "examine(o.document, {}, Settings()); "
         "hover.hover(o.place); "

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tfdeploy.lsp.documents.opened import Document, Documents
-from tfdeploy.lsp.reading.diagnostics import examine
-from tfdeploy.lsp.reading.names import Names, Place
+from tfdeploy.lsp.diagnostics import examine
+from tfdeploy.lsp.documents import Document, Documents
+from tfdeploy.lsp.names import Names, Place
 from tfdeploy.lsp.settings import Settings
 
 if TYPE_CHECKING:

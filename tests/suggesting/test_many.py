@@ -15,9 +15,8 @@ from compiler.suggest.changes import Changes
 from compiler.suggest.figures import Goal, bound
 from compiler.suggest.text import suggestion_text
 from tfdeploy.suggesting import trials as trials_module
-from tfdeploy.suggesting.many import MOST_BUILT, are_many, try_many
 from tfdeploy.suggesting.suggester import Suggester, _too_full, suggest
-from tfdeploy.suggesting.trials import Trials
+from tfdeploy.suggesting.trials import MOST_BUILT, Trials, are_many, try_many
 
 if TYPE_CHECKING:
     from pathlib import Path

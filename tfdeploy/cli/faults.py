@@ -23,10 +23,8 @@ from dsl.codes import is_file_fault
 from dsl.diagnostics import Diagnostic, RunError, SpecError
 from dsl.errors import files
 from dsl.formats.render import render
-from tfdeploy.cli.common import Common
-from tfdeploy.cli.terminal import say
-from tfdeploy.own_process import outlive_terminal
-from tfdeploy.streams import LostOutputError
+from tfdeploy.cli.common import Common, say
+from tfdeploy.own_process import LostOutputError, outlive_terminal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

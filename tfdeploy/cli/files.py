@@ -12,8 +12,8 @@ from dsl.errors import files as errors
 from dsl.files import atomic
 from grammar.files import LARGEST
 from grammar.format import source_of
+from tfdeploy.cli.common import INPUT, read_input
 from tfdeploy.cli.faults import show
-from tfdeploy.cli.terminal import INPUT, read_input
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

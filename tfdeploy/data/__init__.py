@@ -15,16 +15,15 @@ from dsl.suggest import nearest
 from tfdeploy.data.options import FLOATS, Field, StreamOptions
 from tfdeploy.data.sources.base import Context, Source
 from tfdeploy.data.sources.cifar10 import Cifar10
-from tfdeploy.data.sources.csv.source import Csv
+from tfdeploy.data.sources.csv import Csv
 from tfdeploy.data.sources.images import Images
 from tfdeploy.data.sources.mnist import Mnist
-from tfdeploy.data.sources.npz.source import Npz
+from tfdeploy.data.sources.npz import Npz
 from tfdeploy.data.sources.python import Python
 from tfdeploy.data.sources.synthetic import Synthetic
-from tfdeploy.data.sources.tfrecord.source import TfRecord
+from tfdeploy.data.sources.tfrecord import TfRecord
 from tfdeploy.data.streams.stream import Stream
-from tfdeploy.data.transforms.changes import Cast, Change, OneHot, Rename, Transform
-from tfdeploy.data.transforms.lengths import Bucket, Pad
+from tfdeploy.data.transforms.changes import Bucket, Cast, Change, OneHot, Pad, Rename, Transform
 from tfdeploy.data.transforms.table import TRANSFORMS, require_order
 
 if TYPE_CHECKING:

@@ -1,19 +1,26 @@
-"""Cores, memory and disk, as far as this process may use them."""
+"""Cores, memory, disk and network, as far as this process may use them."""
 
 from __future__ import annotations
 
 import os
 import shutil
+import socket
 import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from compiler.figures import size
 from compiler.machine_memory import CGROUPS, MEMINFO, memory_limit
+from dsl.files.regular import system_reason
 from tfdeploy.doctor.findings import Finding
+from tfdeploy.runtime.start_tensorflow import LOOPBACK, is_loopback_excepted, proxy_variable
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from tfdeploy.doctor.probe import Started
+
 
 LEAST_DISK = 1 << 30
 """The free space below which a warning is given: checkpoints of a small model fit into less."""
@@ -126,3 +133,47 @@ def judge_disk(folder: str, free: int, *, here: bool, temporary: bool) -> Findin
             "disk", "warning", found, "checkpoints may not fit; set train.directory, or delete files"
         )
     return Finding("disk", "fine", found)
+
+
+TASKS = 16
+"""The number of ports that are tried at a time."""
+
+PATIENCE = 10.0
+
+
+def loopback() -> Finding:
+    """Return whether processes of this machine can connect to each other, on free ports."""
+    try:
+        ports = _connect()
+    except OSError as fault:
+        reason = system_reason(fault)
+        advice = "clusters cannot be started on this machine; allow its programs to listen at that address"
+        return Finding("network", "failure", f"{LOOPBACK} cannot be reached: {reason}", advice)
+    return Finding("network", "fine", f"{LOOPBACK} can be reached at {ports} ports that were free")
+
+
+def _connect() -> int:
+    """Listen at several ports, connect to each, and return their number; raises OSError."""
+    with ExitStack() as stack:
+        servers = [stack.enter_context(socket.create_server((LOOPBACK, 0))) for _ in range(TASKS)]
+        for server in servers:
+            server.settimeout(PATIENCE)
+            with socket.create_connection(server.getsockname(), PATIENCE):
+                accepted, _ = server.accept()
+                accepted.close()
+    return len(servers)
+
+
+def proxy(environment: Mapping[str, str] = os.environ) -> Finding:
+    """Return whether a proxy stands between tasks of this machine.
+
+    Args:
+        environment: The variables by name.
+    """
+    used = proxy_variable(environment)
+    if used is None:
+        return Finding("proxy", "fine", "none that TensorFlow would use")
+    if is_loopback_excepted(environment):
+        return Finding("proxy", "fine", f"{used} is set, with an exception for {LOOPBACK}")
+    advice = "tasks on several machines reach each other through it; add their hosts to no_proxy"
+    return Finding("proxy", "warning", f"{used} is set; tasks of this machine do not use it", advice)

@@ -9,11 +9,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tfdeploy.kubernetes.common import Manifest, config_map, network_policy
 from tfdeploy.kubernetes.deployment import Deployment, default_name
-from tfdeploy.kubernetes.jobs import client_job, headless_service, indexed_job
-from tfdeploy.kubernetes.tfjob import tfjob
-from tfdeploy.kubernetes.yaml_text import to_yaml
+from tfdeploy.kubernetes.manifests import (
+    Manifest,
+    client_job,
+    config_map,
+    headless_service,
+    indexed_job,
+    network_policy,
+    tfjob,
+    to_yaml,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

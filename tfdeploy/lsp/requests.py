@@ -15,15 +15,16 @@ from lsprotocol import types
 from pygls.exceptions import JsonRpcException
 
 from dsl.diagnostics import SpecError
-from tfdeploy.lsp import features, offers
+from tfdeploy.lsp import features
+from tfdeploy.lsp import settings as offers
 from tfdeploy.lsp.server import SpecServer
 
 if TYPE_CHECKING:
     from dsl import ir
-    from tfdeploy.lsp.documents.opened import Document, Documents
-    from tfdeploy.lsp.reading.diagnostics import Findings
-    from tfdeploy.lsp.reading.names import Place, Use
-    from tfdeploy.lsp.reading.placements import Placed
+    from tfdeploy.lsp.diagnostics import Findings
+    from tfdeploy.lsp.documents import Document, Documents
+    from tfdeploy.lsp.known import Placed
+    from tfdeploy.lsp.names import Place, Use
     from tfdeploy.lsp.settings import Settings
 
 
@@ -71,7 +72,7 @@ class Asked:
     @property
     def place(self) -> Place:
         """The place that is asked about, with what is known of the spec."""
-        from tfdeploy.lsp.reading.names import Place
+        from tfdeploy.lsp.names import Place
 
         document, found = self.document, self.findings
         offset = document.positions.offset(self.params.position)
@@ -85,18 +86,18 @@ class Asked:
     @property
     def placed(self) -> Mapping[int, Placed]:
         """What a saved map says of the rules of the document, by their lines."""
-        from tfdeploy.lsp.reading import placements  # whose records take long to import, and few need them
+        from tfdeploy.lsp import known  # whose records take long to import, and few need them
 
         spec = self.spec
-        return {} if spec is None else placements.placed_by_rules(self.document, spec, self._folders)
+        return {} if spec is None else known.placed_by_rules(self.document, spec, self._folders)
 
     @property
     def variables(self) -> tuple[str, ...]:
         """The names of variables in the map of the last run of the spec, whatever its text is now."""
-        from tfdeploy.lsp.reading import placements
+        from tfdeploy.lsp import known
 
         spec = self.server.last_spec(self.document.uri)
-        return () if spec is None else placements.variables_of(self.document, spec, self._folders)
+        return () if spec is None else known.variables_of(self.document, spec, self._folders)
 
     @property
     def _folders(self) -> list[Path]:
@@ -147,11 +148,11 @@ def _hovered(at: Asked) -> types.Hover | None:
 
 def _shape(at: Asked, use: Use) -> Sequence[str]:
     """Return what is known of a name beside its definition: the shape of a tensor."""
-    from tfdeploy.lsp.reading import shapes
+    from tfdeploy.lsp import known
 
     spec = at.spec if use.symbol.kind in {"binding", "input"} else None
-    shape = None if spec is None else shapes.shapes_of(spec).get(use.symbol.name)
-    return () if shape is None else (f"Shape without the batch: `{shapes.written(shape)}`.",)
+    shape = None if spec is None else known.shapes_of(spec).get(use.symbol.name)
+    return () if shape is None else (f"Shape without the batch: `{known.written(shape)}`.",)
 
 
 Answer: TypeAlias = Callable[[Asked], Any]

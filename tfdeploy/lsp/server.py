@@ -20,7 +20,7 @@ from lsprotocol import types
 from pygls.lsp.server import LanguageServer
 from pygls.protocol.language_server import LanguageServerProtocol, lsp_method
 
-from tfdeploy.lsp.documents.opened import Documents, path_of
+from tfdeploy.lsp.documents import Documents, path_of
 from tfdeploy.lsp.features.commands import Runner
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from dsl import ir
-    from tfdeploy.lsp.reading.diagnostics import Findings
+    from tfdeploy.lsp.diagnostics import Findings
     from tfdeploy.lsp.settings import Settings
 
 PAUSE = 0.02
@@ -151,7 +151,7 @@ class SpecServer(LanguageServer):
             await self._read(uri, state)
 
     async def _read(self, uri: str, state: _State) -> None:
-        from tfdeploy.lsp.reading import diagnostics
+        from tfdeploy.lsp import diagnostics
 
         loop = asyncio.get_running_loop()
         document = self.documents.spec_with(self.documents.at(uri))
@@ -190,7 +190,7 @@ class SpecServer(LanguageServer):
 
     def findings(self, uri: str) -> Findings:
         """Return what reading the current version of a document, or of the spec that has it, gives."""
-        from tfdeploy.lsp.reading.diagnostics import examine
+        from tfdeploy.lsp.diagnostics import examine
 
         state, texts = self._state(uri), self.documents.texts
         if state.findings is None or not state.findings.is_of(texts):
@@ -214,7 +214,7 @@ class SpecServer(LanguageServer):
 
         Files are read in the thread that reads documents, so that other requests are answered meanwhile.
         """
-        from tfdeploy.lsp.features.workspace import matching
+        from tfdeploy.lsp.features.outline import matching
 
         workspace = self.workspace
         roots = [each.uri for each in workspace.folders.values()] or [workspace.root_uri or ""]
@@ -235,7 +235,7 @@ def _prepare() -> None:
     gc.disable()
     try:
         from grammar import lark_parser
-        from tfdeploy.lsp.reading import diagnostics  # noqa: F401 it imports all that reads specs
+        from tfdeploy.lsp import diagnostics  # noqa: F401 it imports all that reads specs
 
         lark_parser.parser()
     finally:

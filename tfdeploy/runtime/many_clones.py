@@ -1,4 +1,7 @@
-"""Decides whether the map of a spec is made by kinds of clones, without the graph of all of them."""
+"""Decides whether the map of a spec is made by kinds of clones, without the graph of all of them.
+
+Places are explained in the same way: by kinds, or by the graph.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from attrs import field, frozen
 from compiler.kinds.deployment.grid import NotAlikeError
 from compiler.kinds.deployment.layout import why_not
 from compiler.kinds.records.extras import NO_EXTRAS
+from compiler.mapping.explanation import Explained
 from compiler.time.profile import find_profile
 from tfdeploy.runtime.adapted import adapted
 from tfdeploy.runtime.plans import many_of, plan_of
@@ -18,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
 
+    from compiler.graph.compiled import CompiledGraph
     from compiler.kinds.records.extras import Extras
     from compiler.kinds.records.kind_map import KindMap
     from compiler.kinds.records.step_kinds import StepKinds
@@ -107,3 +112,60 @@ def map_by_kinds(
         full = too_full(spec, found.placement) if has_limits(spec) else ()
     warnings = (*found.warnings, *full)
     return MapByKinds(plan, found.placement, warnings, found.reasons, found.time, found.step, found.work)
+
+
+class NothingNamedError(LookupError):
+    """A name is that of no op and no variable.
+
+    Attributes:
+        nearest: The nearest names.
+    """
+
+    def __init__(self, name: str, nearest: tuple[str, ...]) -> None:
+        """Make the message.
+
+        Args:
+            name: The name.
+            nearest: The nearest names.
+        """
+        super().__init__(f"{name!r} names no op or variable; the nearest names are {', '.join(nearest)}")
+        self.nearest = nearest
+
+
+def explain_graph(compiled: CompiledGraph, name: str) -> Explained:
+    """Return what explains the places of things in a graph.
+
+    Args:
+        compiled: The graph.
+        name: A name, a glob, or a message of TensorFlow that names ops.
+
+    Raises:
+        NothingNamedError: If it names nothing.
+    """
+    from compiler.step.read.why import explain_placement, suggest_names
+
+    found = explain_placement(compiled.step, name)
+    if not found:
+        raise NothingNamedError(name, suggest_names(compiled.step, name))
+    return Explained(found, found)
+
+
+def explain_by_kinds(many: MapByKinds, name: str) -> Explained:
+    """Return what explains the places of things of many clones that are alike.
+
+    Args:
+        many: The map of the clones.
+        name: A name, a glob, or a message of TensorFlow that names ops.
+
+    Raises:
+        NothingNamedError: If it names nothing.
+        NotAlikeError: If only the graph of all clones shows the reasons.
+    """
+    from compiler.kinds.why import explain_many, suggest_among_many
+
+    alike = many.time.work.alike if many.time is not None else {}
+    timed_task = next((task for _, task in alike), None)
+    found = explain_many(many.reasons, many.placement, name, timed_task)
+    if not found.found:
+        raise NothingNamedError(name, suggest_among_many(many.placement, name))
+    return found

@@ -1,8 +1,8 @@
-"""Starts TensorFlow without the messages that it writes while it is imported.
+"""Starts TensorFlow without the messages that it writes while it is imported, and without proxies.
 
-TensorFlow and the libraries that it loads write to standard error before any of their settings takes effect.
-So the file descriptor itself is redirected to a temporary file during the import. The file is shown only if
-the import fails.
+TensorFlow and the libraries that it loads write to standard error before any of their settings takes
+effect. So the file descriptor itself is redirected to a temporary file during the import. The file is
+shown only if the import fails.
 """
 
 from __future__ import annotations
@@ -13,15 +13,64 @@ import shutil
 import sys
 import tempfile
 from contextlib import contextmanager, nullcontext
+from ipaddress import ip_address, ip_network
 from typing import IO, TYPE_CHECKING, Any
 
 from compiler.collector import collector_paused
 from compiler.machine_memory import require_addresses, require_files
 from tfdeploy.own_process import is_owned, not_interruptible
-from tfdeploy.runtime.proxies import except_loopback
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, MutableMapping
+
+
+LOOPBACK = "127.0.0.1"
+LOCAL_NAME = "localhost"
+
+PROXIES = ("grpc_proxy", "https_proxy", "http_proxy")
+"""The variables by which gRPC, and so TensorFlow, finds a proxy. Those in capitals do not count."""
+
+EXCEPTIONS = ("no_grpc_proxy", "no_proxy")
+"""The variables with hosts that are reached without the proxy. gRPC reads the first that is set."""
+
+
+def proxy_variable(environment: Mapping[str, str]) -> str | None:
+    """Return the name of the variable by which TensorFlow finds a proxy; None if there is no proxy."""
+    return next((each for each in PROXIES if environment.get(each)), None)
+
+
+def is_loopback_excepted(environment: Mapping[str, str]) -> bool:
+    """Return whether an environment with a proxy excepts the address of this machine itself."""
+    return any(_is_loopback(each.strip()) for each in _exceptions(environment).split(","))
+
+
+def except_loopback(environment: MutableMapping[str, str]) -> None:
+    """Let TensorFlow reach servers on this machine without a proxy.
+
+    It would send what they say to each other to the proxy, and wait for ever if that does not pass it on.
+
+    Args:
+        environment: The variables by name, usually `os.environ`. It is changed only if it names a proxy.
+    """
+    if proxy_variable(environment) is None or is_loopback_excepted(environment):
+        return
+    kept = _exceptions(environment)
+    environment[EXCEPTIONS[0]] = ",".join(each for each in (kept, LOOPBACK, LOCAL_NAME) if each)
+
+
+def _exceptions(environment: Mapping[str, str]) -> str:
+    return next((environment[each] for each in EXCEPTIONS if environment.get(each)), "")
+
+
+def _is_loopback(entry: str) -> bool:
+    """Whether an entry of `no_proxy` is about the loopback: the end of a name, or a network."""
+    if "/" in entry:
+        try:
+            return ip_address(LOOPBACK) in ip_network(entry, strict=False)
+        except ValueError:
+            return False
+    return bool(entry) and LOOPBACK.endswith(entry)
+
 
 FATAL_ONLY = "3"  # what TensorFlow logs as an error is also raised, or has no consequence
 

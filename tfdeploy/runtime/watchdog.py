@@ -1,8 +1,8 @@
 """The activity of a run, and a watchdog that reports if the activity makes no progress.
 
 The main thread may be inside TensorFlow for as long as a step takes, and a step may wait for ever: for a
-source of data that blocks, or for a server that is stopped. So the watchdog's thread also ends such a run if
-a signal comes.
+source of data that blocks, or for a server that is stopped. So the watchdog's thread also ends such a run
+if a signal comes.
 """
 
 from __future__ import annotations
@@ -11,27 +11,27 @@ import math
 import threading
 import time
 import traceback
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from signal import Signals
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from attrs import define, field
 
 from dsl.errors import running as errors
-from tfdeploy.runtime.show.words import duration
+from tfdeploy.runtime.show.reporting import duration
 from tfdeploy.runtime.stop import GivenUp, alongside
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-    from contextlib import AbstractContextManager
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from dsl.diagnostics import Diagnostic
     from dsl.source import Span
-
-    Cause = Callable[[], Iterable[tuple[str, Span | None]]]
     from tfdeploy.data.sources.base import Source
     from tfdeploy.runtime.show.reporting import Reporter
     from tfdeploy.runtime.stop import StopSignals
+
+    Cause = Callable[[], Iterable[tuple[str, Span | None]]]
+
 
 LEAST = 10.0  # seconds without progress before the first report
 AT_FIRST = 30.0  # the same for an activity that this process does for the first time
@@ -211,3 +211,23 @@ def waiting_for(source: Source) -> Cause:
             yield f"{each.what} was asked for{by} {ago} ago and has not come", source.span
 
     return cause
+
+
+class HealthMonitor:
+    """Monitors the other workers and servers of a run during training. This one has none."""
+
+    absent: Sequence[Any] = ()
+    """The tasks that did not answer when they were last asked; `words` of each says what is missing."""
+
+    @property
+    def timed_out(self) -> BaseException | None:
+        """The error that ends all waiting for the others; None if there is none."""
+        return None
+
+    def progress(self) -> None:
+        """Note that training makes progress, so that no task has to be asked."""
+
+    def during(self, doing: str) -> AbstractContextManager[None]:
+        """Monitor the others from a thread during the block; `doing` is what this process waits for."""
+        del doing
+        return nullcontext()

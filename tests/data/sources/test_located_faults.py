@@ -25,12 +25,12 @@ from tests.data.sources.test_images import png, write
 from tests.data.sources.test_tfrecord import example, good, record
 from tfdeploy.data.sources.base import Context
 from tfdeploy.data.sources.cifar10 import Cifar10
-from tfdeploy.data.sources.csv.source import Csv
+from tfdeploy.data.sources.csv import Csv
 from tfdeploy.data.sources.files import find_files, find_folder, natural_key
 from tfdeploy.data.sources.images import Images
 from tfdeploy.data.sources.mnist import Mnist
-from tfdeploy.data.sources.npz.source import Npz
-from tfdeploy.data.sources.tfrecord.source import TfRecord
+from tfdeploy.data.sources.npz import Npz
+from tfdeploy.data.sources.tfrecord import TfRecord
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tfdeploy.data.sources.npz import source as npz_source
-from tfdeploy.data.sources.npz.archive import Archive
+from tfdeploy.data.sources import npz as npz_source
+from tfdeploy.data.sources.npz import Archive
 
 IMAGES = np.arange(50 * 6, dtype=np.float32).reshape(50, 2, 3)
 LABELS = np.arange(50, dtype=np.int64)

@@ -12,8 +12,7 @@ import pytest
 import tensorflow as tf
 
 from dsl.diagnostics import Diagnostic, SpecError
-from tfdeploy.data.sources.tfrecord.crc32c import crc32c, masked
-from tfdeploy.data.sources.tfrecord.file import RecordFile
+from tfdeploy.data.sources.tfrecord_file import RecordFile, crc32c, masked
 
 WANTED = {"x": ("float32", (2, 2)), "y": ("int32", ())}
 

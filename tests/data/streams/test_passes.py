@@ -12,8 +12,8 @@ import tensorflow as tf
 
 from dsl import ir
 from tfdeploy.data import Field, Stream, StreamOptions
+from tfdeploy.data.streams.order import Shard
 from tfdeploy.data.streams.passes import Examples, Passes, size_of_pass, steps_of
-from tfdeploy.data.streams.shares import Shard
 from tfdeploy.data.transforms.changes import Cast, OneHot, Rename
 from tfdeploy.data.transforms.images import Mixup, RandomFlip
 from tfdeploy.data.transforms.table import Cache, Shuffle, Skip, Take

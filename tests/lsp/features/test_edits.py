@@ -8,12 +8,11 @@ import pytest
 from lsprotocol import types
 
 from dsl.diagnostics import SpecError
-from tests.lsp.reading.test_names import after
+from tests.lsp.test_names import after
 from tests.lsp.texts import SMALL, Opened
+from tfdeploy.lsp.diagnostics import examine
 from tfdeploy.lsp.features import edits
-from tfdeploy.lsp.offers import FIX_ALL
-from tfdeploy.lsp.reading.diagnostics import examine
-from tfdeploy.lsp.settings import Settings
+from tfdeploy.lsp.settings import FIX_ALL, Settings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

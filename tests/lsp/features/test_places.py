@@ -14,15 +14,15 @@ from lsprotocol import types
 import grammar
 from grammar.cursor import cursor_at, parts_of_line
 from tests.lsp.texts import Opened
+from tfdeploy.lsp import scope
 from tfdeploy.lsp.features import colors, completion, hints, hover, navigation, outline
-from tfdeploy.lsp.offers import TOKEN_TYPES
-from tfdeploy.lsp.words import scope
-from tfdeploy.lsp.words.slots import slot_at
+from tfdeploy.lsp.settings import TOKEN_TYPES
+from tfdeploy.lsp.slots import slot_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tfdeploy.lsp.words.slots import Slot
+    from tfdeploy.lsp.slots import Slot
 
 RICH = """\
 # A comment

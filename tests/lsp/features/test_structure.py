@@ -14,11 +14,10 @@ from compiler.mapping.records import MapSpec
 from tests.folders import EXAMPLES
 from tests.lsp.texts import SMALL, Opened
 from tests.placement_maps import make_map
-from tfdeploy.lsp import offers
-from tfdeploy.lsp.documents.opened import Documents
+from tfdeploy.lsp import known, settings
+from tfdeploy.lsp.documents import Documents
 from tfdeploy.lsp.features import colors, commands, hints, outline
-from tfdeploy.lsp.features.workspace import matching
-from tfdeploy.lsp.reading import placements
+from tfdeploy.lsp.features.outline import matching
 
 WHOLE = types.Range(types.Position(0, 0), types.Position(999, 0))
 
@@ -165,7 +164,7 @@ def decoded(opened: Opened) -> dict[tuple[int, int], tuple[str, str]]:
         column = data[at + 1] + (column if data[at] == 0 else 0)
         line += data[at]
         text = lines[line][column : column + data[at + 2]]
-        found[line, column] = (text, offers.TOKEN_TYPES[data[at + 3]])
+        found[line, column] = (text, settings.TOKEN_TYPES[data[at + 3]])
         assert data[at + 4] == 0 or found[line, column][1] not in {"keyword", "number", "operator"}, text
     return found
 
@@ -180,7 +179,7 @@ def test_names_are_marked_where_they_are_defined() -> None:
         column = data[at + 1] + (column if data[at] == 0 else 0)
         line += data[at]
         tokens.append((lines[line][column : column + data[at + 2]], data[at + 4]))
-    definition, readonly = (1 << offers.TOKEN_MODIFIERS.index(each) for each in ("definition", "readonly"))
+    definition, readonly = (1 << settings.TOKEN_MODIFIERS.index(each) for each in ("definition", "readonly"))
     assert [flags & definition for text, flags in tokens if text == "hidden"] == [definition, 0]
     assert [flags for text, flags in tokens if text == "width"] == [definition | readonly, readonly]
     assert ('"twice"', 0) in tokens
@@ -191,7 +190,7 @@ def test_tokens_of_some_lines_are_those_of_the_text() -> None:
     opened = Opened(SMALL)
     range_ = types.Range(types.Position(6, 5), types.Position(7, 2))
     some = colors.semantic_tokens(opened.document, opened.names, range_).data
-    assert some[:5] == [6, 0, 5, offers.TOKEN_TYPES.index("keyword"), 0]
+    assert some[:5] == [6, 0, 5, settings.TOKEN_TYPES.index("keyword"), 0]
     assert [some[at] for at in range(0, len(some), 5)].count(1) == 1
     assert some[-5:-3] == [1, 2]
 
@@ -308,16 +307,16 @@ def test_what_a_rule_has_placed_is_said_of_four_devices(devices: int, more: str)
     sizes, ops = dict.fromkeys(refs, 2048), {each: at + 1 for at, each in enumerate(refs)}
     four = "2.00 KiB on cpu[0], 2.00 KiB on cpu[1], 2.00 KiB on cpu[2], 2.00 KiB on cpu[3]"
     counts = "1 on cpu[0], 2 on cpu[1], 3 on cpu[2], 4 on cpu[3]"
-    both = placements.Placed(3, sizes, ops)
+    both = known.Placed(3, sizes, ops)
     assert both.short == four + more
     assert both.sentences == (
         f"In the last run it placed 3 variables: {four}{more}.",
         f"In the last run it placed {sum(ops.values())} ops: {counts}{more}.",
     )
-    only_ops = placements.Placed(0, {}, ops)
+    only_ops = known.Placed(0, {}, ops)
     assert only_ops.short == counts.replace(" on", " ops on") + more
     assert only_ops.sentences == both.sentences[1:]
-    assert placements.Placed(0, {}, {}).sentences == ()
+    assert known.Placed(0, {}, {}).sentences == ()
 
 
 def test_what_a_rule_has_placed(tmp_path: Path) -> None:
@@ -332,7 +331,7 @@ def test_what_a_rule_has_placed(tmp_path: Path) -> None:
     variables = tuple(evolve(each, rule=rule, copies=(), bytes=1024) for each in made.variables)
     own = MapSpec("spec.tfdeploy", sha256(text.encode()).hexdigest())
     (tmp_path / "placement.json").write_text(evolve(made, spec=own, variables=variables).to_json())
-    found = placements.placed_by_rules(opened.document, spec, [])
+    found = known.placed_by_rules(opened.document, spec, [])
     assert found[line].variables == len(variables)
     assert sum(found[line].bytes.values()) == 1024 * len(variables)
     shown = hints.hints(opened.document, opened.trees, spec, found, WHOLE)
@@ -340,7 +339,7 @@ def test_what_a_rule_has_placed(tmp_path: Path) -> None:
     assert "KiB on " in label
     assert [each.padding_left for each in shown if each.position.line == line - 1] == [True]
     changed = Opened(text + "\n")
-    assert placements.placed_by_rules(changed.document, spec, []) == {}
+    assert known.placed_by_rules(changed.document, spec, []) == {}
 
 
 def test_lenses_are_above_the_model() -> None:

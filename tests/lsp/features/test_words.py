@@ -9,9 +9,9 @@ from dsl import ir
 from dsl.schema import BLOCKS, ROOT, Argument, Function, Type, function_names, signatures
 from tests.folders import EXAMPLES
 from tests.lsp.texts import SMALL, Opened, small
+from tfdeploy.lsp import describe, scope
 from tfdeploy.lsp.features import completion, hover
 from tfdeploy.lsp.features.completion import SNIPPETS
-from tfdeploy.lsp.words import describe, scope
 
 
 def offered(opened: Opened, *, snippets: bool = True) -> dict[str, str]:

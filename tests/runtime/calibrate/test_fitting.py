@@ -10,8 +10,8 @@ from compiler.time.profile import MeasuredMachine, OpCost
 from compiler.time.simulation.simulate import simulate
 from compiler.time.work import Signature
 from tests.compiler.time.steps import op, step
-from tfdeploy.runtime.calibrate.fitting import SLOWEST_HAND_OVER, fitted
-from tfdeploy.runtime.calibrate.requests import Measured, profile_of
+from tfdeploy.runtime.calibrate.processes import Measured, profile_of
+from tfdeploy.runtime.calibrate.rounds import SLOWEST_HAND_OVER, fitted
 
 WORK = step(
     [evolve(op(f"{name}=0"), signature=Signature(kind, ())) for name, kind in zip("abc", "ABB", strict=True)],

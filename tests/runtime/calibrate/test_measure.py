@@ -12,9 +12,8 @@ from dsl.diagnostics import RunError
 from tests.support import classifier
 from tfdeploy.runtime.calibrate import measure
 from tfdeploy.runtime.calibrate.measure import time_to_start_an_op
-from tfdeploy.runtime.calibrate.requests import MeasureRequest
-from tfdeploy.runtime.calibrate.rounds import Round, cores_used, typical
-from tfdeploy.runtime.calibrate.traces import TracedSteps
+from tfdeploy.runtime.calibrate.processes import MeasureRequest
+from tfdeploy.runtime.calibrate.rounds import Round, TracedSteps, cores_used, typical
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

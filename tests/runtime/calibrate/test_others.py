@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tfdeploy.cli.commands.calibrate import _disturbed
-from tfdeploy.runtime.calibrate import others
-from tfdeploy.runtime.calibrate.others import BUSY, OtherWork, busy_processors, own_processors
+from tfdeploy.runtime.calibrate import processes
+from tfdeploy.runtime.calibrate.processes import BUSY, OtherWork, busy_processors, own_processors
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,8 +23,8 @@ def test_what_this_process_does_is_not_other_work(
     monkeypatch: pytest.MonkeyPatch, busy: float, own: float, expected: float
 ) -> None:
     """In 2 seconds 4 processors have 8. What they were busy with beyond this process is other work."""
-    monkeypatch.setattr(others, "busy_processors", lambda: busy)
-    monkeypatch.setattr(others, "own_processors", lambda: 1.0 + own)
+    monkeypatch.setattr(processes, "busy_processors", lambda: busy)
+    monkeypatch.setattr(processes, "own_processors", lambda: 1.0 + own)
     monkeypatch.setattr(time, "perf_counter", lambda: 102.0)
     monkeypatch.setattr(os, "cpu_count", lambda: 4)
     assert OtherWork(100.0, 10.0, 1.0).share() == pytest.approx(expected)
@@ -34,10 +34,10 @@ def test_the_system_tells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     """Idle processors and those that wait for files are not busy; those that the host has taken are."""
     stat = tmp_path / "stat"
     stat.write_text("cpu 1 2 3 1000 1000 4 5 6 9 9\ncpu0 0\n")
-    monkeypatch.setattr(others, "STAT", stat)
+    monkeypatch.setattr(processes, "STAT", stat)
     monkeypatch.setattr(os, "sysconf", lambda name: {"SC_CLK_TCK": 10}[name])
     assert busy_processors() == pytest.approx(2.1)
-    monkeypatch.setattr(others, "STAT", tmp_path / "missing")
+    monkeypatch.setattr(processes, "STAT", tmp_path / "missing")
     assert busy_processors() is None
     assert OtherWork().share() is None
 

@@ -7,7 +7,7 @@ from attrs import evolve
 
 from compiler.time.profile import MeasuredMachine, OpCost
 from dsl.schema.hardware import REACHED_BYTES, REACHED_FLOPS, TABLE
-from tfdeploy.runtime.calibrate.requests import Measured, profile_of
+from tfdeploy.runtime.calibrate.processes import Measured, profile_of
 
 MACHINE = MeasuredMachine("a processor", 2, "2.21.0")
 

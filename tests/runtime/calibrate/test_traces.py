@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tfdeploy.runtime.calibrate.traces import TracedSteps
+from tfdeploy.runtime.calibrate.rounds import TracedSteps
 
 KNOWN = frozenset({"a", "rnn/while", "rnn/while/limit", "b/c"})
 

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests import forked
-from tfdeploy.runtime.calibrate import turns
-from tfdeploy.runtime.calibrate.turns import Turns, at_once, run_in_turns
+from tfdeploy.runtime.calibrate import processes
+from tfdeploy.runtime.calibrate.processes import Turns, at_once, run_in_turns
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 WORK = """
 import sys
-from tfdeploy.runtime.calibrate.turns import Turns
+from tfdeploy.runtime.calibrate.processes import Turns
 
 name, count, status, path = sys.argv[1:]
 wait = Turns()
@@ -31,7 +31,7 @@ sys.exit(int(status))
 
 @pytest.fixture(autouse=True)
 def _forked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turns, "subprocess", forked.AS_SUBPROCESS)
+    monkeypatch.setattr(processes, "subprocess", forked.AS_SUBPROCESS)
 
 
 @pytest.mark.parametrize(

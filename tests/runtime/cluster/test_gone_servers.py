@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tfdeploy.runtime.cluster.server import identity
-from tfdeploy.runtime.cluster.workers.session_target import SessionTarget
+from tfdeploy.runtime.cluster import identity
+from tfdeploy.runtime.cluster.session_target import SessionTarget
 
 if TYPE_CHECKING:
     from tests.runtime.tasks import Tasks

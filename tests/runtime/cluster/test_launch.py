@@ -20,7 +20,7 @@ from dsl.diagnostics import SpecError
 from tests.forked import words_of
 from tests.runtime.tasks import is_pending
 from tfdeploy import api
-from tfdeploy.runtime.cluster.server.identity import Answer, ask, shut_down
+from tfdeploy.runtime.cluster.identity import Answer, ask, shut_down
 from tfdeploy.runtime.launch import launcher as module
 from tfdeploy.runtime.launch.launched_run import copied_spec
 from tfdeploy.runtime.launch.launcher import Launcher, TaskCommand, gpus_of

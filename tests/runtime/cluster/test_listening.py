@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dsl.diagnostics import RunError
-from tfdeploy.runtime.cluster.server.server import listening_host
+from tfdeploy.runtime.cluster.server import listening_host
 from tfdeploy.runtime.membership.addresses import Cluster, Membership, Task
 
 

@@ -8,8 +8,8 @@ import pytest
 import tensorflow as tf
 
 from tests.runtime.tasks import secret_of_folder
-from tfdeploy.runtime.cluster.health.monitor import TaskMonitor
-from tfdeploy.runtime.cluster.server.identity import shut_down
+from tfdeploy.runtime.cluster.identity import shut_down
+from tfdeploy.runtime.cluster.monitor import TaskMonitor
 from tfdeploy.runtime.membership.addresses import Task
 from tfdeploy.runtime.membership.membership import find_membership
 from tfdeploy.runtime.session.faults import is_lost_task

@@ -14,13 +14,11 @@ from attrs import evolve
 from dsl.diagnostics import RunError
 from dsl.errors import cluster as errors
 from tests.runtime.tasks import PATIENCE, STARTING
-from tfdeploy.runtime.cluster.health import monitor as module
-from tfdeploy.runtime.cluster.health.monitor import TaskMonitor
-from tfdeploy.runtime.cluster.server.identity import Answer, Identity, versions
-from tfdeploy.runtime.cluster.server.probe import NoAnswer
+from tfdeploy.runtime.cluster import monitor as module
+from tfdeploy.runtime.cluster.identity import Answer, Identity, NoAnswer, versions
+from tfdeploy.runtime.cluster.monitor import TaskMonitor
 from tfdeploy.runtime.membership.addresses import Cluster, Membership, Task
-from tfdeploy.runtime.membership.fingerprint import fingerprint
-from tfdeploy.runtime.membership.membership import find_membership
+from tfdeploy.runtime.membership.membership import find_membership, fingerprint
 from tfdeploy.runtime.membership.secret import Secret
 
 if TYPE_CHECKING:

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.runtime.tasks import secret_of_folder
-from tfdeploy.runtime.cluster.health.status import TaskStatus, cluster_status
-from tfdeploy.runtime.cluster.server.identity import Answer, ask, send_shutdown_token, shut_down
+from tfdeploy.runtime.cluster.identity import Answer, ask, send_shutdown_token, shut_down
+from tfdeploy.runtime.cluster.status import TaskStatus, cluster_status
 from tfdeploy.runtime.membership.addresses import Task
-from tfdeploy.runtime.membership.fingerprint import fingerprint
+from tfdeploy.runtime.membership.membership import fingerprint
 
 if TYPE_CHECKING:
     from tests.runtime.tasks import Tasks

@@ -7,7 +7,7 @@ import pytest
 from dsl.diagnostics import SpecError
 from tests.runtime.tasks import SPEC
 from tests.support import spec_of
-from tfdeploy.runtime.cluster.server.server import _require_gpus
+from tfdeploy.runtime.cluster.server import _require_gpus
 from tfdeploy.runtime.membership.addresses import Cluster, Membership, Task
 
 HOSTS = {"ps": ["a:1", "a:2"], "worker": ["a:3", "a:4"]}

@@ -10,13 +10,13 @@ import pytest
 
 from tests.runtime.tasks import SPEC
 from tests.support import spec_of
-from tfdeploy.runtime.cluster.server import memory, serve
+from tfdeploy.runtime.cluster import server
 from tfdeploy.runtime.membership.addresses import Cluster, Membership, Task
 
 JOBS = {"ps": "tasks = 2", "worker": "tasks = 1"}
 MAPPED = """
 import ctypes, os, sys
-from tfdeploy.runtime.cluster.server.memory import SYSTEM_ALLOCATOR, return_memory_at_once
+from tfdeploy.runtime.cluster.server import SYSTEM_ALLOCATOR, return_memory_at_once
 
 class Counts(ctypes.Structure):
     _fields_ = [(name, ctypes.c_int) for name in ("arena", "free", "fast", "mapped", "bytes", *"abcde")]
@@ -41,7 +41,7 @@ print(mapped, grown, os.environ.get(SYSTEM_ALLOCATOR))
 
 def _mapped(*arguments: str, **environment: str) -> str:
     """Return how many buffers are mapped alone in a process, and what TensorFlow is told there."""
-    own = {key: value for key, value in os.environ.items() if key != memory.SYSTEM_ALLOCATOR}
+    own = {key: value for key, value in os.environ.items() if key != server.SYSTEM_ALLOCATOR}
     command = [sys.executable, "-c", MAPPED, *arguments]
     found = subprocess.run(command, env={**own, **environment}, capture_output=True, text=True, check=True)
     return found.stdout.strip()
@@ -57,7 +57,7 @@ def test_a_large_buffer_is_mapped_alone_however_large_those_before_were() -> Non
     assert _mapped("return") == "1 True true"
     assert _mapped("return", MALLOC_MMAP_THRESHOLD_=str(8 << 20)).startswith("0 ")
     assert _mapped("return", MALLOC_TRIM_THRESHOLD_=str(1 << 20)) == "1 False true"
-    assert _mapped("return", **{memory.SYSTEM_ALLOCATOR: "false"}) == "1 True false"
+    assert _mapped("return", **{server.SYSTEM_ALLOCATOR: "false"}) == "1 True false"
 
 
 class _StartedError(Exception):
@@ -78,10 +78,10 @@ def test_a_server_with_pieces_is_told_before_tensorflow_starts(
         calls.append(f"start {verbose}")
         raise _StartedError
 
-    monkeypatch.setattr(serve, "return_memory_at_once", lambda: calls.append("memory"))
-    monkeypatch.setattr(serve, "start_tensorflow", start)
+    monkeypatch.setattr(server, "return_memory_at_once", lambda: calls.append("memory"))
+    monkeypatch.setattr(server, "start_tensorflow", start)
     cluster = Cluster.of({"ps": ["a:1", "a:2"], "worker": ["a:3"]})
     membership = Membership(cluster, Task("ps", 0), spec.sha256)
     with pytest.raises(_StartedError):
-        serve.serve(spec, membership, print, print)
+        server.serve(spec, membership, print, print)
     assert calls == told

@@ -8,7 +8,7 @@ import pytest
 
 from tests.runtime.tasks import SPEC
 from tests.support import spec_of
-from tfdeploy.runtime.cluster.server.server import server_config
+from tfdeploy.runtime.cluster.server import server_config
 from tfdeploy.runtime.membership.addresses import Cluster, Task
 
 ONE_MACHINE = {"ps": ["a:1", "a:2"], "worker": ["a:3", "a:4", "a:5"]}

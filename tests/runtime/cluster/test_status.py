@@ -10,10 +10,9 @@ import pytest
 from attrs import evolve
 
 from dsl import ir
-from tfdeploy.runtime.cluster.health import status
-from tfdeploy.runtime.cluster.health.status import ClusterRecord, TaskStatus, cluster_record
-from tfdeploy.runtime.cluster.server.identity import Answer, Identity
-from tfdeploy.runtime.cluster.server.probe import NoAnswer
+from tfdeploy.runtime.cluster import status
+from tfdeploy.runtime.cluster.identity import Answer, Identity, NoAnswer
+from tfdeploy.runtime.cluster.status import ClusterRecord, TaskStatus, cluster_record
 from tfdeploy.runtime.membership.addresses import Cluster, Membership, Task
 from tfdeploy.runtime.records.directory import RunDirectory
 

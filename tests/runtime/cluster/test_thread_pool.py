@@ -25,7 +25,7 @@ import tensorflow as tf
 from tests.runtime.cluster.test_thread_pool import CLUSTER, JOBS
 from tests.runtime.tasks import SPEC
 from tests.support import spec_of
-from tfdeploy.runtime.cluster.server.thread_pool import make_thread_pool
+from tfdeploy.runtime.cluster.choose_target import make_thread_pool
 from tfdeploy.runtime.membership.addresses import Membership, Task
 
 os.sched_getaffinity = lambda _: set(range(10))

@@ -12,9 +12,15 @@ from dsl.addresses import split_address
 from dsl.diagnostics import RunError
 from grammar import load
 from tests.runtime.tasks import SPEC
-from tfdeploy.runtime.membership.addresses import Cluster, Membership, Task
-from tfdeploy.runtime.membership.fingerprint import fingerprint
-from tfdeploy.runtime.membership.tf_config import TfConfig, read_tf_config, to_tf_config
+from tfdeploy.runtime.membership.addresses import (
+    Cluster,
+    Membership,
+    Task,
+    TfConfig,
+    read_tf_config,
+    to_tf_config,
+)
+from tfdeploy.runtime.membership.membership import fingerprint
 from tfdeploy.runtime.records.effective import effective_text
 
 JOBS = (ir.Job("ps", tasks=1), ir.Job("worker", tasks=3))

@@ -10,7 +10,7 @@ import pytest
 from dsl.diagnostics import RunError, SpecError
 from grammar import load
 from tests.runtime.tasks import SPEC
-from tfdeploy.runtime.membership.addresses import Cluster, Membership, Task
+from tfdeploy.runtime.membership.addresses import Cluster, Membership, Task, to_tf_config
 from tfdeploy.runtime.membership.membership import (
     LAUNCHER,
     find_membership,
@@ -21,7 +21,6 @@ from tfdeploy.runtime.membership.membership import (
     with_run_secret,
 )
 from tfdeploy.runtime.membership.secret import VARIABLE, path_of
-from tfdeploy.runtime.membership.tf_config import to_tf_config
 
 if TYPE_CHECKING:
     from pathlib import Path

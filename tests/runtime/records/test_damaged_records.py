@@ -23,16 +23,22 @@ from tests.support import spec_of
 from tfdeploy.cli.common import Common
 from tfdeploy.cli.faults import guarded
 from tfdeploy.cli.group import load
-from tfdeploy.runtime.cluster.health.status import ClusterRecord, _read_record
-from tfdeploy.runtime.cluster.server.identity import Identity
+from tfdeploy.runtime.cluster.identity import Identity
+from tfdeploy.runtime.cluster.status import ClusterRecord, _read_record
 from tfdeploy.runtime.launch.launched_run import is_result, result_of
-from tfdeploy.runtime.membership.addresses import Cluster, Membership, Task
-from tfdeploy.runtime.membership.tf_config import TfConfig, read_tf_config, to_tf_config
+from tfdeploy.runtime.membership.addresses import (
+    Cluster,
+    Membership,
+    Task,
+    TfConfig,
+    read_tf_config,
+    to_tf_config,
+)
 from tfdeploy.runtime.records.history import History, HistoryRecord
-from tfdeploy.runtime.records.ownership import is_json_object
+from tfdeploy.runtime.records.lock import is_json_object
 from tfdeploy.runtime.records.result import Best, Result, Seconds, SplitResult
 from tfdeploy.runtime.records.store import BrokenCheckpoint, Checkpoint, Manifest, Store
-from tfdeploy.runtime.train.best import read_best
+from tfdeploy.runtime.train.evaluation import read_best
 
 if TYPE_CHECKING:
     from dsl.diagnostics import Diagnostic

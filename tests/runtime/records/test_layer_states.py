@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dsl.diagnostics import RunError
-from tfdeploy.runtime.records.layer_states import LayerRecord, Numbers, read_layer_states, write_layer_states
+from tfdeploy.runtime.adapted import LayerRecord, Numbers, read_layer_states, write_layer_states
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from dsl.diagnostics import RunError
 from tfdeploy import api
 from tfdeploy.cli.group import load
-from tfdeploy.runtime.records.outputs import InputFiles, is_own_predictions, require_place, write_output
+from tfdeploy.runtime.records.files import InputFiles, is_own_predictions, require_place, write_output
 
 if TYPE_CHECKING:
     from tests.runtime.conftest import Project

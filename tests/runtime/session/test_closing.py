@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
-from tfdeploy.runtime.session import closing
-from tfdeploy.runtime.session.closing import close_session
+from tfdeploy.runtime.session import engine
+from tfdeploy.runtime.session.engine import close_session
 
 if TYPE_CHECKING:
     import pytest
@@ -33,7 +33,7 @@ class Session:
 
 def test_a_session_at_a_server_that_is_gone_is_left_to_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     """By a thread of its own, which does not keep the process; one in this process is closed at once."""
-    monkeypatch.setattr(closing, "PATIENCE", 0.01)
+    monkeypatch.setattr(engine, "PATIENCE", 0.01)
     session = Session("grpc://p:1")
     close_session(session)
     (left,) = [each for each in threading.enumerate() if each.name == "close"]

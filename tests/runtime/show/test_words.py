@@ -8,8 +8,8 @@ import pytest
 from attrs import evolve
 
 from tfdeploy.runtime.records.result import Best, Evaluated, Result, Seconds, SplitResult
-from tfdeploy.runtime.show import words
-from tfdeploy.runtime.show.words import evaluation_lines, summary_rows
+from tfdeploy.runtime.show import reporting
+from tfdeploy.runtime.show.reporting import evaluation_lines, summary_rows
 
 
 @pytest.mark.parametrize(
@@ -32,14 +32,14 @@ from tfdeploy.runtime.show.words import evaluation_lines, summary_rows
 )
 def test_a_duration_has_the_units_that_it_needs(seconds: float, text: str) -> None:
     """The unit is that of the number that is shown, also of one that is rounded up to the next unit."""
-    assert words.duration(seconds) == text
+    assert reporting.duration(seconds) == text
 
 
 def test_counts_shares_and_speeds() -> None:
     """Digits come in groups, shares are percentages, and of a speed that is not known nothing is said."""
-    assert words.number(1234567) == "1,234,567"
-    assert words.percent(0.375) == "38 %"
-    assert (words.speed(12345.6), words.speed(None)) == ("12,346 examples/s", "")
+    assert reporting.number(1234567) == "1,234,567"
+    assert reporting.percent(0.375) == "38 %"
+    assert (reporting.speed(12345.6), reporting.speed(None)) == ("12,346 examples/s", "")
 
 
 TEST = SplitResult(0.25, {"accuracy": 0.75, "auc": 0.5}, 1797)

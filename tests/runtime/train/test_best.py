@@ -12,7 +12,7 @@ import pytest
 from tests.support import spec_of
 from tfdeploy.runtime.records.history import HistoryRecord
 from tfdeploy.runtime.records.result import Best, Goal
-from tfdeploy.runtime.train.best import BestTracker
+from tfdeploy.runtime.train.evaluation import BestTracker
 
 if TYPE_CHECKING:
     from dsl.diagnostics import Diagnostic

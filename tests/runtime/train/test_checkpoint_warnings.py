@@ -8,7 +8,7 @@ import pytest
 
 from dsl.diagnostics import RunError
 from tests.runtime.train.test_run import Listener
-from tfdeploy.runtime.records.ownership import MARKER
+from tfdeploy.runtime.records.lock import MARKER
 
 if TYPE_CHECKING:
     from tests.runtime.conftest import Project

@@ -16,8 +16,7 @@ from attrs import frozen
 from tfdeploy.runtime.records.history import HistoryRecord
 from tfdeploy.runtime.records.result import Clock, Scores
 from tfdeploy.runtime.train import evaluation as module
-from tfdeploy.runtime.train.best import BestTracker
-from tfdeploy.runtime.train.evaluation import Evaluations, Stopped, evaluate
+from tfdeploy.runtime.train.evaluation import BestTracker, Evaluations, Stopped, evaluate
 
 if TYPE_CHECKING:
     from pathlib import Path

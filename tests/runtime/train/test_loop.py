@@ -16,7 +16,7 @@ from tfdeploy.runtime.records.result import Clock
 from tfdeploy.runtime.session.engine import StepReport
 from tfdeploy.runtime.session.steps import StepResult
 from tfdeploy.runtime.train import loop as module
-from tfdeploy.runtime.train.best import BestTracker
+from tfdeploy.runtime.train.evaluation import BestTracker
 from tfdeploy.runtime.train.loop import Trainer
 
 EVERY = {"log_every": "3", "evaluate_every": "4", "checkpoint_every": "5"}

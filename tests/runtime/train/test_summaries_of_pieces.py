@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfdeploy.runtime.train.summaries_of_pieces import merged
+from tfdeploy.runtime.train.events import merged
 
 v1 = tf.compat.v1
 

@@ -14,8 +14,7 @@ from tensorflow.python.framework.config import disable_op_determinism
 from tests.runtime.train.test_exports import events_of
 from tfdeploy import api
 from tfdeploy.runtime.records.result import Result, Seconds
-from tfdeploy.runtime.show.reporting import Reporter
-from tfdeploy.runtime.show.words import summary_rows
+from tfdeploy.runtime.show.reporting import Reporter, summary_rows
 from tfdeploy.runtime.train import loop
 
 if TYPE_CHECKING:

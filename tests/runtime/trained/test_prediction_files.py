@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tfdeploy.runtime.trained.prediction_files import PredictionFile
+from tfdeploy.runtime.trained.predict import PredictionFile
 
 SHAPES = {"tag": (None, 2), "guess": ()}
 BATCHES = (

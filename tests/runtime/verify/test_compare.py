@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tfdeploy.runtime.verify.compare import compare
-from tfdeploy.runtime.verify.references import Trajectory
+from tfdeploy.runtime.verify.compare import Trajectory, compare
 
 LOSSES = (2.0, 1.0)
 VALUES = {

@@ -12,8 +12,8 @@ from compiler.graph import session_options
 from dsl.diagnostics import RunError
 from dsl.errors import running as errors
 from tfdeploy.runtime.membership.addresses import Cluster
-from tfdeploy.runtime.verify import launched
-from tfdeploy.runtime.verify.launched import ATTEMPTS, PATIENCE, LaunchedServers
+from tfdeploy.runtime.verify import trial
+from tfdeploy.runtime.verify.trial import ATTEMPTS, PATIENCE, LaunchedServers
 
 CLUSTER = Cluster.of({"ps": ["p:1"], "worker": ["a:1", "b:2"]})
 
@@ -37,7 +37,7 @@ def test_a_graph_runs_at_the_server_of_its_task(
     opened: list[tuple[object, ...]] = []
     config = SimpleNamespace(operation_timeout_in_ms=0)
     plan = SimpleNamespace() if worker is None else Plan(worker=SimpleNamespace(host=worker))
-    monkeypatch.setattr(launched, "WorkerPlan", Plan)
+    monkeypatch.setattr(trial, "WorkerPlan", Plan)
     monkeypatch.setattr(session_options, "session_config", lambda of: config if of is plan else None)
     monkeypatch.setattr(
         tf.compat.v1, "Session", lambda target, graph, config: opened.append((target, graph, config))

@@ -13,8 +13,7 @@ import tensorflow as tf
 from compiler.graph.tower.traces import Traces
 from dsl.diagnostics import RunError
 from tests.support import spec_of
-from tfdeploy.runtime.verify.located_session import LocatedSession
-from tfdeploy.runtime.verify.trial import Trial, TrialSetup
+from tfdeploy.runtime.verify.trial import LocatedSession, Trial, TrialSetup
 
 SPEC = """
 tfdeploy = 1

@@ -6,7 +6,7 @@ import pytest
 
 from compiler.model.graph import LayerNode, ModelGraph
 from dsl import ir
-from tfdeploy.runtime.verify.randomness import without_randomness
+from tfdeploy.runtime.verify.examples import without_randomness
 
 DROPOUT = ir.Call("Dropout", (0.5,))
 

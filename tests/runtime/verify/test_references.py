@@ -11,7 +11,7 @@ import pytest
 
 from compiler.graph.tower.template import WeightInfo
 from dsl import ir
-from tfdeploy.runtime.verify import references
+from tfdeploy.runtime.verify import compare
 from tfdeploy.runtime.verify.trial import Trial, TrialSetup
 
 WEIGHTS = {
@@ -72,10 +72,10 @@ def test_averages_are_weighted_by_examples(
     """
     towers = [Tower(1.0, 10.0), Tower(5.0, 20.0)]
     towers[1].held["count"] = 7
-    monkeypatch.setattr(references, "_towers", lambda *_: towers)
+    monkeypatch.setattr(compare, "_towers", lambda *_: towers)
     spec = ir.Spec(ir.Model("m"), update=ir.Update(batch_norm=statistics))
-    found = references.averaged_towers(SETUP, spec, (2, 6), references.AVERAGE_EVERY, slots=slots)
-    assert found.losses == (4.0 / 2.0,) * references.AVERAGE_EVERY  # what has no weight counts nothing
+    found = compare.averaged_towers(SETUP, spec, (2, 6), compare.AVERAGE_EVERY, slots=slots)
+    assert found.losses == (4.0 / 2.0,) * compare.AVERAGE_EVERY  # what has no weight counts nothing
     for tower, momentum in zip(towers, momenta, strict=True):
         expected = {"kernel": 4.0, "mean": mean, "count": 3}
         assert tower.held == pytest.approx(
@@ -86,9 +86,9 @@ def test_averages_are_weighted_by_examples(
 def test_towers_are_averaged_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
     """After as many steps as the spec says, and what is left in the end is averaged once more."""
     towers = [Tower(1.0, 10.0), Tower(5.0, 20.0)]
-    monkeypatch.setattr(references, "_towers", lambda *_: towers)
+    monkeypatch.setattr(compare, "_towers", lambda *_: towers)
     spec = ir.Spec(ir.Model("m"), update=ir.Update(batch_norm="first"))
-    found = references.averaged_towers(SETUP, spec, (2, 6), references.AVERAGE_EVERY - 1, slots=False)
+    found = compare.averaged_towers(SETUP, spec, (2, 6), compare.AVERAGE_EVERY - 1, slots=False)
     assert [tower.held["kernel"] for tower in towers] == [1.0, 5.0]
     assert dict(found.values) == pytest.approx(
         {"kernel": 4.0, "mean": 10.0, "count": 3, "kernel/momentum": 0.1}
@@ -98,13 +98,13 @@ def test_towers_are_averaged_now_and_then(monkeypatch: pytest.MonkeyPatch) -> No
 def test_towers_update_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each goes on from what the one before has left, and statistics are those of the first alone."""
     towers = [Tower(0.0, 0.0, adds=1.0), Tower(0.0, 0.0, adds=100.0)]
-    monkeypatch.setattr(references, "_towers", lambda *_: towers)
+    monkeypatch.setattr(compare, "_towers", lambda *_: towers)
     spec = ir.Spec(ir.Model("m"))
-    found = references.alternating_towers(SETUP, spec, (2, 6), 2)
+    found = compare.alternating_towers(SETUP, spec, (2, 6), 2)
     assert found.losses == (1.001, 1.1, 2.001, 2.1)
     assert dict(found.values) == {"kernel": 202.0, "mean": 2.0, "count": 5.0, "kernel/momentum": 202.0}
     towers[:] = [Tower(0.0, 0.0, adds=1.0)]  # a single one takes all turns
-    assert references.alternating_towers(SETUP, spec, (8,), 2).losses == (1.001, 2.001)
+    assert compare.alternating_towers(SETUP, spec, (8,), 2).losses == (1.001, 2.001)
 
 
 def test_each_tower_reads_what_its_clone_would_read(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,14 +123,14 @@ def test_each_tower_reads_what_its_clone_would_read(monkeypatch: pytest.MonkeyPa
         def __exit__(self, *_: object) -> None:
             made.append(((), [], None))
 
-    monkeypatch.setattr(references, "Trial", Made)
-    monkeypatch.setattr(references, "FedGraph", lambda compiled: compiled)
+    monkeypatch.setattr(compare, "Trial", Made)
+    monkeypatch.setattr(compare, "FedGraph", lambda compiled: compiled)
     setup: Any = SimpleNamespace(
         arrays={"x": np.arange(20)}, towers={}, compile=lambda spec: ("graph", spec.clones.batch)
     )
     spec = ir.Spec(ir.Model("m"), update=ir.Update(accumulate=2))
     with ExitStack() as stack:
-        references._towers(stack, setup, spec, (1, 3, 1), 2)
+        compare._towers(stack, setup, spec, (1, 3, 1), 2)
     assert made[:3] == [
         ((1,), [0, 1, 10, 11], ("graph", (1,))),
         ((3,), [2, 3, 4, 5, 6, 7, 12, 13, 14, 15, 16, 17], ("graph", (3,))),
@@ -143,19 +143,19 @@ def test_each_tower_reads_what_its_clone_would_read(monkeypatch: pytest.MonkeyPa
 def test_references_are_single_towers_of_the_whole_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     """Micro-batches become one batch; an evaluation has no averages; clones are those of the case."""
     asked: list[Any] = []
-    monkeypatch.setattr(references, "run_steps", lambda _, spec, steps: asked.append((spec, steps)))
+    monkeypatch.setattr(compare, "run_steps", lambda _, spec, steps: asked.append((spec, steps)))
     spec = ir.Spec(ir.Model("m"), update=ir.Update(accumulate=2, ema=0.9))
-    references.one_tower(SETUP, spec, 5)
-    references.same_clones(SETUP, spec, (20, 4), 6)
+    compare.one_tower(SETUP, spec, 5)
+    compare.same_clones(SETUP, spec, (20, 4), 6)
     whole, clones = (each for each, _ in asked)
     assert [steps for _, steps in asked] == [5, 6]
-    assert (whole.clones.batch, whole.update.accumulate) == ((2 * references.GLOBAL_BATCH,), 1)
+    assert (whole.clones.batch, whole.update.accumulate) == ((2 * compare.GLOBAL_BATCH,), 1)
     assert (clones.clones.batch, clones.update.accumulate) == ((20, 4), 2)
-    monkeypatch.setattr(references, "Trial", lambda setup, spec: (setup, spec))
+    monkeypatch.setattr(compare, "Trial", lambda setup, spec: (setup, spec))
     setup = TrialSetup(SETUP, 1, {}, start={"kernel": 1.0})
-    exported: Any = references.evaluation_tower(setup, spec)
+    exported: Any = compare.evaluation_tower(setup, spec)
     assert (exported[0].start, exported[1].update.ema) == ({}, None)
-    assert (exported[1].clones.batch, exported[1].update.mode) == ((references.GLOBAL_BATCH,), "sync")
+    assert (exported[1].clones.batch, exported[1].update.mode) == ((compare.GLOBAL_BATCH,), "sync")
 
 
 def test_the_parts_of_a_loss_are_told_with_what_they_are_divided_by() -> None:

@@ -10,8 +10,7 @@ import pytest
 from attrs import evolve
 
 from tests.support import spec_of
-from tfdeploy.runtime.verify.compare import compare, spread
-from tfdeploy.runtime.verify.references import Trajectory
+from tfdeploy.runtime.verify.compare import Trajectory, compare, spread
 from tfdeploy.runtime.verify.report import summary
 from tfdeploy.runtime.verify.session import Options, Verification
 

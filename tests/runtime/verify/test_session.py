@@ -15,8 +15,7 @@ from dsl import ir
 from tests.support import classifier
 from tfdeploy.runtime.verify import session as module
 from tfdeploy.runtime.verify.cases import GLOBAL_BATCH, SLOTS_SHARDED, Case
-from tfdeploy.runtime.verify.compare import Differences
-from tfdeploy.runtime.verify.references import Trajectory
+from tfdeploy.runtime.verify.compare import Differences, Trajectory
 from tfdeploy.runtime.verify.session import THREADED_UPDATES, Options, Verification, _count_in_threads, _group
 
 if TYPE_CHECKING:

@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tfdeploy.cli.common import Common
+from tfdeploy.cli.common import Common, say
 from tfdeploy.cli.files import read_spec
 from tfdeploy.cli.options import common_options, emulate_option, force_option, offer
-from tfdeploy.cli.terminal import say
 from tfdeploy.progress import busy
 
 if TYPE_CHECKING:
     from dsl import ir
-    from tfdeploy.runtime.calibrate.requests import Measured, MeasureRequest
+    from tfdeploy.runtime.calibrate.processes import Measured, MeasureRequest
 
 
 @click.command()
@@ -69,7 +68,7 @@ def command(
     With a profile, `plan`, `diff` and `expect` know how long a step takes. Steps are run on made-up examples,
     in processes of their own, so no data is read. The machine should do nothing else meanwhile.
     """
-    from tfdeploy.runtime.calibrate.requests import MeasureRequest, profile_of
+    from tfdeploy.runtime.calibrate.processes import MeasureRequest, profile_of
 
     if answer is not None and threads is not None:
         request = MeasureRequest(emulate, threads, threads == 1, steps, seconds, turns)
@@ -80,9 +79,9 @@ def command(
     from compiler.threads import cores
     from compiler.time.profile import profile_beside
     from dsl.files.typed_json import to_json
-    from tfdeploy.runtime.calibrate.others import OtherWork
-    from tfdeploy.runtime.records.outputs import InputFiles, require_free, require_place, write_output
-    from tfdeploy.runtime.records.ownership import OF_PROFILE, is_json_object
+    from tfdeploy.runtime.calibrate.processes import OtherWork
+    from tfdeploy.runtime.records.files import InputFiles, require_free, require_place, write_output
+    from tfdeploy.runtime.records.lock import OF_PROFILE, is_json_object
 
     path = output or profile_beside(spec)
     InputFiles.of(loaded).require_not_input(path)
@@ -128,7 +127,7 @@ def _measure(common: Common, path: str, answer: Path, request: MeasureRequest) -
     from dsl.files.typed_json import to_json
     from tfdeploy.cli.building import start
     from tfdeploy.runtime.calibrate.measure import measure
-    from tfdeploy.runtime.calibrate.turns import Turns
+    from tfdeploy.runtime.calibrate.processes import Turns
 
     turns = Turns()
     turns()
@@ -169,7 +168,7 @@ def _disturbed(share: float | None) -> list[str]:
     Args:
         share: The part of the processors that this had, or None if that is not known.
     """
-    from tfdeploy.runtime.calibrate.others import BUSY
+    from tfdeploy.runtime.calibrate.processes import BUSY
 
     if share is None or share < BUSY:
         return []

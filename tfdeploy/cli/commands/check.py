@@ -11,11 +11,10 @@ from compiler.checks import diagnose
 from dsl.diagnostics import SpecError, edited, safe_fixes
 from dsl.files.regular import read_text
 from dsl.formats.render import FORMATS, render
-from tfdeploy.cli.common import Common
+from tfdeploy.cli.common import INPUT, Common, say, write_result
 from tfdeploy.cli.faults import exit_code
 from tfdeploy.cli.files import STDIN, read, replace_file, specs_of
 from tfdeploy.cli.options import common_options, offer
-from tfdeploy.cli.terminal import INPUT, say, write_result
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

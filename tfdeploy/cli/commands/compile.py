@@ -6,10 +6,9 @@ from pathlib import Path
 
 import click
 
-from tfdeploy.cli.common import Common
+from tfdeploy.cli.common import Common, say
 from tfdeploy.cli.files import read_spec
 from tfdeploy.cli.options import common_options, emulate_option, force_option, offer
-from tfdeploy.cli.terminal import say
 
 
 @click.command()
@@ -28,7 +27,7 @@ def command(common: Common, spec: str, *, out: Path, emulate: bool, force: bool)
     """Build the graph of SPEC and write it to DIR; nothing is run and no data is read."""
     loaded = read_spec(spec, common)
     from tfdeploy.cli.building import build, start
-    from tfdeploy.runtime.records.outputs import GRAPH_FILES, InputFiles, require_free_folder
+    from tfdeploy.runtime.records.files import GRAPH_FILES, InputFiles, require_free_folder
 
     reading = InputFiles.of(loaded)
     for name in GRAPH_FILES:
@@ -39,7 +38,7 @@ def command(common: Common, spec: str, *, out: Path, emulate: bool, force: bool)
 
     built = build(loaded, common, emulate=emulate, forecast=needs_memory(loaded) or needs_time(loaded))
     from compiler.graph.finished import in_graph  # after TensorFlow has been started, quietly
-    from tfdeploy.runtime.trained.artifacts import write_graph
+    from tfdeploy.runtime.trained.trained import write_graph
 
     require_expectations(built.compiled, built.memory, built.map_time())
     for path in write_graph(in_graph(built.compiled), built.placement(), out):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -9,12 +10,11 @@ import click
 from attrs import evolve
 
 from tfdeploy.cli.commands.serve import listen_option, task_option
-from tfdeploy.cli.common import Common
+from tfdeploy.cli.common import Common, say
 from tfdeploy.cli.faults import goes_on
 from tfdeploy.cli.files import read_spec
 from tfdeploy.cli.options import common_options, emulate_option, offer
-from tfdeploy.cli.terminal import say
-from tfdeploy.streams import require_output
+from tfdeploy.own_process import require_output
 
 if TYPE_CHECKING:
     from dsl import ir
@@ -85,7 +85,6 @@ def command(
         raise click.UsageError("--profile needs clones that make their steps together, not `mode = async`")
     if profile is not None and loaded.update.replication == "between_graph":
         raise click.UsageError("--profile needs one graph of all clones, not `replication = between_graph`")
-    from tfdeploy.cli import clusters
     from tfdeploy.runtime.options import RunOptions
     from tfdeploy.runtime.show.console import make_reporter
     from tfdeploy.runtime.stop import Interrupted, Terminated
@@ -105,10 +104,12 @@ def command(
         if emulate or not (loaded.devices.jobs or task is not None or launch):
             result = start.run(loaded, options)
         else:
-            membership = clusters.membership_of(loaded, task, launch=launch)
-            if membership is not None:
+            membership = membership_of(loaded, task, launch=launch)
+            if membership is None:
+                code, result = launch_tasks(loaded, spec, common, options)
+            else:
                 membership = evolve(membership, listen_everywhere=listen_everywhere)
-            code, result = _on_cluster(loaded, spec, common, options, membership)
+                result = start.run(loaded, evolve(options, membership=membership))
     except (Interrupted, Terminated) as end:
         show(end.result)
         raise
@@ -116,13 +117,76 @@ def command(
     return code
 
 
-def _on_cluster(
-    spec: ir.Spec, path: str, common: Common, options: RunOptions, membership: Membership | None
-) -> tuple[int, Result | None]:
-    """Train as what this process is of the spec's cluster, or start it all; return exit code and result."""
-    from tfdeploy.cli import clusters
-    from tfdeploy.runtime.train import start
+def membership_of(spec: ir.Spec, task: Task | None, *, launch: bool) -> Membership | None:
+    """Return the part of this process in the spec's cluster; None if all of its tasks are to be started here.
 
-    if membership is None:
-        return clusters.launch(spec, path, common, options)
-    return 0, start.run(spec, evolve(options, membership=membership))
+    Args:
+        spec: The spec.
+        task: The task that `--task` names, or None.
+        launch: Whether `--launch` asks for all tasks on this machine.
+
+    Raises:
+        click.UsageError: If the options contradict each other.
+        SpecError: If the task does not exist, or does not train.
+        RunError: If TF_CONFIG does not fit the spec.
+    """
+    if launch and task is not None:
+        raise click.UsageError("--launch starts every task, and --task says that this is one of them")
+    if launch and not spec.devices.jobs:
+        raise click.UsageError("--launch needs a spec with jobs, and this one has none")
+    if launch:
+        return None
+    from tfdeploy.runtime.membership.membership import find_membership, require_trainer, with_run_secret
+
+    found = find_membership(spec, os.environ, task)
+    if found is not None:
+        require_trainer(spec, found)
+        return with_run_secret(found, os.environ)
+    return None
+
+
+def launch_tasks(spec: ir.Spec, path: str, common: Common, options: RunOptions) -> tuple[int, Result | None]:
+    """Start every task of a spec's cluster on this machine and train.
+
+    Tasks read the same file with the same options as this process. A task that is started again reads a
+    copy, in case the file has been changed meanwhile.
+
+    Args:
+        spec: The spec.
+        path: The file of the spec.
+        common: The common options.
+        options: The options of the run.
+
+    Returns:
+        The exit code, and the outcome of the run if it has one. For the errors see `start.run`.
+    """
+    from compiler.compatibility import replication_of
+    from tfdeploy.cli.faults import show
+    from tfdeploy.runtime.launch import launched_run
+
+    launched_run.require_launchable(spec)
+    flags, colored = _flags(common), _colored(common)
+    output = launched_run.TaskOutput(
+        spec,
+        lambda text, stream: say(text, color=colored, err=stream == "stderr", flush=True),
+        quiet=common.quiet,
+    )
+    with launched_run.copied_spec(spec, flags, options) as later:
+        overrides = [word for name, value in common.overrides for word in ("--set", f"{name}={value}")]
+        command = evolve(later, path=path, options=(*overrides, *flags), trainer_options=(), later=later)
+        if replication_of(spec) == "in_graph":
+            return 0, launched_run.run_client(command, options, output)
+        ended = launched_run.run_workers(command, output, own_process=True)
+    if ended.failure is not None:
+        show([evolve(ended.failure, notes=())], common)  # the output of the task has been written already
+    return ended.code, launched_run.result_of(ended.result) if ended.result is not None else None
+
+
+def _colored(common: Common) -> bool:
+    """Whether tasks write in colour, which they cannot decide because they write to pipes."""
+    return common.color_output and common.color_errors
+
+
+def _flags(common: Common) -> list[str]:
+    """Return the common options, except `--set`, as arguments of a command line."""
+    return ["--color", "always" if _colored(common) else "never", *common.flags]

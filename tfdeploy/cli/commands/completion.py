@@ -7,9 +7,8 @@ from pathlib import Path
 
 import click
 
-from tfdeploy.cli.common import Common
+from tfdeploy.cli.common import Common, say, write_result
 from tfdeploy.cli.options import common_options, force_option
-from tfdeploy.cli.terminal import say, write_result
 
 PROGRAMS = ("tfdeploy", "compile-and-run")
 
@@ -28,7 +27,7 @@ def command(common: Common, shell: str, *, install: bool, force: bool) -> int:
     if not install:
         write_result("\n".join(scripts.values()))
         return 0
-    from tfdeploy.runtime.records.outputs import GENERATOR, is_own_text, require_free, write_output
+    from tfdeploy.runtime.records.files import GENERATOR, is_own_text, require_free, write_output
 
     texts = {path: f"# {GENERATOR}\n{text}" for path, text in _files(shell, scripts).items()}
     for path in texts:

@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING
 import click
 from attrs import evolve
 
-from tfdeploy.cli.common import Common
-from tfdeploy.cli.maps import map_file, read_map
+from tfdeploy.cli.common import Common, say, write_result
 from tfdeploy.cli.options import common_options, file_option, force_option, offer, profile_option, set_option
-from tfdeploy.cli.outputs import STDOUT, require_apart, require_free, write_page
-from tfdeploy.cli.terminal import say, write_result
+from tfdeploy.cli.results import STDOUT, map_file, read_map, require_apart, require_free, write_page
 
 if TYPE_CHECKING:
     from compiler.report.page.data.diff_data import Side
@@ -106,7 +104,7 @@ def _side(
 
         spec = read_spec(path, evolve(common, overrides=common.overrides + more))
         if outputs:
-            from tfdeploy.runtime.records.outputs import InputFiles
+            from tfdeploy.runtime.records.files import InputFiles
 
             require_apart(outputs, InputFiles.of(spec))
         placement = build_map(spec, common, profile=profile, towers=towers).placement

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import textwrap
+from pathlib import Path
 
 import click
 
-from tfdeploy.cli.common import Common
+from tfdeploy.cli.common import Common, say
 from tfdeploy.cli.options import common_options
-from tfdeploy.cli.terminal import say
+from tfdeploy.doctor import machine, software
+from tfdeploy.doctor.findings import Examination
 from tfdeploy.progress import busy
 
 NOT_HEALTHY = 1
@@ -25,7 +27,6 @@ def command(common: Common, *, as_json: bool) -> int:
     Exits with 1 if something would fail.
     """
     del common
-    from tfdeploy.doctor.examine import examine
 
     with busy("starting TensorFlow", plain=False):
         found = examine()
@@ -45,4 +46,25 @@ def _lines(lead: str, text: str) -> str:
     """Return a text after a lead, its further lines below its first one."""
     return textwrap.fill(
         text, WIDTH, initial_indent=lead, subsequent_indent=" " * len(lead), break_long_words=False
+    )
+
+
+def examine() -> Examination:
+    """Examine the machine, for which TensorFlow is started in a process of its own."""
+    start, started = software.start()
+    return Examination.of(
+        (
+            software.python(),
+            software.packages(),
+            software.names(),
+            start,
+            *([software.gpus(started)] if started is not None else []),
+            machine.cores(),
+            machine.memory(started),
+            machine.disk(),
+            machine.loopback(),
+            machine.proxy(),
+            software.browser(),
+            software.editor(Path.home()),
+        )
     )

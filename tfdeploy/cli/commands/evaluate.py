@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import click
 
-from tfdeploy.cli.common import Common
+from tfdeploy.cli.common import Common, say
 from tfdeploy.cli.faults import show
 from tfdeploy.cli.files import read_spec
 from tfdeploy.cli.options import checkpoint_option, common_options, emulate_option, offer
-from tfdeploy.cli.terminal import say
 
 
 @click.command()
@@ -48,7 +47,7 @@ def command(
     if as_json:
         say(found.to_json())
     else:
-        from tfdeploy.runtime.show.words import evaluation_lines
+        from tfdeploy.runtime.show.reporting import evaluation_lines
 
         for line in evaluation_lines(found):
             say(line)

@@ -9,9 +9,8 @@ import click
 import tfdeploy
 from dsl.codes import CODES, Code
 from dsl.suggest import nearest
-from tfdeploy.cli.common import Common
+from tfdeploy.cli.common import Common, say, write_result
 from tfdeploy.cli.options import common_options, offer
-from tfdeploy.cli.terminal import say, write_result
 
 PAGES = Path(tfdeploy.__file__).with_name("pages")
 

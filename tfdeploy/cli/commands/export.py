@@ -9,11 +9,10 @@ import click
 from click.core import ParameterSource
 
 from dsl.diagnostics import SpecError
-from tfdeploy.cli.common import Common
+from tfdeploy.cli.common import Common, say, write_result
 from tfdeploy.cli.faults import show
 from tfdeploy.cli.files import read_spec
 from tfdeploy.cli.options import checkpoint_option, common_options, emulate_option, offer
-from tfdeploy.cli.terminal import say, write_result
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

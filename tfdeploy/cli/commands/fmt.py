@@ -7,10 +7,9 @@ from difflib import unified_diff
 import click
 
 from grammar.format import format_text, source_of
-from tfdeploy.cli.common import Common
+from tfdeploy.cli.common import Common, say, write_result
 from tfdeploy.cli.files import STDIN, replace_file, specs_of, standard_input
 from tfdeploy.cli.options import common_options, offer
-from tfdeploy.cli.terminal import say, write_result
 
 DIFFERENT = 1
 

@@ -12,9 +12,8 @@ import click
 from dsl.diagnostics import RunError
 from dsl.errors import files as errors
 from dsl.suggest import nearest
-from tfdeploy.cli.common import Common
+from tfdeploy.cli.common import Common, say
 from tfdeploy.cli.options import common_options, offer
-from tfdeploy.cli.terminal import say
 from tfdeploy.templates.library import ENDING, START, Template, templates
 
 

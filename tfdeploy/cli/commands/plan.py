@@ -10,8 +10,7 @@ from attrs import frozen
 
 from compiler.kinds.records.extras import Extras
 from dsl.diagnostics import RunError, SpecError
-from tfdeploy.cli.common import Common
-from tfdeploy.cli.maps import map_file, read_map
+from tfdeploy.cli.common import Common, say, write_result
 from tfdeploy.cli.options import (
     common_options,
     emulate_option,
@@ -20,8 +19,16 @@ from tfdeploy.cli.options import (
     offer,
     profile_option,
 )
-from tfdeploy.cli.outputs import STDOUT, require_apart, require_distinct, require_free, write_page, write_text
-from tfdeploy.cli.terminal import say, write_result
+from tfdeploy.cli.results import (
+    STDOUT,
+    map_file,
+    read_map,
+    require_apart,
+    require_distinct,
+    require_free,
+    write_page,
+    write_text,
+)
 from tfdeploy.own_process import keep_everything
 
 if TYPE_CHECKING:
@@ -30,7 +37,7 @@ if TYPE_CHECKING:
     from compiler.time.forecast import StepForecast
     from compiler.time.measured_trace import Beneath, RunTrace
     from tfdeploy.cli.building import ShownMap
-    from tfdeploy.runtime.records.outputs import InputFiles
+    from tfdeploy.runtime.records.files import InputFiles
 
 
 @frozen
@@ -175,7 +182,7 @@ def _shown(common: Common, path: str, wanted: Wanted) -> ShownMap:
 
     spec = read_spec(path, common, stdin=True)
     if wanted.outputs:
-        from tfdeploy.runtime.records.outputs import InputFiles
+        from tfdeploy.runtime.records.files import InputFiles
 
         require_apart(wanted.outputs, InputFiles.of(spec))
     emulate, profile = wanted.emulate, wanted.profile
@@ -218,7 +225,7 @@ def _show(placement: AnyMap, wanted: Wanted, *, color: bool) -> None:
 
 def _page(shown: ShownMap, ran: RunTrace | None) -> str:
     from compiler.report.page.data.spec_lines import texts_of, texts_on_disk
-    from tfdeploy.plan_page import plan_page
+    from tfdeploy.looking import plan_page
 
     texts = texts_on_disk(shown.placement) if shown.plan is None else texts_of(shown.plan.spec)
     time = shown.time if ran is None else _forecast(shown)
@@ -230,7 +237,7 @@ def _files_of_map(placement: AnyMap) -> InputFiles:
     from pathlib import Path
 
     import grammar
-    from tfdeploy.runtime.records.outputs import InputFiles
+    from tfdeploy.runtime.records.files import InputFiles
 
     spec = grammar.read(placement.spec.path, allow_python=True).spec
     return InputFiles((Path(placement.spec.path),)) if spec is None else InputFiles.of(spec)

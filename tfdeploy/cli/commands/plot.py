@@ -7,9 +7,8 @@ from pathlib import Path
 
 import click
 
-from tfdeploy.cli.common import Common
+from tfdeploy.cli.common import Common, say
 from tfdeploy.cli.options import common_options, force_option
-from tfdeploy.cli.terminal import say
 
 ROWS = 16
 
@@ -44,15 +43,15 @@ def command(common: Common, runs: tuple[Path, ...], *, score: str, out: Path | N
 
     curves = read_curves(runs, score)
     if out is not None:
-        from tfdeploy.runtime.records.outputs import InputFiles, is_own_text, require_free, write_output
-        from tfdeploy.runtime.show.curves_svg import picture
+        from tfdeploy.runtime.records.files import InputFiles, is_own_text, require_free, write_output
+        from tfdeploy.runtime.show.curves import picture
 
         InputFiles(tuple(history_of(run) for run in runs)).require_not_input(out)
         require_free(out, is_own_text, force=force)
         write_output(out, picture(curves, score))
         say(out)
         return 0
-    from tfdeploy.runtime.show.curves_text import draw
+    from tfdeploy.runtime.show.curves import draw
 
     width = shutil.get_terminal_size().columns
     drawn = draw(curves, score, width=width, height=ROWS, color=common.color_output)

@@ -6,11 +6,10 @@ from pathlib import Path
 
 import click
 
-from tfdeploy.cli.common import Common
+from tfdeploy.cli.common import Common, say
 from tfdeploy.cli.faults import show
 from tfdeploy.cli.files import read_spec
 from tfdeploy.cli.options import checkpoint_option, common_options, emulate_option, force_option, offer
-from tfdeploy.cli.terminal import say
 
 SUFFIXES = (".csv", ".npz")
 

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 import click
 from attrs import evolve
 
-from tfdeploy.cli.common import Common
+from tfdeploy.cli.common import Common, say
 from tfdeploy.cli.files import read_spec
 from tfdeploy.cli.options import common_options, offer
-from tfdeploy.cli.terminal import say
 
 if TYPE_CHECKING:
     from tfdeploy.runtime.membership.addresses import Task
@@ -56,7 +55,7 @@ def command(common: Common, spec: str, *, task: Task | None, listen_everywhere: 
     """
     loaded = read_spec(spec, common)
     from tfdeploy.cli.faults import goes_on, show
-    from tfdeploy.runtime.cluster.server.serve import serve
+    from tfdeploy.runtime.cluster.server import serve
     from tfdeploy.runtime.membership.membership import find_membership, with_run_secret
 
     membership = find_membership(loaded, os.environ, task)

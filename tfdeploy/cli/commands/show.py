@@ -5,10 +5,9 @@ from __future__ import annotations
 import click
 
 from grammar.unparse import unparse
-from tfdeploy.cli.common import Common
+from tfdeploy.cli.common import Common, write_result
 from tfdeploy.cli.files import read_spec
 from tfdeploy.cli.options import common_options, offer
-from tfdeploy.cli.terminal import write_result
 
 
 @click.command()

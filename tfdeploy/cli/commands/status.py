@@ -6,10 +6,9 @@ import os
 
 import click
 
-from tfdeploy.cli.common import Common
+from tfdeploy.cli.common import Common, say
 from tfdeploy.cli.files import read_spec
 from tfdeploy.cli.options import common_options, offer
-from tfdeploy.cli.terminal import say
 
 NOT_WELL = 1
 
@@ -24,7 +23,7 @@ def command(common: Common, spec: str) -> int:
     started on this machine, by the run directory. Exits with 1 if a task is missing or runs another spec.
     """
     loaded = read_spec(spec, common)
-    from tfdeploy.runtime.cluster.health.status import cluster_status
+    from tfdeploy.runtime.cluster.status import cluster_status
 
     found = cluster_status(loaded, os.environ, verbose=common.verbose)
     names = max(len(each.task.ref) for each in found)

@@ -5,10 +5,9 @@ from __future__ import annotations
 import click
 
 from dsl.diagnostics import SpecError
-from tfdeploy.cli.common import Common
+from tfdeploy.cli.common import Common, say
 from tfdeploy.cli.files import read, replace_file
 from tfdeploy.cli.options import common_options, offer, profile_option
-from tfdeploy.cli.terminal import say
 
 GOALS = ("step_time", "memory", "balance")
 VARIED = ("clones", "aggregate", "pack", "groups")

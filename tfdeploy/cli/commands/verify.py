@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tfdeploy.cli.common import Common
+from tfdeploy.cli.common import Common, say, write_result
 from tfdeploy.cli.files import read_spec
 from tfdeploy.cli.options import common_options, offer
-from tfdeploy.cli.terminal import say, write_result
 from tfdeploy.progress import busy
 
 if TYPE_CHECKING:

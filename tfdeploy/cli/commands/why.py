@@ -9,10 +9,9 @@ import click
 from dsl.diagnostics import RunError
 from dsl.errors.plan import nothing_named
 from tfdeploy.cli.building import build, find_many
-from tfdeploy.cli.common import Common
+from tfdeploy.cli.common import Common, say
 from tfdeploy.cli.files import read_spec
 from tfdeploy.cli.options import common_options, offer, profile_option
-from tfdeploy.cli.terminal import say
 
 if TYPE_CHECKING:
     from compiler.mapping.explanation import Explained
@@ -37,7 +36,7 @@ def command(common: Common, spec: str, name: str, *, profile: str | None) -> int
     from compiler.report.text.why_text import why_text
     from compiler.report.text.why_time import why_time
     from compiler.report.view import Ink
-    from tfdeploy.runtime.reasons import NothingNamedError
+    from tfdeploy.runtime.many_clones import NothingNamedError
 
     try:
         found, time = _explained(loaded, common, name, profile)
@@ -58,7 +57,7 @@ def _explained(
         NothingNamedError: If the name names nothing.
     """
     from compiler.kinds.deployment.grid import NotAlikeError
-    from tfdeploy.runtime.reasons import explain_by_kinds, explain_graph
+    from tfdeploy.runtime.many_clones import explain_by_kinds, explain_graph
 
     many = find_many(spec, common, profile=profile)
     because = many if isinstance(many, str) else ""

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from attrs import evolve, field, frozen
 
 from dsl.errors.data import Where, unexplained
+from tfdeploy.data.arguments import bind
 from tfdeploy.data.sources.files import find_files
-from tfdeploy.data.transforms.arguments import bind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -7,9 +7,9 @@ from zlib import crc32
 
 import tensorflow as tf
 
+from tfdeploy.data.arguments import Feature, features
 from tfdeploy.data.options import BOUNDS, FLOATS, ROUGH_SIZE, Tensors
 from tfdeploy.data.sources.base import Context, Source
-from tfdeploy.data.sources.features import Feature, features
 
 if TYPE_CHECKING:
     from dsl import ir

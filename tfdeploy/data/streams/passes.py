@@ -19,12 +19,17 @@ from attrs import evolve, frozen
 
 from tfdeploy.data.small_graphs import without_autograph
 from tfdeploy.data.sources.base import FileSource
-from tfdeploy.data.streams.buckets import bucketed, mapped, measured_in_chunks, measured_one_by_one
-from tfdeploy.data.streams.shares import FileShare, Shard
-from tfdeploy.data.transforms.changes import Cast, Change, OneTensor, Rename, Transform
+from tfdeploy.data.streams.order import (
+    FileShare,
+    Shard,
+    bucketed,
+    mapped,
+    measured_in_chunks,
+    measured_one_by_one,
+)
+from tfdeploy.data.transforms.changes import Bucket, Cast, Change, OneTensor, Pad, Rename, Transform
 from tfdeploy.data.transforms.draws import Keys
 from tfdeploy.data.transforms.images import Mixup, RandomChange, lookahead_of
-from tfdeploy.data.transforms.lengths import Bucket, Pad
 from tfdeploy.data.transforms.table import Cache, Choice, Shuffle, Skip, Take
 
 if TYPE_CHECKING:

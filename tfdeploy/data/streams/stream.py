@@ -18,10 +18,9 @@ from dsl.errors.data import Where
 from tfdeploy.data import small_graphs
 from tfdeploy.data.options import FLOATS
 from tfdeploy.data.small_graphs import without_autograph
+from tfdeploy.data.streams.order import FileShare, Shard, share_of
 from tfdeploy.data.streams.passes import EMPTY, Examples, Passes, steps_of
-from tfdeploy.data.streams.shares import FileShare, Shard, share_of
-from tfdeploy.data.transforms.changes import Cast, Change, Rename, Scale, Transform
-from tfdeploy.data.transforms.lengths import Bucket
+from tfdeploy.data.transforms.changes import Bucket, Cast, Change, Rename, Scale, Transform
 from tfdeploy.data.transforms.table import Choice, Shuffle, Skip, Take
 
 if TYPE_CHECKING:

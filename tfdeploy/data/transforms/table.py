@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tfdeploy.data.transforms.changes import Cast, Change, OneHot, Rename, Reshape, Scale, Transform
+from tfdeploy.data.transforms.changes import (
+    Bucket,
+    Cast,
+    Change,
+    OneHot,
+    Pad,
+    Rename,
+    Reshape,
+    Scale,
+    Transform,
+)
 from tfdeploy.data.transforms.images import (
     CenterCrop,
     Cutout,
@@ -14,7 +24,6 @@ from tfdeploy.data.transforms.images import (
     RandomFlip,
     lookahead_of,
 )
-from tfdeploy.data.transforms.lengths import Bucket, Pad
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

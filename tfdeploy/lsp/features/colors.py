@@ -9,14 +9,14 @@ from lsprotocol import types
 from dsl import syntax
 from grammar.cursor import parts_of_line
 from grammar.reports import MOST_TOKENS
-from tfdeploy.lsp.offers import TOKEN_TYPES
+from tfdeploy.lsp.settings import TOKEN_TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from dsl.source import Span
-    from tfdeploy.lsp.documents.opened import Document
-    from tfdeploy.lsp.reading.names import Names
+    from tfdeploy.lsp.documents import Document
+    from tfdeploy.lsp.names import Names
 
 _DEFINITION, _READONLY = 1, 2
 

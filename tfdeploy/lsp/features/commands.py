@@ -12,12 +12,12 @@ from lsprotocol import types
 
 from dsl import syntax
 from dsl.files.regular import read_text
-from tfdeploy.lsp.offers import COMMANDS
+from tfdeploy.lsp.settings import COMMANDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tfdeploy.lsp.documents.opened import Document
+    from tfdeploy.lsp.documents import Document
 
 LONGEST = 200_000
 """How many characters of the output of a command its result has at most; the last ones are kept."""

@@ -14,16 +14,16 @@ from grammar.cursor import cursor_at
 from grammar.lower.devices import KINDS
 from grammar.lower.network import flows
 from grammar.lower.network.operations import PREFIX
-from tfdeploy.lsp.words import describe, scope
-from tfdeploy.lsp.words.slots import Slot, function_of, slot_at
+from tfdeploy.lsp import describe, scope
+from tfdeploy.lsp.slots import Slot, function_of, slot_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from dsl import syntax
     from grammar.cursor import Cursor
-    from tfdeploy.lsp.documents.opened import Document
-    from tfdeploy.lsp.reading.names import Names, Place, Use
+    from tfdeploy.lsp.documents import Document
+    from tfdeploy.lsp.names import Names, Place, Use
 
 _Kind = types.CompletionItemKind
 _KINDS = {

@@ -11,15 +11,15 @@ from lsprotocol import types
 from dsl.diagnostics import edited, safe_fixes
 from dsl.source import Source
 from grammar.format import format_text
-from tfdeploy.lsp.documents.opened import absolute
-from tfdeploy.lsp.offers import FIX_ALL
-from tfdeploy.lsp.reading.diagnostics import examine, shown_as
+from tfdeploy.lsp.diagnostics import examine, shown_as
+from tfdeploy.lsp.documents import absolute
+from tfdeploy.lsp.settings import FIX_ALL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from tfdeploy.lsp.documents.opened import Document, Documents
-    from tfdeploy.lsp.reading.diagnostics import Findings
+    from tfdeploy.lsp.diagnostics import Findings
+    from tfdeploy.lsp.documents import Document, Documents
     from tfdeploy.lsp.settings import Settings
 
 ROUNDS = 10

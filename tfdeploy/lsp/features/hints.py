@@ -10,17 +10,17 @@ from compiler import topology
 from compiler.towers import batches, clone_count
 from dsl import schema, syntax
 from grammar.cursor import cursor_at
-from tfdeploy.lsp.reading import shapes
-from tfdeploy.lsp.words import scope
-from tfdeploy.lsp.words.slots import function_at
+from tfdeploy.lsp import scope
+from tfdeploy.lsp.known import shapes_of, written
+from tfdeploy.lsp.slots import function_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from dsl import ir
     from dsl.schema import Function
-    from tfdeploy.lsp.documents.opened import Document
-    from tfdeploy.lsp.reading.placements import Placed
+    from tfdeploy.lsp.documents import Document
+    from tfdeploy.lsp.known import Placed
 
 _Kind = types.InlayHintKind
 
@@ -83,12 +83,12 @@ def _positional(
 
 def _of_spec(document: Document, spec: ir.Spec) -> Iterator[types.InlayHint]:
     """Yield the hints of what follows from the whole spec."""
-    known = shapes.shapes_of(spec)
+    known = shapes_of(spec)
     for block in syntax.blocks_in(document.tree.items, "model"):
         for item in syntax.attributes_in(block.items):
             if item.name in known and isinstance(item.value, syntax.Flow):
                 at = document.positions.position(item.name_span.end)
-                yield types.InlayHint(at, f": {shapes.written(known[item.name])}", _Kind.Type)
+                yield types.InlayHint(at, f": {written(known[item.name])}", _Kind.Type)
     for block in syntax.blocks_in(document.tree.items, "clones"):
         for item in syntax.attributes_in(block.items, "batch", "global_batch"):
             said = _batch(spec, item.name)

@@ -10,15 +10,15 @@ from lsprotocol import types
 from dsl import schema, syntax
 from dsl.schema import Type
 from grammar.cursor import cursor_at
+from tfdeploy.lsp import describe, scope
 from tfdeploy.lsp.features.completion import described
-from tfdeploy.lsp.words import describe, scope
-from tfdeploy.lsp.words.slots import Slot, function_at, function_of, slot_at
+from tfdeploy.lsp.slots import Slot, function_at, function_of, slot_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from dsl.schema import Function
-    from tfdeploy.lsp.reading.names import Names, Place, Use
+    from tfdeploy.lsp.names import Names, Place, Use
 
 _REST = re.compile(r"\w*")
 _NOUNS = {

@@ -17,7 +17,7 @@ from grammar.lower.training import SPLITS
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from tfdeploy.lsp.reading.names import Names, Place, Symbol, Use
+    from tfdeploy.lsp.names import Names, Place, Symbol, Use
 
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 

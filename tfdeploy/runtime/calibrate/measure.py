@@ -39,13 +39,19 @@ from attrs import define, evolve, field, frozen
 from compiler.time.profile import MeasuredMachine, OpCost
 from compiler.time.work import crossings
 from tfdeploy.runtime.adapted import adapted
-from tfdeploy.runtime.calibrate.fitting import fitted
 from tfdeploy.runtime.calibrate.network import large_of, link_measured
-from tfdeploy.runtime.calibrate.requests import Measured, MeasureRequest
-from tfdeploy.runtime.calibrate.rounds import Round, cores_used, plain_config, timed, timed_in_turns, typical
+from tfdeploy.runtime.calibrate.processes import Measured, MeasureRequest, Wait, at_once
+from tfdeploy.runtime.calibrate.rounds import (
+    Round,
+    TracedSteps,
+    cores_used,
+    fitted,
+    plain_config,
+    timed,
+    timed_in_turns,
+    typical,
+)
 from tfdeploy.runtime.calibrate.rows import ON_ROWS, RowRatio, ratios_by_rows, with_other_rows
-from tfdeploy.runtime.calibrate.traces import TracedSteps
-from tfdeploy.runtime.calibrate.turns import Wait, at_once
 from tfdeploy.runtime.plans import graph_of, plan_of
 from tfdeploy.runtime.stop import alongside
 

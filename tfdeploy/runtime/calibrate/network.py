@@ -26,7 +26,7 @@ from compiler.time.profile import LinkCost
 from dsl.diagnostics import RunError
 from dsl.errors.plan import link_not_measured
 from tfdeploy.runtime.calibrate.rounds import quartile, timed
-from tfdeploy.runtime.cluster.server.binding import BindingError, listening_at
+from tfdeploy.runtime.cluster.binding import BindingError, listening_at
 from tfdeploy.runtime.session.faults import reason_of
 
 HERE = "127.0.0.1"

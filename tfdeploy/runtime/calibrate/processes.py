@@ -1,15 +1,276 @@
-"""The processes that measure: one for each number of threads, because that is fixed for a process."""
+"""The processes that measure: what they are asked and answer, whose turn it is, and other work meanwhile.
+
+There is one process for each number of threads, because that is fixed for a process. One of them works at
+a time, and all meet the machine in the same states: its memory is slower for seconds or minutes while its
+neighbours use it, and processes that measure one after the other would each be compared with another
+machine. The process that starts the others writes a byte to the standard input of one of them, which is a
+socket, and waits until that one answers with a byte, or ends.
+"""
 
 from __future__ import annotations
 
+import os
+import socket
+import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
+from attrs import Factory, evolve, frozen
+
+from compiler.time.profile import LinkCost, MeasuredMachine, OpCost, Profile
 from dsl.files.typed_json import read_record
-from tfdeploy.runtime.calibrate.requests import Measured
-from tfdeploy.runtime.calibrate.turns import nothing, run_in_turns
+from dsl.schema.hardware import REACHED_BYTES, REACHED_FLOPS, TABLE
+
+LONG = 10e-6
+"""The seconds from which on the time of an op is that of its work."""
+
+ALONE = ("IteratorGetNext",)
+"""The types of ops that are never divided among threads: these wait for a thread of their own."""
+
+CORE = TABLE["cpu"]
+
+
+@frozen
+class MeasureRequest:
+    """What is to be measured.
+
+    Attributes:
+        emulate: Whether every declared device is a logical CPU of the process.
+        inner_threads: How many threads may work on one op.
+        beside: Whether ops are also measured while all cores are busy, and steps without a trace.
+        traced: How many steps are traced.
+        seconds: The most that each of the measurements may take.
+        turns: In how many turns steps are made.
+    """
+
+    emulate: bool
+    inner_threads: int
+    beside: bool
+    traced: int
+    seconds: float
+    turns: int
+
+
+@frozen
+class Measured:
+    """The answer. Times are in seconds.
+
+    Attributes:
+        machine: The machine.
+        ops: The costs of ops with as many threads as were asked for; `wide` is empty.
+        step_start: The time of a step without ops.
+        op_start: The time of starting an op.
+        hand_over: The time until a thread that has nothing to do takes an op.
+        serial: The time of a step that runs one op at a time.
+        parallel: The time of a step with a thread for each core; equal to `serial` if there is one.
+        processors: The cores that the process used, as a mean, while it ran one op at a time.
+        tower_processors: The cores that it used while it ran one tower with a thread for each core; None if
+            one thread works on an op.
+        cluster_start: The time of a step without ops of two processes; None if the spec has no jobs.
+        cluster_processors: The cores that such a step uses.
+        links: The links that were measured.
+    """
+
+    machine: MeasuredMachine
+    ops: tuple[OpCost, ...]
+    step_start: float
+    op_start: float
+    hand_over: float
+    serial: float
+    parallel: float
+    processors: float = 1.0
+    tower_processors: float | None = None
+    cluster_start: float | None = None
+    cluster_processors: float = 1.0
+    links: tuple[LinkCost, ...] = ()
+
+
+def profile_of(found: Measured, specs: tuple[str, ...], *, wide: Measured | None = None) -> Profile:
+    """Return the profile of what was measured.
+
+    Args:
+        found: The answer of a process with one thread for each op.
+        specs: The paths of the specs.
+        wide: The answer of a process with a thread for each core for each op, if there are several cores.
+    """
+    known = (
+        {_key(each): each.alone for each in wide.ops if each.type not in ALONE} if wide is not None else {}
+    )
+    ops = tuple(evolve(each, wide=known.get(_key(each))) for each in found.ops)
+    return Profile(
+        machine=found.machine,
+        specs=specs,
+        step_start=found.step_start,
+        op_start=found.op_start,
+        hand_over=found.hand_over,
+        flops_per_second=_rate(
+            [(each.flops, each.alone) for each in ops if each.flops > each.bytes], CORE.flops * REACHED_FLOPS
+        ),
+        bytes_per_second=_rate(
+            [(each.bytes, each.alone) for each in ops if each.flops <= each.bytes],
+            CORE.memory * REACHED_BYTES,
+        ),
+        ops=ops,
+        links=found.links,
+        cluster_start=found.cluster_start,
+        cluster_processors=found.cluster_processors,
+        awake=wide.processors if wide is not None else 0.0,
+        tower_awake=wide.tower_processors if wide is not None else None,
+        serial=found.serial,
+        parallel=found.parallel,
+    )
+
+
+def _rate(work: list[tuple[int, float]], otherwise: float) -> float:
+    """Return the work per second of all long ops together, so that the longest count most.
+
+    Args:
+        work: The work and the seconds of each op.
+        otherwise: The rate if there is no long op, whose time would not be that of its start.
+    """
+    found = [(amount, seconds) for amount, seconds in work if seconds >= LONG and amount]
+    return sum(each[0] for each in found) / sum(each[1] for each in found) if found else otherwise
+
+
+def _key(cost: OpCost) -> tuple[str, tuple[str, ...], str]:
+    return cost.type, cost.inputs, cost.detail
+
+
+STANDARD_INPUT = 0
+_TURN = b"\n"
+
+Wait = Callable[[], None]
+"""Ends the turn of this process, and returns when its next one begins."""
+
+
+def at_once() -> None:
+    """Begin the next turn at once, as a process does that measures alone."""
+
+
+class Turns:
+    """The turns of this process, which another one gives.
+
+    Args:
+        descriptor: The socket at which it is told.
+    """
+
+    def __init__(self, descriptor: int = STANDARD_INPUT) -> None:
+        self._descriptor = descriptor
+        self._begun = False
+
+    def __call__(self) -> None:
+        """End the turn, if there was one, and wait for the next.
+
+        Raises:
+            SystemExit: If the other process has ended.
+        """
+        if self._begun:
+            os.write(self._descriptor, _TURN)
+        self._begun = True
+        if not os.read(self._descriptor, 1):
+            raise SystemExit(1)
+
+
+def nothing() -> None:
+    """Do nothing when each process has had a turn."""
+
+
+def run_in_turns(commands: Sequence[Sequence[str]], between: Callable[[], None] = nothing) -> bool:
+    """Run processes that measure, each of which works while the others wait.
+
+    Args:
+        commands: Their commands; the processes call `Turns`.
+        between: Is called when each of them has had a turn, and again after each further turn of all.
+
+    Returns:
+        Whether all have succeeded. If one fails, the others are ended.
+    """
+    with ExitStack() as stack:
+        works = [_start(stack, each) for each in commands]
+        while works:
+            for process, connection in list(works):
+                if _has_turn(connection):
+                    continue
+                if process.wait() != 0:
+                    return False
+                works.remove((process, connection))
+            if works:
+                between()
+    return True
+
+
+def _start(stack: ExitStack, command: Sequence[str]) -> tuple[subprocess.Popen[bytes], socket.socket]:
+    """Start a process; leaving the stack ends it and waits for it."""
+    ours, theirs = socket.socketpair()
+    stack.enter_context(ours)
+    with theirs:
+        process = subprocess.Popen(command, stdin=theirs.fileno())
+    stack.enter_context(process)
+    stack.callback(process.kill)
+    return process, ours
+
+
+def _has_turn(connection: socket.socket) -> bool:
+    """Let a process work until it ends its turn; return False if it has ended instead."""
+    try:
+        connection.sendall(_TURN)
+        return bool(connection.recv(1))
+    except (BrokenPipeError, ConnectionResetError):
+        return False
+
+
+STAT = Path("/proc/stat")
+"""What the system tells of its processors."""
+
+BUSY = 0.1
+"""The part of the processors from which on other work matters."""
+
+
+def busy_processors() -> float | None:
+    """Return the seconds for which all processors have been busy so far; None if the system does not tell.
+
+    They include those that a virtual machine has waited for its host.
+    """
+    try:
+        words = STAT.read_text(encoding="ascii").partition("\n")[0].split()
+    except OSError:
+        return None
+    user, nice, system, _, _, interrupts, soft, stolen = map(int, words[1:9])
+    return (user + nice + system + interrupts + soft + stolen) / os.sysconf("SC_CLK_TCK")
+
+
+def own_processors() -> float:
+    """Return the processor seconds of this process, and of those that it has started and that have ended."""
+    return sum(os.times()[:4])
+
+
+@frozen
+class OtherWork:
+    """Measures what other processes do from its creation on.
+
+    Attributes:
+        began: The time of its creation, in seconds.
+        busy: The seconds for which processors had been busy by then; None if that is not known.
+        own: The processor seconds of this process by then.
+    """
+
+    began: float = Factory(time.perf_counter)
+    busy: float | None = Factory(busy_processors)
+    own: float = Factory(own_processors)
+
+    def share(self) -> float | None:
+        """Return the part of the processors that other work has had, from 0 to 1; None if it is not known."""
+        busy = busy_processors()
+        passed = (time.perf_counter() - self.began) * (os.cpu_count() or 1)
+        if busy is None or self.busy is None or not passed:
+            return None
+        others = busy - self.busy - (own_processors() - self.own)
+        return min(1.0, max(0.0, others / passed))
+
 
 LARGEST = 1 << 26
 """The most bytes of an answer."""

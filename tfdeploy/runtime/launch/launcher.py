@@ -19,13 +19,11 @@ from attrs import frozen
 from dsl.errors import cluster as errors
 from tfdeploy.runtime.launch import task_processes
 from tfdeploy.runtime.launch.task_processes import TaskProcess
-from tfdeploy.runtime.membership.addresses import Cluster, Membership, Task
-from tfdeploy.runtime.membership.fingerprint import fingerprint
-from tfdeploy.runtime.membership.membership import LAUNCHER, is_server
+from tfdeploy.runtime.membership.addresses import VARIABLE, Cluster, Membership, Task, to_tf_config
+from tfdeploy.runtime.membership.membership import LAUNCHER, fingerprint, is_server
 from tfdeploy.runtime.membership.secret import VARIABLE as SECRET
 from tfdeploy.runtime.membership.secret import own_secret, secret_of
-from tfdeploy.runtime.membership.tf_config import VARIABLE, to_tf_config
-from tfdeploy.runtime.proxies import LOOPBACK
+from tfdeploy.runtime.start_tensorflow import LOOPBACK
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

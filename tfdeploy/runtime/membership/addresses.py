@@ -1,19 +1,34 @@
-"""The tasks of a cluster and their addresses, without TensorFlow."""
+"""The tasks of a cluster and their addresses, without TensorFlow, and as TF_CONFIG says them.
+
+By that environment variable, cluster managers give each process the addresses of all tasks. Kubeflow's
+training operator sets it in every pod: `{"cluster": {job: ["host:port", ...]}, "task": {"type": job,
+"index": number}}`. It calls the first worker `chief` or `master`, as a job of one task beside `worker`.
+The value of the variable is never shown, because a secret may have been put there by mistake.
+"""
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from attrs import field, frozen
 
+from dsl.addresses import split_address
+from dsl.diagnostics import RunError
+from dsl.errors import cluster as errors
+from dsl.errors.wording import MOST_LISTED, counted, listed
+from dsl.files.typed_json import BadRecord, Digits, parse_record
 from dsl.ir.place import PARAMETER_SERVER
 from tfdeploy.runtime.membership.secret import Secret
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
+    from dsl import ir
     from dsl.diagnostics import Diagnostic
+
 
 _REF = re.compile(r"(?P<job>[A-Za-z_]\w*):(?P<index>\d+)")
 
@@ -146,3 +161,145 @@ def _host(address: str) -> str:
 def chief_job(jobs: Mapping[str, object]) -> str:
     """Return the name of the first job that is no parameter server; of the first if there is no other."""
     return next((job for job in jobs if job != PARAMETER_SERVER), next(iter(jobs)))
+
+
+VARIABLE = "TF_CONFIG"
+CHIEFS = ("chief", "master")
+FORM = '{"cluster": {"ps": ["host:port", ...], "worker": [...]}, "task": {"type": "worker", "index": 0}}'
+
+
+@frozen
+class _TaskEntry:
+    """The `task` of TF_CONFIG."""
+
+    type: str | None = None
+    index: Digits | None = None
+
+
+@frozen
+class _Config:
+    """The record that TF_CONFIG holds, as far as it is read."""
+
+    cluster: Mapping[str, tuple[str, ...]] | None = None
+    task: _TaskEntry | None = None
+
+
+@frozen
+class TfConfig:
+    """The content of TF_CONFIG, with the names of jobs in the spec.
+
+    Attributes:
+        cluster: The addresses of all tasks.
+        task: The task of this process; None if it is no task.
+    """
+
+    cluster: Cluster
+    task: Task | None
+
+
+def read_tf_config(text: str, jobs: tuple[ir.Job, ...]) -> TfConfig | None:
+    """Read the text of TF_CONFIG for a spec.
+
+    Args:
+        text: The value of the variable.
+        jobs: The jobs of the spec.
+
+    Returns:
+        The content; None if it names no cluster.
+
+    Raises:
+        RunError: If it does not have the right form, or its jobs and tasks are not those of the spec.
+    """
+    found = _read(text)
+    task = _task(found.task)
+    addresses = {name: list(each) for name, each in (found.cluster or {}).items() if each}
+    if not addresses:
+        if task is not None:
+            raise _bad("names a task and has no `cluster`", advice=f"it is of the form {FORM}")
+        return None
+    names = [job.name for job in jobs]
+    chief = next((each for each in CHIEFS if each in addresses and each not in names), None)
+    if chief is not None:
+        first = chief_job(dict.fromkeys(names))
+        addresses[first] = addresses.pop(chief) + addresses.get(first, [])
+        task = _moved(task, chief, first)
+    _require_jobs(addresses, jobs)
+    _require_addresses(addresses)
+    cluster = Cluster.of({name: addresses[name] for name in names})
+    if task is not None and task not in cluster:
+        known = listed([each.ref for each in cluster.tasks][:MOST_LISTED])
+        raise _bad("names a task that the cluster does not have", f"it has {known}")
+    return TfConfig(cluster, task)
+
+
+def to_tf_config(cluster: Cluster, task: Task | None) -> str:
+    """Return the text of TF_CONFIG for a task, or for a client, which is no task.
+
+    Args:
+        cluster: The addresses of all tasks.
+        task: The task, or None for a client.
+    """
+    config: dict[str, Any] = {"cluster": {job: list(each) for job, each in cluster.jobs.items()}}
+    if task is not None:
+        config["task"] = {"type": task.job, "index": task.index}
+    return json.dumps(config)
+
+
+def _bad(reason: str, *notes: str, advice: str | None = None) -> RunError:
+    return RunError(errors.bad_tf_config(reason=reason, notes=notes, advice=advice))
+
+
+def _read(text: str) -> _Config:
+    try:
+        return parse_record(text, _Config)
+    except BadRecord as fault:
+        raise _bad(str(fault), advice=f"it is of the form {FORM}") from None
+
+
+def _task(written: _TaskEntry | None) -> Task | None:
+    if written is None or written == _TaskEntry():
+        return None
+    if written.type is None:
+        raise _bad("has a `task` without a `type`", advice=f"it is of the form {FORM}")
+    return Task(written.type, written.index or 0)
+
+
+def _moved(task: Task | None, chief: str, first: str) -> Task | None:
+    """Return the task with its number in the spec, where the chief is the first task of its job."""
+    if task is None or task.job not in {chief, first}:
+        return task
+    return Task(first, task.index if task.job == chief else task.index + 1)
+
+
+def _require_jobs(addresses: Mapping[str, list[str]], jobs: tuple[ir.Job, ...]) -> None:
+    """Raise RunError if the jobs are not those of the spec, or have other numbers of tasks."""
+    declared = {job.name: job for job in jobs}
+    strange = [name for name in addresses if name not in declared]
+    if strange:
+        advice = "parameter servers are the job `ps`; evaluations are the chief's, and need no job"
+        raise _bad(
+            f"has the jobs {listed(strange)}, which the spec does not",
+            f"the spec has {listed(declared)}",
+            advice=advice,
+        )
+    for name, job in declared.items():
+        there = len(addresses.get(name, ()))
+        if there != job.tasks:
+            said = f"{there} {'address' if there == 1 else 'addresses'}"
+            raise _bad(
+                f"has {said} for the job `{name}`, of which the spec has {counted(job.tasks, 'task')}",
+                advice=f"change the replicas, or the spec: `--set devices.{name}.tasks={max(there, 1)}`",
+            )
+
+
+def _require_addresses(addresses: Mapping[str, list[str]]) -> None:
+    taken: dict[tuple[str, int], str] = {}
+    for job, each in addresses.items():
+        for index, address in enumerate(each):
+            try:
+                parts = split_address(address)
+            except ValueError as error:
+                raise _bad(f"has no address for `{job}:{index}`: {error}") from None
+            if parts in taken:
+                raise _bad(f"has one address for `{taken[parts]}` and `{job}:{index}`")
+            taken[parts] = f"{job}:{index}"

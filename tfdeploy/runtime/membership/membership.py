@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from attrs import evolve
@@ -10,15 +12,23 @@ from compiler.compatibility import replication_of
 from dsl.diagnostics import RunError, SpecError
 from dsl.errors import cluster as errors
 from dsl.ir.place import PARAMETER_SERVER
-from tfdeploy.runtime.membership.addresses import Cluster, Membership, Task
-from tfdeploy.runtime.membership.fingerprint import fingerprint
+from grammar.unparse import unparse
+from tfdeploy.runtime.membership.addresses import (
+    VARIABLE,
+    Cluster,
+    Membership,
+    Task,
+    TfConfig,
+    read_tf_config,
+)
 from tfdeploy.runtime.membership.secret import secret_of
-from tfdeploy.runtime.membership.tf_config import VARIABLE, TfConfig, read_tf_config
+from tfdeploy.runtime.records.effective import with_paths
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from dsl import ir
+
 
 LAUNCHER = "TFDEPLOY_LAUNCHER"
 """The environment variable with the number of the launcher's process."""
@@ -148,3 +158,14 @@ def _refuse(spec: ir.Spec, task: Task) -> None:
             )
         ]
     )
+
+
+def fingerprint(spec: ir.Spec) -> str:
+    """Return the SHA-256 of the spec's text with all defaults filled in, in hexadecimal digits.
+
+    Included files and overrides count. The folders of data files and the run directory do not count, because
+    they may differ between machines.
+    """
+    return sha256(
+        unparse(with_paths(spec, os.path.basename, None)).encode(errors="surrogateescape")
+    ).hexdigest()

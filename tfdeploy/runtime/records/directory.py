@@ -13,14 +13,14 @@ from dsl.errors import running as errors
 from dsl.files.atomic import remove_partial
 from dsl.files.regular import is_text
 from tfdeploy.runtime.records.files import write_atomically
-from tfdeploy.runtime.records.lock import usable
-from tfdeploy.runtime.records.ownership import (
+from tfdeploy.runtime.records.lock import (
     MARKER,
     MARKER_TEXT,
     SPLITS,
     foreign_names,
     is_events_file,
     is_marked,
+    usable,
     was_written_by_a_run,
 )
 from tfdeploy.runtime.records.store import Store

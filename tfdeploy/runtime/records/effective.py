@@ -18,7 +18,7 @@ from dsl.schema.data_functions import FILES
 from dsl.schema.signatures import STATES, named_arguments
 from grammar.lower.network.flows import APPLICATIONS
 from grammar.unparse import unparse
-from tfdeploy.runtime.records.ownership import SPLITS
+from tfdeploy.runtime.records.lock import SPLITS
 
 if TYPE_CHECKING:
     from collections.abc import Callable

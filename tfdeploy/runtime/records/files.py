@@ -1,21 +1,37 @@
-"""Files of a run, replaced as a whole (see `dsl/files/atomic.py`); what goes wrong becomes a diagnostic."""
+"""Files that runs and commands write, as a whole (see `dsl/files/atomic.py`); what fails is a diagnostic.
+
+Each kind of file that the tool writes where the user says is recognised by its content, so that a command
+can be repeated. Any other file is replaced only with `--force`; files that are read are never replaced.
+"""
 
 from __future__ import annotations
 
 import errno
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+import os
+import re
+import stat
+import zipfile
+from collections.abc import Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from attrs import evolve, fields, frozen, has
 
 from dsl.diagnostics import RunError
-from dsl.errors import running as errors
+from dsl.errors import files as errors
+from dsl.errors.running import cannot_write
 from dsl.files import atomic
-from dsl.files.regular import system_reason
+from dsl.files.regular import open_regular, system_reason
+from tfdeploy.runtime.records.effective import files_of
+from tfdeploy.runtime.records.lock import OF_PLACEMENT, is_json_object
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+    from collections.abc import Callable, Iterator, Sequence
 
+    from dsl import ir
     from dsl.diagnostics import Diagnostic
+
 
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 """The errors of the operating system that say that there is no room."""
@@ -68,4 +84,182 @@ def write_fault(path: Path, fault: OSError) -> Diagnostic:
         path: The file.
         fault: The error of the operating system.
     """
-    return errors.cannot_write(path=str(path), reason=system_reason(fault), full=fault.errno in FULL)
+    return cannot_write(path=str(path), reason=system_reason(fault), full=fault.errno in FULL)
+
+
+GENERATOR = "made by tfdeploy"
+"""The text by which pages, pictures and archives of the tool are recognised."""
+
+_START = 4096
+"""The number of bytes in which that text is searched."""
+
+_IMAGES = {".jpg", ".jpeg", ".png"}
+"""The endings of files that `images` reads."""
+
+GRAPH_FILES = ("graph.pb", "placement.json", "spec.tfdeploy")
+GRAPH_MARK = ".tfdeploy-graph"
+GRAPH_MARK_TEXT = "`tfdeploy compile` keeps its files in this folder, and replaces them.\n"
+
+
+@frozen
+class InputFiles:
+    """The files that a command reads, which none of its outputs may replace.
+
+    Attributes:
+        paths: The files.
+    """
+
+    paths: tuple[Path, ...]
+
+    @classmethod
+    def of(cls, spec: ir.Spec, *more: str | os.PathLike[str]) -> InputFiles:
+        """Return the spec, what it includes, the files that it names, and `more`.
+
+        Args:
+            spec: The spec.
+            *more: Further files that are read.
+        """
+        return cls((Path(spec.path), *map(Path, (*spec.includes, *more)), *files_of(spec), *_named(spec)))
+
+    def require_not_input(self, output: Path) -> None:
+        """Raise RunError if `output` is one of the files, also under another name."""
+        for path in self.paths:
+            if _same(path, output):
+                raise RunError(
+                    errors.output_is_read(
+                        None, output=str(output), read=None if str(path) == str(output) else str(path)
+                    )
+                )
+
+
+def require_free(output: Path, is_own: Callable[[Path], bool], *, force: bool) -> None:
+    """Check that a file may be written.
+
+    Args:
+        output: The file.
+        is_own: Whether an existing file was written by the same command.
+        force: Whether every existing file may be replaced.
+
+    Raises:
+        RunError: If another file would be replaced.
+    """
+    if not force and output.is_file() and not is_own(output):
+        raise RunError(errors.foreign_output(output=str(output)))
+
+
+def require_place(output: Path) -> None:
+    """Check that a file can be where it is to be written, before the work for it is done.
+
+    Args:
+        output: The file.
+
+    Raises:
+        RunError: A folder has its name, or its own folder is missing.
+    """
+    for number, wrong in ((errno.EISDIR, output.is_dir()), (errno.ENOENT, not output.parent.exists())):
+        if wrong:
+            raise RunError(write_fault(output, OSError(number, os.strerror(number))))
+
+
+def write_output(output: Path, text: str) -> None:
+    """Replace a file by a text, or write the text to a pipe or device.
+
+    Args:
+        output: The file, pipe or device. If it is a symbolic link, the file to which the link leads is
+            replaced.
+        text: The whole content, written as UTF-8.
+
+    Raises:
+        RunError: The text cannot be written.
+    """
+    with writing(output):
+        if output.exists() and not stat.S_ISREG(output.stat().st_mode) and not output.is_dir():
+            output.write_text(text, encoding="utf-8", errors="backslashreplace", newline="")
+            return
+    write_atomically(output, text, follow=True)
+
+
+def is_own_text(path: Path) -> bool:
+    """Whether a file begins like the pages and pictures that the tool writes."""
+    try:
+        with open_regular(path) as file:
+            return GENERATOR.encode() in file.read(_START)
+    except OSError:
+        return False
+
+
+def is_own_predictions(path: Path, names: Sequence[str]) -> bool:
+    """Whether a file has predictions of the outputs `names`, by a table's header or an archive's comment.
+
+    Args:
+        path: The file, an archive if its name ends in `.npz`, else a table.
+        names: The names of the outputs.
+    """
+    try:
+        if path.suffix == ".npz":
+            with open_regular(path) as file, zipfile.ZipFile(file) as archive:
+                return archive.comment == GENERATOR.encode()
+        with open_regular(path) as file:
+            header = file.readline(1 << 20).decode("utf-8").rstrip("\r\n").split(",")
+    except (OSError, ValueError, zipfile.BadZipFile, NotImplementedError):
+        return False
+    known = "|".join(map(re.escape, names))
+    return all(re.fullmatch(rf"(?:{known})(?:_\d+)*", column) for column in header)
+
+
+def require_free_folder(folder: Path, *, force: bool) -> None:
+    """Raise RunError if `compile` would replace files in `folder` that it has not written.
+
+    Args:
+        folder: The folder, which may not exist yet.
+        force: Whether files of others may be replaced.
+    """
+    there = [name for name in GRAPH_FILES if os.path.lexists(folder / name)]
+    if not there or force or (folder / GRAPH_MARK).is_file() or _was_compiled(folder):
+        return
+    raise RunError(errors.foreign_output(output=str(folder / there[0])))
+
+
+def _was_compiled(folder: Path) -> bool:
+    """Whether a `compile` of an earlier version, which wrote no marker, has written the folder."""
+    whole = all((folder / name).is_file() for name in GRAPH_FILES)
+    return whole and is_json_object(folder / "placement.json", OF_PLACEMENT)
+
+
+def _named(spec: ir.Spec) -> list[Path]:
+    """Return the files that are there and that any text in a spec may mean, modules of `python(...)` too.
+
+    Such are the weights of a layer of Keras, its vocabulary, and the images in a folder.
+    """
+    base = Path(spec.path).parent
+    found: list[Path] = []
+    for text in dict.fromkeys(_texts(evolve(spec, train=evolve(spec.train, directory=None)))):
+        module = text.partition(":")[0].replace(".", "/") + ".py"
+        with suppress(OSError, ValueError):  # a text that can be no path
+            found += [each for each in (base / text, base / module) if each.is_file()]
+            if (base / text).is_dir():
+                found += [each for each in (base / text).glob("*/*") if each.suffix.lower() in _IMAGES]
+    return found
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Yield every text in a part of a spec."""
+    if isinstance(value, str):
+        yield value
+    elif has(type(value)):
+        for each in fields(type(value)):
+            if each.eq:  # what is not compared tells where a part was written
+                yield from _texts(getattr(value, each.name))
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from _texts(item)
+    elif isinstance(value, tuple):
+        for item in value:
+            yield from _texts(item)
+
+
+def _same(path: Path, output: Path) -> bool:
+    try:
+        return path.samefile(output)
+    except OSError:  # one of the two is not there
+        return False

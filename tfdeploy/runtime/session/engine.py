@@ -1,12 +1,14 @@
 """A compiled graph in a session: it is initialised, fed, trained and evaluated.
 
-What runs once (the first step, initialisation, the first evaluation) also asks TensorFlow where it has put
-each op, which the placement map then shows.
+What runs once (the first step, initialisation, the first evaluation) also asks TensorFlow where it has
+put each op, which the placement map then shows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,9 +21,7 @@ from compiler.graph.session_options import session_config
 from compiler.graph.storage.saving import Saving, add_saving
 from compiler.graph.variables.cut_variable import assigning
 from tfdeploy.runtime.session.checkpoint_files import ServerFiles
-from tfdeploy.runtime.session.closing import close_session
-from tfdeploy.runtime.session.health import HealthMonitor
-from tfdeploy.runtime.watchdog import Activity
+from tfdeploy.runtime.watchdog import Activity, HealthMonitor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from compiler.graph.compiled import CompiledGraph, TrainLoop
     from compiler.graph.inputs.iterators import InputPipe
     from tfdeploy.data import Stream
+
 
 AVERAGE = "/ExponentialMovingAverage"  # ends the name of a weight's moving average in a checkpoint
 
@@ -351,3 +352,29 @@ def named(values: Iterable[tuple[str, Any]]) -> dict[str, float]:
         else:
             found |= {f"{name}[{at}]": float(each) for at, each in enumerate(flat.ravel())}
     return found
+
+
+PATIENCE = 2.0  # seconds that a server has to close a session
+
+
+def close_session(session: Any) -> None:
+    """Close a session. Closing it again does nothing.
+
+    TensorFlow waits for a server that is gone until the operations of a session time out, which is as long as
+    `train.task_timeout`, and handles no signal meanwhile. So a session at a server is closed by a thread,
+    which is left to itself after a while.
+
+    Args:
+        session: A session of TensorFlow, in this process or at a server.
+    """
+    if not session.sess_str:
+        _close(session)
+        return
+    thread = Thread(target=_close, args=(session,), name="close", daemon=True)
+    thread.start()
+    thread.join(PATIENCE)
+
+
+def _close(session: Any) -> None:
+    with suppress(tf.errors.OpError):
+        session.close()

@@ -17,8 +17,7 @@ from compiler.report.text.terminal import headline
 from compiler.report.view import View
 from dsl.formats.cells import printable
 from tfdeploy.progress import busy
-from tfdeploy.runtime.show.reporting import Reporter
-from tfdeploy.runtime.show.words import duration, number, percent, scores, speed, summary_rows
+from tfdeploy.runtime.show.reporting import Reporter, duration, number, percent, scores, speed, summary_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

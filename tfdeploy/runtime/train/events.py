@@ -1,24 +1,29 @@
-"""TensorBoard's files: `events/train`, `events/validation` and `events/test`, one run of TensorBoard each.
+"""TensorBoard's files: `events/train`, `events/validation` and `events/test`, and profiles of a few steps.
 
-They are written record by record, and not by TensorFlow's own writer, whose thread ends with an error message
-of its own if the disk is full.
+Events are written record by record, and not by TensorFlow's own writer, whose thread ends with an error
+message of its own if the disk is full.
 """
 
 from __future__ import annotations
 
+import json
+import math
+import re
 import time
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 from attrs import define, field
 
+from compiler.graph.adapters.tensorflow_private import Timeline
 from compiler.report.text.device_table import device_table
 from compiler.report.text.terminal import headline
 from compiler.report.view import View
 from dsl.formats.cells import printable
-from tfdeploy.runtime.records.ownership import new_events_name
+from tfdeploy.runtime.records.files import write_atomically, writing
+from tfdeploy.runtime.records.lock import new_events_name
 from tfdeploy.runtime.session.faults import refused
-from tfdeploy.runtime.train.summaries_of_pieces import merged
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,6 +32,8 @@ if TYPE_CHECKING:
     from compiler.mapping.records import PlacementMap
     from tfdeploy.runtime.records.history import HistoryRecord
     from tfdeploy.runtime.records.lock import DirectoryGuard
+    from tfdeploy.runtime.session.engine import Engine
+
 
 v1 = tf.compat.v1
 TEXT_WIDTH = 120
@@ -156,3 +163,120 @@ class Events:
                 started = v1.SessionLog(status=v1.SessionLog.START)
                 writer.write(step=self.purge_from, session_log=started)
         return self._writers[split]
+
+
+# Summaries of variables in pieces: one histogram and one norm for each variable.
+#
+# The graph makes a histogram of each piece, beside no other, so that no task ever has the whole. Limits of
+# buckets are the same for all histograms of TensorFlow. So counts add up to those of the whole, exactly.
+
+_PIECE = re.compile(r"/shard_\d+(?=/|$)")
+_NORM = "/gradient_norm"
+
+
+def merged(values: Iterable[Any]) -> list[Any]:
+    """Return the values of a summary with those of pieces as one, under the name of the variable.
+
+    Args:
+        values: Each a `Summary.Value`. Those of pieces have a part `shard_0`, `shard_1`, ... in their tags.
+    """
+    found: dict[str, list[Any]] = {}
+    for each in values:
+        of_piece = each.HasField("histo") or each.tag.endswith(_NORM)
+        found.setdefault(_PIECE.sub("", each.tag) if of_piece else each.tag, []).append(each)
+    return [_joined(tag, pieces) for tag, pieces in found.items()]
+
+
+def _joined(tag: str, pieces: Sequence[Any]) -> Any:
+    first = pieces[0]
+    if first.tag == tag:
+        return first
+    if first.HasField("histo"):
+        return tf.compat.v1.Summary.Value(tag=tag, histo=_histogram([each.histo for each in pieces]))
+    norm = math.hypot(*(each.simple_value for each in pieces))
+    return tf.compat.v1.Summary.Value(tag=tag, simple_value=norm)
+
+
+def _histogram(pieces: Sequence[Any]) -> Any:
+    """Return the histogram of all elements.
+
+    A bucket begins at the limit before its own. TensorFlow leaves out limits between empty buckets only, so
+    that the limit before a bucket with elements is always there.
+    """
+    counts: dict[float, float] = {}
+    for each in pieces:
+        for limit, count in zip(each.bucket_limit, each.bucket, strict=True):
+            counts[limit] = counts.get(limit, 0.0) + count
+    limits = sorted(counts)
+    return tf.compat.v1.HistogramProto(
+        min=min(each.min for each in pieces),
+        max=max(each.max for each in pieces),
+        num=sum(each.num for each in pieces),
+        sum=math.fsum(each.sum for each in pieces),
+        sum_squares=math.fsum(each.sum_squares for each in pieces),
+        bucket_limit=limits,
+        bucket=[counts[each] for each in limits],
+    )
+
+
+# Profiles of a few steps, for TensorBoard's profiler and for Chrome's trace viewer.
+#
+# Twice as many steps are profiled: the first half by TensorFlow's profiler, the second half with the times
+# of every op, from which a trace with a track for each device is made. The two kinds of profile exclude
+# each other.
+
+TRACE = "trace.json"
+
+
+@define
+class Profile:
+    """Profiles steps after the first one; `before` and `after` are to be called around each step.
+
+    Attributes:
+        engine: The session.
+        directory: The folder for the profiles.
+        steps: How many steps are profiled for each of the two kinds of profile.
+    """
+
+    engine: Engine = field(repr=False)
+    directory: Path
+    steps: int
+    _made: int = 0
+    _profiling: bool = False
+    _events: list[dict[str, Any]] = field(factory=list, repr=False)
+
+    def before(self) -> None:
+        """Start or change the profiler, if that is due before the next step."""
+        if self._made == 0:
+            with writing(self.directory):
+                self.directory.mkdir(exist_ok=True)
+            tf.profiler.experimental.start(str(self.directory))
+            self._profiling = True
+        elif self._made == self.steps:
+            self._stop()
+            self.engine.on_run_metadata = self._take
+
+    def after(self) -> bool:
+        """Count a step, and return whether it was the last one and the profiles are written."""
+        self._made += 1
+        if self._made < 2 * self.steps:
+            return False
+        self.close()
+        return True
+
+    def close(self) -> None:
+        """Write the profiles of the steps so far."""
+        self.engine.on_run_metadata = None
+        self._stop()
+        if self._events:
+            write_atomically(self.directory / TRACE, json.dumps({"traceEvents": self._events}))
+            self._events.clear()
+
+    def _stop(self) -> None:
+        if self._profiling:
+            tf.profiler.experimental.stop()
+            self._profiling = False
+
+    def _take(self, metadata: Any) -> None:
+        text = Timeline(metadata.step_stats).generate_chrome_trace_format(show_memory=False)
+        self._events += json.loads(text)["traceEvents"]

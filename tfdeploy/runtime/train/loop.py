@@ -11,8 +11,8 @@ from attrs import define, evolve, field
 
 from dsl.diagnostics import RunError
 from dsl.errors import running as errors
-from tfdeploy.runtime.cluster.workers.chief_steps import chief_steps
-from tfdeploy.runtime.cluster.workers.update_reports import UpdateReports
+from tfdeploy.runtime.cluster.chief_steps import chief_steps
+from tfdeploy.runtime.cluster.worker_group import UpdateReports
 from tfdeploy.runtime.records.history import History, HistoryRecord
 from tfdeploy.runtime.records.result import Clock
 from tfdeploy.runtime.session.faults import located, located_examples
@@ -25,14 +25,13 @@ if TYPE_CHECKING:
 
     from dsl import ir
     from tfdeploy.data import Stream
-    from tfdeploy.runtime.cluster.workers.worker_group import WorkerGroup
+    from tfdeploy.runtime.cluster.worker_group import WorkerGroup
     from tfdeploy.runtime.session.checkpoints import Checkpoints
     from tfdeploy.runtime.session.engine import Engine, StepReport
     from tfdeploy.runtime.show.reporting import Reporter
     from tfdeploy.runtime.stop import StopSignals
-    from tfdeploy.runtime.train.best import BestTracker
-    from tfdeploy.runtime.train.events import Events
-    from tfdeploy.runtime.train.profile import Profile
+    from tfdeploy.runtime.train.evaluation import BestTracker
+    from tfdeploy.runtime.train.events import Events, Profile
 
 
 NOT_FINITE = "TFD730"

@@ -27,9 +27,8 @@ from dsl.errors import running as errors
 from dsl.errors.files import output_is_read
 from dsl.files.atomic import FOLDER
 from tfdeploy.runtime.adapted import adapted_for_run, require_one_graph
-from tfdeploy.runtime.cluster.health.status import cluster_record
-from tfdeploy.runtime.cluster.server.thread_pool import make_thread_pool
-from tfdeploy.runtime.cluster.workers.choose_target import target_for
+from tfdeploy.runtime.cluster.choose_target import make_thread_pool, target_for
+from tfdeploy.runtime.cluster.status import cluster_record
 from tfdeploy.runtime.plans import folder_of, graph_of, plan_of, require_devices
 from tfdeploy.runtime.records.directory import RunDirectory
 from tfdeploy.runtime.records.effective import effective_text
@@ -50,12 +49,10 @@ from tfdeploy.runtime.session.engine import Engine
 from tfdeploy.runtime.session.faults import is_lost_task, reason_of
 from tfdeploy.runtime.show.reporting import StepRange
 from tfdeploy.runtime.stop import cleanup
-from tfdeploy.runtime.train.best import BestTracker
-from tfdeploy.runtime.train.evaluation import Evaluations
-from tfdeploy.runtime.train.events import Events
+from tfdeploy.runtime.train.evaluation import BestTracker, Evaluations
+from tfdeploy.runtime.train.events import Events, Profile
 from tfdeploy.runtime.train.loop import Trainer
 from tfdeploy.runtime.train.periods import left_out, total_steps
-from tfdeploy.runtime.train.profile import Profile
 from tfdeploy.runtime.train.run_worker import run_worker
 from tfdeploy.runtime.watchdog import Activity, Watchdog, waiting_for
 
@@ -70,8 +67,8 @@ if TYPE_CHECKING:
     from compiler.step.read.map import StepMemory
     from dsl import ir
     from tfdeploy.data import Stream
-    from tfdeploy.runtime.cluster.workers.session_target import SessionTarget
-    from tfdeploy.runtime.cluster.workers.worker_group import WorkerGroup
+    from tfdeploy.runtime.cluster.session_target import SessionTarget
+    from tfdeploy.runtime.cluster.worker_group import WorkerGroup
     from tfdeploy.runtime.options import Resume, RunOptions
     from tfdeploy.runtime.show.reporting import Reporter
     from tfdeploy.runtime.stop import StopSignals

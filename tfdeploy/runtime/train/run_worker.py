@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from tfdeploy.runtime.cluster.workers.choose_target import target_for
-from tfdeploy.runtime.cluster.workers.worker_loop import WorkerLoop
+from tfdeploy.runtime.cluster.choose_target import target_for
+from tfdeploy.runtime.cluster.worker_loop import WorkerLoop
 from tfdeploy.runtime.plans import graph_of
 from tfdeploy.runtime.records.directory import RunDirectory
 from tfdeploy.runtime.records.result import Clock, Result
 from tfdeploy.runtime.session.data import open_stream, require_shares, splits_of
-from tfdeploy.runtime.show.words import duration, number
+from tfdeploy.runtime.show.reporting import duration, number
 from tfdeploy.runtime.watchdog import Activity, waiting_for
 
 if TYPE_CHECKING:

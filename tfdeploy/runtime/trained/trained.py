@@ -1,35 +1,48 @@
-"""A trained model, taken from a checkpoint of its run to be evaluated or used."""
+"""A trained model, taken from a checkpoint of its run to be evaluated or used, and the files of `compile`."""
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 from attrs import evolve, frozen
 
 from compiler.graph.inspect.memory.room import require_room
 from compiler.graph.storage.export import final_weights, keras_model
+from compiler.graph.storage.saving import add_saving
 from compiler.machine_memory import memory_limit
 from dsl import ir
 from dsl.diagnostics import RunError
 from dsl.errors import running as errors
+from dsl.files.atomic import temporary_name
 from tfdeploy.runtime.adapted import adapted
 from tfdeploy.runtime.plans import folder_of, graph_of, plan_of, require_devices
 from tfdeploy.runtime.records.directory import RunDirectory
+from tfdeploy.runtime.records.effective import effective_text
+from tfdeploy.runtime.records.files import (
+    GRAPH_FILES,
+    GRAPH_MARK,
+    GRAPH_MARK_TEXT,
+    replacing,
+    write_atomically,
+    writing,
+)
 from tfdeploy.runtime.records.result import Evaluated, SplitResult
 from tfdeploy.runtime.records.store import MOST_DIGITS, NAME, BrokenCheckpoint, Checkpoint, Store
 from tfdeploy.runtime.session.checkpoints import Checkpoints, DamagedCheckpoint
 from tfdeploy.runtime.session.data import open_stream, splits_of
 from tfdeploy.runtime.session.engine import Engine
 from tfdeploy.runtime.session.faults import located_examples, reason_of
-from tfdeploy.runtime.train.best import read_best
-from tfdeploy.runtime.train.evaluation import doubt, evaluate
+from tfdeploy.runtime.train.evaluation import doubt, evaluate, read_best
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from typing import Any, Self
+    from typing import Self
 
+    from compiler.graph.compiled import CompiledGraph
+    from compiler.mapping.records import PlacementMap
     from dsl.diagnostics import Diagnostic
 
 
@@ -207,3 +220,69 @@ def evaluate_trained(
         if warning is not None:
             warn(warning)
     return Evaluated(str(trained.checkpoint.prefix), trained.checkpoint.step, results)
+
+
+v1 = tf.compat.v1
+
+
+def write_graph(compiled: CompiledGraph, placement: PlacementMap, directory: Path) -> list[Path]:
+    """Write `graph.pb` (a MetaGraphDef), `placement.json` and `spec.tfdeploy`; return their paths.
+
+    The MetaGraphDef has a SaverDef for checkpoints, and the names of the ops to run in the collections
+    `init_op`, `after_restore_op`, `train_op`, `total_loss` and `global_step`.
+
+    Args:
+        compiled: The graph.
+        placement: Its placement map.
+        directory: The folder, which is made if it does not exist.
+
+    Raises:
+        RunError: The files cannot be written.
+    """
+    with writing(directory):
+        directory.mkdir(parents=True, exist_ok=True)
+    write_atomically(directory / GRAPH_MARK, GRAPH_MARK_TEXT)
+    paths = [directory / name for name in GRAPH_FILES]
+    with replacing(paths[0]) as beside:
+        beside.write_bytes(meta_graph(compiled).SerializeToString(deterministic=True))
+    write_atomically(paths[1], placement.to_json())
+    write_atomically(paths[2], effective_text(compiled.plan.spec))
+    return paths
+
+
+def write_saved_model(trained: TrainedModel, folder: Path) -> None:
+    """Write a trained model as a SavedModel; `folder`, which must not exist, appears when it is complete.
+
+    Args:
+        trained: The trained model.
+        folder: The folder of the SavedModel.
+
+    Raises:
+        RunError: The model cannot be written.
+    """
+    beside = temporary_name(folder)
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        trained.keras_model().export(beside, verbose=False)
+        beside.rename(folder)
+    except (OSError, tf.errors.OpError) as fault:
+        raise RunError(errors.cannot_write(path=str(folder), reason=reason_of(fault))) from fault
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+
+
+def meta_graph(compiled: CompiledGraph) -> Any:
+    """Return the graph as a MetaGraphDef, with collections that name the ops to run."""
+    saving = add_saving(compiled)
+    named = {
+        "init_op": compiled.init_op,
+        "after_restore_op": compiled.after_restore_op,
+        "train_op": compiled.train_op,
+        "total_loss": compiled.total_loss,
+        "summary_op": compiled.summary_op,
+    }
+    for name, what in named.items():
+        if what is not None and not compiled.graph.get_collection_ref(name):
+            compiled.graph.add_to_collection(name, what)
+    with compiled.graph.as_default():
+        return v1.train.export_meta_graph(saver_def=saving.saver_def())

@@ -1,17 +1,204 @@
-"""How far two trainings differ, relative to the size of what is compared."""
+"""The references with which combinations are compared, and how far two trainings differ."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
+
+from dsl import ir
+from tfdeploy.runtime.verify.cases import AVERAGE_EVERY, GLOBAL_BATCH, Case
+from tfdeploy.runtime.verify.fed_graph import Arrays, FedGraph
+from tfdeploy.runtime.verify.trial import Trial, TrialSetup, make_trial
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from tfdeploy.runtime.verify.fed_graph import Arrays
-    from tfdeploy.runtime.verify.references import Trajectory
+
+PLAIN = ir.Call("add_n")
+
+
+@frozen
+class Trajectory:
+    """The course of a training.
+
+    Attributes:
+        losses: The loss of each step, or of each update in async.
+        values: The values of all variables at the end, by their names in a checkpoint.
+    """
+
+    losses: tuple[float, ...]
+    values: Mapping[str, Any] = field(repr=False)
+
+
+def run_steps(setup: TrialSetup, spec: ir.Spec, steps: int) -> Trajectory:
+    """Train a combination whose clones take their steps together.
+
+    Args:
+        setup: What all trials of the spec have in common.
+        spec: The spec of the combination.
+        steps: The number of steps.
+    """
+    with make_trial(setup, spec) as trial:
+        return train_trial(trial, steps)
+
+
+def train_trial(trial: Trial, steps: int) -> Trajectory:
+    """Train the clones of a trial, which take their steps together.
+
+    Args:
+        trial: The trial, with the values with which it begins.
+        steps: The number of steps.
+    """
+    losses = tuple(trial.step() for _ in range(steps))
+    return Trajectory(losses, trial.values())
+
+
+def evaluation_tower(setup: TrialSetup, spec: ir.Spec) -> Trial:
+    """Return one tower without averaged weights, which evaluates given weights as an exported model does.
+
+    Args:
+        setup: What all trials of the spec have in common.
+        spec: The spec of the combination.
+    """
+    alone = Case("sync", PLAIN, "shared", (GLOBAL_BATCH,)).apply(spec)
+    return Trial(evolve(setup, start={}), evolve(alone, update=evolve(alone.update, ema=None)))
+
+
+def one_tower(setup: TrialSetup, spec: ir.Spec, steps: int) -> Trajectory:
+    """Train one tower on the whole batch, micro-batches and all.
+
+    Args:
+        setup: What all trials of the spec have in common.
+        spec: The spec of the combination.
+        steps: The number of steps.
+    """
+    whole = Case("sync", PLAIN, "shared", (GLOBAL_BATCH * spec.update.accumulate,)).apply(spec)
+    return run_steps(setup, evolve(whole, update=evolve(whole.update, accumulate=1)), steps)
+
+
+def same_clones(setup: TrialSetup, spec: ir.Spec, batches: tuple[int, ...], steps: int) -> Trajectory:
+    """Train the same clones with shared variables and `add_n`.
+
+    Args:
+        setup: What all trials of the spec have in common.
+        spec: The spec of the combination.
+        batches: The number of examples of each clone.
+        steps: The number of steps.
+    """
+    return run_steps(setup, Case("sync", PLAIN, "shared", batches).apply(spec), steps)
+
+
+def alternating_towers(setup: TrialSetup, spec: ir.Spec, batches: Sequence[int], steps: int) -> Trajectory:
+    """Let single towers update one after the other, each from the values that the previous one has left.
+
+    Statistics move with the updates of the first alone, unless they are declared to be sums.
+
+    Args:
+        setup: What all trials of the spec have in common.
+        spec: The spec of the combination.
+        batches: The number of examples of each tower.
+        steps: The number of updates that each tower makes.
+    """
+    losses = []
+    with ExitStack() as stack:
+        towers = _towers(stack, setup, spec, batches, steps)
+        weights = towers[0].compiled.weights
+        statistics = [name for name, each in weights.items() if not each.trainable and each.declared != "sum"]
+        state = towers[0].values()
+        for _ in range(steps):
+            for clone, tower in enumerate(towers):
+                tower.assign(state)
+                losses.append(tower.step())
+                kept = {name: state[name] for name in statistics} if clone else {}
+                state = {**tower.values(), **kept}
+    return Trajectory(tuple(losses), state)
+
+
+def averaged_towers(
+    setup: TrialSetup, spec: ir.Spec, batches: Sequence[int], steps: int, *, slots: bool
+) -> Trajectory:
+    """Train single towers independently, and average them regularly, weighted by their examples.
+
+    Args:
+        setup: What all trials of the spec have in common.
+        spec: The spec of the combination.
+        batches: The number of examples of each tower.
+        steps: The number of steps that each tower makes.
+        slots: Whether slots of optimizers are averaged too.
+    """
+    shares = [size / sum(batches) for size in batches]
+    losses = []
+    with ExitStack() as stack:
+        towers = _towers(stack, setup, spec, batches, steps)
+        joined = _joined_names(towers[0], spec)
+        everything = joined | _slot_names(towers[0]) if slots else joined
+        sums = [name for name, each in towers[0].compiled.weights.items() if each.declared == "sum"]
+        for step in range(1, steps + 1):
+            before = {name: towers[0].values()[name] for name in sums}
+            losses.append(_loss([tower.step_parts() for tower in towers], shares))
+            after = [tower.values() for tower in towers] if sums else []
+            total = {name: sum((each[name] - old for each in after), old) for name, old in before.items()}
+            for tower in towers if sums else ():
+                tower.assign(total)
+            if step % AVERAGE_EVERY == 0:
+                mean = _mean([tower.values() for tower in towers], shares, everything)
+                followed = {name: towers[0].values()[name] for name in towers[0].compiled.weights}
+                for tower in towers:
+                    tower.assign({**followed, **mean})
+        values = [tower.values() for tower in towers]
+    return Trajectory(tuple(losses), {**values[0], **_mean(values, shares, joined)})
+
+
+def _loss(towers: Sequence[Sequence[tuple[float, float]]], shares: Sequence[float]) -> float:
+    """Return the loss over the batches of all towers from the parts of it in each."""
+    sums = np.tensordot(np.asarray(shares), np.asarray(towers), 1)
+    return float(sum(value / weight if weight else 0.0 for value, weight in sums))
+
+
+def _mean(values: Sequence[Arrays], shares: Sequence[float], names: Iterable[str]) -> dict[str, Any]:
+    return {
+        name: np.sum([each[name] * share for each, share in zip(values, shares, strict=True)], axis=0)
+        for name in names
+    }
+
+
+def _joined_names(tower: Trial, spec: ir.Spec) -> set[str]:
+    """Return the names of what is averaged; statistics of the first clone hold for all unless asked for."""
+    return {
+        name
+        for name, each in tower.compiled.weights.items()
+        if each.trainable or each.joined(spec.update.batch_norm) == "mean"
+    }
+
+
+def _slot_names(tower: Trial) -> set[str]:
+    return {f"{each.weight}/{suffix}" for each in tower.compiled.variables.values() for suffix in each.slots}
+
+
+def _towers(
+    stack: ExitStack, setup: TrialSetup, spec: ir.Spec, batches: Sequence[int], steps: int
+) -> list[Trial]:
+    """Return a single tower for each clone, which reads what that clone would read.
+
+    Towers of one size share a graph, also those of other references of the setup.
+    """
+    sizes = [size * spec.update.accumulate for size in batches]
+    starts = np.cumsum([0, *sizes])
+    towers = []
+    for clone, size in enumerate(batches):
+        rows = [
+            step * sum(sizes) + starts[clone] + row for step in range(steps) for row in range(sizes[clone])
+        ]
+        own = {name: array[rows] for name, array in setup.arrays.items()}
+        alone = Case("sync", PLAIN, "shared", (size,)).apply(spec)
+        if size not in setup.towers:
+            setup.towers[size] = FedGraph(setup.compile(alone))
+        towers.append(stack.enter_context(Trial(setup, alone, own, setup.towers[size])))
+    return towers
+
 
 SMALL = 1e-3
 """Below this part of the largest element of its kind, a variable counts as if it were as large.

@@ -1,4 +1,4 @@
-"""The examples for a verification: the first of the spec's own data, or made-up ones on demand."""
+"""The examples for a verification, and a model that draws no random numbers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tensorflow as tf
+from attrs import evolve
 
+from dsl import ir
 from dsl.diagnostics import SpecError
 from dsl.schema.signatures import takes_class_numbers, takes_one_hot
 from tfdeploy.data import Field, StreamOptions, open_split
@@ -16,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from compiler.model.graph import InputNode, ModelGraph
-    from dsl import ir
 
 
 LONGEST = 16
@@ -140,3 +141,51 @@ def _lengths(model: ModelGraph, ids: int) -> Iterator[int]:
             yield length
         elif node.call.name in ("getitem", "take") and table in shapes and ids in others:
             yield min(shapes[table])  # whichever axis they choose from
+
+
+# A model without random numbers. Every clone draws its own, so that no two layouts draw the same numbers.
+#
+# Rates of dropout and noise become zero, and random changes of images are left out. The rest of a step can
+# then be compared with one tower on the whole batch.
+
+RATES = frozenset(
+    (
+        "Dropout",
+        "SpatialDropout1D",
+        "SpatialDropout2D",
+        "SpatialDropout3D",
+        "GaussianDropout",
+        "AlphaDropout",
+        "GaussianNoise",
+    )
+)
+AUGMENTATIONS = ("AugMix", "RandAugment")
+ARGUMENTS = ("dropout", "recurrent_dropout")
+
+
+def without_randomness(model: ModelGraph) -> ModelGraph:
+    """Return the model without the known layers that draw random numbers in training."""
+    layers = (
+        evolve(each, call=_call_without_randomness(each.call)) if each.kind == "layer" else each
+        for each in model.layers
+    )
+    return evolve(model, layers=tuple(layers))
+
+
+def _call_without_randomness(call: ir.Call) -> ir.Call:
+    if call.name in RATES:
+        return evolve(call, args=(0.0,), kwargs={})
+    if call.name == "RandomCrop":
+        sizes = {key: value for key, value in call.kwargs.items() if key != "seed"}
+        return evolve(call, name="CenterCrop", kwargs=sizes)
+    if call.name.startswith("Random") or call.name in AUGMENTATIONS:
+        return ir.Call("Identity", span=call.span)
+    kwargs = {
+        key: 0.0 if key in ARGUMENTS else _value_without_randomness(value)
+        for key, value in call.kwargs.items()
+    }
+    return evolve(call, args=tuple(_value_without_randomness(each) for each in call.args), kwargs=kwargs)
+
+
+def _value_without_randomness(value: ir.Value) -> ir.Value:
+    return _call_without_randomness(value) if isinstance(value, ir.Call) else value

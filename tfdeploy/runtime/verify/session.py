@@ -18,7 +18,7 @@ from dsl.errors import plan as errors
 from dsl.schema.functions import function_names
 from tfdeploy.runtime.adapted import learn_states
 from tfdeploy.runtime.plans import folder_of
-from tfdeploy.runtime.session.clone_threads import CloneThreads
+from tfdeploy.runtime.session.steps import CloneThreads
 from tfdeploy.runtime.verify.cases import (
     GLOBAL_BATCH,
     LAYOUTS,
@@ -29,20 +29,21 @@ from tfdeploy.runtime.verify.cases import (
     launched_spec,
     select_cases,
 )
-from tfdeploy.runtime.verify.compare import Differences, compare, spread
-from tfdeploy.runtime.verify.examples import count_classes, make_examples, read_examples
-from tfdeploy.runtime.verify.launched import launched_servers
-from tfdeploy.runtime.verify.references import (
+from tfdeploy.runtime.verify.compare import (
     PLAIN,
+    Differences,
     Trajectory,
     alternating_towers,
     averaged_towers,
+    compare,
     evaluation_tower,
     one_tower,
     same_clones,
+    spread,
     train_trial,
 )
-from tfdeploy.runtime.verify.trial import Trial, TrialSetup, make_trial
+from tfdeploy.runtime.verify.examples import count_classes, make_examples, read_examples
+from tfdeploy.runtime.verify.trial import Trial, TrialSetup, launched_servers, make_trial
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator

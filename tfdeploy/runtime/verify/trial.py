@@ -1,10 +1,11 @@
-"""A combination in a session of its own, or in one for each worker that has a graph of its own."""
+"""A combination in a session of its own, in one for each worker with a graph, or on real processes."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Self
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import tensorflow as tf
 from attrs import evolve, field, frozen
@@ -19,16 +20,159 @@ from compiler.graph.variables.cut_variable import read_saved
 from compiler.machine_memory import memory_limit
 from compiler.model.layer_state import State, with_states
 from compiler.pipeline import make_plan
-from tfdeploy.runtime.cluster.server.server import loopback_server
+from compiler.plan import WorkerPlan
+from dsl.diagnostics import RunError
+from dsl.errors import running as errors
+from tfdeploy.runtime.cluster.monitor import TaskMonitor
+from tfdeploy.runtime.cluster.server import loopback_server
+from tfdeploy.runtime.launch.launched_run import copied_spec
+from tfdeploy.runtime.launch.launcher import Launcher
+from tfdeploy.runtime.membership.addresses import Task
+from tfdeploy.runtime.options import RunOptions
+from tfdeploy.runtime.session.engine import close_session
+from tfdeploy.runtime.session.faults import located, reason_of
+from tfdeploy.runtime.verify.examples import without_randomness
 from tfdeploy.runtime.verify.fed_graph import Arrays, FedGraph
-from tfdeploy.runtime.verify.located_session import LocatedSession
-from tfdeploy.runtime.verify.randomness import without_randomness
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from compiler.graph.compiled import CompiledGraph
     from compiler.graph.workers.updates import WorkerExchange
     from dsl import ir
-    from tfdeploy.runtime.verify.launched import LaunchedServers
+    from tfdeploy.runtime.launch.launcher import Stream
+    from tfdeploy.runtime.membership.addresses import Cluster
+
+
+COMBINATION = "a combination"  # what is being done, in messages
+
+
+@frozen
+class LocatedSession:
+    """A session of a graph that is verified.
+
+    Attributes:
+        session: The session of TensorFlow.
+        compiled: The graph.
+        lost: Returns whether a task of the cluster was lost; None if the session is of this process alone.
+    """
+
+    session: Any = field(repr=False)
+    compiled: CompiledGraph = field(repr=False)
+    lost: Callable[[], bool] | None = field(default=None, repr=False)
+
+    def run(self, fetches: Any, feed: Any = None) -> Any:
+        """Run a part of the graph.
+
+        Args:
+            fetches: What `Session.run` takes: ops and tensors, also in lists, tuples and dicts.
+            feed: The values that are fed, or None.
+
+        Returns:
+            The values of the fetches.
+
+        Raises:
+            RunError: TensorFlow refuses something.
+            OpError: A task was lost.
+        """
+        with located(COMBINATION, self.compiled, lost=self.lost):
+            return self.session.run(fetches, feed)
+
+    def close(self) -> None:
+        """Close the session, also if its server is gone."""
+        close_session(self.session)
+
+
+Result = TypeVar("Result")
+
+PATIENCE = 300.0  # seconds, for servers to listen and for a step to be made
+ATTEMPTS = 3  # after which a combination has failed
+
+
+@frozen
+class LaunchedServers:
+    """Servers of a cluster that run on this machine.
+
+    Attributes:
+        cluster: The tasks and their addresses.
+        monitor: Monitors the tasks.
+        say: Called with a sentence if something is tried again.
+    """
+
+    cluster: Cluster = field(repr=False)
+    monitor: TaskMonitor = field(repr=False)
+    say: Callable[[str], None] = field(repr=False)
+
+    def verify(self, attempt: Callable[[], Result]) -> Result:
+        """Verify a combination; if a server is lost, wait until it is back, and begin again.
+
+        Args:
+            attempt: Verifies it from the beginning.
+
+        Returns:
+            What the attempt returns.
+
+        Raises:
+            RunError: Servers do not come back, or the combination has failed `ATTEMPTS` times.
+        """
+        failed = 0
+        while True:
+            try:
+                return attempt()
+            except tf.errors.OpError as fault:
+                failed += 1
+                if failed == ATTEMPTS:
+                    raise RunError(errors.step_failed(COMBINATION, reason_of(fault), None)) from fault
+                self.monitor.require("to verify")
+                self.say(f"{COMBINATION} is verified again, because a server was lost")
+
+    def session(self, compiled: CompiledGraph) -> Any:
+        """Open a session for a graph: a worker's own at its server, the graph of all at the chief's."""
+        from compiler.graph.session_options import session_config
+
+        plan, task = compiled.plan, self.cluster.chief
+        if isinstance(plan, WorkerPlan):
+            task = Task.of(plan.worker.host)
+        config = session_config(compiled.plan)
+        config.operation_timeout_in_ms = int(PATIENCE * 1000)
+        return tf.compat.v1.Session(
+            f"grpc://{self.cluster.address(task)}", graph=compiled.graph, config=config
+        )
+
+
+@contextmanager
+def launched_servers(
+    spec: ir.Spec, flags: Sequence[str], say: Callable[[str], None]
+) -> Iterator[LaunchedServers]:
+    """Start the servers of a spec in one graph as processes of this machine, and end them in the end.
+
+    Args:
+        spec: The spec, as it was read.
+        flags: The options of the command line with which the tasks read the same spec.
+        say: Called with what the tasks write to standard error, and with the names of tasks that are waited
+            for.
+
+    Raises:
+        RunError: If the servers do not start.
+    """
+
+    def on_line(task: Task, line: str, stream: Stream) -> None:
+        if stream == "stderr":
+            say(f"{task.ref} | {line}")
+
+    with (
+        copied_spec(spec, flags, RunOptions()) as command,
+        Launcher(command, on_line, say) as launcher,
+        ExitStack() as ending,
+        launcher.supervised(),
+    ):
+        ending.callback(launcher.end_all)  # without waiting for the servers to end by themselves
+        monitor = TaskMonitor(launcher.client, launcher.cluster.tasks, say, PATIENCE, spec)
+        monitor.require("to verify")
+        if launcher.failure is not None:
+            raise RunError(launcher.failure)
+        yield LaunchedServers(launcher.cluster, monitor, say)
+
 
 DEVICES = 16
 _servers: list[Any] = []  # TensorFlow cannot end one, so all trials of a process share it

@@ -13,7 +13,7 @@ import pytest
 
 from dsl import ir
 from tests.support import Training, classifier, examples, largest_difference, spec_of
-from tfdeploy.runtime.session.clone_threads import Tickets
+from tfdeploy.runtime.session.steps import Tickets
 
 COUNTER = """
 tfdeploy = 1
@@ -43,7 +43,7 @@ ONES = {"one": np.ones((8, 1), np.float32), "zero": np.full((8, 1), 1e6, np.floa
 
 def threads_of(training: Training, before: Callable[[int], None] = lambda _: None) -> Any:
     """Return the threads of a compiled graph's clones; `before` is called in them before each update."""
-    from tfdeploy.runtime.session.clone_threads import CloneThreads
+    from tfdeploy.runtime.session.steps import CloneThreads
 
     def update(loop: Any, first: bool) -> int:
         del first

@@ -16,7 +16,7 @@ from compiler.graph.tower.traces import Traces
 from compiler.pipeline import make_plan
 from tests.compiler.graph.scores.test_summaries import shown
 from tests.support import Training, largest_difference, spec_of
-from tfdeploy.runtime.cluster.server.server import loopback_server
+from tfdeploy.runtime.cluster.server import loopback_server
 
 WORKERS, BATCH = 3, 4
 ROUNDING = 2e-5

@@ -1,0 +1,147 @@
+"""The arguments of a source or transform by name, with the span of each, and `feature(...)` among them.
+
+The reader of specs has compared them with the tables of the language; what is refused here, no table
+says.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from attrs import frozen
+
+from dsl import ir
+from dsl.diagnostics import SpecError
+from dsl.errors import data as errors
+from dsl.schema.data_functions import FEATURES, LENGTHS, RESIZES, SOURCES, TRANSFORMS
+from dsl.source import Span
+from dsl.suggest import nearest
+from tfdeploy.data.options import BOUNDS, INTEGERS, Field
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+_FUNCTIONS = {each.name: each for each in (*SOURCES, *TRANSFORMS, *FEATURES, *LENGTHS)}
+
+
+@frozen
+class Arguments:
+    """The arguments of a source or transform.
+
+    Attributes:
+        call: The source or transform as the spec has it.
+        values: The values of its arguments by name, defaults included.
+        others: The values of further keyword arguments by name.
+        spans: Where each argument is written, by name; an argument with its default has none.
+    """
+
+    call: ir.Call
+    values: Mapping[str, Any]
+    others: Mapping[str, Any]
+    spans: Mapping[str, Span]
+
+    def __getitem__(self, name: str) -> Any:
+        return self.values[name]
+
+    def span(self, name: str | None = None) -> Span | None:
+        """Return the place of argument `name` in the spec, else that of the whole call."""
+        return self.spans.get(name or "", self.call.span)
+
+    def refuse(self, reason: str, name: str | None = None, advice: str | None = None) -> NoReturn:
+        """Raise the SpecError of an argument that cannot be used.
+
+        Args:
+            reason: What is wrong, as the end of a sentence about the transform.
+            name: The argument, whose place is shown; None shows the whole call.
+            advice: What to write instead, if that is known.
+        """
+        raise SpecError(
+            [errors.bad_argument(self.span(name), call=self.call.name, reason=reason, advice=advice)]
+        )
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        """Return argument `name`, a text or a list of texts, as a list, which is not empty."""
+        value = self.values[name] if name in self.values else self.others[name]
+        texts = value if isinstance(value, tuple) else (value,)
+        return texts or self.refuse(f"takes a string or a list of strings as `{name}`", name)
+
+    def pair(self, name: str) -> tuple[int, int]:
+        """Return argument `name`, a height and a width."""
+        if len(self.values[name]) != 2:  # noqa: PLR2004 height and width
+            reason = f"takes a height and a width as `{name}`"
+            self.refuse(reason, name, "write `[height, width]`")
+        height, width = self.values[name]
+        return height, width
+
+    def tensor(self, name: str, tensors: Mapping[str, Field], argument: str = "name") -> Field:
+        """Return the tensor that an argument names; raises SpecError if there is none.
+
+        Args:
+            name: The name of the tensor.
+            tensors: The tensors that there are, by name.
+            argument: The argument that names it, whose place is shown.
+        """
+        if name not in tensors:
+            near = nearest(name, tensors)
+            raise SpecError(
+                [errors.unknown_tensor(self.span(argument), name=name, names=list(tensors), nearest=near)]
+            )
+        return tensors[name]
+
+
+def bind(call: ir.Call) -> Arguments:
+    """Return the arguments of a call by the table of the language that describes its function."""
+    function = _FUNCTIONS[call.name]
+    names = [each.name for each in function.positional]
+    given = dict(zip(names, call.args, strict=False)) | dict(call.kwargs)
+    values = {each.name: given.get(each.name, each.default) for each in function.arguments}
+    others = {name: value for name, value in given.items() if name not in values}
+    spans = dict(zip(names, call.arg_spans, strict=False)) | dict(call.kwarg_spans)
+    return Arguments(call, values, others, spans)
+
+
+@frozen
+class Feature:
+    """A tensor that the spec describes.
+
+    Attributes:
+        field: The tensor.
+        key: Its name in the file.
+        encoding: How its numbers are written: `list`, `raw` or `image`.
+        resize: How images are brought to the size of the shape.
+        classes: The number of classes of whole numbers; None if it is not given.
+        span: The place in the spec.
+    """
+
+    field: Field
+    key: str
+    encoding: str
+    resize: str
+    classes: int | None
+    span: Span | None
+
+
+def features(given: Arguments) -> Mapping[str, Feature]:
+    """Return the features that the keywords of a source describe, by tensor; raises SpecError."""
+    if not given.others:
+        given.refuse("names no tensor", advice="write `name = feature(dtype, [shape])`")
+    return {name: _feature(name, call) for name, call in given.others.items()}
+
+
+def _feature(name: str, call: ir.Call) -> Feature:
+    given = bind(call)
+    encoding, dtype, shape, classes = (given[each] for each in ("encoding", "dtype", "shape", "classes"))
+    if classes is not None and dtype not in INTEGERS:
+        given.refuse(f"has classes only with whole numbers, not {dtype}", "classes")
+    if classes is not None and classes - 1 > BOUNDS[dtype][1]:
+        given.refuse(f"has more classes than {dtype} has numbers", "classes")
+    if None in shape and (encoding != "list" or None in shape[1:]):
+        given.refuse("can have `none` for the first axis only, and not with `encoding`", "shape")
+    if encoding == "image" and (len(shape) != 3 or shape[-1] not in (1, 3, 4)):  # noqa: PLR2004 height, width, channels
+        given.refuse("needs height, width and 1, 3 or 4 channels for an image", "shape")
+    if encoding != "image" and given["resize"] is not None:
+        given.refuse("has `resize` only with `encoding = image`", "resize")
+    key = name if given["key"] is None else given["key"]
+    field = Field(name, dtype, shape, ragged=None in shape)
+    return Feature(field, key, encoding, given["resize"] or RESIZES[0], classes, call.span)

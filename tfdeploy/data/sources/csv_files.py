@@ -1,0 +1,381 @@
+"""CSV files without TensorFlow: records, cells with their places, and what is wrong with them.
+
+TensorFlow's decoder reads the examples. What is here finds the header, counts records, and locates
+faults.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from contextlib import contextmanager
+from functools import cached_property
+from itertools import islice
+from typing import IO, TYPE_CHECKING
+
+from attrs import frozen
+
+from dsl.diagnostics import RunError
+from dsl.errors import data as errors
+from dsl.errors.data import Where
+from dsl.source import Excerpt, Span
+from tfdeploy.data.options import BOUNDS, FLOATS
+from tfdeploy.data.sources.files import is_gzip, open_binary, reading, size_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from dsl.diagnostics import Diagnostic
+
+
+LARGEST = {"float16": 65504.0, "bfloat16": 3.3895e38, "float32": 3.4028235e38, "float64": math.inf}
+_WHOLE = re.compile(r"[+-]?[0-9]+", re.ASCII)
+_DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", re.ASCII)
+_NOT_FINITE = re.compile(r"[+-]?(nan|inf|infinity)", re.IGNORECASE)
+
+
+def fault_of(where: Where, cell: str, dtype: str) -> Diagnostic | None:
+    """Return the diagnostic about a cell that cannot be read as `dtype`; None if it can.
+
+    Args:
+        where: The place of the cell.
+        cell: Its text.
+        dtype: The name of the dtype.
+    """
+    text = cell.strip(" \t")
+    if dtype == "string":
+        return None
+    if dtype in FLOATS:
+        return _float_fault(where, text, dtype)
+    if not _WHOLE.fullmatch(text):
+        return errors.not_a_number(where, cell, "a whole number" if dtype != "bool" else "0 or 1")
+    low, high = BOUNDS[dtype]
+    if not low <= int(text) <= high:
+        return errors.out_of_range(
+            where, value=text, reason=f"is outside {dtype}, which holds {low} to {high}"
+        )
+    return None
+
+
+def _float_fault(where: Where, text: str, dtype: str) -> Diagnostic | None:
+    if _NOT_FINITE.fullmatch(text):
+        return errors.not_a_number(where, text, "a finite number")
+    if not _DECIMAL.fullmatch(text):
+        return errors.not_a_number(where, text, "a number")
+    if abs(float(text)) > LARGEST[dtype] or math.isinf(float(text)):
+        return errors.out_of_range(where, value=text, reason=f"is too large for {dtype}")
+    return None
+
+
+CHUNK = 1 << 22
+LONGEST = 1 << 20
+"""The bytes after which the closing quote of a quoted cell is taken to be missing."""
+QUOTE = '"'
+
+
+@frozen
+class Row:
+    """A record of a file.
+
+    Attributes:
+        number: The number of its first line, from 1.
+        raw: Its bytes without the line end.
+    """
+
+    number: int
+    raw: bytes
+
+    @property
+    def text(self) -> str:
+        """The characters of the record; bytes that are no UTF-8 are replaced."""
+        return self.raw.decode("utf-8", "replace")
+
+
+@frozen
+class Cell:
+    """A cell of a row.
+
+    Attributes:
+        text: Its content without quotes.
+        start: Where it begins in the row, quotes included.
+        end: Where it ends in the row.
+    """
+
+    text: str
+    start: int
+    end: int
+
+
+class QuoteError(Exception):
+    """Quotes do not form pairs; `start` is the place in the row."""
+
+    def __init__(self, reason: str, start: int) -> None:
+        self.reason = reason
+        self.start = start
+        super().__init__(reason)
+
+
+@frozen
+class Layout:
+    """The layout of a file.
+
+    Attributes:
+        records: The number of records, the header included.
+        blank_lines: Whether there are blank lines.
+        quoted_lines: Whether quoted cells contain line breaks.
+        hexadecimal: Whether a cell may hold a hexadecimal number, which TensorFlow would read.
+    """
+
+    records: int
+    blank_lines: bool = False
+    quoted_lines: bool = False
+    hexadecimal: bool = False
+
+
+def rows(file: IO[bytes]) -> Iterator[Row]:
+    """Yield the records of a file that are not blank; a quoted cell may run over several lines."""
+    pending: list[bytes] = []
+    first = 0
+    quotes = size = 0
+    for number, line in enumerate(file, start=1):
+        if not pending:
+            first = number
+            if not line.strip(b"\r\n"):
+                continue
+        pending.append(line)
+        quotes += line.count(b'"')
+        size += len(line)
+        if quotes % 2 == 0 or size > LONGEST:
+            yield Row(first, b"".join(pending).rstrip(b"\r\n"))
+            pending, quotes, size = [], 0, 0
+    if pending:
+        yield Row(first, b"".join(pending).rstrip(b"\r\n"))
+
+
+def layout(file: IO[bytes]) -> Layout:
+    """Count the records of a file; a file without quotes and blank lines is counted in large pieces."""
+    lines = 0
+    last = b"\n"
+    hexadecimal = False
+    while chunk := file.read(CHUNK):
+        seam = last + chunk[:2]
+        rows = seam + chunk if lines else chunk[chunk.find(b"\n") + 1 :]  # without the header
+        hexadecimal |= _has_hexadecimal(rows)
+        harder = b'"' in chunk or any(sign in text for text in (chunk, seam) for sign in (b"\n\n", b"\n\r"))
+        if harder:
+            file.seek(0)
+            return _careful_layout(file)
+        lines += chunk.count(b"\n")
+        last = chunk[-1:]
+    return Layout(lines + (last != b"\n"), hexadecimal=hexadecimal)
+
+
+def _has_hexadecimal(data: bytes) -> bool:
+    return b"0x" in data or b"0X" in data
+
+
+def _careful_layout(file: IO[bytes]) -> Layout:
+    records = 0
+    blank = quoted = inside = hexadecimal = False
+    for line in file:
+        hexadecimal |= records > 0 and _has_hexadecimal(line)
+        if not inside and not line.strip(b"\r\n"):
+            blank = True
+            continue
+        records += not inside
+        inside ^= line.count(b'"') % 2 == 1
+        quoted |= inside
+    return Layout(records, blank, quoted, hexadecimal)
+
+
+def cells(text: str) -> list[Cell]:
+    """Split a row into cells; raises QuoteError.
+
+    A quoted cell begins and ends with a quote, and a quote in it is written twice; any other holds no quotes.
+    """
+    found: list[Cell] = []
+    start = 0
+    while True:
+        cell = _quoted(text, start) if text.startswith(QUOTE, start) else _plain(text, start)
+        found.append(cell)
+        if cell.end == len(text):
+            return found
+        start = cell.end + 1
+
+
+def _plain(text: str, start: int) -> Cell:
+    end = text.find(",", start)
+    end = len(text) if end < 0 else end
+    quote = text.find(QUOTE, start, end)
+    if quote >= 0:
+        raise QuoteError("a quote inside a cell that does not begin with one", quote)
+    return Cell(text[start:end], start, end)
+
+
+def _quoted(text: str, start: int) -> Cell:
+    at = start + 1
+    while True:
+        at = text.find(QUOTE, at)
+        if at < 0:
+            raise QuoteError("a quote that is never closed", start)
+        if text.startswith(QUOTE, at + 1):
+            at += 2
+            continue
+        if at + 1 < len(text) and text[at + 1] != ",":
+            raise QuoteError("text after the closing quote of a cell", at + 1)
+        return Cell(text[start + 1 : at].replace(QUOTE * 2, QUOTE), start, at + 1)
+
+
+UTF8_MARK = b"\xef\xbb\xbf"
+WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff")
+
+
+@frozen
+class Column:
+    """A column that is read.
+
+    Attributes:
+        index: Its place in the header, from 0.
+        name: Its name in the header.
+        dtype: The dtype of its cells.
+        listed: Whether each cell has any number of values, separated by spaces.
+    """
+
+    index: int
+    name: str
+    dtype: str
+    listed: bool = False
+
+
+@frozen(eq=False)
+class Table:
+    """A CSV file, which is read again by each method that needs it.
+
+    Attributes:
+        path: The file.
+        call: The place of the source in the spec.
+    """
+
+    path: Path
+    call: Span | None
+
+    @cached_property
+    def compressed(self) -> bool:
+        """Whether the file is a gzip file."""
+        return is_gzip(self.path, self.call)
+
+    def rows(self) -> Iterator[Row]:
+        """Yield the records of the file, the header first; raises RunError if it cannot be read."""
+        with self._opened() as file:
+            yield from rows(file)
+
+    @cached_property
+    def layout(self) -> Layout:
+        """The layout of the records, found by reading the file once."""
+        with self._opened() as file:
+            return layout(file)
+
+    @contextmanager
+    def _opened(self) -> Iterator[IO[bytes]]:
+        with (
+            reading(self.path, self.call),
+            open_binary(self.path, compressed=self.compressed) as file,
+        ):
+            yield file
+
+    @cached_property
+    def header(self) -> tuple[str, ...]:
+        """The names of the columns; raises RunError if the first row cannot be a header."""
+        whole = Where(str(self.path), call=self.call)
+        if size_of(self.path, self.call) == 0:
+            raise RunError(errors.empty(whole, what="the file is empty"))
+        row = next(self.rows(), None)
+        if row is None:
+            raise RunError(errors.empty(whole, what="the file holds nothing but blank lines"))
+        if row.number != 1:
+            raise RunError(
+                errors.header(
+                    whole, reason="the first line is blank, but should have the names of the columns"
+                )
+            )
+        return self._names(row, whole)
+
+    def _names(self, row: Row, whole: Where) -> tuple[str, ...]:
+        raw = row.raw.removeprefix(UTF8_MARK)
+        if raw.startswith(WIDE_MARKS):
+            raise RunError(errors.unreadable(whole, reason="the text is UTF-16", advice="save it as UTF-8"))
+        if b"\0" in raw:
+            raise RunError(errors.unreadable(whole, reason="this is not text"))
+        if b"\r" in raw:
+            reason = "the lines end with lone carriage returns"
+            raise RunError(
+                errors.unreadable(whole, reason=reason, advice="save it with newlines at the ends of lines")
+            )
+        try:
+            text = raw.decode("utf-8")
+        except UnicodeDecodeError as fault:
+            raise RunError(
+                errors.unreadable(whole, reason=f"the header is not UTF-8 (byte {fault.start + 1})")
+            ) from fault
+        try:
+            names = tuple(cell.text.strip() for cell in cells(text))
+        except QuoteError as fault:
+            raise RunError(
+                errors.quoting(self.at(row, fault.start, fault.start + 1), reason=fault.reason)
+            ) from fault
+        return names
+
+    def at(self, row: Row, start: int, end: int, column: str | None = None) -> Where:
+        """Return the place of the characters `start` to `end` of a row.
+
+        Args:
+            row: The row.
+            start: The number of the first character in the row, from 0.
+            end: The number of the character behind the last one.
+            column: The name of the column; None if no single column is meant.
+        """
+        source = Excerpt(str(self.path), row.text, number=row.number)
+        place = f"row {row.number}" + (f", column `{column}`" if column is not None else "")
+        return Where(str(self.path), place, Span(source, start, end), self.call)
+
+    def row(self, index: int) -> Row | None:
+        """Return data row `index` (from 0); None if the file ends before it."""
+        return next(islice(self.rows(), index + 1, None), None)
+
+    def fault(self, row: Row, columns: Sequence[Column]) -> Diagnostic | None:
+        """Return the diagnostic about a row from which `columns` are read; None if it has no fault.
+
+        Args:
+            row: The row.
+            columns: The columns that are read. Cells of other columns may hold anything.
+        """
+        try:
+            found = cells(row.text)
+        except QuoteError as fault:
+            return errors.quoting(self.at(row, fault.start, fault.start + 1), reason=fault.reason)
+        wanted = len(self.header)
+        if len(found) < wanted:
+            end = len(row.text)
+            return errors.row_length(
+                self.at(row, end, end, self.header[len(found)]),
+                found=len(found),
+                wanted=wanted,
+                short=len(found) < wanted,
+            )
+        if len(found) > wanted:
+            extra = found[wanted]
+            return errors.row_length(
+                self.at(row, extra.start, extra.end),
+                found=len(found),
+                wanted=wanted,
+                short=len(found) < wanted,
+            )
+        for column in sorted(columns, key=lambda each: each.index):
+            cell = found[column.index]
+            place = self.at(row, cell.start, cell.end, column.name)
+            for text in cell.text.split() if column.listed else (cell.text,):
+                wrong = fault_of(place, text, column.dtype)
+                if wrong is not None:
+                    return wrong
+        return None

@@ -1,0 +1,202 @@
+"""Descriptions of blocks, attributes and functions in Markdown, from the schema and the files of Keras."""
+
+from __future__ import annotations
+
+import ast
+from functools import cache, lru_cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dsl import ir
+from dsl.schema import signatures
+from dsl.values import units_of
+from grammar.unparse import expressions
+
+if TYPE_CHECKING:
+    from dsl.schema import Argument, Attribute, Block, Function, Type
+
+
+def code(text: str) -> str:
+    """Return text as a fenced piece of a spec."""
+    return f"```tfdeploy\n{text}\n```"
+
+
+def block(known: Block) -> str:
+    """Describe a kind of block."""
+    label = ' "name"' if known.label == "required" else ""
+    lines = [code(f"{known.name}{label} {{ ... }}"), _sentence(known.doc)]
+    if known.attributes:
+        lines.append("Attributes: " + ", ".join(f"`{each}`" for each in known.names) + ".")
+    if known.inner:
+        lines.append("Inner blocks: " + ", ".join(f"`{each}`" for each in known.inner) + ".")
+    return "\n\n".join(lines)
+
+
+def attribute(row: Attribute, known: Block | None) -> str:
+    """Describe an attribute: what it takes, its default and its meaning.
+
+    Args:
+        row: The attribute.
+        known: The block that has it, which knows the default; None if no default is to be described.
+    """
+    default = None if known is None else known.default(row.name)
+    return "\n\n".join(
+        [
+            code(f"{row.name} = ..."),
+            _sentence(row.doc),
+            _takes(row.type, written(default, row.type) if default is not None else None),
+        ]
+    )
+
+
+def argument(row: Argument, function: str) -> str:
+    """Describe an argument of a function.
+
+    Args:
+        row: The argument.
+        function: The name of the function.
+    """
+    parts = [code(f"{function}({parameter(row)})")]
+    if row.doc:
+        parts.append(_sentence(row.doc))
+    parts.append(_takes(row.type, None))
+    return "\n\n".join(parts)
+
+
+def function(known: Function, category: str = "") -> str:
+    """Describe a function: its signature, what it does, and those of its arguments that are explained.
+
+    Args:
+        known: The function.
+        category: The category of Keras objects that it belongs to, if it is one of Keras.
+    """
+    said = known.doc
+    if category in signatures.CATEGORIES or category == "operation":
+        found = signatures.find(category, known.name)
+        said = said or (first_paragraph(category, found.name) if found is not None else None) or ""
+    parts = [code(signature(known))]
+    if said:
+        parts.append(_sentence(said))
+    explained = [f"- `{each.name}`: {each.doc}" for each in known.arguments if each.doc]
+    if explained:
+        parts.append("\n".join(explained))
+    return "\n\n".join(parts)
+
+
+def signature(known: Function) -> str:
+    """Return a function with its parameters and their defaults."""
+    return f"{known.name}({', '.join(parameters(known))})"
+
+
+def parameters(known: Function) -> tuple[str, ...]:
+    """Return the parameters of a function as they are shown in its signature."""
+    named = [parameter(each) for each in known.arguments]
+    return (*named, *(("...",) if known.repeating or known.rest is not None else ()))
+
+
+def parameter(row: Argument) -> str:
+    """Return a parameter, with its default if it may be left out."""
+    return row.name if row.required else f"{row.name} = {written(row.default, row.type)}"
+
+
+def written(value: Any, kind: Type | None = None) -> str:
+    """Return a default as the language writes it.
+
+    Args:
+        value: The default.
+        kind: The type of the attribute, by which quantities get their units; None if it is not known.
+    """
+    if isinstance(value, ir.Every):
+        return (
+            f"{value.steps}"
+            if value.steps is not None
+            else expressions.quantity(value.seconds or 0.0, "seconds")
+        )
+    return expressions.value(value, kind)
+
+
+def _takes(kind: Type, default: str | None) -> str:
+    said = f"Takes {kind.described()}"
+    units = _units(kind)
+    if kind.kind == "word" and len(kind.words) > 1:
+        said = "One of " + ", ".join(f"`{each}`" for each in kind.words)
+        said += " or `none`" if kind.optional else ""
+    if units:
+        said += f"; units: {', '.join(f'`{each}`' for each in units)}"
+    return f"{said}. Default: `{default}`." if default is not None else f"{said}."
+
+
+def _units(kind: Type) -> tuple[str, ...]:
+    if kind.dimension is not None:
+        return units_of(kind.dimension)
+    return next((units for option in kind.options if (units := _units(option))), ())
+
+
+def _sentence(text: str) -> str:
+    """Return a description of a table as a sentence."""
+    first = text[:1].upper() + text[1:]
+    return first if first.endswith((".", "!", "?")) else f"{first}."
+
+
+_MODULES = {
+    "layer": "layers",
+    "application": "applications",
+    "loss": "losses",
+    "metric": "metrics",
+    "optimizer": "optimizers",
+    "schedule": "optimizers/schedules",
+    "initializer": "initializers",
+    "regularizer": "regularizers",
+    "constraint": "constraints",
+    "activation": "activations",
+    "operation": "ops",
+}
+
+
+@lru_cache(maxsize=500)
+def first_paragraph(category: str, name: str) -> str | None:
+    """Return the first paragraph of the documentation of a Keras object, or None if it cannot be found.
+
+    Args:
+        category: A category of `dsl.schema.signatures`, such as `layer`.
+        name: The name in Keras.
+    """
+    place = _places(category).get(name)
+    folder = _folder()
+    if place is None or folder is None:
+        return None
+    module, inner = place
+    path = folder.parent / (module.replace(".", "/") + ".py")
+    try:
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+    except (OSError, SyntaxError, UnicodeDecodeError):
+        return None
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name == inner:
+            text = ast.get_docstring(node)
+            return None if text is None else " ".join(text.split("\n\n", 1)[0].split())
+    return None
+
+
+@cache
+def _folder() -> Path | None:
+    """Return the folder of the installed Keras."""
+    found = find_spec("keras")  # which does not import a package at the top level
+    return None if found is None or found.origin is None else Path(found.origin).parent
+
+
+@cache
+def _places(category: str) -> dict[str, tuple[str, str]]:
+    """Return the module of each object of a category, and its name there."""
+    folder = _folder()
+    if folder is None or category not in _MODULES:
+        return {}
+    try:
+        tree = ast.parse((folder / _MODULES[category] / "__init__.py").read_text(encoding="utf-8"))
+    except (OSError, SyntaxError, UnicodeDecodeError):
+        return {}
+    imports = [node for node in tree.body if isinstance(node, ast.ImportFrom)]
+    return {
+        each.asname or each.name: (node.module or "", each.name) for node in imports for each in node.names
+    }

@@ -1,1 +1,0 @@
-"""The texts that an editor has open, and places in them."""

@@ -1,1 +1,0 @@
-"""What is read from a document: its diagnostics, its names, the shapes of its tensors, and the last run."""

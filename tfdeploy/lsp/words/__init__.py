@@ -1,1 +1,0 @@
-"""What the language takes at a place, and what its words mean."""

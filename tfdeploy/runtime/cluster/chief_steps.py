@@ -1,0 +1,203 @@
+"""The steps of the chief, if every worker has a graph of its own."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from attrs import evolve
+
+from compiler.time.polling import LONGEST
+from tfdeploy.runtime.cluster.worker_group import PATIENT
+from tfdeploy.runtime.session.engine import StepReport
+from tfdeploy.runtime.session.steps import StepResult, Steps
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from compiler.graph.workers.coordination import State
+    from tfdeploy.runtime.cluster.worker_group import WorkerGroup
+
+LEAST_PATIENCE = 10.0  # seconds that a worker has at least for an update; and as many as the chief takes for:
+UPDATES_OF_PATIENCE = 20
+
+
+def chief_steps(group: WorkerGroup) -> SyncChiefSteps | AsyncChiefSteps:
+    """Return what makes the chief's steps."""
+    return AsyncChiefSteps(group) if group.exchange.step is not None else SyncChiefSteps(group)
+
+
+class _ChiefSteps(Steps):
+    """Runs an op together with its scores, for both kinds of steps."""
+
+    def __init__(self, group: WorkerGroup) -> None:
+        self.group = group
+        plan = group.engine.compiled.plan
+        self.sizes = [
+            plan.micro_batches * sum(tower.batch for tower in towers) for towers in group.worker.everyone
+        ]
+        self._first = True
+
+    def _run(self, op: Any, feed: Mapping[Any, Any], *, logged: bool) -> tuple[Any, StepReport]:
+        """Run `op`; return its value and the report of the step, which has the loss alone unless `logged`."""
+        first, self._first = self._first, False
+        engine, logged = self.group.engine, logged or first
+        key = f"chief's {'logged ' * logged}step"
+        values = engine.repeated(key, lambda: engine.step_fetches(op, logged=logged), feed, traced=first)
+        return values["op"], StepReport.of(values)
+
+
+class SyncChiefSteps(_ChiefSteps):
+    """One step of all workers at a time; the chief applies what has arrived."""
+
+    def __init__(self, group: WorkerGroup) -> None:
+        super().__init__(group)
+        self.spared = group.engine.compiled.plan.update.backup
+        self.tick = group.generation
+        self._posted = -1
+        self._arrived: tuple[int, ...] = ()
+        group.engine.activity.causes["gradients"] = self._owing
+
+    def next(self, *, logged: bool, until: int) -> StepResult:
+        """Store the chief's gradients in its mailbox, wait for enough of the others', and apply all of them.
+
+        If a signal comes first, no step is made.
+
+        Args:
+            logged: Whether the report of the step is needed. The first step always has one.
+            until: Not used, because workers begin no step without the chief.
+
+        Returns:
+            The step; of zero steps if a signal has come.
+        """
+        del until
+        first = self._first
+        self._post_own()
+        enough = self.group.worker.count - self.spared
+        self._arrived = ()
+        state = self.group.until(lambda each: self._has_come(each, enough))
+        if state is None:
+            return StepResult(0, 0.0, steps=0)
+        present = [float(each == self.tick) for each in state.arrived]
+        exchange = self.group.exchange
+        feed = {} if exchange.present is None else {exchange.present: present}
+        _, report = self._run(exchange.apply, feed, logged=logged)
+        self.tick += 1
+        examples = sum(size for size, here in zip(self.sizes, present, strict=True) if here)
+        return StepResult(examples, report.data_loss, report if logged or first else None)
+
+    def _has_come(self, state: State, enough: int) -> bool:
+        self._arrived = state.arrived
+        return state.arrived.count(self.tick) >= enough
+
+    def _owing(self) -> list[tuple[str, None]]:
+        """Return a sentence about each worker whose gradients have not arrived yet."""
+        late = [at for at, arrived in enumerate(self._arrived) if arrived != self.tick]
+        return [(f"the gradients of {self.group.worker.task(each)} have not come", None) for each in late]
+
+    def _post_own(self) -> None:
+        exchange, engine = self.group.exchange, self.group.engine
+        if self._posted == self.tick:
+            return
+        engine.repeated("post", lambda: exchange.post, {exchange.tick: self.tick}, traced=self._posted < 0)
+        self._posted = self.tick
+
+
+class AsyncChiefSteps(_ChiefSteps):
+    """The chief makes updates as the other workers do, and counts the updates of all workers."""
+
+    def __init__(self, group: WorkerGroup) -> None:
+        super().__init__(group)
+        self.stride = group.worker.count
+        state = group.state()
+        self.start = self.seen = state.global_step
+        self.done = state.done
+        self.allowed = state.limit
+        self.claimed = False
+        self.loss = 0.0
+        self.slowest = 0.0  # seconds of an update of the chief's own
+        self._late: list[int] = []  # the workers whose updates the chief waits for
+        group.engine.activity.causes["updates"] = self._owing
+
+    def next(self, *, logged: bool, until: int) -> StepResult:
+        """Make an update, or wait for one of another worker; return all updates since the last call.
+
+        Args:
+            logged: Whether the report of the chief's own update is needed.
+            until: The number of the last step that may begin, counted from the first one that this object has
+                made.
+        """
+        if self.start + until != self.allowed:
+            self.allowed = self.start + until
+            self.group.run(self.group.ops.allow, self.allowed)
+        if not self.claimed:
+            self.claimed, state = self.group.claim()
+            if not self.claimed:
+                return self._others(state)
+        return self._update(logged=logged)
+
+    def _update(self, *, logged: bool) -> StepResult:
+        first, group = self._first, self.group
+        begun = time.perf_counter()
+        numbers, report = self._run(group.exchange.step, {group.ops.mine: group.mine}, logged=logged)
+        self.slowest = max(self.slowest, time.perf_counter() - begun)
+        group.progress()
+        self.claimed, state = group.claimed(numbers)
+        self.loss = report.data_loss
+        done = self._made(state)
+        return evolve(done, report=report) if logged or first else done
+
+    def _others(self, state: State) -> StepResult:
+        """Wait until another worker has made an update, because the chief may not make one now."""
+        found: State | None = state
+        if state.global_step == self.seen:
+            found = self._patiently(
+                lambda each: each.global_step > self.seen or self.group.may_claim(each), LONGEST
+            )
+        return StepResult(0, self.loss, steps=0) if found is None else self._made(found)
+
+    def _patiently(self, ready: Callable[[State], bool], longest: float) -> State | None:
+        """Wait for the others, and revoke an update that a worker does not finish in time.
+
+        That worker may have ended, be stopped or be unreachable, and can take part again later. Returns None
+        if a signal comes first.
+        """
+        while True:
+            patience = max(LEAST_PATIENCE, UPDATES_OF_PATIENCE * self.slowest)
+            state = self.group.until(lambda each: self._is_over(each, ready), longest, patience)
+            if state is None or ready(state):
+                self._late = []
+                return state
+            for late in self.group.revoke(state):
+                task = self.group.worker.task(late)
+                self.group.say(f"{task} has not ended its update for {patience:.0f} s: others make it")
+
+    def _is_over(self, state: State, ready: Callable[[State], bool]) -> bool:
+        self._late = self.group.late(state)
+        return ready(state)
+
+    def _owing(self) -> list[tuple[str, None]]:
+        """Return a sentence about each worker that has not ended its update yet."""
+        return [(f"{self.group.worker.task(each)} has not ended its update", None) for each in self._late]
+
+    def _made(self, state: State) -> StepResult:
+        """Return the updates of all workers since the last call."""
+        steps = state.global_step - self.seen
+        made = [now - before for now, before in zip(state.done, self.done, strict=True)]
+        examples = sum(size * each for size, each in zip(self.sizes, made, strict=True))
+        self.seen, self.done = state.global_step, state.done
+        return StepResult(examples, self.loss, steps=steps)
+
+    def settle(self) -> list[StepResult]:
+        """Permit no further update, make the one that was claimed, and wait for those of the others."""
+        self.group.run(self.group.ops.freeze)
+        self.allowed = -1
+        found = []
+        while self.claimed:
+            found.append(self._update(logged=False))
+        state = self._patiently(lambda each: each.global_step >= each.begun, PATIENT / 10)
+        while state is not None and state.begun < state.limit:  # what was taken from a worker is free again
+            self.group.run(self.group.ops.freeze)
+            state = self._patiently(lambda each: each.global_step >= each.begun, PATIENT / 10)
+        found.append(self._made(self.group.state() if state is None else state))
+        return [each for each in found if each.steps]

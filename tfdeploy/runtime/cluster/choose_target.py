@@ -1,0 +1,179 @@
+"""Chooses the session target of a run: this process, emulated workers, a cluster's client, or a worker."""
+
+from __future__ import annotations
+
+from concurrent.futures import wait
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import TYPE_CHECKING
+
+import tensorflow as tf
+
+from compiler.graph.build import compile_graph
+from compiler.graph.inspect.devices.own_devices import homes_of_variables
+from compiler.graph.session_options import session_config
+from compiler.graph.tower.traces import Traces
+from compiler.pipeline import for_worker
+from compiler.plan import WorkerPlan
+from tfdeploy.runtime.cluster.monitor import TaskMonitor
+from tfdeploy.runtime.cluster.server import loopback_server, serve_task, server_config
+from tfdeploy.runtime.cluster.session_target import SessionTarget
+from tfdeploy.runtime.cluster.worker_loop import WorkerLoop
+from tfdeploy.runtime.membership.addresses import Task
+from tfdeploy.runtime.plans import folder_of
+from tfdeploy.runtime.stop import in_background
+from tfdeploy.runtime.watchdog import HealthMonitor
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from concurrent.futures import Future
+
+    from compiler.graph.compiled import CompiledGraph
+    from compiler.plan import Plan
+    from compiler.topology import Host
+    from dsl import ir
+    from tfdeploy.data import Stream
+    from tfdeploy.runtime.membership.addresses import Membership
+    from tfdeploy.runtime.options import RunOptions
+    from tfdeploy.runtime.show.reporting import Reporter
+    from tfdeploy.runtime.stop import StopSignals
+
+    Opening = Callable[[CompiledGraph], AbstractContextManager[SessionTarget]]
+
+
+def make_thread_pool(spec: ir.Spec, membership: Membership) -> None:
+    """Make the thread pool of this process for the parts of ops, with the threads of its task's server.
+
+    TensorFlow has one such pool in a process, and makes it for the first session, whatever that is for. A
+    worker reads examples and builds its graph in sessions too, so the server that it starts after that would
+    have as many threads as if it were alone on the machine.
+
+    Args:
+        spec: The spec, which has the devices.
+        membership: The cluster, and the task of this process in it.
+    """
+    wanted = server_config(spec, membership.own, membership.cluster)
+    config = tf.compat.v1.ConfigProto(
+        device_count={"CPU": 1, "GPU": 0},  # a GPU is left to the server
+        intra_op_parallelism_threads=wanted.intra_op_parallelism_threads,
+        inter_op_parallelism_threads=1,
+        use_per_session_threads=True,  # those that run ops end with the session
+        experimental=wanted.experimental,
+    )
+    tf.compat.v1.Session(graph=tf.Graph(), config=config).close()
+
+
+PATIENCE = 10.0  # seconds; a worker that has not ended by then ends with the process
+
+
+class ThreadMonitor(HealthMonitor):
+    """Monitors the threads of workers, as `TaskMonitor` monitors tasks.
+
+    An exception that has ended one of them is `timed_out`, which ends all waiting.
+    """
+
+    def __init__(self, trainings: list[Future[int]]) -> None:
+        self._trainings = trainings
+
+    @property
+    def timed_out(self) -> BaseException | None:
+        """The first fault of a worker, which the chief raises again."""
+        faults = (each.exception() for each in self._trainings if each.done())
+        return next((each for each in faults if each is not None), None)
+
+
+@contextmanager
+def emulated_workers(
+    compiled: CompiledGraph, plan: WorkerPlan, stream: Stream, stop: StopSignals, reporter: Reporter
+) -> Iterator[SessionTarget]:
+    """Start all workers but the chief as threads, which end when the chief ends the training.
+
+    Args:
+        compiled: The graph of the chief.
+        plan: The plan of the chief.
+        stream: The whole training data, of which each worker reads its share.
+        stop: The signals of the process.
+        reporter: Is called with notes of the workers.
+
+    Yields:
+        The session target that all workers share.
+    """
+    base, traces = str(folder_of(plan.spec)), Traces(str(folder_of(plan.spec)))
+    server = loopback_server(session_config(plan))  # which lasts as long as this name for it
+    target = SessionTarget(server.target)
+    graphs = [
+        compile_graph(for_worker(plan, index), base=base, seed=compiled.seed, traces=traces)
+        for index in range(1, plan.worker.count)
+    ]
+    trainings: list[Future[int]] = []
+    target.monitor = ThreadMonitor(trainings)
+    for each in graphs:
+        trainings.append(in_background(WorkerLoop(each, stream, target, stop, reporter).train))  # noqa: PERF401
+    try:
+        yield target
+    finally:
+        wait(trainings, PATIENCE)
+
+
+@contextmanager
+def target_for(plan: Plan, options: RunOptions, stop: StopSignals, stream: Stream) -> Iterator[Opening]:
+    """Yield a function that opens the session target of a run for its compiled graph.
+
+    A worker's server is started first, so that others find it while the graph is being built.
+
+    Args:
+        plan: The plan of all clones in one graph, or of the worker that this process is.
+        options: The options of the run, which say to which cluster this process belongs.
+        stop: The signals of the process.
+        stream: The training data, which emulated workers share.
+    """
+    membership, say = options.membership, options.reporter.note
+    if not isinstance(plan, WorkerPlan):
+        yield lambda _compiled: nullcontext(
+            SessionTarget() if membership is None else _client_target(plan, membership, say)
+        )
+    elif membership is None:
+        yield lambda compiled: emulated_workers(compiled, plan, stream, stop, options.reporter)
+    else:
+        with serve_task(plan.spec, membership) as server:
+            server.announce(say, options.reporter.warn)
+            yield lambda compiled: nullcontext(_worker_target(compiled, plan, membership, server.target, say))
+
+
+def _client_target(plan: Plan, membership: Membership, say: Callable[[str], None]) -> SessionTarget:
+    """Return the session target of a client that trains on all tasks of a cluster by one graph."""
+    needs = _tasks(device.host for device in plan.topology.devices)
+    url = f"grpc://{membership.cluster.address(membership.cluster.chief)}"
+    return _target(plan, membership, url, say, needs, needs, elsewhere=True)
+
+
+def _worker_target(
+    compiled: CompiledGraph,
+    plan: WorkerPlan,
+    membership: Membership,
+    url: str,
+    say: Callable[[str], None],
+) -> SessionTarget:
+    """Return the session target of a worker with a graph of its own; `url` is that of its own server."""
+    needs = _tasks(sorted(homes_of_variables(compiled), key=str))
+    others = membership.others if plan.worker.is_chief else (*needs, membership.cluster.chief)
+    return _target(plan, membership, url, say, needs, tuple(dict.fromkeys(others)))
+
+
+def _target(
+    plan: Plan,
+    membership: Membership,
+    url: str,
+    say: Callable[[str], None],
+    needs: tuple[Task, ...],
+    others: tuple[Task, ...],
+    *,
+    elsewhere: bool = False,
+) -> SessionTarget:
+    """Return a session target that waits for the tasks that it needs, and monitors others during training."""
+    timeout, spec = plan.spec.train.task_timeout, plan.spec
+    own, all_ = (TaskMonitor(membership, each, say, timeout, spec) for each in (needs, others))
+    return SessionTarget(url, membership, own, all_, elsewhere, needs)
+
+
+def _tasks(hosts: Iterable[Host]) -> tuple[Task, ...]:
+    return tuple(map(Task.of, dict.fromkeys(hosts)))

@@ -1,1 +1,0 @@
-"""The health of a cluster: which of its tasks are running."""

@@ -1,0 +1,334 @@
+"""The identity that each task publishes at its server, so that every process of the cluster can read it.
+
+A server keeps variables that any client can read and write. One of them is a text by which a task states
+which task it is, which spec it runs and with which versions, so that a wrong port or another spec is
+found before training. Into another one, `finished`, the client writes the shutdown token, which can be
+made only with the secret of the run.
+
+TensorFlow itself waits for a server without a message. A TCP connection shows at once that nothing
+listens, and the first bytes of HTTP/2 (RFC 9113), on which gRPC is built, show that another program does.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import socket
+import time
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from attrs import frozen
+
+from dsl.addresses import split_address
+from dsl.files.typed_json import Count, JsonRecord
+from tfdeploy.runtime.membership.addresses import Membership, Task
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tfdeploy.runtime.membership.secret import Secret
+
+
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\x04\0\0\0\0\0"  # and no settings
+FRAME_HEADER = 9
+SETTINGS = 4
+UNREACHABLE = {errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENETDOWN, errno.EADDRNOTAVAIL}
+
+NOTHING_ANSWERS = "connections are taken, and nothing answers"
+
+Kind: TypeAlias = Literal["unknown host", "unreachable", "refused", "silent", "foreign"]
+
+
+@frozen
+class NoAnswer:
+    """Why there is no answer from a task.
+
+    Attributes:
+        kind: The kind of failure: `refused` if nothing listens, `silent` if no answer comes in time (as from
+            a process that is stopped), `foreign` if what listens is no TensorFlow server.
+        words: The reason, in words that fit into a sentence.
+    """
+
+    kind: Kind
+    words: str
+
+
+def probe(address: str, timeout: float) -> NoAnswer | None:
+    """Return None if something at `address` speaks HTTP/2 within `timeout` seconds, else why not.
+
+    Args:
+        address: The address, as `host:port`.
+        timeout: The seconds that the connection may take.
+    """
+    host, port = split_address(address)
+    try:
+        connection = socket.create_connection((host, port), timeout)
+    except socket.gaierror:
+        return NoAnswer("unknown host", f"the name `{host}` is not known")
+    except TimeoutError:
+        return NoAnswer("unreachable", "no answer to a connection")
+    except OSError as error:
+        return _refused(error)
+    with connection:
+        return _greet(connection)
+
+
+def _greet(connection: socket.socket) -> NoAnswer | None:
+    try:
+        connection.sendall(PREFACE)
+        with connection.makefile("rb") as file:
+            answer = file.read(FRAME_HEADER)
+    except TimeoutError:
+        return NoAnswer("silent", NOTHING_ANSWERS)
+    except OSError:
+        return NoAnswer("foreign", "the connection is broken off")
+    if len(answer) == FRAME_HEADER and answer[3] == SETTINGS:
+        return None
+    return NoAnswer("foreign", "something that is no TensorFlow server answers")
+
+
+def _refused(error: OSError) -> NoAnswer:
+    if error.errno in UNREACHABLE:
+        return NoAnswer("unreachable", (error.strerror or "unreachable").lower())
+    if error.errno == errno.ECONNREFUSED:
+        return NoAnswer("refused", "nothing listens there")
+    return NoAnswer("silent", (error.strerror or "no connection").lower())
+
+
+IDENTITY = "tfdeploy/identity"
+FINISHED = "tfdeploy/finished"
+CONTAINER = "tfdeploy"  # apart from the variables of models, which may all be cleared at once
+NOBODY = "/job:tfdeploy_nobody"  # filters all devices but those of the server that is asked
+CPU = "/device:CPU:0"
+NONSENSE = "?"
+
+
+@frozen
+class Identity(JsonRecord):
+    """The identity of a task.
+
+    Attributes:
+        job: The job of the task.
+        index: The number of the task in its job.
+        spec_sha256: The fingerprint of its spec.
+        tfdeploy: The version of tfdeploy.
+        tensorflow: The version of TensorFlow.
+        incarnation: A text that differs each time that the task starts.
+        host: The name of its machine.
+        process: The number of its process.
+        started: When it was started, in seconds since 1970.
+        secret: The public digest of the secret of its run.
+    """
+
+    job: str
+    index: Count
+    spec_sha256: str
+    tfdeploy: str
+    tensorflow: str
+    incarnation: str
+    host: str
+    process: Count
+    started: float
+    secret: str
+
+    @classmethod
+    def of(cls, membership: Membership) -> Identity:
+        """Return the identity of this process, with a new incarnation."""
+        task, (tfdeploy, tensorflow) = membership.own, versions()
+        return cls(
+            task.job,
+            task.index,
+            membership.spec_sha256,
+            tfdeploy,
+            tensorflow,
+            incarnation=secrets.token_hex(8),
+            host=socket.gethostname(),
+            process=os.getpid(),
+            started=time.time(),
+            secret=membership.secret.public_digest if membership.secret is not None else "",
+        )
+
+    @property
+    def task(self) -> Task:
+        """The task of this identity."""
+        return Task(self.job, self.index)
+
+
+@frozen
+class Answer:
+    """The answer of a server.
+
+    Attributes:
+        task: The task that the server was started as.
+        identity: Its identity; None if it has not published one.
+    """
+
+    task: Task
+    identity: Identity | None
+
+
+def versions() -> tuple[str, str]:
+    """Return the versions of tfdeploy and of TensorFlow, without importing TensorFlow."""
+    from importlib.metadata import version
+
+    return version("tfdeploy"), version("tensorflow")
+
+
+class ServerIdentity:
+    """The two variables of this process's own server, which last until the process ends.
+
+    Attributes:
+        identity: The identity that is published.
+        got_invalid_token: Whether a shutdown token has arrived that was not made with the secret of the run.
+        devices: The full names of the server's own devices.
+    """
+
+    def __init__(self, target: str, identity: Identity, secret: Secret | None) -> None:
+        import tensorflow as tf
+
+        self.identity, self.got_invalid_token = identity, False
+        self._secret = secret
+        own = identity.task.tensorflow_name
+        with tf.Graph().as_default() as graph, tf.device(own + CPU):
+            ops = [_assign(FINISHED, ""), _assign(IDENTITY, identity.to_json())]
+            self._word = _read(FINISHED)
+        config = tf.compat.v1.ConfigProto(device_filters=[own])
+        self._session = tf.compat.v1.Session(target, graph=graph, config=config)
+        for op in ops:
+            self._session.run(op)
+        self.devices: tuple[str, ...] = tuple(each.name for each in self._session.list_devices())
+
+    @property
+    def finished(self) -> bool:
+        """Whether a valid shutdown token has arrived."""
+        shutdown_token = self._heard()
+        if not shutdown_token:
+            return False
+        finished = self._secret is not None and self._secret.is_shutdown_token(
+            shutdown_token, self.identity.incarnation
+        )
+        self.got_invalid_token = not finished
+        return finished
+
+    def _heard(self) -> str:
+        """Return the token that has arrived, or an empty text. What is no text is an invalid token."""
+        import tensorflow as tf
+
+        try:
+            return str(self._session.run(self._word).decode(errors="replace"))
+        except (tf.errors.OpError, AttributeError):
+            return NONSENSE
+
+    def close(self) -> None:
+        """Close the session. The variables are kept."""
+        self._session.close()
+
+
+def ask(address: str, timeout: float) -> Answer | NoAnswer:
+    """Ask the server at `address` for its identity. May be called from any thread.
+
+    Args:
+        address: The `host:port` of the server.
+        timeout: The approximate number of seconds to wait.
+
+    Returns:
+        The answer, or the reason why there is none.
+    """
+    silence = probe(address, timeout)
+    if silence is not None:
+        return silence
+    import tensorflow as tf
+
+    with tf.Graph().as_default(), tf.device(CPU):
+        text = _read(IDENTITY)
+    try:
+        with _session(address, text.graph, timeout) as session:
+            try:
+                identity = Identity.read(session.run(text).decode(errors="replace"))
+            except (tf.errors.FailedPreconditionError, tf.errors.NotFoundError):
+                identity = None
+            return Answer(_task_of(session.list_devices()), identity)
+    except tf.errors.OpError:
+        return NoAnswer("silent", NOTHING_ANSWERS)
+
+
+def shut_down(address: str, timeout: float, secret: Secret) -> bool:
+    """Shut down the server at `address`; return whether it was reached within about `timeout` seconds.
+
+    Args:
+        address: The address, as `host:port`.
+        timeout: The most seconds that this takes.
+        secret: The secret of the run.
+    """
+    found = ask(address, timeout)
+    if not isinstance(found, Answer) or found.identity is None:
+        return False
+    return send_shutdown_token(address, timeout, secret.shutdown_token(found.identity.incarnation))
+
+
+def send_shutdown_token(address: str, timeout: float, shutdown_token: str) -> bool:
+    """Send a token to the server at `address`; return whether that was possible.
+
+    Args:
+        address: The address of the server, as `host:port`.
+        timeout: The approximate number of seconds to wait.
+        shutdown_token: The token, which is valid for one start of the server.
+    """
+    import tensorflow as tf
+
+    with tf.Graph().as_default(), tf.device(CPU):
+        op = _assign(FINISHED, shutdown_token)
+    try:
+        with _session(address, op.graph, timeout) as session:
+            session.run(op)
+    except tf.errors.OpError:
+        return False
+    return True
+
+
+@contextmanager
+def _session(address: str, graph: Any, timeout: float) -> Iterator[Any]:
+    """Open a session at a server that uses the devices of that server alone, whichever it is.
+
+    The server may be gone when the session is closed: it may have ended because of what was run.
+    """
+    import tensorflow as tf
+
+    config = tf.compat.v1.ConfigProto(
+        device_filters=[NOBODY], operation_timeout_in_ms=max(1, int(timeout * 1000))
+    )
+    session = tf.compat.v1.Session(f"grpc://{address}", graph=graph, config=config)
+    try:
+        yield session
+    finally:
+        with suppress(tf.errors.OpError):
+            session.close()
+
+
+def _task_of(devices: Any) -> Task:
+    """Return the task whose devices a session has found."""
+    import tensorflow as tf
+
+    spec = tf.DeviceSpec.from_string(devices[0].name)
+    return Task(spec.job, spec.task)
+
+
+def _assign(name: str, text: str) -> Any:
+    import tensorflow as tf
+
+    return tf.raw_ops.AssignVariableOp(resource=_text(name), value=tf.constant(text))
+
+
+def _read(name: str) -> Any:
+    import tensorflow as tf
+
+    return tf.raw_ops.ReadVariableOp(resource=_text(name), dtype=tf.string)
+
+
+def _text(name: str) -> Any:
+    """Return the handle of a variable that holds a text."""
+    import tensorflow as tf
+
+    return tf.raw_ops.VarHandleOp(dtype=tf.string, shape=[], shared_name=name, container=CONTAINER)

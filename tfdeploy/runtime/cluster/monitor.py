@@ -1,0 +1,321 @@
+"""Waits for the tasks of a cluster before training, and monitors them during training.
+
+While it waits, each missing task is reported with its host, the reason, and how long it has been missing.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import TYPE_CHECKING
+
+from attrs import frozen
+
+from dsl.diagnostics import RunError
+from dsl.errors import cluster as errors
+from tfdeploy.runtime.cluster.identity import Answer, NoAnswer, ask, versions
+from tfdeploy.runtime.show.reporting import duration
+from tfdeploy.runtime.stop import alongside
+from tfdeploy.runtime.watchdog import HealthMonitor
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from contextlib import AbstractContextManager
+
+    from dsl import ir
+    from dsl.diagnostics import Diagnostic
+    from dsl.source import Span
+    from tfdeploy.runtime.membership.addresses import Membership, Task
+
+PATIENCE = 2.0
+SAY_AFTER = 5.0
+GROWTH = 2  # a report is repeated when the wait is this many times as long
+LOOK_EVERY = 1.0
+HOPELESS_AFTER = 6.0
+LOST = {"unknown host", "unreachable", "foreign"}
+AT_ONCE = 32
+MOST_NAMED = 4
+POLL = 0.25
+
+
+@frozen
+class MissingTask:
+    """A task that does not answer.
+
+    Attributes:
+        task: The task.
+        address: Its `host:port`.
+        reason: Why there is no answer, in words.
+        since: When it last answered, or when training last made progress (`time.monotonic()`).
+        kind: The kind of failure; see `NoAnswer`.
+    """
+
+    task: Task
+    address: str
+    reason: str
+    since: float
+    kind: str = "silent"
+
+    @property
+    def seconds(self) -> float:
+        """For how long it has been missing."""
+        return time.monotonic() - self.since
+
+    @property
+    def words(self) -> str:
+        """The task in words: `worker:1 at 10.0.0.2:2222 for 12.0 s: nothing listens there`."""
+        return f"{self.task.ref} at {self.address} for {duration(self.seconds)}: {self.reason}"
+
+
+class TaskMonitor(HealthMonitor):
+    """Monitors tasks of a cluster. Tasks are asked in parallel, so that asking takes as long as the slowest.
+
+    Args:
+        membership: The part of this process in the cluster.
+        needed: The tasks to monitor. The task of this process itself is left out.
+        say: Called with a sentence for each task that is missing or is back.
+        timeout: The seconds that a task may be missing.
+        spec: The spec into which messages point; None for messages without places.
+
+    Attributes:
+        timed_out: The error that has ended the waiting during training; None if there is none.
+        check: Called while it waits; it may raise an exception.
+        absent: The tasks that did not answer when they were last asked.
+    """
+
+    timed_out: RunError | None = None
+    absent: tuple[MissingTask, ...] = ()
+
+    def __init__(
+        self,
+        membership: Membership,
+        needed: Sequence[Task],
+        say: Callable[[str], None],
+        timeout: float,
+        spec: ir.Spec | None = None,
+    ) -> None:
+        self.membership = membership
+        self.needed = tuple(each for each in needed if each != membership.task)
+        self.say = say
+        self.timeout = timeout
+        self.spec = spec
+        self.check: Callable[[], None] = lambda: None
+        self._since: dict[Task, float] = {}
+        self._seen: dict[Task, str] = {}  # the incarnation of each task that has answered last
+        self._known: dict[Task, str] = {}  # the same, when all were there
+        self._unnamed: dict[Task, float] = {}
+        self._answered: dict[Task, float] = {}
+        self._reported: set[Task] = set()
+        self._reported_after = 0.0  # for how long someone had been missing when that was said
+        self._progress = self._last_well = time.monotonic()
+
+    # --- asking -------------------------------------------------------------------------------------------
+
+    def missing(self, patience: float = PATIENCE) -> tuple[MissingTask, ...]:
+        """Ask all tasks now, and return those that do not answer within `patience` seconds.
+
+        Raises:
+            RunError: If waiting cannot help: another task or program answers at an address, a task runs
+                another spec or version, a host has never been reached, or the launcher has given up a task.
+        """
+        launch_failure = self.membership.launch_failure()
+        if launch_failure is not None:
+            raise RunError(launch_failure)
+        if not self.needed:
+            return ()  # and `absent` stays empty
+        with ThreadPoolExecutor(min(AT_ONCE, len(self.needed)), "look") as pool:
+            found = list(pool.map(lambda each: self._look(each, patience), self.needed))
+        self.absent = tuple(each for each in found if each is not None)
+        return self.absent
+
+    def _look(self, task: Task, patience: float) -> MissingTask | None:
+        address = self.membership.cluster.address(task)
+        found = ask(address, patience)
+        if isinstance(found, Answer) and found.task == task and found.identity is None:
+            found = self._unnamed_server(task, address)
+        if isinstance(found, Answer):
+            wrong = self._wrong(task, address, found)
+            if wrong is not None:
+                raise RunError(wrong)
+            self._answered[task] = time.monotonic()
+            self._seen[task] = found.identity.incarnation if found.identity is not None else ""
+            self._since.pop(task, None)
+            self._unnamed.pop(task, None)
+            return None
+        well = max(self._last_well, self._answered.get(task, 0.0))
+        since = self._since.setdefault(task, well)
+        missing = MissingTask(task, address, found.words, since, found.kind)
+        hopeless = self._failure_for_good(missing)
+        if hopeless is not None:
+            raise RunError(hopeless)
+        return missing
+
+    def _unnamed_server(self, task: Task, address: str) -> NoAnswer:
+        """Return why a server without an identity does not count: it may be starting."""
+        since = self._unnamed.setdefault(task, time.monotonic())
+        if time.monotonic() - since > HOPELESS_AFTER:
+            found = "a TensorFlow server that tfdeploy has not started"
+            raise RunError(
+                errors.wrong_task(self._host_span(task), ref=task.ref, address=address, found=found)
+            )
+        return NoAnswer("silent", "it is starting")
+
+    def _wrong(self, task: Task, address: str, found: Answer) -> Diagnostic | None:
+        """Return the diagnostic about a server that is not the task that is wanted; None if it is."""
+        if found.task != task:
+            return errors.wrong_task(
+                self._host_span(task), ref=task.ref, address=address, found=f"`{found.task.ref}`"
+            )
+        identity = found.identity
+        assert identity is not None
+        tfdeploy, tensorflow = versions()
+        for what, ours, theirs in (
+            ("TensorFlow", tensorflow, identity.tensorflow),
+            ("tfdeploy", tfdeploy, identity.tfdeploy),
+        ):
+            if ours != theirs:
+                return errors.other_version(
+                    ref=task.ref, address=address, what=what, ours=ours, theirs=theirs
+                )
+        secret = self.membership.secret
+        if secret is not None and identity.secret != secret.public_digest:
+            return errors.other_secret(ref=task.ref, address=address)
+        if identity.spec_sha256 != self.membership.spec_sha256:
+            return errors.other_spec(
+                ref=task.ref, address=address, ours=self.membership.spec_sha256, theirs=identity.spec_sha256
+            )
+        return None
+
+    def _failure_for_good(self, missing: MissingTask) -> Diagnostic | None:
+        """Return the diagnostic if waiting cannot help: something else answers, or a host was never reached.
+
+        A task that has answered before may come back, and names from TF_CONFIG may become known only when a
+        machine has been found for them.
+        """
+        task, address, span = missing.task, missing.address, self._host_span(missing.task)
+        if missing.kind not in LOST or missing.seconds < HOPELESS_AFTER or task in self._answered:
+            return None
+        if missing.kind == "foreign":
+            return errors.wrong_task(
+                span, ref=task.ref, address=address, found="something that is no TensorFlow server"
+            )
+        if self.membership.given_by != "spec":
+            return None
+        return errors.unreachable(span, ref=task.ref, address=address, reason=missing.reason)
+
+    def _host_span(self, task: Task) -> Span | None:
+        """Return the place of a task's address in the spec."""
+        jobs = self.spec.devices.jobs if self.spec is not None else ()
+        return next((each.span_of("hosts") for each in jobs if each.name == task.job and each.hosts), None)
+
+    # --- waiting ------------------------------------------------------------------------------------------
+
+    def require(self, why: str) -> None:
+        """Wait until every needed task answers.
+
+        Missing tasks are reported after some seconds, and again whenever the wait has doubled.
+
+        Args:
+            why: What is waited for, such as `to start training`.
+
+        Raises:
+            RunError: If waiting cannot help, or a task has been missing for `timeout` seconds.
+            Exception: What `check` raises.
+        """
+        self._last_well = time.monotonic()
+        while found := self.missing():
+            self._raise_if_too_long(found, why)
+            if _longest(found) >= SAY_AFTER and self._is_news(found):
+                self._report_missing(found, why)
+            time.sleep(POLL)
+            self.check()
+        self._report_returned(())
+        self._known = dict(self._seen)
+        self.progress()
+
+    def lost(self) -> bool:
+        """Ask the tasks whether one is missing, or was started again since all of them answered."""
+        try:
+            return bool(self.missing()) or self._seen != self._known
+        except RunError:  # which is raised again when the task is waited for
+            return True
+
+    def _raise_if_too_long(self, found: Sequence[MissingTask], why: str) -> None:
+        late = [each for each in found if each.seconds >= self.timeout]
+        if late:
+            span = self.spec.train.spans.get("task_timeout") if self.spec is not None else None
+            words = [each.words for each in late]
+            raise RunError(errors.tasks_missing(span, missing=words, why=why, waited=duration(self.timeout)))
+
+    def _report_missing(self, found: Sequence[MissingTask], why: str) -> None:
+        """Report the missing tasks, with a line for each of the first few, and those that are back."""
+        self._report_returned(found)
+        self._reported_after = _longest(found)
+        for each in found[:MOST_NAMED]:
+            self.say(f"waiting {why}: {each.words}")
+        if len(found) > MOST_NAMED:
+            self.say(f"waiting {why}: {len(found) - MOST_NAMED} more tasks")
+        self._reported.update(each.task for each in found)
+
+    def _is_news(self, found: Sequence[MissingTask]) -> bool:
+        """Whether a missing task was not reported yet, or the wait is much longer than at the last report."""
+        return _longest(found) >= GROWTH * self._reported_after or any(
+            each.task not in self._reported for each in found
+        )
+
+    def _report_returned(self, found: Sequence[MissingTask]) -> None:
+        """Report which of the tasks that were reported missing are back."""
+        back = self._reported - {each.task for each in found}
+        for task in sorted(back):
+            self.say(f"{task.ref} at {self.membership.cluster.address(task)} is back")
+        self._reported -= back
+
+    # --- monitoring -------------------------------------------------------------------------------------
+
+    def progress(self) -> None:
+        """Note that training makes progress. As long as this is called often enough, no task is asked."""
+        self.absent = ()
+        self._progress = self._last_well = time.monotonic()
+
+    def during(self, doing: str) -> AbstractContextManager[None]:
+        """Monitor the tasks from a thread during a block that may have to wait for them.
+
+        If `progress()` has not been called for some seconds, missing tasks are reported. An error that
+        waiting cannot help, or a task that is missing for too long, is stored in `timed_out`.
+
+        Args:
+            doing: What the block waits for, such as `for step 7`.
+        """
+        self.timed_out = None
+        self.progress()
+        return alongside(partial(self._look_on, doing), "watch")
+
+    def _look_on(self, doing: str, over: threading.Event) -> None:
+        looked = 0.0
+        while not over.wait(POLL):
+            now = time.monotonic()
+            if now - self._progress < SAY_AFTER and not self._reported:
+                continue
+            if now - looked < (LOOK_EVERY if self._reported else SAY_AFTER):
+                continue
+            try:
+                found = self.missing()
+                self._raise_if_too_long(found, doing)
+            except RunError as error:
+                self.timed_out = error
+                continue
+            finally:
+                looked = time.monotonic()
+            if over.is_set():
+                return
+            if not found:
+                self._report_returned(())
+            elif self._is_news(found):
+                self._report_missing(found, doing)
+
+
+def _longest(found: Sequence[MissingTask]) -> float:
+    """Return for how many seconds the task has been missing that has been missing longest."""
+    return max(each.seconds for each in found)

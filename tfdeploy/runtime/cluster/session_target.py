@@ -1,0 +1,128 @@
+"""Where this process opens its sessions, and how the tasks are handled that these depend on."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import tensorflow as tf
+from attrs import define, field
+
+from compiler.graph.session_options import session_config
+from compiler.plan import WorkerPlan
+from tfdeploy.runtime.cluster.identity import shut_down
+from tfdeploy.runtime.cluster.monitor import TaskMonitor
+from tfdeploy.runtime.cluster.worker_group import WorkerGroup
+from tfdeploy.runtime.membership.addresses import Task
+from tfdeploy.runtime.session.checkpoint_files import ClientFiles
+from tfdeploy.runtime.watchdog import HealthMonitor
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from compiler.graph.compiled import CompiledGraph
+    from tfdeploy.runtime.membership.addresses import Membership
+    from tfdeploy.runtime.session.engine import Engine
+    from tfdeploy.runtime.stop import StopSignals
+
+LEAVE_TAKING = 10.0  # seconds that workers have to notice the end of training
+PATIENCE = 2.0  # seconds for shutting down a server
+MOST_AT_ONCE = 32
+
+
+@define
+class SessionTarget:
+    """The server at which sessions are opened, and the tasks that are monitored meanwhile.
+
+    Attributes:
+        url: The server's address, as `grpc://host:port`; empty for a session in this process alone.
+        membership: This process's part in a cluster; None without one.
+        needs_monitor: Waits for the tasks of `needs`.
+        monitor: Monitors all other processes during training.
+        elsewhere: Whether the server is in another process, which may not have this process's files.
+        needs: The tasks without which sessions do not work.
+    """
+
+    url: str = ""
+    membership: Membership | None = None
+    needs_monitor: TaskMonitor | None = None
+    monitor: HealthMonitor = field(factory=HealthMonitor)
+    elsewhere: bool = False
+    needs: tuple[Task, ...] = field(factory=tuple)
+
+    def session(self, compiled: CompiledGraph) -> Any:
+        """Open a session for a graph."""
+        config = session_config(compiled.plan)
+        plan = compiled.plan
+        if self.membership is not None and isinstance(plan, WorkerPlan):
+            tasks = dict.fromkeys((Task.of(plan.worker.host), *self.needs))
+            config.device_filters.extend(f"/job:{each.job}/task:{each.index}" for each in tasks)
+        if self.membership is not None and self.needs_monitor is not None:
+            config.operation_timeout_in_ms = int(self.needs_monitor.timeout * 1000)
+        return tf.compat.v1.Session(self.url, graph=compiled.graph, config=config)
+
+    def wait_for_tasks(self, why: str, check: Callable[[], None]) -> None:
+        """Wait until all tasks that are needed are running.
+
+        Args:
+            why: What is waited for, such as `to start training`.
+            check: Called while it waits; it may raise an exception.
+
+        Raises:
+            RunError: If that takes too long, or waiting cannot help.
+        """
+        if self.needs_monitor is not None:
+            self.needs_monitor.check = check
+            self.needs_monitor.require(why)
+
+    def prepare(self, engine: Engine, stop: StopSignals, say: Callable[[str], None]) -> WorkerGroup | None:
+        """Prepare the chief's engine for training, and give every variable its initial value.
+
+        If workers have graphs of their own, they stop before anything is changed. Returns the chief's view of
+        all workers then, else None.
+
+        Args:
+            engine: The session of the chief, or of the only process.
+            stop: The signals of the process.
+            say: Called with sentences for users.
+        """
+        self.attach_monitors(engine)
+        if self.elsewhere:
+            engine.files = ClientFiles()
+        group = None
+        if engine.compiled.exchange is not None:
+            group = WorkerGroup(engine, stop, say)
+            group.announce()
+        engine.initialise()
+        return group
+
+    def attach_monitors(self, engine: Engine) -> None:
+        """Set the monitors of an engine to those of this target."""
+        engine.monitor = self.monitor
+        engine.lost = self.needs_monitor.lost if self.needs_monitor is not None else None
+        engine.activity.causes["tasks"] = lambda: [(each.words, None) for each in self.monitor.absent]
+
+    def end(self, engine: Engine, group: WorkerGroup | None) -> None:
+        """End the training of all workers that can be reached, and shut down their servers.
+
+        The session is closed before its server is shut down, because a server that is gone closes none.
+
+        Args:
+            engine: The session of the chief, or of the only process.
+            group: The chief's view of all workers that have graphs of their own; None if there are none.
+        """
+        if group is not None:
+            # A worker that cannot be reached notices by itself that training has stopped.
+            with suppress(tf.errors.OpError):
+                group.end(LEAVE_TAKING)
+        engine.close()
+        self.dismiss()
+
+    def dismiss(self) -> None:
+        """Shut down all servers that can be reached."""
+        secret = self.membership.secret if self.membership is not None else None
+        if self.membership is not None and secret is not None:
+            addresses = [self.membership.cluster.address(each) for each in self.membership.others]
+            with ThreadPoolExecutor(MOST_AT_ONCE, "dismiss") as pool:
+                list(pool.map(lambda each: shut_down(each, PATIENCE, secret), addresses))

@@ -1,1 +1,0 @@
-"""Workers that train together."""

@@ -72,10 +72,9 @@ def suggest_among_many(placement: KindMap, pattern: str) -> tuple[str, ...]:
     """
     (first, *_) = names_in(pattern)
     kinds, names = placement.named, []
-    for kind in placement.op_kinds:
-        text, member = kind.like.name, next(kinds.members(kind.of))
-        inside = text.removeprefix(kinds.scopes.get(kind.of, "")) if kind.like.clone is not None else text
-        names += [kinds.at(each, *member) for each in dict.fromkeys((text, inside))]
+    for op in placement.counted():
+        member = next(kinds.members(op.of or 0))
+        names += [kinds.at(each, *member) for each in dict.fromkeys((op.op.name, op.own_name))]
     return nearest_paths(first, iter(names))
 
 

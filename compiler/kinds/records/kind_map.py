@@ -7,11 +7,11 @@ has the records of each clone. Readers of a map ask the same of both, and need n
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import product
-from typing import Literal, Protocol, TypeAlias, TypeVar
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
-from attrs import define, evolve, field, frozen
+from attrs import define, evolve, field, fields, frozen, has
 
 from compiler.collector import collector_paused
 from compiler.figures import ranges
@@ -262,6 +262,13 @@ class _OfKind(Protocol):
 
 
 K = TypeVar("K", bound=_OfKind)
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+
+
+class _Like(_OfKind, Protocol[R_co]):
+    @property
+    def like(self) -> R_co: ...
 
 
 def grid_of_map(grid: MapGrid) -> Grid:
@@ -281,6 +288,34 @@ def _first(numbers: MapRange | None) -> int | None:
 def numbers_of(numbers: MapRange | None) -> range:
     """Return the tasks or clones of a kind; 0 stands for what is of none."""
     return range(1) if numbers is None else range(numbers.first, numbers.last + 1)
+
+
+_TEXTS = {"decided_by", "device", "devices", "from_device", "name", "of", "ref", "requested", "scope", "text"}
+_TEXTS |= {"to_device"}
+"""The fields whose texts have places for numbers."""
+
+_NUMBERS = {"clone", "index"}
+"""The fields with the number of a clone."""
+
+_OWN = _TEXTS | _NUMBERS | {"largest", "rule", "shard"}
+"""The fields in which things of a kind may differ."""
+
+
+@cache
+def _fields(kind: Any) -> tuple[tuple[str, bool], ...]:
+    """Return the names of the fields of a record, and whether things of a kind may differ in them."""
+    return tuple((each.name, each.name in _OWN) for each in fields(kind))
+
+
+def texts_of(record: Any) -> Iterator[str]:
+    """Yield the texts with places for numbers of a record, and of those in it."""
+    for name, is_own in _fields(record.__class__):
+        values = getattr(record, name) if is_own else None
+        for value in values if isinstance(values, tuple) else (values,):
+            if isinstance(value, str):
+                yield value
+            elif has(type(value)):
+                yield from texts_of(value)
 
 
 @define
@@ -353,35 +388,39 @@ class Kinds:
         for host, group in product(hosts, groups):
             yield template.at(self.numbers, host, group)
 
-    def rule(self, rule: RuleRef, host: int, group: int) -> RuleRef:
-        """Return what placed one thing of a kind; it is the same for most.
+    def one(self, like: R, host: int, group: int) -> R:
+        """Return one thing of a kind, with its own numbers in its texts.
 
         Args:
-            rule: What placed the kind, with places for numbers in its texts.
+            like: What is true of each thing of the kind.
             host: The task of the thing.
             group: The clone on the task.
         """
-        key = (id(rule), host, group)
-        found = self._rules.get(key)
-        if found is None:
-            decided = None if rule.decided_by is None else self.at(rule.decided_by, host, group)
-            found = evolve(rule, text=self.at(rule.text, host, group), decided_by=decided)
-            self._rules[key] = found
+        kind: Any = type(like)
+        found: R = kind(
+            *[
+                self._own(name, getattr(like, name), host, group) if is_own else getattr(like, name)
+                for name, is_own in _fields(kind)
+            ]
+        )
         return found
 
-    def op(self, kind: OpKind, host: int, group: int) -> MapOp:
-        """Return one of the ops of a kind.
-
-        Args:
-            kind: The ops.
-            host: The task of the op.
-            group: The clone on the task.
-        """
-        like = kind.like
-        name, requested = (self.at(each, host, group) for each in (like.name, like.requested))
-        clone = None if like.clone is None else self.numbers.grid.number(host, group)
-        rule = self.rule(like.rule, host, group)
-        return MapOp(name, like.type, clone, like.role, requested, like.assigned, rule)
+    def _own(self, name: str, value: Any, host: int, group: int) -> Any:
+        if value is None or isinstance(value, str):
+            return value and self.template(value).at(self.numbers, host, group)
+        if name in _NUMBERS:
+            return self.numbers.grid.number(host, group)
+        if name == "rule":  # most ops have one of a few
+            key = (id(value), host, group)
+            if key not in self._rules:
+                self._rules[key] = self.one(value, host, group)
+            return self._rules[key]
+        if name == "largest":
+            tensors = [(each.bytes, self.template(each.name)) for each in value]
+            return largest_at(tensors, self.numbers, host, group)
+        if isinstance(value, tuple):
+            return tuple(self.at(each, host, group) for each in value)
+        return self.one(value, host, group)
 
     def ranged(self, text: str, of: int) -> str:
         """Return one text for all things of a kind, with ranges for the numbers in which they differ.
@@ -529,7 +568,7 @@ class KindMap(Shown):
                 devices=self.devices,
                 clones=self.clones,
                 variables=self.variables,
-                ops=tuple(self._ops(ops)),
+                ops=tuple(self._each(ops)),
                 transfers=self._transfers(links),
                 misplaced=(),
                 time=self._time(),
@@ -537,36 +576,23 @@ class KindMap(Shown):
                 workers=self.workers,
             )
 
+    def _each(self, kinds: Iterable[_Like[R]]) -> Iterator[R]:
+        """Yield the things of some kinds in the order of version 1."""
+        return (self.named.one(kind.like, host, group) for kind, host, group in self.named.repeated(kinds))
+
     @cached_property
     def devices(self) -> tuple[MapDevice, ...]:
         """The devices."""
-        template, numbers, at = self.named.template, self.named.numbers, self.named.at
-        largest = [
-            [(each.bytes, template(each.name)) for each in kind.like.largest] for kind in self.device_kinds
-        ]
-        tensors = {id(kind): each for kind, each in zip(self.device_kinds, largest, strict=True)}
-        return tuple(
-            evolve(
-                kind.like,
-                ref=at(kind.like.ref, host, group),
-                device=at(kind.like.device.replace(ORDINAL, str(ordinal)), host, group),
-                largest=largest_at(tensors[id(kind)], numbers, host, group),
-            )
-            for ordinal, (kind, host, group) in enumerate(self.named.repeated(self.device_kinds))
-        )
+        found = []
+        for ordinal, (kind, host, group) in enumerate(self.named.repeated(self.device_kinds)):
+            like = evolve(kind.like, device=kind.like.device.replace(ORDINAL, str(ordinal)))
+            found.append(self.named.one(like, host, group))
+        return tuple(found)
 
     @cached_property
     def clones(self) -> tuple[MapClone, ...]:
         """The towers."""
-        return tuple(
-            MapClone(
-                self.named.numbers.grid.number(host, group),
-                self.named.at(kind.like.scope, host, group),
-                tuple(self.named.at(each, host, group) for each in kind.like.devices),
-                kind.like.batch,
-            )
-            for kind, host, group in self.named.repeated(self.clone_kinds)
-        )
+        return tuple(self._each(self.clone_kinds))
 
     @property
     def workers(self) -> tuple[MapWorker, ...]:
@@ -591,33 +617,9 @@ class KindMap(Shown):
                     for kind, host, group in self.named.repeated(each.copies)
                 )
         return tuple(
-            evolve(each.like, copies=copies[each.copies], slots=tuple(self._slots(each.slots)))
+            evolve(each.like, copies=copies[each.copies], slots=tuple(self._each(each.slots)))
             for each in self.variable_kinds
         )
-
-    def _slots(self, kinds: Sequence[SlotKind]) -> Iterator[MapSlot]:
-        for kind, host, group in self.named.repeated(kinds):
-            like, whole = kind.like, kind.like.shard
-            name, device = (self.named.at(each, host, group) for each in (like.name, like.device))
-            shard = None if whole is None else evolve(whole, of=self.named.at(whole.of, host, group))
-            yield evolve(like, name=name, device=device, shard=shard)
-
-    def _ops(self, kinds: Sequence[OpKind]) -> Iterator[MapOp]:
-        named, numbers, grid = self.named, self.named.numbers, self.named.numbers.grid
-        parsed = {
-            id(each): (each.like, named.template(each.like.name), named.template(each.like.requested))
-            for each in kinds
-        }
-        devices: dict[tuple[int, int, int], str] = {}
-        for kind, host, group in named.repeated(kinds):
-            like, name, device = parsed[id(kind)]
-            key = (id(device), host, group)
-            ref = devices.get(key)
-            if ref is None:
-                ref = devices[key] = device.at(numbers, host, group)
-            clone = None if like.clone is None else grid.number(host, group)
-            rule = named.rule(like.rule, host, group)
-            yield MapOp(name.at(numbers, host, group), like.type, clone, like.role, ref, like.assigned, rule)
 
     @property
     def transfers(self) -> tuple[MapTransfer, ...]:
@@ -626,17 +628,10 @@ class KindMap(Shown):
 
     def _transfers(self, kinds: Sequence[TransferKind]) -> tuple[MapTransfer, ...]:
         order = {each.ref: at for at, each in enumerate(self.devices)}
-        found = [each for kind in kinds for each in self._links(kind)]
+        found = [
+            self.named.one(kind.like, *member) for kind in kinds for member in self.named.members(kind.of)
+        ]
         return tuple(sorted(found, key=lambda each: (order[each.from_device], order[each.to_device])))
-
-    def _links(self, kind: TransferKind) -> Iterator[MapTransfer]:
-        template, numbers, like = self.named.template, self.named.numbers, kind.like
-        ends = template(like.from_device), template(like.to_device)
-        tensors = [(each.bytes, template(each.name)) for each in like.largest]
-        for host, group in self.named.members(kind.of):
-            source, target = (each.at(numbers, host, group) for each in ends)
-            largest = largest_at(tensors, numbers, host, group)
-            yield MapTransfer(source, target, like.tensors, like.bytes, like.bytes_unknown, largest)
 
     def _time(self) -> MapTime | None:
         time = self.time
@@ -676,10 +671,7 @@ class KindMap(Shown):
     @property
     def device_times(self) -> tuple[DeviceTime, ...]:
         """How busy the devices are; none if no time was forecast."""
-        return tuple(
-            evolve(kind.like, ref=self.named.at(kind.like.ref, host, group))
-            for kind, host, group in self.named.repeated(() if self.time is None else self.time.device_kinds)
-        )
+        return () if self.time is None else tuple(self._each(self.time.device_kinds))
 
     def busiest_links(self) -> Iterator[LinkTime]:
         """Yield how busy the links are, the busiest first; none if no time was forecast."""
@@ -689,9 +681,7 @@ class KindMap(Shown):
     def _link_times(self, kinds: Iterable[LinkTimeKind]) -> Iterator[LinkTime]:
         for kind in kinds:
             for member in self.named.members(kind.of):
-                ends = kind.like.from_device, kind.like.to_device
-                source, target = (self.named.at(each, *member) for each in ends)
-                yield evolve(kind.like, from_device=source, to_device=target)
+                yield self.named.one(kind.like, *member)
 
     def links(self) -> Iterator[Links]:
         """Yield the links between devices, those of a kind together."""
@@ -717,7 +707,7 @@ class KindMap(Shown):
             if members is None:
                 yield self._whole(kind)
             for member in members or ():
-                op = self.named.op(kind, *member)
+                op = self.named.one(kind.like, *member)
                 yield Counted(op, None, 1, (op.requested,), op.name, None, op.name)
 
     def _whole(self, kind: OpKind) -> Counted:
@@ -759,7 +749,7 @@ class KindMap(Shown):
     def rule_of(self, op: Counted) -> RuleRef:
         """Return what placed the first of ops that are alike."""
         assert op.of is not None
-        return self.named.rule(op.op.rule, *next(self.named.members(op.of)))
+        return self.named.one(op.op.rule, *next(self.named.members(op.of)))
 
     def ranged(self, op: Counted, text: str) -> str:
         """Return one name for ops that are alike, with ranges for the numbers in which they differ.

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-from attrs import frozen
+from attrs import evolve, fields, frozen
 
 from compiler.kinds.deployment.grid import NotAlikeError
 from compiler.kinds.names.templates import ORDINAL, SUM, TASK
-from compiler.kinds.records.kind_map import AnyMap, KindMap, Kinds, MapKind, MapRange, numbers_of
-from compiler.mapping.records import LIMIT, PlacementMap, RuleRef
+from compiler.kinds.records.kind_map import (
+    AnyMap,
+    DeviceKind,
+    KindMap,
+    Kinds,
+    KindTime,
+    MapKind,
+    MapRange,
+    VariableKind,
+    numbers_of,
+    texts_of,
+)
+from compiler.mapping.records import LIMIT, PlacementMap
 from dsl.files.regular import open_regular
-from dsl.files.typed_json import BadRecord, parse_record
+from dsl.files.typed_json import NAME, BadRecord, parse_record
 
 MOST_CLONES = 100_000
 """The most clones of a spec."""
@@ -56,10 +68,10 @@ def _require_whole(placement: KindMap) -> None:
     for at, kind in enumerate(placement.kinds):
         _require_kind(kind, grid.tasks, grid.clones, f"kinds[{at}]")
     kinds = placement.named
-    for where, of, texts in _texts(placement):
+    for where, of, part in _kinds_in(placement):
         if of >= len(placement.kinds):
             raise BadRecord(f"has `{where}.of`, which is the number of no kind")
-        for text in texts:
+        for text in texts_of(part):
             _require_text(kinds, placement.kinds[of], text, where)
     devices = {ref for each in placement.device_kinds for ref in kinds.devices(each.like.ref, each.of)}
     named = {(each.like.requested, each.of) for each in placement.op_kinds}
@@ -87,40 +99,20 @@ def _is_first_or_others(numbers: MapRange | None, count: int) -> bool:
     return (numbers.first, numbers.last) == (0, 0) or 1 == numbers.first <= numbers.last == count - 1
 
 
-def _texts(placement: KindMap) -> Iterator[tuple[str, int, Iterable[str]]]:
-    """Yield each part of a map that has texts with places: where it is, its kind, and the texts."""
-    for at, device in enumerate(placement.device_kinds):
-        like = device.like
-        names = (each.name for each in like.largest)
-        yield f"devices[{at}]", device.of, (like.ref, like.device.replace(ORDINAL, "0"), *names)
-    for at, clone in enumerate(placement.clone_kinds):
-        yield f"clones[{at}]", clone.of, (clone.like.scope, *clone.like.devices)
-    for at, variable in enumerate(placement.variable_kinds):
-        where = f"variables[{at}]"
-        for number, copy in enumerate(variable.copies):
-            yield f"{where}.copies[{number}]", copy.of, (copy.device,)
-        for number, slot in enumerate(variable.slots):
-            whole = () if slot.like.shard is None else (slot.like.shard.of,)
-            yield f"{where}.slots[{number}]", slot.of, (slot.like.name, slot.like.device, *whole)
-    for at, op in enumerate(placement.op_kinds):
-        yield f"ops[{at}]", op.of, (op.like.name, op.like.requested, *_of_rule(op.like.rule))
-    for at, link in enumerate(placement.transfer_kinds):
-        names = (each.name for each in link.like.largest)
-        yield f"transfers[{at}]", link.of, (link.like.from_device, link.like.to_device, *names)
-    yield from _times(placement)
-
-
-def _times(placement: KindMap) -> Iterator[tuple[str, int, Iterable[str]]]:
-    if placement.time is None:
-        return
-    for at, device in enumerate(placement.time.device_kinds):
-        yield f"time.devices[{at}]", device.of, (device.like.ref,)
-    for at, link in enumerate(placement.time.link_kinds):
-        yield f"time.links[{at}]", link.of, (link.like.from_device, link.like.to_device)
-
-
-def _of_rule(rule: RuleRef) -> tuple[str, ...]:
-    return (rule.text,) if rule.decided_by is None else (rule.text, rule.decided_by)
+def _kinds_in(record: Any, where: str = "") -> Iterator[tuple[str, int, Any]]:
+    """Yield where each part of a map is that is of a kind, the number of the kind, and what has its texts."""
+    for each in fields(type(record)):
+        value, name = getattr(record, each.name), each.metadata.get(NAME, each.name)
+        if isinstance(value, KindTime):
+            yield from _kinds_in(value, f"{name}.")
+        for at, part in enumerate(value if isinstance(value, tuple) else ()):
+            if isinstance(part, DeviceKind):
+                device = part.like.device.replace(ORDINAL, "0")
+                yield f"{where}{name}[{at}]", part.of, evolve(part.like, device=device)
+            elif isinstance(getattr(part, "of", None), int):
+                yield f"{where}{name}[{at}]", part.of, getattr(part, "like", part)
+            elif isinstance(part, VariableKind):
+                yield from _kinds_in(part, f"{where}{name}[{at}].")
 
 
 def _require_text(kinds: Kinds, kind: MapKind, text: str, where: str) -> None:

@@ -278,7 +278,7 @@ def test_costs_on_the_page_are_those_of_the_graph_of_all_clones(name: str) -> No
     costs = {}
     for kind, counted in zip(found.placement.op_kinds, found.placement.counted(), strict=True):
         cost = many(counted)
-        costs |= {kinds.op(kind, *member).name: cost for member in kinds.members(kind.of)}
+        costs |= {kinds.one(kind.like, *member).name: cost for member in kinds.members(kind.of)}
     assert costs == {each.op.name: wanted(each) for each in whole.counted()}
 
 
@@ -334,7 +334,7 @@ def _compare_scopes(kinds: KindMap, whole: PlacementMap) -> None:
     labels = {}
     for kind, counted in zip(kinds.op_kinds, kinds.counted(), strict=True):
         for member in known.members(kind.of):
-            labels[known.op(kind, *member).name] = name(counted)
+            labels[known.one(kind.like, *member).name] = name(counted)
     tree = CountedScopes.of(kinds.counted(), name)
     wanted = build(whole.ops, lambda op: labels[op.name], lambda op: op.requested)
     pairs = list(zip(_scopes(tree.root), _scopes(wanted), strict=True))

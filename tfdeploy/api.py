@@ -93,9 +93,11 @@ def compile(  # noqa: A001
     """
     from tfdeploy.runtime.adapted import adapted
     from tfdeploy.runtime.plans import graph_of, plan_of
+    from tfdeploy.runtime.start_tensorflow import start_tensorflow
 
     plan = plan_of(spec, emulate=emulate, verbose=verbose)
-    compiled = graph_of(adapted(plan, verbose=verbose), verbose=verbose)
+    start_tensorflow(verbose=verbose)
+    compiled = graph_of(adapted(plan))
     from compiler.conditions.capacity import forecast_if_needed, warnings_of
     from compiler.conditions.expect import require_expectations
     from compiler.conditions.timing import time_if_needed

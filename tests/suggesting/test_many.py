@@ -117,7 +117,7 @@ def test_a_share_of_many_clones_is_that_of_all(path: Path, mode: str) -> None:
     update = f"Momentum(0.1), mode = {mode}, replication = in_graph"
     path.write_text(text.replace("Momentum(0.1)", update))
     plan = make_plan(grammar.load(path))
-    found = try_many(plan, None, None, None, verbose=False)
+    found = try_many(plan, None, None, None)
     whole = many_clones.map_many(plan, fold=False, extras=Extras(costs=True, time=False)).work
     assert whole is not None
     assert len(whole.ops) > 3 * len(found.work.ops)

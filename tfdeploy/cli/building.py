@@ -231,7 +231,7 @@ def build(
     plan, name = plan_of(spec, emulate=emulate, verbose=common.verbose), spec.model.name
     start(common)
     with busy(said_of_graph(plan, because)):
-        compiled = step_of_plan(adapted(plan, verbose=common.verbose), towers, verbose=common.verbose)
+        compiled = step_of_plan(adapted(plan), towers)
         from compiler.conditions.capacity import has_limits, warnings_of
         from compiler.graph.forecasts.assumed_sizes import forecast_memory, with_assumed_sizes
         from compiler.graph.forecasts.memory_of_some import simulated_plan

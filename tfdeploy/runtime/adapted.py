@@ -49,12 +49,11 @@ def require_one_graph(plan: Plan) -> None:
         raise SpecError([errors.learnt_in_many_graphs(span, layer=found[0].call.name, step=found[0].span)])
 
 
-def learn_states(plan: Plan, *, verbose: bool = False) -> Mapping[str, LayerRecord]:
+def learn_states(plan: Plan) -> Mapping[str, LayerRecord]:
     """Return what the layers of a plan learn from the data, by their paths; nothing if no layer learns.
 
     Args:
         plan: The plan.
-        verbose: Whether TensorFlow's own messages are shown.
 
     Raises:
         SpecError: If a layer cannot learn where it is, or from its examples.
@@ -63,7 +62,7 @@ def learn_states(plan: Plan, *, verbose: bool = False) -> Mapping[str, LayerReco
     model = with_vocabularies(plan.model, folder_of(plan.spec))
     found: dict[str, LayerRecord] = {}
     for node in adapting_layers(model):
-        start_tensorflow(verbose=verbose)
+        start_tensorflow()
         from compiler.graph.tower.adapt import Adaptation
 
         own = evolve(plan, model=with_states(model, {path: each.state for path, each in found.items()}))
@@ -122,13 +121,12 @@ def _learn(plan: Plan, adaptation: Adaptation) -> Any:
             raise (fault if fault is not None else error) from error
 
 
-def adapted(plan: AnyPlan, *, must: bool = False, verbose: bool = False) -> AnyPlan:
+def adapted(plan: AnyPlan, *, must: bool = False) -> AnyPlan:
     """Return a plan whose layers have learnt, by the record in the run directory if that fits.
 
     Args:
         plan: The plan.
         must: Whether there must be a fitting record, because weights were trained with it.
-        verbose: Whether TensorFlow's own messages are shown.
 
     Raises:
         SpecError: If a layer cannot learn where it is, or from its examples.
@@ -138,32 +136,29 @@ def adapted(plan: AnyPlan, *, must: bool = False, verbose: bool = False) -> AnyP
     if not wanted:
         return plan
     path = RunDirectory.of(plan.spec).layer_states
-    start_tensorflow(verbose=verbose)
+    start_tensorflow()
     try:
         settings = {name: (node, _settings(plan, node)) for name, node in wanted.items()}
         return _with(plan, read_layer_states(path, settings))
     except RunError:
         if must:
             raise
-        return _with(plan, learn_states(plan, verbose=verbose))
+        return _with(plan, learn_states(plan))
 
 
-def adapted_for_run(
-    plan: AnyPlan, directory: RunDirectory, *, goes_on: bool, verbose: bool = False
-) -> AnyPlan:
+def adapted_for_run(plan: AnyPlan, directory: RunDirectory, *, goes_on: bool) -> AnyPlan:
     """Return the plan of a run whose layers have learnt, and record that in its directory.
 
     Args:
         plan: The plan.
         directory: The run directory, which is locked.
         goes_on: Whether there is a checkpoint from which the run may continue.
-        verbose: Whether TensorFlow's own messages are shown.
     """
     if not adapting_layers(plan.model):
         return plan
     if goes_on:
-        return adapted(plan, must=True, verbose=verbose)
-    records = learn_states(plan, verbose=verbose)
+        return adapted(plan, must=True)
+    records = learn_states(plan)
     write_layer_states(directory.layer_states, records)
     return _with(plan, records)
 

@@ -102,9 +102,9 @@ def map_by_kinds(
         return reason
     start()
     with telling(f"placing {len(plan.all_towers)} clones of {spec.model.name} that are alike"):
-        plan = adapted(plan, verbose=verbose)
+        plan = adapted(plan)
         try:
-            found = many_of(plan, machine=machine, extras=extras, towers=towers, verbose=verbose)
+            found = many_of(plan, machine=machine, extras=extras, towers=towers)
         except NotAlikeError as fault:
             return str(fault)
         from compiler.conditions.capacity import has_limits, too_full  # loads TensorFlow

@@ -100,14 +100,13 @@ def count_gpus(*, verbose: bool = False) -> int:
     return len(tf.config.list_physical_devices("GPU"))
 
 
-def require_devices(plan: Plan, *, verbose: bool = False) -> None:
+def require_devices(plan: Plan) -> None:
     """Check that this machine has every GPU of the plan.
 
     Nothing is checked for emulated devices, or with soft placement, by which TensorFlow chooses others.
 
     Args:
         plan: The plan. GPUs of tasks are left to the servers of these.
-        verbose: Whether TensorFlow's own messages are shown.
 
     Raises:
         SpecError: If a GPU is missing.
@@ -118,7 +117,7 @@ def require_devices(plan: Plan, *, verbose: bool = False) -> None:
     wanted = [each for each in plan.topology.select("gpu") if each.job is None]
     if not wanted:
         return
-    there = count_gpus(verbose=verbose)
+    there = count_gpus()
     if options.visible is not None:
         there = sum(index < there for index in options.visible)
     found = [each.ref for each in plan.topology.select("cpu")] + [f"gpu[{index}]" for index in range(there)]
@@ -146,35 +145,33 @@ SHARED_SEED = 0
 """The seed of graphs that share towers, which are of one seed. They are not run."""
 
 
-def graph_of(plan: Plan, *, seed: int | None = None, verbose: bool = False) -> CompiledGraph:
+def graph_of(plan: Plan, *, seed: int | None = None) -> CompiledGraph:
     """Start TensorFlow and return the graph of a plan, which is run.
 
     Args:
         plan: The plan.
         seed: The seed of the run if the spec has none.
-        verbose: Whether TensorFlow's own messages are shown.
 
     Raises:
         SpecError: If the graph cannot be built.
     """
-    _start_for(plan, verbose=verbose)
+    _start_for(plan)
     from compiler.graph.build import compile_graph
 
     return compile_graph(plan, base=str(folder_of(plan.spec)), seed=seed)
 
 
-def step_of_plan(plan: Plan, towers: SharedTowers | None = None, *, verbose: bool = False) -> CompiledGraph:
+def step_of_plan(plan: Plan, towers: SharedTowers | None = None) -> CompiledGraph:
     """Start TensorFlow and return a plan compiled to its step, of which no graph is made.
 
     Args:
         plan: The plan.
         towers: Traced towers that may be used again; those that they lack are added to them.
-        verbose: Whether TensorFlow's own messages are shown.
 
     Raises:
         SpecError: If there can be no graph of it.
     """
-    _start_for(plan, verbose=verbose)
+    _start_for(plan)
     from compiler.graph.build import compile_step
 
     base = str(folder_of(plan.spec))
@@ -189,7 +186,6 @@ def many_of(
     machine: FoundProfile | None = None,
     extras: Extras = NO_EXTRAS,
     towers: SharedTowers | None = None,
-    verbose: bool = False,
 ) -> ManyClones:
     """Start TensorFlow and return the map of a plan with many clones that are alike, without its graph.
 
@@ -198,19 +194,18 @@ def many_of(
         machine: The profile of the machine, if there is one.
         extras: What is wanted beside the map.
         towers: Traced towers that may be used again; those that they lack are added to them.
-        verbose: Whether TensorFlow's own messages are shown.
 
     Raises:
         NotAlikeError: The map has to be made from the graph of the plan; the message says why.
     """
-    _start_for(plan, verbose=verbose)
+    _start_for(plan)
     from compiler.graph.forecasts.many_clones import map_many
 
     traces = None if towers is None else towers.of(plan)
     return map_many(plan, base=str(folder_of(plan.spec)), machine=machine, extras=extras, traces=traces)
 
 
-def _start_for(plan: Plan, *, verbose: bool) -> None:
-    tf = start_tensorflow(verbose=verbose)
+def _start_for(plan: Plan) -> None:
+    tf = start_tensorflow()
     if plan.spec.train.deterministic:
         tf.config.experimental.enable_op_determinism()

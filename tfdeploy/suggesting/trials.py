@@ -67,9 +67,7 @@ def are_many(plan: Plan) -> bool:
     return len(plan.all_towers) > MOST_BUILT and why_not(plan) is None
 
 
-def try_many(
-    plan: Plan, kind: str | None, profile: Profile | None, towers: SharedTowers, *, verbose: bool
-) -> ManyTried:
+def try_many(plan: Plan, kind: str | None, profile: Profile | None, towers: SharedTowers) -> ManyTried:
     """Return a placement of many clones.
 
     Args:
@@ -77,7 +75,6 @@ def try_many(
         kind: The hardware that is assumed, or None if a profile or the spec says what there is.
         profile: The profile of the machine, or None.
         towers: Traced towers of other placements of the same spec, which are used again and added to.
-        verbose: Whether TensorFlow's own messages are shown.
 
     Raises:
         NotAlikeError: The clones are not alike; the message says why, after "because".
@@ -88,8 +85,8 @@ def try_many(
     from tfdeploy.runtime.adapted import adapted
     from tfdeploy.runtime.plans import many_of
 
-    plan = adapted(plan, verbose=verbose)
-    found = many_of(plan, extras=Extras(costs=True, time=False), towers=towers, verbose=verbose)
+    plan = adapted(plan)
+    found = many_of(plan, extras=Extras(costs=True, time=False), towers=towers)
     assert found.work is not None
     devices = plan.spec.devices if kind is None else evolve(plan.spec.devices, kind=kind)
     costs = choose_costs(found.work, devices, profile, cores())
@@ -204,7 +201,7 @@ class Trials:
     def _tried_with_many(self, text: str, changes: Changes, plan: Plan) -> Tried:
         """Return a placement of many clones; the errors are those of `try_many`."""
         gc.collect()  # the graphs of the placement before, whose parts refer to each other
-        found = try_many(plan, self.assumed(plan.topology), self.profile, self._towers, verbose=self.verbose)
+        found = try_many(plan, self.assumed(plan.topology), self.profile, self._towers)
         if self.step is None:
             self.step, self.costs = found.few, found.costs
         self.compared += 1
@@ -365,10 +362,10 @@ class Trials:
         from tfdeploy.runtime.adapted import adapted
         from tfdeploy.runtime.plans import step_of_plan
 
-        plan = adapted(self.plan(spec), verbose=self.verbose)
+        plan = adapted(self.plan(spec))
         if any(each.free for each in plan.model.inputs):
             plan = with_sizes(plan)
-        return step_of_plan(plan, self._towers, verbose=self.verbose)
+        return step_of_plan(plan, self._towers)
 
     def _start(self) -> None:
         from tfdeploy.runtime.start_tensorflow import start_tensorflow

@@ -116,7 +116,7 @@ def test_what_a_run_finds_out_before_it_trains(
         spec="the spec",
         plan=SimpleNamespace(model=SimpleNamespace(name="small")),
         directory=directory,
-        options=SimpleNamespace(resume=resume, verbose=True, membership=membership),
+        options=SimpleNamespace(resume=resume, membership=membership),
         reporter=listener,
         seed=11,
         memory={},
@@ -126,8 +126,8 @@ def test_what_a_run_finds_out_before_it_trains(
     )
     assert _Run._compile(run) == "graph"
     assert told == [
-        ("adapted_for_run", run.plan, directory, ("goes_on", goes_on), ("verbose", True)),
-        ("graph_of", "adapted", ("seed", 11), ("verbose", True)),
+        ("adapted_for_run", run.plan, directory, ("goes_on", goes_on)),
+        ("graph_of", "adapted", ("seed", 11)),
         ("require_room", "graph", 7, ("launched", launched)),
         ("require_savable", "graph", ("base", "folder of the spec")),
         ("forecast_if_needed", "graph"),

@@ -191,17 +191,17 @@ def _shown(common: Common, path: str, wanted: Wanted) -> ShownMap:
         return build_map(spec, common, emulate=emulate, profile=profile, extras=extras)
     because = "a step of it runs"  # what it expects is asked after the map
     built = build(spec, common, emulate=emulate, forecast=True, profile=profile, because=because)
-    assigned = _one_step(built.compiled, common)
+    assigned = _one_step(built.compiled)
     return ShownMap(built.compiled.plan, built.placement(assigned), built.compiled, built.time)
 
 
-def _one_step(compiled: CompiledGraph, common: Common) -> dict[str, str]:
+def _one_step(compiled: CompiledGraph) -> dict[str, str]:
     """Run one step, and return the device that each op ran on by op name."""
     from compiler.graph.finished import in_graph
     from compiler.graph.inspect.devices.one_step import run_one_step
     from tfdeploy.runtime.plans import require_devices
 
-    require_devices(compiled.plan, verbose=common.verbose)
+    require_devices(compiled.plan)
     return run_one_step(in_graph(compiled))
 
 

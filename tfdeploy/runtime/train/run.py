@@ -97,9 +97,9 @@ def run_spec(spec: ir.Spec, options: RunOptions, stop: StopSignals) -> Result:
         Interrupted: If SIGINT has ended the run.
         Terminated: If SIGTERM has ended the run.
     """
-    plan = plan_of(spec, emulate=options.emulate, verbose=options.verbose, membership=options.membership)
+    plan = plan_of(spec, emulate=options.emulate, membership=options.membership)
     require_one_graph(plan)
-    require_devices(plan, verbose=options.verbose)
+    require_devices(plan)
     if isinstance(plan, WorkerPlan) and options.membership is not None:
         make_thread_pool(spec, options.membership)
     activity = Activity(stop=stop)
@@ -186,8 +186,8 @@ class _Run:
         begun = time.perf_counter()
         with self.reporter.busy(f"building the graph of {self.plan.model.name}"):
             goes_on = self.options.resume != "never" and bool(self.directory.store.whole())
-            plan = adapted_for_run(self.plan, self.directory, goes_on=goes_on, verbose=self.options.verbose)
-            compiled = graph_of(plan, seed=self.seed, verbose=self.options.verbose)
+            plan = adapted_for_run(self.plan, self.directory, goes_on=goes_on)
+            compiled = graph_of(plan, seed=self.seed)
             membership = self.options.membership
             launched = membership is not None and membership.launcher is not None
             require_room(compiled, memory_limit(), launched=launched)

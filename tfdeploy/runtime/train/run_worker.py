@@ -41,7 +41,7 @@ def run_worker(plan: Plan, options: RunOptions, stop: StopSignals, activity: Act
     with target_for(plan, options, stop, stream) as open_target:
         begun = time.perf_counter()
         with options.reporter.busy(f"building the graph of {plan.model.name}"):
-            compiled = graph_of(plan, verbose=options.verbose)
+            compiled = graph_of(plan)
         clock.compile = time.perf_counter() - begun
         stop.check()
         with open_target(compiled) as target:

@@ -14,7 +14,7 @@ from tests.folders import ROOT
 from tests.forked import Popen
 from tfdeploy.runtime.calibrate.network import (
     FEW,
-    HERE,
+    FREE,
     SEVERAL,
     SMALL,
     NetworkCosts,
@@ -55,7 +55,7 @@ def test_a_link_has_a_latency_and_a_speed() -> None:
     assert found.link.processors > 0  # both tasks copy what is sent
     assert found.link.work is not None
     assert 0 < found.link.work < 1
-    assert HERE == "127.0.0.1"
+    assert FREE == "127.0.0.1:0"
 
 
 def test_costs_follow_from_the_differences_of_steps() -> None:
@@ -103,7 +103,7 @@ def test_a_process_that_does_not_start_is_told(
     python.write_text(f"#!/bin/sh\n{ends}\n")
     python.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(python))
-    with pytest.raises(RunError) as found, _other({}):
+    with pytest.raises(RunError) as found, _other():
         pytest.fail("the process has ended before it was asked for anything")
     assert found.value.diagnostic.code == "TFD756"
     assert found.value.diagnostic.notes == (f"the second process ended {expected}",)

@@ -7,15 +7,13 @@ address alone, and run one op at a time, so that what they do besides is seen in
 
 from __future__ import annotations
 
-import json
 import os
-import socket
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from math import ceil
 from statistics import median
 from typing import IO, Any
@@ -28,8 +26,11 @@ from dsl.errors.plan import link_not_measured
 from tfdeploy.runtime.calibrate.rounds import quartile, timed
 from tfdeploy.runtime.cluster.binding import BindingError, listening_at
 from tfdeploy.runtime.session.faults import reason_of
+from tfdeploy.runtime.start_tensorflow import LOOPBACK
 
-HERE = "127.0.0.1"
+FREE = f"{LOOPBACK}:0"
+"""An address whose port the operating system chooses when a server listens there."""
+
 SMALL = 1 << 10
 """The bytes of a small tensor."""
 
@@ -76,16 +77,14 @@ def link_measured(large: int, turns: int) -> Iterator[LinkMeasurement]:
     """
     import tensorflow as tf
 
-    addresses = {job: [f"{HERE}:{_free_port()}"] for job in ("sender", "receiver")}
     graph = tf.Graph()
     with graph.as_default():
         steps = _steps(tf, large)
         start = tf.compat.v1.global_variables_initializer()
-    with _told():
-        server = _start(tf, addresses, "receiver")
     with ExitStack() as stack:
         with _told():
-            used = stack.enter_context(_other(addresses))
+            sender, used = stack.enter_context(_other())
+            server = _start(tf, "receiver", sender)
             session = stack.enter_context(tf.compat.v1.Session(server.target, graph=graph))
             session.run(start)
             made = {name: session.make_callable(ends) for name, ends in steps.items()}
@@ -252,13 +251,12 @@ def _products(tf: Any) -> list[Any]:
 
 
 @contextmanager
-def _other(addresses: Mapping[str, list[str]]) -> Iterator[Callable[[], float]]:
-    """Start the process that sends; yield what returns its processor time and that of this process."""
-    command = [sys.executable, "-m", __name__, json.dumps(addresses)]
+def _other() -> Iterator[tuple[str, Callable[[], float]]]:
+    """Start the process that sends; yield its address, and what returns the processor time of both."""
     with (
         tempfile.TemporaryFile("w+") as said,
         subprocess.Popen(
-            command,
+            [sys.executable, "-m", __name__],
             env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -270,19 +268,19 @@ def _other(addresses: Mapping[str, list[str]]) -> Iterator[Callable[[], float]]:
         assert asked is not None
         assert answers is not None
 
-        def used() -> float:
-            try:
-                asked.write(b"\n")
-                answer = answers.readline()
-            except BrokenPipeError:
-                answer = b""
-            if not answer:
+        def answer() -> bytes:
+            found = answers.readline()
+            if not found:
                 raise RunError(link_not_measured(reason=_last_words(process, said)))
-            return float(answer) + time.process_time()
+            return found
+
+        def used() -> float:
+            with suppress(BrokenPipeError):
+                asked.write(b"\n")
+            return float(answer()) + time.process_time()
 
         try:
-            used()  # it has started
-            yield used
+            yield answer().decode().strip(), used
         finally:
             process.kill()
 
@@ -297,34 +295,31 @@ def _last_words(process: subprocess.Popen[bytes], said: IO[str]) -> str:
 
 
 def main() -> None:
-    """Be the process that sends, and tell its processor time for each line that is read."""
+    """Be the process that sends: tell its address, and its processor time for each line that is read."""
     import tensorflow as tf
 
-    server = _start(tf, json.loads(sys.argv[1]), "sender")
+    server = _start(tf, "sender", FREE)
+    sys.stdout.write(f"{server.target.removeprefix('grpc://')}\n")
+    sys.stdout.flush()
     for _ in sys.stdin:
         sys.stdout.write(f"{time.process_time()}\n")
         sys.stdout.flush()
     del server
 
 
-def _start(tf: Any, addresses: Mapping[str, list[str]], job: str) -> Any:
-    port = int(addresses[job][0].rpartition(":")[2])
+def _start(tf: Any, job: str, sender: str) -> Any:
+    """Start the server of a task; the sender is not told where the receiver is, because it never asks it."""
     one = tf.compat.v1.ConfigProto(inter_op_parallelism_threads=1, intra_op_parallelism_threads=1)
     one.graph_options.rewrite_options.disable_meta_optimizer = True
     definition = tf.train.ServerDef(
-        cluster=tf.train.ClusterSpec(dict(addresses)).as_cluster_def(),
+        cluster=tf.train.ClusterSpec({"sender": [sender], "receiver": [FREE]}).as_cluster_def(),
         job_name=job,
         task_index=0,
         protocol="grpc",
         default_session_config=one,
     )
-    with listening_at(HERE, port):
+    with listening_at(LOOPBACK, 0):
         return tf.distribute.Server(definition)
-
-
-def _free_port() -> int:
-    with socket.create_server((HERE, 0)) as found:
-        return int(found.getsockname()[1])
 
 
 if __name__ == "__main__":

@@ -16,8 +16,7 @@ from compiler.report.comparison.compare import Comparison
 from compiler.report.comparison.diff_text import place_of
 from compiler.report.refs import label
 from compiler.report.text.device_table import device_head, device_row
-from compiler.report.text.step_time import time_line
-from compiler.report.text.terminal import headline
+from compiler.report.text.terminal import headline, time_line
 from compiler.report.totals import Totals, device_totals
 from dsl import ir
 from dsl.diagnostics import RunError

@@ -14,7 +14,7 @@ from compiler.figures import size
 from compiler.graph.forecasts.assumed_sizes import forecast_memory
 from compiler.graph.inspect.mapping.placement_map import map_placement
 from compiler.report import refs
-from compiler.report.text.fullness import Pool, pools
+from compiler.report.totals import Pool, pools
 from compiler.step.read.map import StepMemory
 from dsl.errors import plan as errors
 

@@ -14,9 +14,8 @@ from compiler.kinds.names.templates import Numbers, Template
 from compiler.kinds.records.kind_map import AnyMap
 from compiler.kinds.records.step_kinds import Member, StepKinds
 from compiler.mapping.step_graph import StepGraph
-from compiler.report.columns import Group, first_that_fits
-from compiler.report.cut import Part, cut, finder
-from compiler.report.scopes import Scope, build, label
+from compiler.report.refs import Group, first_that_fits
+from compiler.report.scopes import Part, Scope, build, cut, finder, label
 from dsl.gathering import gathered
 
 MOST_NODES = 60

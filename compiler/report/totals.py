@@ -1,4 +1,4 @@
-"""The bytes that each device holds, sends and receives, from a placement map."""
+"""What each device of a placement map holds, sends and receives, and how full its memory is."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from typing import Any
 from attrs import astuple, frozen
 
 from compiler.kinds.records.kind_map import AnyMap
-from compiler.report.columns import Group
+from compiler.mapping.records import MapDevice
+from compiler.report import refs
+from compiler.report.refs import Group
+from dsl.gathering import gathered
 
 
 @frozen
@@ -82,3 +85,35 @@ def of_group(group: Group, totals: dict[str, Totals]) -> Totals:
 def add_up(parts: Sequence[Totals]) -> Totals:
     """Return the sum of several devices' figures."""
     return sum(parts, start=Totals())
+
+
+@frozen
+class Pool:
+    """The memory of a GPU, or of a machine, which all its CPU devices share.
+
+    Attributes:
+        devices: The devices.
+        needed: The bytes of the forecast.
+        limit: The bytes that there are.
+    """
+
+    devices: tuple[MapDevice, ...]
+    needed: int
+    limit: int
+
+    @property
+    def excess(self) -> int:
+        """The bytes that are missing; zero or less if the memory suffices."""
+        return self.needed - self.limit
+
+
+def pools(placement: AnyMap) -> tuple[Pool, ...]:
+    """Return every GPU and machine whose memory the spec gives and for which there is a forecast."""
+    names = ((refs.parse(each.ref), each) for each in placement.devices)
+    together = gathered((each.ref if name.kind == "gpu" else f"{name.host}", each) for name, each in names)
+    return tuple(
+        Pool(tuple(devices), sum(each.memory_bytes or 0 for each in devices), limit)
+        for devices in together.values()
+        if (limit := devices[0].memory_limit) is not None
+        and all(each.memory_bytes is not None for each in devices)
+    )

@@ -9,7 +9,7 @@ from attrs import field, frozen
 
 from compiler.kinds.records.kind_map import AnyMap
 from compiler.mapping.records import MapDevice, MapVariable
-from compiler.report.text.fullness import pools
+from compiler.report.totals import pools
 from compiler.time.costs import Costs
 from compiler.time.forecast import StepForecast
 from compiler.time.simulation.prepared import PreparedStep

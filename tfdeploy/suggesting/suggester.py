@@ -13,7 +13,7 @@ from compiler.collector import collector_paused
 from compiler.figures import size
 from compiler.placement.rules import rule_text
 from compiler.report import refs
-from compiler.report.text.fullness import Pool, pools
+from compiler.report.totals import Pool, pools
 from compiler.suggest import variations
 from compiler.suggest.candidates import slot_changes, variable_changes
 from compiler.suggest.changes import Changes

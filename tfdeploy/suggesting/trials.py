@@ -14,7 +14,7 @@ from compiler.kinds.deployment.layout import why_not
 from compiler.kinds.records.extras import Extras
 from compiler.mapping.records import PlacementMap
 from compiler.placement.rules import rule_text
-from compiler.report.text.fullness import pools
+from compiler.report.totals import pools
 from compiler.step.read.map import Found, StepMemory, map_step
 from compiler.step.read.work import timed_step
 from compiler.suggest.changes import Changes

@@ -11,8 +11,7 @@ from attrs import frozen
 from compiler.figures import count, ranges
 from compiler.report import refs
 from compiler.report.comparison.compare import Change
-from compiler.report.cut import Part, cut
-from compiler.report.scopes import Scope, build
+from compiler.report.scopes import Part, Scope, build, cut
 from compiler.report.table import shorten
 from dsl.gathering import gathered
 

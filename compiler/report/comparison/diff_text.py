@@ -9,9 +9,9 @@ from attrs import asdict
 from compiler.figures import count, duration, plural, size, size_of_known
 from compiler.mapping.records import MapTransfer
 from compiler.report import refs
-from compiler.report.columns import groupings
 from compiler.report.comparison.changes import change_lines
 from compiler.report.comparison.compare import Change, Comparison, DeviceChange, LinkChange, TimeChange
+from compiler.report.refs import groupings
 from compiler.report.table import headed, signed
 from compiler.report.totals import Totals
 from compiler.report.view import Ink

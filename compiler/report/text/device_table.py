@@ -1,4 +1,4 @@
-"""The bytes that each device holds, sends and receives, as a table."""
+"""What each device holds, sends and receives, and how full its memory is, as tables."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from collections.abc import Sequence
 
 from compiler.figures import count, size, size_of_known
 from compiler.kinds.records.kind_map import AnyMap
-from compiler.report.columns import Group, first_that_fits
-from compiler.report.table import GAP, table, width_of
-from compiler.report.totals import Totals, add_up, device_totals, of_group
+from compiler.report import refs
+from compiler.report.refs import Group, first_that_fits
+from compiler.report.table import GAP, headed, table, width_of
+from compiler.report.totals import Totals, add_up, device_totals, of_group, pools
 from compiler.report.view import View
+from dsl.gathering import gathered
 
 MANY = 16
 """If there are more devices than this, those with equal figures share a row."""
@@ -80,3 +82,24 @@ def device_row(name: str, totals: Totals, *, forecast: bool) -> tuple[str, ...]:
         size_of_known(totals.bytes_in, totals.in_unknown),
         size_of_known(totals.bytes_out, totals.out_unknown),
     )
+
+
+def fullness(placement: AnyMap, view: View) -> list[str]:
+    """Return a line for each GPU and machine; nothing if the spec does not give their memory.
+
+    Args:
+        placement: The map, of any version.
+        view: The settings of the view, which colour the head of the table.
+    """
+    alike = gathered(
+        ((refs.parse(pool.devices[0].ref).job_kind, pool.needed, pool.limit), pool)
+        for pool in pools(placement)
+    )
+    if not alike:
+        return []
+    rows = [("memory", "forecast", "there is", "full")]
+    for (_, needed, limit), same in alike.items():
+        label = refs.label([device.ref for pool in same for device in pool.devices])
+        each = f" (each of {len(same)})" if len(same) > 1 else ""
+        rows.append((f"{label}{each}", size(needed), size(limit), f"{needed / limit:.1%}"))
+    return headed(rows, view.ink)

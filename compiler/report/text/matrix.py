@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from compiler.figures import count
 from compiler.kinds.records.kind_map import AnyMap
 from compiler.report import refs
-from compiler.report.columns import Group, first_that_fits
+from compiler.report.refs import Group, first_that_fits
 from compiler.report.scopes import FOLD_FROM, CountedScopes, Scope, folded
 from compiler.report.table import GAP, headed, shorten, width_of
 from compiler.report.view import View

@@ -10,8 +10,8 @@ from attrs import evolve
 from compiler.figures import count, size, size_of_known
 from compiler.mapping.records import MapOp, MapWorker, PlacementMap
 from compiler.report import refs, scopes
-from compiler.report.columns import Group, first_that_fits
-from compiler.report.cut import cut, finder
+from compiler.report.refs import Group, first_that_fits
+from compiler.report.scopes import cut, finder
 from compiler.report.table import shorten, table, width_of
 from compiler.report.totals import Totals, add_up, device_totals, of_group
 from compiler.report.view import View

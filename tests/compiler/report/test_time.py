@@ -15,8 +15,8 @@ from compiler.report.comparison.compare import compare
 from compiler.report.comparison.diff_json import diff_json
 from compiler.report.comparison.diff_text import diff_text
 from compiler.report.text.beneath_text import beneath_json, beneath_text
-from compiler.report.text.step_time import step_time
-from compiler.report.text.why_time import why_time
+from compiler.report.text.terminal import step_time
+from compiler.report.text.why import why_time
 from compiler.report.timeline import trace_json
 from compiler.report.view import Ink, View
 from compiler.time.forecast import forecast_step

@@ -11,11 +11,10 @@ from compiler.kinds.records.kind_map import AnyMap
 from compiler.mapping.records import PlacementMap, RuleRef
 from compiler.report.comparison.changes import lines_of as scopes_of
 from compiler.report.comparison.compare import Change, Comparison
-from compiler.report.page.data.numbers import Numbers
+from compiler.report.page.data.numbers import NONE, Numbers
 from compiler.report.page.data.placement_data import device_data, transfer_data
 from compiler.report.page.data.spec_lines import Lines
 
-NONE = -1
 SCOPES = 200
 """The most scopes by which the ops that have changed are listed."""
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from compiler.model.graph import ModelGraph
-from compiler.report.page.data.numbers import Numbers
+from compiler.report.page.data.numbers import NONE, Numbers
 from dsl.source import Span
-
-NONE = -1
 
 
 def model_data(model: ModelGraph, files: Numbers) -> dict[str, Any]:

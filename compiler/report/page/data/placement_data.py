@@ -10,10 +10,10 @@ from compiler.figures import plural
 from compiler.kinds.records.kind_map import AnyMap
 from compiler.mapping.records import MapTensor, MapVariable
 from compiler.report.page.data.model_data import model_data
-from compiler.report.page.data.numbers import Numbers
+from compiler.report.page.data.numbers import Numbers, Tables
 from compiler.report.page.data.spec_lines import Lines
 from compiler.report.page.data.timeline_data import timeline_data
-from compiler.report.page.data.tree import Tables, measures, tree_data
+from compiler.report.page.data.tree import measures, tree_data
 from compiler.report.page.details import Details
 from compiler.report.totals import device_totals
 

@@ -13,13 +13,12 @@ from typing import Any, TypeAlias
 from attrs import define, field
 
 from compiler.kinds.records.kind_map import AnyMap
-from compiler.mapping.records import Counted, Placed, RuleRef
-from compiler.report.page.data.numbers import Numbers
+from compiler.mapping.records import Counted, RuleRef
+from compiler.report.page.data.numbers import NONE, Numbers, Tables
 from compiler.report.page.details import Details
 from compiler.report.scopes import FOLD_FROM, label
 from dsl.gathering import gathered
 
-NONE = -1
 FAMILY = -2
 """The number of the clone of an op that the clones of a family share."""
 
@@ -71,46 +70,6 @@ def _microseconds(details: Details) -> Mapping[str, float]:
 
 
 # --- the tree ---------------------------------------------------------------------------------------------
-
-
-@define
-class Tables:
-    """What the tree refers to by number.
-
-    Attributes:
-        places: The devices.
-        names: The parts of the names of ops.
-        kinds: What ops have in common: type, role, clone and the number of the spot.
-        rules: What placed ops: the reason, the text of the rule, and its file, line and column.
-        costs: What ops cost.
-        files: The names of the files of the spec.
-        spots: The devices of ops: pairs of the device that was asked for and the one on which the op ran, one
-            pair for an op by itself, and one for each clone of a family.
-    """
-
-    places: Numbers
-    names: Numbers = field(factory=Numbers)
-    kinds: Numbers = field(factory=Numbers)
-    rules: Numbers = field(factory=Numbers)
-    costs: Numbers = field(factory=Numbers)
-    files: Numbers = field(factory=Numbers)
-    spots: Numbers = field(factory=Numbers)
-
-    def pair(self, placed: Placed) -> tuple[int, int]:
-        """Return the numbers of a device and of that on which the op ran."""
-        requested, assigned = placed
-        return self.places.of(requested), NONE if assigned is None else self.places.of(assigned)
-
-    def rule(self, rule: RuleRef) -> int:
-        """Return the number of a rule that placed an op."""
-        file = NONE if rule.file is None else self.files.of(rule.file)
-        return self.rules.of(
-            (rule.reason, rule.text, file, rule.line or 0, rule.column or 0, rule.decided_by or "")
-        )
-
-    def spot_values(self) -> list[list[Any]]:
-        """Return the pairs of each spot."""
-        return [list(pairs) for _family, _local, *pairs in self.spots.values()]
 
 
 @define

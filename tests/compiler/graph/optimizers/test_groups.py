@@ -15,7 +15,7 @@ import tensorflow as tf
 import grammar
 from compiler.graph.build import compile_graph
 from compiler.pipeline import make_plan
-from compiler.report.text.why_text import why_text
+from compiler.report.text.why import why_text
 from compiler.report.view import Ink
 from compiler.step.read.why import explain_placement
 from dsl import ir

@@ -12,12 +12,13 @@ from compiler.mapping.explanation import Explanation, Link
 from compiler.mapping.step_time import LinkTime, MapPathPart, MapTime
 from compiler.reasons import Reason
 from compiler.report.text.beneath_text import LONGEST, SHOWN, beneath_text
-from compiler.report.text.fullness import fullness, pools
+from compiler.report.text.device_table import fullness
 from compiler.report.text.matrix import matrix
 from compiler.report.text.oplist import op_list
-from compiler.report.text.step_time import SHOWN as PARTS
-from compiler.report.text.step_time import step_time
-from compiler.report.text.why_text import NAMED, why_text
+from compiler.report.text.terminal import SHOWN as PARTS
+from compiler.report.text.terminal import step_time
+from compiler.report.text.why import NAMED, why_text
+from compiler.report.totals import pools
 from compiler.report.view import Ink, View
 from compiler.shards import Shard
 from compiler.time.measured_trace import Beneath, OpTimes

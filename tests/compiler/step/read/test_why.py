@@ -11,7 +11,7 @@ from compiler.graph.inspect.devices.one_step import run_one_step
 from compiler.graph.inspect.mapping.placement_map import map_placement
 from compiler.mapping.explanation import Explanation
 from compiler.pipeline import make_plan
-from compiler.report.text.why_text import why_text
+from compiler.report.text.why import why_text
 from compiler.report.view import Ink
 from compiler.step.read.why import explain_placement, suggest_names
 from tests.support import spec_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from compiler.mapping.explanation import Explanation, Link
 from compiler.reasons import Reason
-from compiler.report.text.why_text import why_text
+from compiler.report.text.why import why_text
 from compiler.report.view import Ink
 from dsl import ir
 from dsl.source import Source, Span

@@ -86,7 +86,7 @@ def diff(before: Placed, after: Placed) -> Comparison:
     """
     from compiler.report.comparison.compare import compare
 
-    return compare(_any_map_of(before), _any_map_of(after))
+    return compare(map_of(before), map_of(after))
 
 
 def to_html(subject: Placed | Comparison) -> str:
@@ -201,7 +201,7 @@ def map_placement(
     from dsl.ir import Spec
 
     if isinstance(subject, Spec):
-        return _any_map_of(subject)
+        return map_of(subject)
     from compiler.graph.inspect.mapping.placement_map import map_placement as map_of_graph
 
     return map_of_graph(subject, assigned, memory, time, batch=batch)
@@ -231,31 +231,24 @@ def expand(placement: AnyMap) -> PlacementMap:
     return placement.expanded()
 
 
-def placement_of(subject: Placed) -> PlacementMap:
+def map_of(subject: Placed) -> AnyMap:
     """Return the map itself, or that of a graph or a spec, with forecasts of a step's memory and time.
 
-    A map by kinds is expanded.
+    The map of many clones that are alike is by kinds.
     """
     from compiler.kinds.records.kind_map import KindMap
     from compiler.mapping.records import PlacementMap
+    from dsl.ir import Spec
 
     if isinstance(subject, PlacementMap | KindMap):
-        return subject.expanded()
+        return subject
+    many = _many_of(subject) if isinstance(subject, Spec) else None
+    if many is not None:
+        return many.placement
     graph = _graph_of(subject)
     from compiler.conditions.timing import map_time
 
     return _placement_of(graph, map_time(graph))
-
-
-def _any_map_of(subject: Placed) -> AnyMap:
-    """Return the map itself, or that of a graph or a spec; that of many clones is by kinds."""
-    from compiler.kinds.records.kind_map import KindMap
-    from dsl.ir import Spec
-
-    if isinstance(subject, KindMap):
-        return subject
-    many = _many_of(subject) if isinstance(subject, Spec) else None
-    return placement_of(subject) if many is None else many.placement
 
 
 def _many_of(spec: Spec, profile: str | None = None, extras: Extras | None = None) -> MapByKinds | None:

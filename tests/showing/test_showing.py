@@ -104,7 +104,7 @@ def test_a_map_has_its_devices_and_largest_variables(graph: CompiledGraph) -> No
     assert found.index(kernel) < found.index(bias)
     assert [each.left for each in of_map(placement).tables] == [1, 4]  # all but the bytes are words
     assert ["device", "ops", "variables", "slots", "in/step", "out/step"] in found
-    forecast = cells(tfdeploy.looking.placement_of(graph))
+    forecast = cells(tfdeploy.looking.map_of(graph))
     assert ["device", "ops", "variables", "slots", "memory", "in/step", "out/step"] in forecast
     assert "y/kernel" in printed(placement)
 

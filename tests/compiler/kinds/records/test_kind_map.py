@@ -6,7 +6,7 @@ import pytest
 from attrs import evolve
 
 from compiler.kinds.records.kind_map import BusyKind, KindMap, KindTime, LinkTimeKind, SlotKind
-from compiler.mapping.records import MapSlot, MapTensor, Sought
+from compiler.mapping.records import MapSlot, MapTensor, PlacementMap, Sought
 from compiler.mapping.step_time import DeviceTime, LinkTime
 from tests.placement_maps import make_kinds, make_map
 
@@ -139,3 +139,16 @@ def test_all_ops_are_counted() -> None:
         (2, 2, "clone_2/fc1/kernel/read"),
         (2, 2, "clone_3/fc1/kernel/read"),
     ]
+
+
+def test_readers_ask_the_same_of_both_maps() -> None:
+    """A map by kinds lacks nothing that the other has but the list of its ops, which `expanded` makes."""
+    offered = {name for name in dir(PlacementMap) if not name.startswith("_")}
+    assert offered - set(dir(KindMap)) == {"ops"}
+    placement = timed()
+    (variable,) = placement.expanded().variables
+    assert placement.variables == (variable,)
+    held, held_by_each = placement.held(), placement.expanded().held()
+    assert {held[each.like.name] for each in placement.op_kinds if each.like.name in held} == {64}
+    assert held_by_each["fc1/kernel"] == held["fc1/kernel"]
+    assert len(placement.inner_names()) == 2  # of the worker that is listed

@@ -30,6 +30,7 @@ from lark.parse_tree_builder import ParseTreeBuilder
 from lark.parsers.lalr_analysis import Shift
 
 from dsl.files.paths import cache_file
+from dsl.source import Source, Span
 
 if TYPE_CHECKING:
     import re
@@ -113,6 +114,27 @@ def lex(text: str, *, everything: bool = False, most: int | None = None) -> list
 
 
 _new = str.__new__
+
+
+def span_of(source: Source, token: Token) -> Span:
+    """Return where a token is written.
+
+    Args:
+        source: The text that the token is of.
+        token: The token.
+    """
+    return Span(source, token.start_pos or 0, token.end_pos or 0)
+
+
+def retyped(token: Token, kind: str, value: str | None = None) -> Token:
+    """Return a token at the place of another one.
+
+    Args:
+        token: The other token.
+        kind: The name of the new one's terminal.
+        value: Its characters; by default those of the other one.
+    """
+    return Token.new_borrow_pos(kind, str(token) if value is None else value, token)
 
 
 @frozen

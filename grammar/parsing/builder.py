@@ -15,6 +15,7 @@ from lark import Token
 from dsl import syntax
 from dsl.errors import notation
 from dsl.source import Source, Span
+from grammar.lark_parser import span_of
 from grammar.reports import Reports
 
 Children: TypeAlias = list[Any]
@@ -238,7 +239,7 @@ class Builder:
 
     def _span(self, child: Any) -> Span:
         if isinstance(child, Token):
-            return Span(self._source, child.start_pos or 0, child.end_pos or 0)
+            return span_of(self._source, child)
         span: Span = child.span
         return span
 

@@ -15,6 +15,7 @@ import lark
 from dsl.errors import notation
 from dsl.errors.notation import OPERATIONS
 from dsl.source import Span
+from grammar.lark_parser import span_of
 from grammar.parsing.builder import Lost
 from grammar.tokens import habits
 from grammar.tokens.brackets import CLOSER, OPENER
@@ -103,7 +104,7 @@ class Recovery:
     def _report(self, at: int) -> None:
         token = self._tokens[at] if at < len(self._tokens) else self._end()
         before = self._tokens[at - 1] if at else None
-        span = Span(self._source, token.start_pos or 0, token.end_pos or 0)
+        span = span_of(self._source, token)
         if token.type in OPENER and not span.text:
             return  # a bracket that was put in: that it is lacking has been said
         habit = self._habit(at)
@@ -128,13 +129,13 @@ class Recovery:
         for each in (at, first):
             word = self._tokens[each]
             if word.type == "NAME" and word in notation.FOREIGN_WORDS:
-                span = Span(self._source, word.start_pos or 0, word.end_pos or 0)
+                span = span_of(self._source, word)
                 return notation.foreign_word(str(word), span)
         return None
 
     def _second_call(self, at: int) -> Diagnostic:
         """Return the error for `Dense(64)(x)`, whose second `(` is token `at`."""
-        span = Span(self._source, self._tokens[at].start_pos or 0, self._tokens[at].end_pos or 0)
+        span = span_of(self._source, self._tokens[at])
         found = habits.flow_of_calls(self._tokens, at, self._source)
         starts = {token.start_pos: number for number, token in enumerate(self._tokens)}
         first = starts[found[0].start] if found is not None else 0

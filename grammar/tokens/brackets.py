@@ -8,6 +8,7 @@ from lark import Token
 
 from dsl.errors import notation
 from dsl.source import Span
+from grammar.lark_parser import retyped, span_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,7 +39,7 @@ def made_after(kind: str, before: Token) -> Token:
         kind: The name of its terminal, such as `RBRACE`.
         before: The token before it.
     """
-    made = Token.new_borrow_pos(kind, BRACKET[kind], before)
+    made = retyped(before, kind, BRACKET[kind])
     made.start_pos = made.end_pos = before.end_pos
     return made
 
@@ -122,9 +123,9 @@ class _Braces:
     def _opening(self, at: int, token: Token, indent: int) -> None:
         before = self._tokens[at - 1] if at else token
         if self._surplus < 0 and (before.type not in _BEFORE_BRACE or self._depth > 0):
-            self._report(notation.stray_brace(self._span(token)))
+            self._report(notation.stray_brace(span_of(self._source, token)))
             following = self._tokens[at + 1] if at + 1 < len(self._tokens) else token
-            self._reports.taint(self._span(before).to(self._span(following)))
+            self._reports.taint(span_of(self._source, before).to(span_of(self._source, following)))
             self._surplus += 1
             return
         self._open.append((token, indent))
@@ -162,7 +163,7 @@ class _Braces:
     def _close(self) -> None:
         """Insert the closing brace of the innermost open block after the last token."""
         opener, _ = self._open.pop()
-        self._report(notation.unclosed(self._span(opener), opener="{", closer="}"))
+        self._report(notation.unclosed(span_of(self._source, opener), opener="{", closer="}"))
         self._surplus += 1
         end = len(self._out)
         while self._out[end - 1].type == "NEWLINE":
@@ -173,12 +174,12 @@ class _Braces:
         """Leave out a surplus `}`, or insert the missing `{` after the header that it belongs to."""
         self._surplus -= 1
         if header is None:
-            self._report(notation.unmatched(self._span(token), closer="}"))
+            self._report(notation.unmatched(span_of(self._source, token), closer="}"))
             return
         last = self._out[header]
         first = self._out[header - 1] if header and self._out[header - 1].type == "NAME" else last
-        whole = self._span(first).to(self._span(last))
-        self._reports.add(notation.missing_brace(whole, closer=self._span(token)))
+        whole = span_of(self._source, first).to(span_of(self._source, last))
+        self._reports.add(notation.missing_brace(whole, closer=span_of(self._source, token)))
         self._reports.taint(whole)
         self._out.insert(header + 1, made_after("LBRACE", last))
         self._out.append(token)
@@ -213,9 +214,6 @@ class _Braces:
         end = text.find("\n", span.start)
         return Span(self._source, text.rfind("\n", 0, span.start) + 1, len(text) if end < 0 else end)
 
-    def _span(self, token: Token) -> Span:
-        return Span(self._source, token.start_pos or 0, token.end_pos or 0)
-
 
 # --- round and square brackets ----------------------------------------------------------------------------
 
@@ -239,7 +237,7 @@ def balanced(tokens: list[Token], source: Source, reports: Reports) -> list[Toke
         if not _matches(item):
             item = _Item(item, source, reports).mended()
             if end < len(tokens) and tokens[end].type == "LBRACE":
-                reports.taint(Span(source, tokens[end].start_pos or 0, tokens[end].end_pos or 0))
+                reports.taint(span_of(source, tokens[end]))
         out.extend(item)
         out.extend(tokens[end : end + 1])
     return out
@@ -300,7 +298,7 @@ class _Item:
         self._surplus = {closer: kinds.count(closer) - kinds.count(OPENER[closer]) for closer in OPENER}
         self._open: list[Token] = []
         self._out: list[Token] = []
-        self._said = any(reports.is_tainted(self._span(token)) for token in tokens)
+        self._said = any(reports.is_tainted(span_of(self._source, token)) for token in tokens)
 
     def mended(self) -> list[Token]:
         """Return the tokens with brackets inserted, exchanged or left out."""
@@ -316,7 +314,7 @@ class _Item:
                 self._out.append(token)
         while self._open:
             self._close()
-        whole = self._span(self._tokens[0]).to(self._span(self._tokens[-1]))
+        whole = span_of(self._source, self._tokens[0]).to(span_of(self._source, self._tokens[-1]))
         self._reports.taint(whole)
         return self._out
 
@@ -348,7 +346,7 @@ class _Item:
         opener = self._open.pop()
         self._report(
             notation.unclosed(
-                self._span(opener),
+                span_of(self._source, opener),
                 opener=BRACKET[opener.type],
                 closer=BRACKET[CLOSER[opener.type]],
             )
@@ -361,7 +359,7 @@ class _Item:
 
     def _drop(self, token: Token) -> None:
         self._surplus[token.type] -= 1
-        self._report(notation.unmatched(self._span(token), closer=str(token)))
+        self._report(notation.unmatched(span_of(self._source, token), closer=str(token)))
 
     def _exchange(self, token: Token) -> None:
         """Replace a closing bracket by the one that is needed."""
@@ -371,19 +369,16 @@ class _Item:
         self._surplus[right] += 1
         self._report(
             notation.wrong_closer(
-                self._span(token),
+                span_of(self._source, token),
                 opener=BRACKET[opener.type],
                 closer=str(token),
                 right=BRACKET[right],
-                opened=self._span(opener),
+                opened=span_of(self._source, opener),
             )
         )
-        self._out.append(Token.new_borrow_pos(right, BRACKET[right], token))
+        self._out.append(retyped(token, right, BRACKET[right]))
 
     def _report(self, diagnostic: Diagnostic) -> None:
         if not self._said:
             self._reports.add(diagnostic)
         self._said = True
-
-    def _span(self, token: Token) -> Span:
-        return Span(self._source, token.start_pos or 0, token.end_pos or 0)

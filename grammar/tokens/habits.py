@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from dsl.diagnostics import Edit
 from dsl.errors import notation
 from dsl.source import Span
+from grammar.lark_parser import retyped, span_of
 from grammar.tokens.brackets import CLOSER, OPENER
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def _arrows(tokens: list[Token], source: Source, reports: Reports) -> list[Token
             measured = str(token) == "=" and at + 2 < len(tokens) and tokens[at + 2].type in _NUMBERS
             right, kind = (">=", "COMPARE") if measured else ("->", "ARROW")
             out.append(_joined(token, following, kind, right))
-            found.setdefault((f"{token}{following}", right), []).append(_span(source, out[-1]))
+            found.setdefault((f"{token}{following}", right), []).append(span_of(source, out[-1]))
             at += 1
         else:
             out.append(token)
@@ -94,10 +95,10 @@ def _keys(tokens: list[Token], source: Source, reports: Reports) -> list[Token]:
             out.append(token)
             at += 1
             continue
-        sign, key, span = tokens[at + 1], _retyped(token, "NAME", token[1:-1]), _span(source, token)
+        sign, key, span = tokens[at + 1], retyped(token, "NAME", token[1:-1]), span_of(source, token)
         opens = _kind(tokens, at + 2) == "LBRACE"
-        out += [key] if opens else [key, _retyped(sign, "EQUALS", "=")]
-        whole = span.to(_span(source, sign))
+        out += [key] if opens else [key, retyped(sign, "EQUALS", "=")]
+        whole = span.to(span_of(source, sign))
         spans.append(span)
         edits.append(Edit(whole, str(key) if opens else f"{key} ="))
         at += 2
@@ -127,8 +128,8 @@ def _colons(tokens: list[Token], source: Source, reports: Reports) -> list[Token
         if token.type != "UNKNOWN" or str(token) != ":":
             out.append(token)
         elif opened[-1:] == ["LBRACKET"]:
-            out.append(_retyped(token, "DOTDOT", ".."))
-            reports.add(notation.range_with_colon(_span(source, token)))
+            out.append(retyped(token, "DOTDOT", ".."))
+            reports.add(notation.range_with_colon(span_of(source, token)))
         elif following in {"LBRACE", "NEWLINE", ""} and opened[-1:] != ["LPAREN"]:
             _report_colon(tokens, at, source, reports)
         else:
@@ -138,17 +139,17 @@ def _colons(tokens: list[Token], source: Source, reports: Reports) -> list[Token
 
 def _report_colon(tokens: list[Token], at: int, source: Source, reports: Reports) -> None:
     """Report a `:` before or instead of the `{` of a block, or the Python keyword that starts such a line."""
-    span = _span(source, tokens[at])
+    span = span_of(source, tokens[at])
     if _kind(tokens, at + 1) == "LBRACE":
         reports.add(notation.colon_of_block(span, brace=True))
         return
     first = next((each for each in range(at, 0, -1) if tokens[each - 1].type in {"NEWLINE", "LBRACE"}), 0)
     word = tokens[first]
     if word.type == "NAME" and word in notation.FOREIGN_WORDS:
-        reports.add(notation.foreign_word(str(word), _span(source, word)))
+        reports.add(notation.foreign_word(str(word), span_of(source, word)))
     else:
         reports.add(notation.colon_of_block(span, brace=False))
-    reports.taint(_span(source, word).to(span))
+    reports.taint(span_of(source, word).to(span))
 
 
 def _follow(opened: list[str], token: Token) -> None:
@@ -173,7 +174,7 @@ def _singles(tokens: list[Token], source: Source, reports: Reports) -> list[Toke
         ):
             in_braces = not opened or opened[-1] == "LBRACE"
             sign = token.type in _SAFE_TO_DROP
-            first, again = _span(source, before), _span(source, token)
+            first, again = span_of(source, before), span_of(source, token)
             safe = sign or (in_braces and token.type in {"NAME", "STRING"})
             reports.add(notation.doubled(first, again, safe=safe, list_item=not in_braces and not sign))
             continue
@@ -199,7 +200,7 @@ def flow_of_calls(tokens: list[Token], opener: int, source: Source) -> tuple[Spa
     while start and (tokens[start - 1].type in {"NAME", "DOT"}):
         start -= 1
     flow = _flow(tokens[start : end + 1], source)
-    whole = _span(source, tokens[start]).to(_span(source, tokens[end]))
+    whole = span_of(source, tokens[start]).to(span_of(source, tokens[end]))
     return None if flow is None else (whole, flow)
 
 
@@ -247,15 +248,7 @@ def _kind(tokens: list[Token], at: int) -> str:
     return str(tokens[at].type) if at < len(tokens) else ""
 
 
-def _span(source: Source, token: Token) -> Span:
-    return Span(source, token.start_pos or 0, token.end_pos or 0)
-
-
-def _retyped(token: Token, kind: str, value: str) -> Token:
-    return type(token).new_borrow_pos(kind, value, token)
-
-
 def _joined(first: Token, second: Token, kind: str, value: str) -> Token:
-    joined = _retyped(first, kind, value)
+    joined = retyped(first, kind, value)
     joined.end_pos = second.end_pos
     return joined

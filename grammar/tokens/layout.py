@@ -8,6 +8,7 @@ from lark import Token
 
 from dsl.errors import notation
 from dsl.source import Span
+from grammar.lark_parser import retyped, span_of
 from grammar.tokens import brackets
 from grammar.tokens.brackets import CLOSER, OPENER, starts_item
 
@@ -51,12 +52,12 @@ def marked(tokens: list[Token]) -> list[Token]:
         _follow(opened, kind, before)
         in_model = bool(blocks and blocks[-1])
         if kind == "LPAREN" and before == "RPAREN" and kinds[number + 1 : number + 3] == ["NAME", "EQUALS"]:
-            found[read[number]] = _retyped(tokens[read[number]], "AGAIN")
+            found[read[number]] = retyped(tokens[read[number]], "AGAIN")
         elif in_model and kind == "UNKNOWN" and opened[-1:] == ["INDEX"] and str(tokens[read[number]]) == ":":
-            found[read[number]] = _retyped(tokens[read[number]], "COLON")
+            found[read[number]] = retyped(tokens[read[number]], "COLON")
         elif in_model and kind == "NAME" and before in _BEFORE_ITEM and opened[-1:] == ["LBRACE"]:
             for comma in _commas_before_equals(kinds, number):
-                found[read[comma]] = _retyped(tokens[read[comma]], "ALSO")
+                found[read[comma]] = retyped(tokens[read[comma]], "ALSO")
     return found
 
 
@@ -93,10 +94,6 @@ def _commas_before_equals(kinds: list[str], number: int) -> list[int]:
         commas.append(at)
         at += 2
     return commas if kinds[at : at + 1] == ["EQUALS"] else []
-
-
-def _retyped(token: Token, kind: str) -> Token:
-    return type(token).new_borrow_pos(kind, str(token), token)
 
 
 # --- brackets and newlines --------------------------------------------------------------------------------
@@ -141,7 +138,7 @@ def is_too_deep(tokens: list[Token], source: Source, reports: Reports) -> bool:
 def _reported_depth(survey: Token | bool, source: Source, reports: Reports) -> bool:
     if isinstance(survey, bool):
         return False
-    place = Span(source, survey.start_pos or 0, survey.end_pos or 0)
+    place = span_of(source, survey)
     reports.add(notation.nested_too_deeply(place, deepest=DEEPEST))
     return True
 
@@ -193,8 +190,8 @@ def _joined(out: list[Token], tokens: list[Token], at: int, source: Source, repo
     open_ended = before.type in _ASKS_FOR_MORE and not starts_item(tokens, at)
     if not open_ended and token.type not in _STARTS_NOTHING:
         return False
-    end = Span(source, before.start_pos or 0, before.end_pos or 0)
-    start = Span(source, token.start_pos or 0, token.end_pos or 0)
+    end = span_of(source, before)
+    start = span_of(source, token)
     reports.add(
         notation.line_wants_more(end, arrow=end.text == "->", after=start)
         if open_ended

@@ -9,6 +9,7 @@ from lark import Token
 from dsl.errors import notation
 from dsl.source import Span
 from grammar import lark_parser
+from grammar.lark_parser import retyped, span_of
 from grammar.reports import MOST_TOKENS, TooManyError
 from grammar.tokens import comments, habits, layout
 
@@ -39,7 +40,7 @@ def tokens(source: Source, reports: Reports) -> list[Token]:
     raw = lark_parser.lex(source.text, most=most)
     if len(raw) > most:
         if not layout.is_too_deep(raw, source, reports):
-            reports.add(notation.too_many_tokens(_start(_span(source, raw[-1])), most=MOST_TOKENS))
+            reports.add(notation.too_many_tokens(_start(span_of(source, raw[-1])), most=MOST_TOKENS))
         raise TooManyError
     reports.count(source, len(raw))
     text = comments.without_foreign(source, reports)
@@ -50,7 +51,7 @@ def _checked(raw: list[Token], source: Source, reports: Reports) -> list[Token]:
     """Return tokens without what the language does not have, which is reported."""
     understood = habits.understood(layout.marked(raw), source, reports)
     found = [
-        token if _is_fine(token) else _CHECKS[token.type](token, _span(source, token), reports)
+        token if _is_fine(token) else _CHECKS[token.type](token, span_of(source, token), reports)
         for token in understood
     ]
     return _mended(found, source, reports) if any(each.type == "UNKNOWN" for each in found) else found
@@ -71,7 +72,7 @@ def _name(token: Token, span: Span, reports: Reports) -> Token:
     if len(token) > LONGEST_NAME:
         reports.add(notation.name_too_long(_start(span), length=len(token), longest=LONGEST_NAME))
         reports.taint(span)
-        return _retyped(token, "NAME", token[:LONGEST_NAME])
+        return retyped(token, "NAME", token[:LONGEST_NAME])
     if not token.isascii():
         strange = sorted({letter for letter in token if not letter.isascii()})
         reports.add(notation.name_not_ascii(span, name=str(token), letters=strange[:5]))
@@ -82,20 +83,20 @@ def _name(token: Token, span: Span, reports: Reports) -> Token:
 def _open_string(token: Token, span: Span, reports: Reports) -> Token:
     reports.add(notation.unterminated_string(span))
     reports.taint(span)
-    return _retyped(token, "STRING", f'"{token[1:].rstrip(chr(92))}"')
+    return retyped(token, "STRING", f'"{token[1:].rstrip(chr(92))}"')
 
 
 def _other_quoted(token: Token, span: Span, reports: Reports) -> Token:
     inner = span.text[1:-1].replace('"', '\\"')
     reports.add(notation.single_quotes(span, right=f'"{inner}"'))
-    return _retyped(token, "STRING", f'"{token[1:-1]}"')
+    return retyped(token, "STRING", f'"{token[1:-1]}"')
 
 
 def _bad_number(token: Token, span: Span, reports: Reports) -> Token:
     right = f"0{token}" if token.startswith(".") else f"{token}0"
     reports.add(notation.malformed_number(span, written=str(token), right=right))
     reports.taint(span)
-    return _retyped(token, "FLOAT", f"0{token}0")
+    return retyped(token, "FLOAT", f"0{token}0")
 
 
 def _unknown(token: Token, span: Span, reports: Reports) -> Token:
@@ -109,7 +110,7 @@ def _unknown(token: Token, span: Span, reports: Reports) -> Token:
         instead = None  # in the middle of a word it separates nothing
     reports.add(notation.unexpected_character(str(token), span, instead[0] if instead else None))
     reports.taint(_with_words(span))
-    return _retyped(token, instead[1], instead[0]) if instead else token
+    return retyped(token, instead[1], instead[0]) if instead else token
 
 
 def _with_words(span: Span) -> Span:
@@ -140,11 +141,11 @@ def _mended(found: list[Token], source: Source, reports: Reports) -> list[Token]
             joins = bool(mended) and mended[-1].end_pos == token.start_pos and mended[-1].type in _WORDS
             if joins:
                 mended[-1] = _stretched(mended[-1], token, "")
-                reports.taint(_span(source, mended[-1]))
+                reports.taint(span_of(source, mended[-1]))
             continue
         if joins and token.start_pos == mended[-1].end_pos and token.type in _WORDS:
             mended[-1] = _stretched(mended[-1], token, str(token))
-            reports.taint(_span(source, mended[-1]))
+            reports.taint(span_of(source, mended[-1]))
         else:
             mended.append(token)
         joins = False
@@ -153,14 +154,6 @@ def _mended(found: list[Token], source: Source, reports: Reports) -> list[Token]
 
 def _stretched(token: Token, to: Token, more: str) -> Token:
     kind = "QUANTITY" if token.type == "INTEGER" and not more.isdecimal() and more else token.type
-    longer = _retyped(token, kind, f"{token}{more}")
+    longer = retyped(token, kind, f"{token}{more}")
     longer.end_pos = to.end_pos
     return longer
-
-
-def _span(source: Source, token: Token) -> Span:
-    return Span(source, token.start_pos or 0, token.end_pos or 0)
-
-
-def _retyped(token: Token, kind: str, value: str) -> Token:
-    return Token.new_borrow_pos(kind, value, token)

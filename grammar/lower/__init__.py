@@ -169,7 +169,9 @@ def _top(items: Sequence[syntax.Item], context: Context) -> tuple[dict[str, list
             if kind is not None:
                 top.setdefault(kind, []).append(item)
         elif isinstance(item, syntax.Attribute) and not blocks.lost_names(item):
-            _top_attribute(item, context)
+            known = tuple(each.name for each in schema.ROOT_ATTRIBUTES)
+            if item.name not in known:
+                blocks.unknown_attribute(item, known, schema.ROOT, "a spec", context)
         else:
             complete = False
             if isinstance(item, syntax.Entry) and not isinstance(item.value, syntax.Broken):
@@ -190,21 +192,3 @@ def _kind(item: syntax.Block, top: dict[str, list[syntax.Block]], context: Conte
         context.reports.add(twice or names.duplicate("block", item.kind, item.kind_span, first))
         kind = None
     return kind
-
-
-def _top_attribute(item: syntax.Attribute, context: Context) -> None:
-    """Report an attribute at the top level that is neither the version nor an include."""
-    known = tuple(each.name for each in schema.ROOT_ATTRIBUTES)
-    if item.name in known:
-        return
-    if item.name in schema.ROOT:
-        context.reports.add(names.block_written_as_attribute(item.name_span, name=item.name))
-        return
-    near = nearest(item.name, known)
-    homes = [block.name for block in BLOCKS.values() if block.attribute(item.name) is not None]
-    if near is None and homes:
-        context.reports.add(
-            names.attribute_elsewhere(item.name_span, name=item.name, place="a spec", home=homes[0])
-        )
-    else:
-        context.reports.add(names.unknown_attribute(item.name, item.name_span, near, known, "a spec"))

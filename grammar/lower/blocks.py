@@ -100,7 +100,7 @@ def _belongs(item: syntax.Item, known: Block, first: dict[str, Span], context: C
     if isinstance(item, syntax.Attribute):
         if known.attribute(item.name) is not None:
             return once(item.name, item.name_span, first, "attribute", context)
-        unknown_attribute(item, known, context)
+        unknown_attribute(item, known.names, known.inner, place, context)
     elif isinstance(item, syntax.Block):
         if item.kind in known.inner:
             return True
@@ -141,26 +141,28 @@ def once(name: str, span: Span, first: dict[str, Span], kind: str, context: Cont
     return True
 
 
-def unknown_attribute(item: syntax.Attribute, known: Block, context: Context) -> None:
-    """Report an attribute that its block does not have.
+def unknown_attribute(
+    item: syntax.Attribute, known: tuple[str, ...], inner: tuple[str, ...], place: str, context: Context
+) -> None:
+    """Report an attribute that is not allowed at its place.
 
     Args:
         item: The attribute as it is written.
-        known: The block of the schema.
+        known: The attributes that are allowed.
+        inner: The kinds of blocks that are allowed.
+        place: What it stands in, in words.
         context: What is known of the spec, and its reports.
     """
-    place = f"`{known.name}`"
-    if item.name in known.inner:
-        context.reports.add(names.block_written_as_attribute(item.name_span, name=item.name))
-        return
-    near = nearest(item.name, known.names)
-    homes = [block.name for block in schema.BLOCKS.values() if block.attribute(item.name) is not None]
-    if near is None and homes:
-        context.reports.add(
-            names.attribute_elsewhere(item.name_span, name=item.name, place=place, home=homes[0])
-        )
+    name, span = item.name, item.name_span
+    near = nearest(name, known)
+    homes = [block.name for block in schema.BLOCKS.values() if block.attribute(name) is not None]
+    if name in inner:
+        report = names.block_written_as_attribute(span, name=name)
+    elif near is None and homes:
+        report = names.attribute_elsewhere(span, name=name, place=place, home=homes[0])
     else:
-        context.reports.add(names.unknown_attribute(item.name, item.name_span, near, known.names, place))
+        report = names.unknown_attribute(name, span, near, known, place)
+    context.reports.add(report)
 
 
 def unknown_block(

@@ -11,7 +11,7 @@ from compiler.shards import Shard
 from compiler.time.forecast import PathPart, StepForecast
 from dsl import ir
 from dsl.diagnostics import Diagnostic, Label, Severity
-from dsl.formats.human import human
+from dsl.formats.render import human
 from dsl.gathering import gathered
 
 NAMED = 8

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from dsl.diagnostics import SpecError
-from dsl.formats.human import human
+from dsl.formats.render import human
 
 XY = {"x": ("float32", (2,)), "y": ("int32", ())}
 LONG = "".join(f"{each},{each}.5,{each}\n" for each in range(3000))

@@ -84,7 +84,7 @@ class LineReporter(Reporter):
 
     def warn(self, diagnostic: Diagnostic) -> None:
         """Show a diagnostic on standard error."""
-        from dsl.formats.human import human
+        from dsl.formats.render import human
 
         sys.stderr.write("\n".join(human([diagnostic], color=self.color_errors)) + "\n")
         sys.stderr.flush()

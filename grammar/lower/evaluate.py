@@ -89,6 +89,25 @@ def misplaced_value(
     return context.refuse(report)
 
 
+def misused_name(
+    path: syntax.Path, found: str, wanted: str, defined: Span | None, context: Context, advice: str = ""
+) -> Bad:
+    """Report the name of something that is of another kind than its place wants, and return BAD.
+
+    Args:
+        path: The name as it was parsed.
+        found: What it is the name of, in words.
+        wanted: What the place wants, in words.
+        defined: Where it is defined.
+        context: The scope, and the reports.
+        advice: What to write instead, if that is known.
+    """
+    report = references.wrong_reference(
+        path.span, name=path.name, found=found, wanted=wanted, defined=defined, advice=advice
+    )
+    return context.refuse(report)
+
+
 def labels_of(expression: syntax.Expr, context: Context) -> tuple[Label, ...]:
     """Return a label at the definition if an expression is the name of a constant, else nothing.
 
@@ -154,12 +173,7 @@ def _report_unknown(
     name: str, path: syntax.Path, context: Context, words: tuple[str, ...], wanted: str
 ) -> None:
     if name in context.bound:
-        at = context.bound[name]
-        context.reports.add(
-            references.wrong_reference(
-                path.span, name=name, found="a tensor", wanted="a constant", defined=at
-            )
-        )
+        misused_name(path, "a tensor", "a constant", context.bound[name], context)
         return
     known = {*context.parameters, *context.constants}
     near = nearest(name, known)

@@ -16,7 +16,7 @@ from dsl.source import Span
 from dsl.suggest import nearest
 from grammar.lower import values
 from grammar.lower.context import BAD, Context
-from grammar.lower.evaluate import described, misplaced_value
+from grammar.lower.evaluate import misplaced_value, misused_name
 from grammar.lower.network.operations import Operations, is_operation
 from grammar.lower.values import typed
 
@@ -87,8 +87,7 @@ def expression(written: syntax.Expr, tensors: Tensors, *, what: str = "this plac
             return BAD
         case syntax.Call():
             return _lonely_call(written, tensors, what)
-    found = described(written)
-    return misplaced_value(written, what, "a tensor", tensors.context, found=found)
+    return misplaced_value(written, what, "a tensor", tensors.context)
 
 
 def operations(tensors: Tensors) -> Operations:
@@ -166,30 +165,13 @@ def _reference(path: syntax.Path, tensors: Tensors) -> Any:
     if kind in {"input", "tensor"}:
         return ir.Ref(name, span=path.span)
     if kind == "shared":
-        report = references.wrong_reference(
-            path.span,
-            name=name,
-            found="a layer",
-            wanted="a tensor",
-            defined=tensors.spans[name],
-            advice=f"use it as a step: `x -> {name}`",
-        )
-        context.reports.add(report)
+        advice = f"use it as a step: `x -> {name}`"
+        misused_name(path, "a layer", "a tensor", tensors.spans[name], context, advice)
     elif name in context.constants:
-        at = context.constants[name].value.span
         context.notes.constants.add(name)
-        context.reports.add(
-            references.wrong_reference(
-                path.span, name=name, found="a constant", wanted="a tensor", defined=at
-            )
-        )
+        misused_name(path, "a constant", "a tensor", context.constants[name].value.span, context)
     elif name in context.parameters:
-        at_ = context.parameters[name].span
-        context.reports.add(
-            references.wrong_reference(
-                path.span, name=name, found="a parameter", wanted="a tensor", defined=at_
-            )
-        )
+        misused_name(path, "a parameter", "a tensor", context.parameters[name].span, context)
     elif kind is None and not context.is_silent(name):
         known = [each for each, of in tensors.kinds.items() if of != "shared"]
         near = nearest(name, known)
@@ -235,23 +217,15 @@ def _named(path: syntax.Path, tensors: Tensors) -> Any:
         call = ir.Call(name, span=path.span, name_span=path.span)
         return ir.Step("shared", call, span=path.span)
     if name in tensors.kinds:
-        at = tensors.spans[name]
         if tensors.kinds[name] != "bad" and not context.is_silent(name):
-            context.reports.add(
-                references.wrong_reference(
-                    path.span, name=name, found="a tensor", wanted="a layer", defined=at
-                )
-            )
+            misused_name(path, "a tensor", "a layer", tensors.spans[name], context)
     elif (
         name in context.layers or signatures.find("layer", name) is not None or _application(name) is not None
     ):
         context.notes.layers.add(name)
         context.reports.add(references.not_called(path.span, kind="layer", name=name))
     elif name in context.constants:
-        at = context.constants[name].value.span
-        context.reports.add(
-            references.wrong_reference(path.span, name=name, found="a constant", wanted="a layer", defined=at)
-        )
+        misused_name(path, "a constant", "a layer", context.constants[name].value.span, context)
     elif not context.may_exist(name):
         shared = [each for each, kind in tensors.kinds.items() if kind == "shared"]
         near = nearest(name, [*shared, *_layer_names(context)])
@@ -334,12 +308,7 @@ def _unknown(call: syntax.Call, tensors: Tensors) -> Any:
             references.unknown_function("layer", name, call.callee.span, None, advice=advice)
         )
     if name in tensors.kinds:
-        at = tensors.spans[name]
-        return context.refuse(
-            references.wrong_reference(
-                call.callee.span, name=name, found="a tensor", wanted="a layer", defined=at
-            )
-        )
+        return misused_name(call.callee, "a tensor", "a layer", tensors.spans[name], context)
     shared = tuple(each for each, kind in tensors.kinds.items() if kind == "shared")
     return values.unknown("layer", call, (*shared, *_layer_names(context)), context)
 

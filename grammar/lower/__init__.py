@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from attrs import frozen
@@ -20,7 +21,7 @@ from grammar.lower.place import expect, place
 from grammar.lower.training import data, part_weights, update
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from dsl.source import Span
     from grammar.reports import Reports
@@ -89,22 +90,6 @@ def _facts(parts: dict[str, Any], where: Span, context: Context) -> Facts:
     )
 
 
-def _parts(top: dict[str, list[syntax.Block]], context: Context, *, complete: bool) -> dict[str, Any]:
-    """Lower every block that is present; a block with errors becomes None."""
-    parts: dict[str, Any] = {}
-    for name, reader in (("model", model), ("data", data), ("devices", devices), ("update", update)):
-        if name in top:
-            parts[name] = reader(top[name][0], context)
-    jobs = _jobs(top) if complete or "devices" in top else None
-    for name, placing in (("place", place), ("expect", expect)):
-        if name in top:
-            parts[name] = placing(top[name][0], jobs, context)
-    for name in ("clones", "train"):
-        if name in top:
-            parts[name] = _simple(top[name][0], name, context)
-    return parts
-
-
 _EXCLUSIVE = {
     "clones": (
         "batch",
@@ -116,7 +101,7 @@ _EXCLUSIVE = {
 _PERIODS = ("checkpoint_every", "evaluate_every")
 
 
-def _simple(block: syntax.Block, name: str, context: Context) -> Any:
+def _simple(name: str, block: syntax.Block, context: Context) -> Any:
     """Lower a block that has plain attributes only."""
     known = BLOCKS[name]
     fields = blocks.attributes(block, known, context)
@@ -144,6 +129,24 @@ def _every(value: float, span: Span) -> ir.Every:
     if isinstance(value, int):
         return ir.Every(steps=value, span=span)
     return ir.Every(seconds=value, span=span)
+
+
+_READERS: dict[str, Callable[[syntax.Block, Context], Any]] = {
+    "model": model,
+    "data": data,
+    "devices": devices,
+    "update": update,
+    "place": place,
+    "expect": expect,
+    "clones": partial(_simple, "clones"),
+    "train": partial(_simple, "train"),
+}
+
+
+def _parts(top: dict[str, list[syntax.Block]], context: Context, *, complete: bool) -> dict[str, Any]:
+    """Lower every block that is present; a block with errors becomes None."""
+    context = context.within(jobs=_jobs(top) if complete or "devices" in top else None)
+    return {name: read(top[name][0], context) for name, read in _READERS.items() if name in top}
 
 
 def _jobs(top: dict[str, list[syntax.Block]]) -> frozenset[str] | None:

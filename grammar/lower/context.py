@@ -60,6 +60,7 @@ class Context:
         parameters: The parameters of the `layer` block that is being lowered.
         tensors: The names of the tensors of the split that is being lowered, or None if they are not known.
         layers: All `layer` blocks by name.
+        jobs: The names of the jobs of the spec, or None if they could not be read.
         bound: The bindings in scope, with the places of their definitions.
         lost: The names that unreadable parts may define.
         allow_python: Whether `python(...)` is allowed.
@@ -72,10 +73,16 @@ class Context:
     parameters: dict[str, ir.LayerParameter] = field(factory=dict)
     tensors: frozenset[str] | None = None
     layers: dict[str, ir.LayerBlock] = field(factory=dict)
+    jobs: frozenset[str] | None = frozenset()
     bound: Mapping[str, Span] = field(factory=dict)
     lost: frozenset[str] = frozenset()
     allow_python: bool = False
     notes: Notes = field(factory=Notes)
+
+    @property
+    def job_names(self) -> frozenset[str]:
+        """The names of the jobs as far as they are known."""
+        return self.jobs or frozenset()
 
     def within(self, **changes: Any) -> Context:
         """Return a copy of this context with other names in scope."""

@@ -74,12 +74,11 @@ def _job(block: syntax.Block, context: Context) -> ir.Job | None:
 # --- names of devices -------------------------------------------------------------------------------------
 
 
-def device_set(written: syntax.Expr, jobs: frozenset[str] | None, context: Context) -> Any:
+def device_set(written: syntax.Expr, context: Context) -> Any:
     """Lower an expression that names devices.
 
     Args:
         written: The expression.
-        jobs: The names of the jobs of the spec, or None if they could not be read.
         context: The context.
 
     Returns:
@@ -90,13 +89,13 @@ def device_set(written: syntax.Expr, jobs: frozenset[str] | None, context: Conte
     items = written.items if isinstance(written, syntax.List) else (written,)
     if not items:
         return misplaced_value(written, "a placement", "devices", context, found="an empty list")
-    patterns = [_pattern(item, jobs, context) for item in items]
+    patterns = [_pattern(item, context) for item in items]
     context.notes.patterns.extend(each for each in patterns if each is not BAD)
     return BAD if any(each is BAD for each in patterns) else ir.DeviceSet(tuple(patterns), span=written.span)
 
 
 def _pattern(  # noqa: PLR0911 one for each kind of name
-    written: syntax.Expr, jobs: frozenset[str] | None, context: Context
+    written: syntax.Expr, context: Context
 ) -> Any:
     if isinstance(written, syntax.Broken):
         return BAD
@@ -105,8 +104,8 @@ def _pattern(  # noqa: PLR0911 one for each kind of name
     head, *rest = written.segments
     if head.name in KINDS and not rest:
         return _device(written, head, None, None, context)
-    if head.name in KINDS or (jobs is not None and head.name not in jobs):
-        return _unknown(written, head, jobs or frozenset(), context)
+    if head.name in KINDS or (context.jobs is not None and head.name not in context.jobs):
+        return _unknown(written, head, context)
     tasks = _indices(head, "a task", context)
     if tasks is BAD:
         return BAD
@@ -156,12 +155,12 @@ def _range(written: syntax.Range, context: Context) -> Any:
     return tuple(range(first, last + 1))
 
 
-def _unknown(written: syntax.Path, head: syntax.Segment, jobs: frozenset[str], context: Context) -> Any:
+def _unknown(written: syntax.Path, head: syntax.Segment, context: Context) -> Any:
     if context.may_exist("job") or context.is_silent(head.name):
         return BAD
     if head.name in KINDS:
         return context.refuse(placement.segment_after_device(written.segments[1].span, kind=head.name))
-    known = (*KINDS, *sorted(jobs))
+    known = (*KINDS, *sorted(context.job_names))
     near = nearest(head.name, known)
     return context.refuse(placement.no_such_device(head.name_span, name=head.name, near=near, known=known))
 

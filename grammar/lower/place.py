@@ -20,19 +20,18 @@ SELECTOR_NAMES = tuple(each.name for each in schema.SELECTORS)
 TARGET_NAMES = tuple(dict.fromkeys(each.name for each in schema.TARGETS))
 
 
-def place(block: syntax.Block, jobs: frozenset[str] | None, context: Context) -> ir.Place | None:
+def place(block: syntax.Block, context: Context) -> ir.Place | None:
     """Lower the `place` block; return None if it has errors.
 
     Args:
         block: The block.
-        jobs: The names of the jobs of the spec, or None if they could not be read.
         context: The context.
     """
     blocks.check_label(block, BLOCKS["place"], context)
     rules = []
     for item in block.items:
         if isinstance(item, syntax.Entry) and isinstance(item.value, syntax.Flow):
-            rules.append(_rule(item.value, jobs, context))
+            rules.append(_rule(item.value, context))
         elif isinstance(item, syntax.Entry) and isinstance(item.value, syntax.Broken):
             rules.append(BAD)
         else:
@@ -51,19 +50,19 @@ def place(block: syntax.Block, jobs: frozenset[str] | None, context: Context) ->
     return ir.Place(tuple(rules), span=block.header)
 
 
-def _rule(flow: syntax.Flow, jobs: frozenset[str] | None, context: Context) -> Any:
+def _rule(flow: syntax.Flow, context: Context) -> Any:
     if len(flow.steps) > 1:
         return context.refuse(placement.two_targets(flow.steps[1].span))
-    if _is_swapped(flow, jobs):
+    if _is_swapped(flow, context):
         return context.refuse(
             placement.swapped_rule(flow.span, what=flow.steps[0].span.text, where=flow.source.span.text)
         )
     selector = _selector(flow.source, context)
     if selector is not BAD and _is_sharded(flow.steps[0]):
-        over_clones = _is_over_clones(flow.steps[0], jobs)
+        over_clones = _is_over_clones(flow.steps[0], context)
         if over_clones or selector.role == "slots":
             return _over_clones(selector, flow, flow.steps[0], context, names_clones=over_clones)
-    target = _target(flow.steps[0], jobs, context)
+    target = _target(flow.steps[0], context)
     if selector is BAD or target is BAD:
         return BAD
     if not _go_together(selector, target, flow.steps[0], context):
@@ -71,13 +70,13 @@ def _rule(flow: syntax.Flow, jobs: frozenset[str] | None, context: Context) -> A
     return ir.Rule(selector, target, span=flow.span)
 
 
-def _is_swapped(flow: syntax.Flow, jobs: frozenset[str] | None) -> bool:
+def _is_swapped(flow: syntax.Flow, context: Context) -> bool:
     """Whether a rule has the devices on the left and the selector on the right."""
     target = flow.steps[0]
     what = target.callee if isinstance(target, syntax.Call) else target
     if not isinstance(what, syntax.Path) or not isinstance(flow.source, syntax.Path):
         return False
-    return what.bare in SELECTOR_NAMES and flow.source.segments[0].name in {*KINDS, *(jobs or ())}
+    return what.bare in SELECTOR_NAMES and flow.source.segments[0].name in {*KINDS, *context.job_names}
 
 
 def _is_sharded(written: syntax.Expr) -> TypeGuard[syntax.Call]:
@@ -85,11 +84,11 @@ def _is_sharded(written: syntax.Expr) -> TypeGuard[syntax.Call]:
     return isinstance(written, syntax.Call) and written.callee.name == "sharded"
 
 
-def _is_over_clones(written: syntax.Call, jobs: frozenset[str] | None) -> bool:
+def _is_over_clones(written: syntax.Call, context: Context) -> bool:
     """Whether `sharded(...)` names the clones in place of devices."""
     given = [each.value for each in written.arguments if each.name is None]
     is_word = len(given) == 1 and isinstance(given[0], syntax.Path) and given[0].bare == "clones"
-    return is_word and "clones" not in (jobs or ())
+    return is_word and "clones" not in context.job_names
 
 
 def _over_clones(
@@ -151,14 +150,14 @@ def _pattern(written: syntax.Expr, known: Any, context: Context) -> Any:
 # --- targets ----------------------------------------------------------------------------------------------
 
 
-def _target(written: syntax.Expr, jobs: frozenset[str] | None, context: Context) -> Any:
+def _target(written: syntax.Expr, context: Context) -> Any:
     if isinstance(written, syntax.Call):
-        return _target_call(written, jobs, context)
+        return _target_call(written, context)
     if isinstance(written, syntax.Path):
         head = written.segments[0]
         if written.bare == "replicated":
             return ir.Replicated(span=written.span)
-        if head.name == "group" and len(written.segments) == 1 and "group" not in (jobs or ()):
+        if head.name == "group" and len(written.segments) == 1 and "group" not in context.job_names:
             return _member(written, context)
         if written.bare in TARGET_NAMES:
             return context.refuse(
@@ -166,15 +165,19 @@ def _target(written: syntax.Expr, jobs: frozenset[str] | None, context: Context)
                     written.span, name=written.name, groups=written.bare == "groups"
                 )
             )
-        if head.name not in {*KINDS, *(jobs or ())} and not context.is_silent(head.name) and jobs is not None:
-            known = (*KINDS, *sorted(jobs), *TARGET_NAMES)
+        if (
+            head.name not in {*KINDS, *context.job_names}
+            and not context.is_silent(head.name)
+            and context.jobs is not None
+        ):
+            known = (*KINDS, *sorted(context.job_names), *TARGET_NAMES)
             near = nearest(head.name, known)
             return context.refuse(
                 placement.no_such_device(
-                    head.name_span, name=head.name, near=near, known=(*KINDS, *sorted(jobs))
+                    head.name_span, name=head.name, near=near, known=(*KINDS, *sorted(context.job_names))
                 )
             )
-    return device_set(written, jobs, context)
+    return device_set(written, context)
 
 
 def _member(written: syntax.Path, context: Context) -> Any:
@@ -187,7 +190,7 @@ def _member(written: syntax.Path, context: Context) -> Any:
     return BAD if value is BAD else ir.GroupMember(value, span=written.span)
 
 
-def _target_call(call: syntax.Call, jobs: frozenset[str] | None, context: Context) -> Any:
+def _target_call(call: syntax.Call, context: Context) -> Any:
     name = call.callee.name
     known = schema.target(name)
     if known is None or known.shape in {"word", "member"}:
@@ -203,7 +206,7 @@ def _target_call(call: syntax.Call, jobs: frozenset[str] | None, context: Contex
             if positional
             else placement.target_needs_devices(call.callee.span, name=name, groups=name == "groups")
         )
-    devices = _devices_of(name, positional[0].value, jobs, context)
+    devices = _devices_of(name, positional[0].value, context)
     if known.shape in {"groups", "pieces"}:
         lowered = _groups if known.shape == "groups" else _sharded
         return lowered(call, devices, keywords, context)
@@ -217,11 +220,15 @@ def _target_call(call: syntax.Call, jobs: frozenset[str] | None, context: Contex
     return made(devices, span=call.span)
 
 
-def _devices_of(name: str, written: syntax.Expr, jobs: frozenset[str] | None, context: Context) -> Any:
+def _devices_of(name: str, written: syntax.Expr, context: Context) -> Any:
     """Return the set of devices of a target."""
-    if isinstance(written, syntax.Path) and written.bare in TARGET_NAMES and written.bare not in (jobs or ()):
+    if (
+        isinstance(written, syntax.Path)
+        and written.bare in TARGET_NAMES
+        and written.bare not in context.job_names
+    ):
         return context.refuse(placement.target_inside(written.span, outer=name, inner=written.name))
-    return device_set(written, jobs, context)
+    return device_set(written, context)
 
 
 def _groups(call: syntax.Call, devices: Any, keywords: list[syntax.Argument], context: Context) -> Any:
@@ -268,12 +275,11 @@ def _go_together(selector: ir.Selector, target: Any, written: syntax.Expr, conte
 MEASURE_NAMES = tuple(each.name for each in schema.MEASURES)
 
 
-def expect(block: syntax.Block, jobs: frozenset[str] | None, context: Context) -> ir.Expect | None:
+def expect(block: syntax.Block, context: Context) -> ir.Expect | None:
     """Lower the `expect` block; return None if it has errors.
 
     Args:
         block: The block.
-        jobs: The names of the jobs of the spec, or None if they could not be read.
         context: The context.
     """
     blocks.check_label(block, BLOCKS["expect"], context)
@@ -281,7 +287,7 @@ def expect(block: syntax.Block, jobs: frozenset[str] | None, context: Context) -
     for item in block.items:
         value = item.value if isinstance(item, syntax.Entry) else None
         if isinstance(value, syntax.Comparison):
-            conditions.append(_condition(value, jobs, context))
+            conditions.append(_condition(value, context))
         else:
             if not isinstance(value, syntax.Broken):
                 advice = None
@@ -300,7 +306,7 @@ def expect(block: syntax.Block, jobs: frozenset[str] | None, context: Context) -
     return ir.Expect(tuple(conditions), span=block.header)
 
 
-def _condition(written: syntax.Comparison, jobs: frozenset[str] | None, context: Context) -> Any:
+def _condition(written: syntax.Comparison, context: Context) -> Any:
     call = written.left
     if isinstance(call, syntax.Broken):
         return BAD
@@ -315,7 +321,7 @@ def _condition(written: syntax.Comparison, jobs: frozenset[str] | None, context:
         return context.refuse(
             references.unknown_function("measure", name, call.callee.span, near, MEASURE_NAMES)
         )
-    arguments = _arguments(call, measure.arguments, jobs, context)
+    arguments = _arguments(call, measure.arguments, context)
     value = typed(written.right, _figure(measure), f"`{measure.name}`", context)
     if arguments is BAD or value is BAD:
         return BAD
@@ -338,22 +344,18 @@ def _figure(measure: Measure) -> Type:
     )
 
 
-def _arguments(
-    call: syntax.Call, wanted: tuple[str, ...], jobs: frozenset[str] | None, context: Context
-) -> Any:
+def _arguments(call: syntax.Call, wanted: tuple[str, ...], context: Context) -> Any:
     if any(isinstance(each.value, syntax.Broken) for each in call.arguments):
         return BAD
     if len(call.arguments) != len(wanted) or any(each.name is not None for each in call.arguments):
         return context.refuse(placement.measure_arguments(call.callee.name, wanted, call.span))
-    values = [
-        _argument(each.value, kind, jobs, context) for each, kind in zip(call.arguments, wanted, strict=True)
-    ]
+    values = [_argument(each.value, kind, context) for each, kind in zip(call.arguments, wanted, strict=True)]
     return BAD if any(value is BAD for value in values) else tuple(values)
 
 
-def _argument(written: syntax.Expr, kind: str, jobs: frozenset[str] | None, context: Context) -> Any:
+def _argument(written: syntax.Expr, kind: str, context: Context) -> Any:
     if kind == "devices":
-        return device_set(written, jobs, context)
+        return device_set(written, context)
     if kind == "glob":
         return typed(written, kinds.string(), "the name of the ops", context)
     return typed(written, kinds.word(kind), "the argument", context)

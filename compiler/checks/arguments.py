@@ -13,7 +13,7 @@ from dsl.schema import Function
 from dsl.schema.functions import keras_step
 from dsl.schema.signatures import find
 from grammar.lower.context import Context
-from grammar.lower.fitting import Place, fitted
+from grammar.lower.fitting import ValuePlace, fitted
 from grammar.reports import Reports
 
 _PLAIN = frozenset({"int", "float", "bool", "shape", "list"})
@@ -55,7 +55,7 @@ def _fit(call: ir.Call, function: Function, context: Context) -> None:
     for argument, value, span in (*positional, *named):
         if argument is not None and argument.type.kind in _PLAIN:
             what = f"`{argument.name}` of `{call.name}`"
-            fitted(value, Place(argument.type, what, span, (), context))
+            fitted(value, ValuePlace(argument.type, what, span, (), context))
 
 
 def _given(call: ir.Call, function: Function) -> dict[str, ir.Value]:

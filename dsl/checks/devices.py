@@ -107,21 +107,8 @@ def _task(pattern: ir.DevicePattern, devices: ir.Devices) -> Iterator[Diagnostic
     job = next((each for each in devices.jobs if each.name == pattern.job), None)
     if job is None or pattern.tasks is None or pattern.span is None:
         return
-    highest = max(pattern.tasks)
-    if highest >= job.tasks:
-        at = job.span_of("hosts" if job.hosts else "tasks")
-        name = f"{job.name}[{highest}]"
-        span = _narrowed(pattern.span, highest)
-        yield placement.no_such_index(
-            name,
-            "task",
-            highest,
-            job.tasks,
-            span,
-            at,
-            attribute="tasks",
-            in_range=len(pattern.tasks) > 1,
-        )
+    at = job.span_of("hosts" if job.hosts else "tasks")
+    yield from _beyond(pattern.span, job.name, "task", pattern.tasks, job.tasks, at, "tasks")
 
 
 def _device(
@@ -140,19 +127,20 @@ def _device(
             return
         absent.add((pattern.job, pattern.kind))
         yield placement.none_declared(pattern.span, kind=pattern.kind, at=at, noun=pattern.kind.upper())
-    elif pattern.indices is not None and max(pattern.indices) >= count:
-        highest = max(pattern.indices)
-        name = f"{pattern.kind}[{highest}]"
-        span = _narrowed(pattern.span, highest)
+    elif pattern.indices is not None:
+        kind = pattern.kind
+        yield from _beyond(pattern.span, kind, kind.upper(), pattern.indices, count, at, kind)
+
+
+def _beyond(
+    span: Span, name: str, noun: str, indices: tuple[int, ...], count: int, at: Span | None, attribute: str
+) -> Iterator[Diagnostic]:
+    """Report the highest of some indices if there are not so many of what has this name."""
+    highest = max(indices)
+    if highest >= count:
+        span, name, many = _narrowed(span, highest), f"{name}[{highest}]", len(indices) > 1
         yield placement.no_such_index(
-            name,
-            pattern.kind.upper(),
-            highest,
-            count,
-            span,
-            at,
-            attribute=pattern.kind,
-            in_range=len(pattern.indices) > 1,
+            name, noun, highest, count, span, at, attribute=attribute, in_range=many
         )
 
 

@@ -10,10 +10,16 @@ from dsl.codes import CODES
 from dsl.formats.cells import visible
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from dsl.diagnostics import Diagnostic, Fix, Label
     from dsl.source import Position, Span
+
+
+def _said(each: Diagnostic) -> str:
+    """Return the message with notes and help on lines of their own."""
+    notes = [f"note: {note}" for note in each.notes]
+    return "\n".join([each.message, *notes, *([f"help: {each.help}"] if each.help else [])])
 
 
 # --- JSON: counts, and the diagnostics with their places --------------------------------------------------
@@ -103,14 +109,11 @@ def _rule(code: str) -> dict[str, Any]:
 
 
 def _result(each: Diagnostic, rule: int) -> dict[str, Any]:
-    lines = [each.message, *(f"note: {note}" for note in each.notes)]
-    if each.help:
-        lines.append(f"help: {each.help}")
     result: dict[str, Any] = {
         "ruleId": each.code,
         "ruleIndex": rule,
         "level": each.severity.value,
-        "message": {"text": "\n".join(lines)},
+        "message": {"text": _said(each)},
     }
     if each.span is not None:
         result["locations"] = [{"physicalLocation": _physical(each.span)}]
@@ -157,11 +160,10 @@ def _sarif_fix(fix: Fix) -> dict[str, Any]:
         changes.setdefault(_uri(edit.span.source.name), []).append(
             {"deletedRegion": _region(edit.span), "insertedContent": {"text": edit.replacement}}
         )
-    return {"description": {"text": fix.title}, "artifactChanges": _changes(changes.items())}
-
-
-def _changes(changes: Iterable[tuple[str, list[dict[str, Any]]]]) -> list[dict[str, Any]]:
-    return [{"artifactLocation": {"uri": uri}, "replacements": edits} for uri, edits in changes]
+    replacements = [
+        {"artifactLocation": {"uri": uri}, "replacements": edits} for uri, edits in changes.items()
+    ]
+    return {"description": {"text": fix.title}, "artifactChanges": replacements}
 
 
 # --- commands of GitHub Actions, which GitHub shows next to the changed lines -----------------------------
@@ -179,11 +181,8 @@ def github(diagnostics: Sequence[Diagnostic]) -> Iterator[str]:
             if begin.line == finish.line:  # columns are shown only for what is on one line
                 place += [("col", begin.column), ("endColumn", finish.column)]
             properties = [(key, str(value)) for key, value in place] + properties[-1:]
-        lines = [each.message, *(f"note: {note}" for note in each.notes)]
-        if each.help:
-            lines.append(f"help: {each.help}")
         settings = ",".join(f"{key}={_property(value)}" for key, value in properties)
-        yield visible(f"::{each.severity.value} {settings}::{_data(chr(10).join(lines))}")
+        yield visible(f"::{each.severity.value} {settings}::{_data(_said(each))}")
 
 
 def _data(text: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 from attrs import frozen
 
 from dsl.errors.wording import joined
-from dsl.values import EXAMPLES, FEATURE, Dimension
+from dsl.values import EXAMPLES, FEATURE, NOUNS, Dimension
 
 Kind: TypeAlias = Literal[
     "int",
@@ -81,8 +81,7 @@ class Type:
         if self.kind == "word":
             return joined([f"`{word}`" for word in self.words], "or") if len(self.words) <= _FEW else "a word"
         if self.kind == "quantity" and self.dimension is not None:
-            noun = {"bytes": "a size", "seconds": "a duration", "fraction": "a percentage"}[self.dimension]
-            return f"{noun} such as `{EXAMPLES[self.dimension]}`"
+            return f"{NOUNS[self.dimension]} such as `{EXAMPLES[self.dimension]}`"
         if self.kind == "list" and self.item is not None:
             items = _PLURALS.get(self.item.kind, "values")
             return (

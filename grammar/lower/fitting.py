@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import isfinite
 from typing import Any
 
-from attrs import evolve
+from attrs import define, evolve
 
 from dsl import ir
 from dsl.diagnostics import Label
@@ -19,10 +19,11 @@ from dsl.values import LARGEST_INTEGER, Quantity, kind_of
 from grammar.lower.context import BAD, Context
 
 
-class Place:
+@define
+class ValuePlace:
     """The place of a value, for the messages about it.
 
-    Args:
+    Attributes:
         type: The type in the schema.
         what: A name for the place, such as "`count`".
         span: Where the value is written.
@@ -30,23 +31,11 @@ class Place:
         context: The context.
     """
 
-    def __init__(
-        self,
-        type: Type,  # noqa: A002
-        what: str,
-        span: Span,
-        labels: tuple[Label, ...],
-        context: Context,
-    ) -> None:
-        self.type = type
-        self.what = what
-        self.span = span
-        self.labels = labels
-        self.context = context
-
-    def item(self, type: Type) -> Place:  # noqa: A002
-        """Return the place of an item of a list at this place."""
-        return Place(type, self.what, self.span, self.labels, self.context)
+    type: Type
+    what: str
+    span: Span
+    labels: tuple[Label, ...]
+    context: Context
 
     def wrong_type(self, value: Any, advice: str | None = None) -> Any:
         """Report that a value has the wrong type; return BAD.
@@ -67,7 +56,7 @@ class Place:
         )
 
 
-def fitted(value: Any, place: Place) -> Any:  # noqa: C901, PLR0911 one for each kind of type
+def fitted(value: Any, place: ValuePlace) -> Any:  # noqa: C901, PLR0911 one for each kind of type
     """Convert a value to the type of its place; return BAD, after a report, if that is not possible.
 
     Args:
@@ -99,7 +88,7 @@ def fitted(value: Any, place: Place) -> Any:  # noqa: C901, PLR0911 one for each
     return value if isinstance(value, accepted) else place.wrong_type(value)
 
 
-def _truth(value: bool, place: Place) -> Any:
+def _truth(value: bool, place: ValuePlace) -> Any:
     if place.type.kind not in {"bool", "any"}:
         return place.wrong_type(value)
     only = place.type.only
@@ -110,7 +99,7 @@ def _truth(value: bool, place: Place) -> Any:
     )
 
 
-def _number(value: Any, place: Place) -> Any:
+def _number(value: Any, place: ValuePlace) -> Any:
     accepted = int if place.type.kind == "int" else (int, float)
     if isinstance(value, bool) or not isinstance(value, accepted):
         return place.wrong_type(value, _as_number(value))
@@ -126,7 +115,7 @@ def _as_number(value: Any) -> str | None:
     return None
 
 
-def _bounded(value: Any, place: Place, shown: str | None = None) -> Any:
+def _bounded(value: Any, place: ValuePlace, shown: str | None = None) -> Any:
     low, high, open_ = place.type.low, place.type.high, place.type.open
     if isinstance(value, int):  # TensorFlow has no larger ones
         low = -LARGEST_INTEGER if low is None else low
@@ -162,7 +151,7 @@ def _bound(words: str, bound: float | None, of: Type) -> str:
     return f"{words} {bound}" if isinstance(bound, int) else f"{words} {bound:.15g}"
 
 
-def _quantity(value: Any, place: Place) -> Any:
+def _quantity(value: Any, place: ValuePlace) -> Any:
     type_ = place.type
     if type_.kind != "quantity" or type_.dimension is None:
         report = types.wrong_unit(
@@ -183,11 +172,11 @@ def _quantity(value: Any, place: Place) -> Any:
     return place.context.refuse(report)
 
 
-def _shape(value: Any, place: Place) -> Any:
+def _shape(value: Any, place: ValuePlace) -> Any:
     if isinstance(value, tuple):
         if not has_length(value, place):
             return BAD
-        inner = place.item(evolve(place.type, length=None))
+        inner = evolve(place, type=evolve(place.type, length=None))
         items = [_shape(item, inner) for item in value]
         return BAD if any(item is BAD for item in items) else tuple(items)
     if isinstance(value, int) and not isinstance(value, bool):
@@ -195,7 +184,7 @@ def _shape(value: Any, place: Place) -> Any:
     return place.wrong_type(value)
 
 
-def has_length(items: Sequence[Any], place: Place) -> bool:
+def has_length(items: Sequence[Any], place: ValuePlace) -> bool:
     """Whether a list has as many items as its place takes; report it if not.
 
     Args:
@@ -211,8 +200,8 @@ def has_length(items: Sequence[Any], place: Place) -> bool:
     return False
 
 
-def _list(value: Any, item: Type, place: Place) -> Any:
+def _list(value: Any, item: Type, place: ValuePlace) -> Any:
     if not isinstance(value, tuple):
         return place.wrong_type(value)
-    items = [fitted(each, place.item(item)) for each in value]
+    items = [fitted(each, evolve(place, type=item)) for each in value]
     return BAD if any(each is BAD for each in items) else tuple(items)

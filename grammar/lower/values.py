@@ -20,7 +20,7 @@ from dsl.suggest import nearest
 from dsl.values import Quantity, kind_of
 from grammar.lower.context import BAD, Context
 from grammar.lower.evaluate import described, evaluate, labels_of, misplaced_value
-from grammar.lower.fitting import Place, fitted, has_length
+from grammar.lower.fitting import ValuePlace, fitted, has_length
 
 LAZY = "lazy"
 """The argument of some optimizers that Keras does not have."""
@@ -60,7 +60,7 @@ def typed(  # noqa: PLR0911 one for each kind
         return word(expression, type, what, context)
     if type.kind in {"list", "shape"} and isinstance(expression, syntax.List):
         return _items(expression, type, what, context)
-    place = Place(type, what, expression.span, labels_of(expression, context), context)
+    place = ValuePlace(type, what, expression.span, labels_of(expression, context), context)
     wanted = "" if type.kind in {"str", "any"} else f"{what} takes {type.described()}"
     return fitted(evaluate(expression, context, wanted=wanted), place)
 
@@ -92,15 +92,7 @@ def word(expression: syntax.Expr, type: Type, what: str, context: Context) -> An
         return None if type.optional else "none"
     labels = labels_of(expression, context)
     if not isinstance(value, str):
-        return context.refuse(
-            types.wrong_type(
-                expression.span,
-                what=what,
-                takes=type.described(),
-                found=kind_of(value),
-                labels=labels,
-            )
-        )
+        return ValuePlace(type, what, expression.span, labels, context).wrong_type(value)
     if value in type.words:
         return value
     near = nearest(value, type.words)
@@ -120,7 +112,7 @@ def _items(expression: syntax.List, type: Type, what: str, context: Context) -> 
         item = type.item
         values = [typed(each, item, f"an item of {what}", context) for each in expression.items]
     else:
-        place = Place(type, what, expression.span, (), context)
+        place = ValuePlace(type, what, expression.span, (), context)
         if not has_length(expression.items, place):
             return BAD
         part = evolve(type, optional=True, length=None)

@@ -14,7 +14,7 @@ from dsl.schema.functions import keras_type
 from dsl.schema.signatures import CATEGORIES, Argument, Signature, find, names, words
 from dsl.source import Source, Span
 from grammar.lower.context import BAD, Context
-from grammar.lower.fitting import Place, fitted
+from grammar.lower.fitting import ValuePlace, fitted
 from grammar.reports import Reports
 from tests.folders import ROOT
 
@@ -180,7 +180,7 @@ def _makes(owner: Any, given: dict[str, Any]) -> bool:
 def _is_taken(argument: Argument, value: Any) -> bool:
     type_ = keras_type(argument)
     type_ = type_.options[0] if type_.kind == "either" else type_
-    place = Place(type_, "it", Span(Source("a", ""), 0, 0), (), Context(Reports()))
+    place = ValuePlace(type_, "it", Span(Source("a", ""), 0, 0), (), Context(Reports()))
     return fitted(value, place) is not BAD
 
 

@@ -72,21 +72,24 @@ def examples(count: int, seed: int = 0) -> dict[str, Any]:
 class Drafted:
     """A graph that a test writes with functions of the compiler, in a `with` block.
 
-    Within it, everything goes into the draft of `ledger`. After it, `graph` is made of the draft, and `found`
-    returns what the values of the draft are there. A further block adds to the draft.
+    Within it, records go into `ledger`, and what functions of TensorFlow make into a graph of its own, whose
+    tensors `compiler.graph.fragments.recorded` describes. After it, `graph` is made of both, and `found`
+    returns what their values are there. A further block adds to them.
     """
 
     def __init__(self, plan: Plan) -> None:
+        import tensorflow as tf
+
         from compiler.graph.ledger import Ledger
         from compiler.reasons import Placed, Reason
 
-        self.plan, self.ledger = plan, Ledger(plan)
+        self.plan, self.ledger, self.given = plan, Ledger(plan), tf.Graph()
         self.homes = [Placed(tower.device, Reason("test", "default")) for tower in plan.towers]
         self._writing: Any = None
         self._finished: Finished | None = None
 
     def __enter__(self) -> Self:
-        self._finished, self._writing = None, self.ledger.graph.as_default()
+        self._finished, self._writing = None, self.given.as_default()
         self._writing.__enter__()
         return self
 
@@ -97,9 +100,15 @@ class Drafted:
     def finished(self) -> Finished:
         """What has been written, as a graph."""
         if self._finished is None:
-            from compiler.graph.finished import Finished
+            import tensorflow as tf
 
-            self._finished = Finished(self.ledger.finish())
+            from compiler.graph.finished import Finished
+            from compiler.graph.importing import import_nodes
+
+            graph, whole = tf.Graph(), self.given.as_graph_def(add_shapes=True)
+            whole.MergeFrom(self.ledger.graph_def())
+            import_nodes(graph, whole, {})
+            self._finished = Finished(graph)
         return self._finished
 
     @property
@@ -122,6 +131,10 @@ class Drafted:
         if isinstance(value, dict):
             return {key: self.found(each) for key, each in value.items()}
         return self.finished.of(value)
+
+    def op(self, name: str) -> Any:
+        """Return an op of the graph."""
+        return self.graph.get_operation_by_name(name)
 
     def session(self) -> tf.compat.v1.Session:
         """Return a session of the graph."""

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
-import tensorflow as tf
 from attrs import define, evolve, field
 
 from compiler.graph.ledger import Ledger
@@ -17,7 +15,7 @@ from compiler.graph.variables.variables import GraphVariable, joined_source
 from compiler.placement.rules import Rulebook
 from compiler.plan import Plan
 from compiler.reasons import Placed
-from compiler.step.record import Value
+from compiler.step.record import Tensor
 
 
 @define
@@ -26,7 +24,6 @@ class Assembly:
 
     Attributes:
         plan: The plan.
-        graph: The graph.
         rulebook: The rules of the spec.
         ledger: The ledger of the graph.
         variables: The variables by name; a weight in pieces has one for each piece.
@@ -43,7 +40,6 @@ class Assembly:
     """
 
     plan: Plan = field(repr=False)
-    graph: tf.Graph = field(repr=False)
     rulebook: Rulebook = field(repr=False)
     ledger: Ledger = field(repr=False)
     variables: dict[str, GraphVariable] = field(repr=False)
@@ -53,21 +49,9 @@ class Assembly:
     towers: list[StampedTower] = field(factory=list, repr=False)
     scope: str = "update"
     loss_scale: LossScale | None = field(default=None, repr=False)
-    applied: tf.Tensor | None = field(default=None, repr=False)
+    applied: Tensor | None = field(default=None, repr=False)
     score_reads: dict[str, list[str]] = field(factory=dict, repr=False)
     _by_weight: dict[str, list[GraphVariable]] | None = field(default=None, repr=False)
-
-    def read_step(self) -> tf.Tensor:
-        """Return a fresh read of the global step on the device of the step. Call it inside a `place`."""
-        return tf.raw_ops.ReadVariableOp(resource=self.global_step.handle, dtype=tf.int64)
-
-    def ops(self, names: Iterable[str]) -> list[tf.Operation]:
-        """Return ops by their names, for functions of TensorFlow."""
-        return [self.ledger.op(each) for each in names]
-
-    def made(self, value: Value) -> Any:
-        """Return a tensor, or rows, for functions of TensorFlow."""
-        return self.ledger.made(value)
 
     def pieces_of(self, weight: str) -> list[GraphVariable]:
         """Return the variables of a weight: itself, or its pieces in order."""

@@ -61,6 +61,8 @@ from compiler.placement.rules import Rulebook
 from compiler.plan import Plan, WorkerPlan
 from compiler.reasons import Placed
 from compiler.shards import Shard
+from compiler.step.record import Run, Tensor
+from compiler.step.writer import Spot
 from compiler.topology import Device
 from dsl import ir
 from dsl.diagnostics import Diagnostic, SpecError
@@ -123,11 +125,9 @@ def _compile(plan: Plan, seed: int, traces: Traces) -> CompiledGraph:
     if rules is not None:
         tables = _sparse(traced.templates)
         plan = evolve(plan, tables_dominate=tables_dominate(weights, tables, rules, plan.own_batch))
-    ledger = Ledger(plan)
-    with ledger.graph.as_default():
-        assembly = _assemble(ledger, weights, rules, seed, traced)
-        feeds = _stamp_towers(assembly, traced.templates, seed)
-        compiled = _finish(assembly, feeds, traced.evaluation, weights, seed)
+    assembly = _assemble(Ledger(plan, seed), weights, rules, traced)
+    feeds = _stamp_towers(assembly, traced.templates, seed)
+    compiled = _finish(assembly, feeds, traced.evaluation, weights, seed)
     verify_placement(compiled)
     require_own_devices(compiled)
     found = (*plan.warnings, *warnings)
@@ -213,12 +213,10 @@ def _assemble(
     ledger: Ledger,
     weights: Mapping[str, WeightInfo],
     rules: UpdateRules | None,
-    seed: int,
     traced: Traced,
 ) -> Assembly:
     """Make the variables and the global step, unless the whole graph would be too large."""
-    plan, graph = ledger.plan, ledger.graph
-    graph.seed = seed
+    plan = ledger.plan
     rulebook = Rulebook(plan.spec.place.rules, plan.topology)
     weights = cut_weights(weights, rulebook)
     require_divisible(plan, rulebook, weights, rules)
@@ -243,7 +241,6 @@ def _assemble(
     scaled = plan.update.precision == "mixed_float16" and rules is not None
     return Assembly(
         plan,
-        graph,
         rulebook,
         ledger,
         variables,
@@ -291,7 +288,7 @@ def _finish(
         updates = exchange.updates
     elif assembly.rules is not None:
         updates = UPDATE_MODES[plan.update.mode](assembly)
-        time_after({at: feeds.waits[at] for at in feeds.ahead}, updates.by_clone or (updates.train_op,))
+        time_after(ledger, feeds.ahead, updates.by_clone or (updates.train_op,))
     rates = updates.learning_rates if updates is not None else {}
     loops = _loops(assembly, updates, scores.regularization, feeds)
     watched = (loops[0].loss, loops[0].metrics) if loops else (scores.total_loss, scores.metrics)
@@ -302,7 +299,6 @@ def _finish(
     init_op, after_restore_op = _initialisation(assembly)
     return CompiledGraph(
         plan=plan,
-        graph=assembly.graph,
         ledger=ledger,
         weights=weights,
         variables=assembly.variables,
@@ -333,25 +329,23 @@ def _finish(
 
 
 def _loops(
-    assembly: Assembly, updates: Updates | None, regularization: tf.Tensor, feeds: Feeds
+    assembly: Assembly, updates: Updates | None, regularization: Tensor, feeds: Feeds
 ) -> tuple[TrainLoop, ...]:
     """Return what each clone repeats if each updates by itself, else nothing."""
     loops: list[TrainLoop] = []
     for tower, op in zip(assembly.towers, updates.by_clone if updates is not None else (), strict=False):
         scope = f"clone_{tower.tower.index}/metrics"
-        with assembly.ledger.place(assembly.rulebook.optimizer(), "metric"):
-            metrics = {
-                node.name: combine_metric(node, [tower], scope) for node in assembly.plan.model.metrics
-            }
-            data_loss = tower_loss(tower)
-            loss = tf.add(data_loss, regularization, name=f"{scope}/loss")
+        at = Spot(assembly.ledger.writer("metric"), scope, assembly.rulebook.optimizer())
+        metrics = {node.name: combine_metric(at, node, [tower]) for node in assembly.plan.model.metrics}
+        data_loss = tower_loss(evolve(at, scope=""), tower)
+        (loss,) = at.op("AddV2", "loss", data_loss, regularization)
         batch = tower.tower.batch * assembly.plan.micro_batches
         waited = feeds.waits[tower.tower.index]
         loops.append(TrainLoop(tower.tower.index, batch, op, loss, data_loss, metrics, waited))
     return tuple(loops)
 
 
-def _parts_of_loss(plan: Plan, clones: Sequence[Clone], regularization: tf.Tensor) -> dict[str, tf.Tensor]:
+def _parts_of_loss(plan: Plan, clones: Sequence[Clone], regularization: Tensor) -> dict[str, Tensor]:
     """Return the parts of the loss that a summary shows, by their tags.
 
     If each clone updates by itself, a summary is of an update of clone 0. If workers put their gradients into
@@ -372,9 +366,8 @@ def _clones(assembly: Assembly) -> tuple[Clone, ...]:
 
 def _clone(assembly: Assembly, stamped: StampedTower) -> Clone:
     tower = stamped.tower
-    with assembly.ledger.place(Placed(tower.device, tower.reason), "metric"):
-        loss = tower_loss(stamped)
-    tensors = [stamped.tensor(each) for each in stamped.template.outputs]
+    loss = tower_loss(Spot(assembly.ledger.writer("metric"), "", Placed(tower.device, tower.reason)), stamped)
+    tensors = [stamped.record(each) for each in stamped.template.outputs]
     outputs = assembly.plan.model.returned(tensors)
     return Clone(tower.index, tower.scope, tower.device.ref, outputs, loss)
 
@@ -433,7 +426,7 @@ def _has_pieces(variable: Any, shard: Shard) -> bool:
     return tuple(variable.shape.as_list()) == shard.shape
 
 
-def _initialisation(assembly: Assembly) -> tuple[tf.Operation, tf.Operation]:
+def _initialisation(assembly: Assembly) -> tuple[Run, Run]:
     """Return the op that initialises every variable, and the op that makes all copies equal again."""
     scales = assembly.loss_scale.saved().values() if assembly.loss_scale is not None else ()
     made: list[Sequence[Any]] = [[each] for each in (assembly.global_step, *scales)]
@@ -453,7 +446,7 @@ def _initialisation(assembly: Assembly) -> tuple[tf.Operation, tf.Operation]:
     return _all_of(assembly, first, "init"), _all_of(assembly, copying.finish(), "after_restore")
 
 
-def _all_of(assembly: Assembly, families: Sequence[Sequence[str]], name: str) -> tf.Operation:
+def _all_of(assembly: Assembly, families: Sequence[Sequence[str]], name: str) -> Run:
     """Return an op beside the global step that waits for others.
 
     TensorFlow takes a time that grows with the square of the ops that one waits for. Those of another device,
@@ -483,8 +476,7 @@ def _all_of(assembly: Assembly, families: Sequence[Sequence[str]], name: str) ->
             part = f"/{first // MOST_AT_STEP}" if len(here) > MOST_AT_STEP else ""
             waits = [op for ops in here[first : first + MOST_AT_STEP] for op in ops]
             joined.append(writer.after(f"{name}_parts/{device.scope}{part}", waits, placed))
-    ended = writer.after(name, joined, home)
-    return assembly.ops([ended])[0]
+    return Run(writer.after(name, joined, home))
 
 
 def _copy_counts(assembly: Assembly, copying: EqualCopies) -> None:

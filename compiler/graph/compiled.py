@@ -112,7 +112,6 @@ class CompiledGraph:
 
     Attributes:
         plan: The plan.
-        graph: The graph.
         ledger: The device, role and clone of each op.
         weights: What is known of each weight, by name.
         variables: The variables of the model, by name.
@@ -141,12 +140,12 @@ class CompiledGraph:
         loss_scale: The scale that a step works with, with `mixed_float16`, else None.
         applied: Whether the gradients of a step were finite, with `mixed_float16`, else None. A step whose
             gradients are not finite only changes the scale, and `global_step` does not count it.
+        graph: The graph, once there is one.
         seed: The seed of the run.
         warnings: The warnings about the spec.
     """
 
     plan: Plan = field(repr=False)
-    graph: tf.Graph = field(repr=False)
     ledger: Ledger = field(repr=False)
     weights: Mapping[str, WeightInfo] = field(repr=False)
     variables: Mapping[str, GraphVariable] = field(repr=False)
@@ -171,6 +170,7 @@ class CompiledGraph:
     exchange: WorkerExchange | None = field(default=None, repr=False)
     loss_scale: tf.Tensor | None = None
     applied: tf.Tensor | None = None
+    graph: tf.Graph = field(default=None, repr=False)
     seed: int = 0
     warnings: tuple[Diagnostic, ...] = ()
     _read: Callable[[CompiledGraph], Step] = field(kw_only=True, repr=False)

@@ -17,6 +17,7 @@ from compiler.graph.variables.nodes import StepVariable
 from compiler.graph.variables.variables import GraphVariable, VariablePart
 from compiler.graph.workers.coordination import Coordination, Table
 from compiler.graph.workers.updates import WorkerExchange
+from compiler.step.record import Run, Tensor
 
 _RECORDS = (
     *(Clone, CompiledGraph, Coordination, CutVariable, Evaluation, GraphVariable, InputPipe, LossSum),
@@ -31,7 +32,7 @@ def in_graph(compiled: CompiledGraph) -> CompiledGraph:
     Args:
         compiled: What `compile_step` has returned. What is in such a graph already is returned as it is.
     """
-    if compiled.graph is not compiled.ledger.graph:
+    if compiled.graph is not None:
         return compiled
     graph = compiled.ledger.finish()
     found: CompiledGraph = attrs.evolve(Finished(graph).of(compiled), graph=graph)
@@ -52,7 +53,7 @@ class Finished:
 
     def of(self, value: Any) -> Any:
         """Return what a value of the step is in the graph."""
-        if isinstance(value, (tf.Tensor, tf.Operation)):
+        if isinstance(value, (tf.Tensor, tf.Operation, Tensor, Run)):
             return self.graph.as_graph_element(value.name)
         if isinstance(value, (tuple, list)):
             return type(value)(map(self.of, value))

@@ -2,29 +2,55 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from itertools import count
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import tensorflow as tf
+from attrs import astuple, evolve, frozen, has
 
-from compiler.step.record import Fragment, Made
+from compiler.graph.adapters.tensorflow_private import python_functions
+from compiler.step.record import Fragment, Made, Rows, Shape, Tensor, Use
+from compiler.step.writer import Spot
+
+_GIVEN, _BEFORE = "given.", "before."
+"""What the names of ops begin with, or are, that stand for what is outside of a fragment."""
 
 
-def fragment_of(graph: tf.Graph, result: tf.Tensor | tf.Operation | None = None) -> Fragment:
+def fragment_of(
+    graph: tf.Graph,
+    result: tf.Tensor | tf.Operation | None = None,
+    *,
+    ops: Sequence[tf.Operation] | None = None,
+    shapes: bool = False,
+) -> Fragment:
     """Return the ops of a graph as a fragment, without the placeholders for what is given to it.
 
     Args:
         graph: The graph.
         result: What the fragment is for. Ops that it does not need are left out; None to keep all.
+        ops: Those of its ops that belong to the fragment; by default all.
+        shapes: Whether TensorFlow does not find out all shapes from what the ops take.
     """
-    whole = graph.as_graph_def()
+    whole = graph.as_graph_def(add_shapes=shapes)
     op = result.op if isinstance(result, tf.Tensor) else result
-    needed = None if op is None else _ancestors(op)
+    if op is not None:
+        needed = _ancestors(op)
+    else:
+        needed = {each.name for each in (graph.get_operations() if ops is None else ops)}
     nodes = tf.compat.v1.GraphDef(library=whole.library)
     nodes.node.extend(
-        node for node in whole.node if node.op != "Placeholder" and (needed is None or node.name in needed)
+        node
+        for node in whole.node
+        if node.name in needed and node.op != "Placeholder" and not node.name.startswith((_GIVEN, _BEFORE))
     )
     made = {node.name: made_by(graph.get_operation_by_name(node.name)) for node in nodes.node}
-    return Fragment(nodes, None if result is None else str(result.name), made)
+    first = [node.name for node in nodes.node if f"^{_BEFORE}" in node.input]
+    for own in nodes.node if first else ():
+        if f"^{_BEFORE}" in own.input:
+            own.input.remove(f"^{_BEFORE}")
+    return Fragment(nodes, None if result is None else str(result.name), made, first, python_functions(graph))
 
 
 def made_by(op: tf.Operation) -> Made:
@@ -44,3 +70,152 @@ def _ancestors(op: tf.Operation) -> set[str]:
             seen.add(each.name)
             pending += [*(tensor.op for tensor in each.inputs), *each.control_inputs]
     return seen
+
+
+# --- functions of TensorFlow ------------------------------------------------------------------------------
+
+
+class MergedRows(tf.IndexedSlices):  # type: ignore[misc] # TensorFlow has no types
+    """Rows with distinct numbers.
+
+    Attributes:
+        merged: The rows of which they are the sums, or None if that is not known.
+    """
+
+    def __init__(self, values: tf.Tensor, indices: tf.Tensor, merged: tf.IndexedSlices | None) -> None:
+        super().__init__(values, indices)
+        self.merged = merged
+
+
+@frozen
+class _Trace:
+    """What a function of TensorFlow has written.
+
+    Attributes:
+        fragment: The ops.
+        results: What the function has returned: records of tensors and rows, and names of ops.
+    """
+
+    fragment: Fragment
+    results: Any
+
+
+_known: WeakKeyDictionary[Any, dict[Hashable, _Trace]] = WeakKeyDictionary()
+"""Traces by what they belong to, and by what else they depend on."""
+
+
+def write_traced(
+    at: Spot,
+    function: Callable[..., Any],
+    *given: Any,
+    owner: Any = None,
+    kind: Hashable = None,
+    ended_after: Sequence[str] = (),
+    **fixed: Any,
+) -> Any:
+    """Write the ops that a function of TensorFlow makes.
+
+    It is called once for all values of the same types and shapes, in a graph of its own.
+
+    Args:
+        at: Where they are written.
+        function: The function of tensors, handles and rows. It returns tensors, rows, ops or structures of
+            these.
+        given: What it is called with: records of tensors and rows, or structures of these.
+        owner: What its traces are kept with; by default the function itself.
+        kind: What its ops depend on besides.
+        ended_after: The names of the ops for which the op that it returns waits.
+        fixed: Its other arguments, by their names.
+
+    Returns:
+        What the function returns, with records of tensors and rows, and names of ops.
+    """
+    traces = _known.setdefault(function if owner is None else owner, {})
+    key = (getattr(function, "__func__", None), kind, _kind(given), tuple(fixed.items()))
+    if key not in traces:
+        traces[key] = _traced(function, given, fixed)
+    trace, tensors = traces[key], list[Tensor]()
+    _map(given, tensors.append)
+    named = {f"{_GIVEN}{number}": each for number, each in enumerate(tensors)}
+    use = at.writer.use(trace.fragment, at.scope, named, at.placed, ended_after)
+    return _in_use(trace.results, use)
+
+
+def _traced(function: Callable[..., Any], given: Any, fixed: Mapping[str, Any]) -> _Trace:
+    with tf.Graph().as_default() as graph:
+        numbers = count()
+        stand_ins = _map(given, lambda each: _stand_in(each, f"{_GIVEN}{next(numbers)}"), MergedRows)
+        with tf.control_dependencies([tf.no_op(name=_BEFORE)]):
+            results = function(*stand_ins, **fixed)
+        ended = results.name if isinstance(results, tf.Operation) else None
+        return _Trace(evolve(fragment_of(graph, shapes=True), result=ended), recorded(results))
+
+
+def _stand_in(given: Tensor, name: str) -> tf.Tensor:
+    """Return a tensor of the graph of a trace that stands for one of the step."""
+    if given.holds is not None:
+        dtype, shape = given.holds
+        return tf.raw_ops.VarHandleOp(dtype=dtype, shape=variable_shape(shape), shared_name="", name=name)
+    return tf.compat.v1.placeholder(given.dtype, given.shape, name=name)
+
+
+def variable_shape(shape: Shape) -> tf.TensorShape:
+    """Return a shape as variables have it; if an axis has no fixed size, TensorFlow is told nothing of it."""
+    return tf.TensorShape(None if None in shape else shape)
+
+
+def _kind(given: Any) -> Hashable:
+    """Return what a trace depends on of what is given."""
+    if isinstance(given, Tensor):
+        return given.dtype, given.shape, given.holds
+    if isinstance(given, Mapping):
+        return tuple((name, _kind(each)) for name, each in given.items())
+    if isinstance(given, (list, tuple)):
+        return tuple(map(_kind, given))
+    return (type(given), *map(_kind, astuple(given, recurse=False))) if has(type(given)) else given
+
+
+def _map(given: Any, change: Callable[[Tensor], Any], rows: Callable[..., Any] = Rows) -> Any:
+    """Return a structure with something else in place of each tensor; `rows` makes rows of their parts."""
+    if isinstance(given, Tensor):
+        return change(given)
+    if isinstance(given, Mapping):
+        return {name: _map(each, change, rows) for name, each in given.items()}
+    if isinstance(given, (list, tuple)):
+        return type(given)(_map(each, change, rows) for each in given)
+    if not has(type(given)):
+        return given
+    parts = [_map(each, change, rows) for each in astuple(given, recurse=False)]
+    return (rows if isinstance(given, Rows) else type(given))(*parts)
+
+
+def recorded(result: Any) -> Any:
+    """Return what a function has returned as records, and ops as their names."""
+    if isinstance(result, tf.Tensor):
+        dtype, shape = made_by(result.op)[result.value_index]
+        value = tf.get_static_value(result) if shape == () else None
+        number = None if value is None else value.item()
+        return Tensor(result.op.name, dtype, shape, result.value_index, number)
+    if isinstance(result, tf.IndexedSlices):
+        return Rows(recorded(result.values), recorded(result.indices))
+    if isinstance(result, Mapping):
+        return {name: recorded(each) for name, each in result.items()}
+    if isinstance(result, (list, tuple)):
+        return [recorded(each) for each in result]
+    return result.name if isinstance(result, tf.Operation) else result
+
+
+def _in_use(result: Any, use: Use) -> Any:
+    """Return what a result of a trace is where the trace is used."""
+    if isinstance(result, str):
+        return use.names[result]
+    if isinstance(result, (list, tuple)):
+        return [_in_use(each, use) for each in result]
+    if isinstance(result, Mapping):
+        return {name: _in_use(each, use) for name, each in result.items()}
+    return _map(result, lambda each: _result(each, use))
+
+
+def _result(made: Tensor, use: Use) -> Tensor:
+    found = use.tensor(made.name.removesuffix(":0"))
+    return found if made.value is None else evolve(found, value=made.value)

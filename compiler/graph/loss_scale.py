@@ -14,9 +14,12 @@ from typing import Any
 import tensorflow as tf
 from attrs import field, frozen
 
+from compiler.graph.fragments import write_traced
 from compiler.graph.ledger import Ledger
 from compiler.graph.variables.variables import create_variable
 from compiler.reasons import Placed
+from compiler.step.record import Tensor
+from compiler.step.writer import Spot
 
 INITIAL_SCALE = 2.0**15
 GROWTH_STEPS = 2000
@@ -38,7 +41,7 @@ class LossScale:
 
     scale: Any
     good_steps: Any
-    value: tf.Tensor = field(repr=False)
+    value: Tensor = field(repr=False)
     placed: Placed = field(repr=False)
     ledger: Ledger = field(repr=False)
 
@@ -52,35 +55,46 @@ class LossScale:
         """
         scale = create_variable(NAME, lambda: tf.constant(INITIAL_SCALE, tf.float32), placed, ledger)
         good = create_variable(f"{NAME}/good_steps", lambda: tf.constant(0, tf.int64), placed, ledger)
-        with ledger.place(placed, "read"):
-            value = tf.raw_ops.ReadVariableOp(resource=scale.handle, dtype=tf.float32, name=f"{NAME}/read")
+        # without the number, its name would be that of a scope in upper case
+        value = ledger.writer("read").read(f"{NAME}/read_1", scale.tensor, placed)
         return cls(scale, good, value, placed, ledger)
 
     def saved(self) -> dict[str, Any]:
         """Return the variables of a checkpoint by name."""
         return {NAME: self.scale, f"{NAME}/good_steps": self.good_steps}
 
-    def times(self, share: float, clone: int) -> tf.Tensor:
+    def times(self, share: float, clone: int) -> Tensor:
         """Return the factor on a tower's loss: its share times the scale.
 
         Args:
             share: The share.
             clone: The number of the clone.
         """
-        with self.ledger.place(self.placed, "update"), tf.name_scope(f"{NAME}/clone_{clone}/"):
-            return tf.multiply(self.value, share, name="factor")
+        at = Spot(self.ledger.writer("update"), f"{NAME}/clone_{clone}", self.placed)
+        return at.op("Mul", "factor", self.value, share)[0]
 
-    def follow(self, finite: tf.Tensor) -> list[tf.Operation]:
-        """Return the ops that halve the scale after a bad step, and double it after enough good ones.
+    def follow(self, at: Spot, finite: Tensor) -> list[str]:
+        """Write the ops that halve the scale after a bad step, and double it after enough good ones.
 
         Args:
+            at: Where they are written.
             finite: Whether all gradients of the step are finite; a boolean scalar.
+
+        Returns:
+            Their names.
         """
-        good = tf.raw_ops.ReadVariableOp(resource=self.good_steps.handle, dtype=tf.int64)
-        grown = tf.equal(good, GROWTH_STEPS - 1)
-        factor = tf.where(finite, tf.where(grown, 2.0, 1.0), 0.5)
-        count = tf.where(tf.logical_and(finite, tf.logical_not(grown)), good + 1, tf.zeros_like(good))
-        return [
-            tf.raw_ops.AssignVariableOp(resource=self.scale.handle, value=self.value * factor),
-            tf.raw_ops.AssignVariableOp(resource=self.good_steps.handle, value=count),
-        ]
+        found: list[str] = write_traced(
+            at, _follow, finite, self.value, self.scale.tensor, self.good_steps.tensor
+        )
+        return found
+
+
+def _follow(finite: tf.Tensor, value: tf.Tensor, scale: tf.Tensor, good_steps: tf.Tensor) -> list[Any]:
+    good = tf.raw_ops.ReadVariableOp(resource=good_steps, dtype=tf.int64)
+    grown = tf.equal(good, GROWTH_STEPS - 1)
+    factor = tf.where(finite, tf.where(grown, 2.0, 1.0), 0.5)
+    count = tf.where(tf.logical_and(finite, tf.logical_not(grown)), good + 1, tf.zeros_like(good))
+    return [
+        tf.raw_ops.AssignVariableOp(resource=scale, value=value * factor),
+        tf.raw_ops.AssignVariableOp(resource=good_steps, value=count),
+    ]

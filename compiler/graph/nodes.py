@@ -22,6 +22,12 @@ from compiler.reasons import Placed
 from compiler.step.record import Op, Tensor, Use
 from compiler.topology import Device
 
+SHAPES = "_output_shapes"
+"""The attribute that tells TensorFlow the shapes that it does not find out."""
+
+_UNSEEN = ("Exit", "Unstage")
+"""Types of ops of whose results TensorFlow does not find out the shapes."""
+
 UNPORTABLE = ("_class", "_gradient_op_type", "_user_specified_name", "_output_shapes")
 """Attributes that name ops or registries of the graph in which a node was made."""
 
@@ -80,7 +86,7 @@ def _paste(nodes: _Nodes, use: Use) -> None:
             inputs += [f"^{each}" for each in use.waits[own]]
         made = nodes.node(name, node.op, inputs, use.place_of(own))
         for key, value in node.attr.items():
-            if key not in UNPORTABLE:
+            if key not in UNPORTABLE or key == SHAPES:
                 made.attr[key].CopyFrom(value)
 
 
@@ -104,9 +110,9 @@ def _write(nodes: _Nodes, op: Op) -> None:
     """Write an op as a node."""
     inputs = (*map(_input, op.inputs), *(f"^{each}" for each in op.waits))
     node = nodes.node(op.name, op.type, inputs, op.placed)
-    if op.type == "Exit" or (op.type == "ReadVariableOp" and op.outputs[0].known_shape is None):
-        shape = tf.TensorShape(op.outputs[0].shape).as_proto()  # of which TensorFlow knows nothing
-        node.attr["_output_shapes"].list.shape.append(shape)
+    if op.type in _UNSEEN or (op.type == "ReadVariableOp" and op.outputs[0].known_shape is None):
+        shapes = (tf.TensorShape(each.shape).as_proto() for each in op.outputs)
+        node.attr[SHAPES].list.shape.extend(shapes)
     if op.type == "Const":
         value, dtype = op.attributes["value"], op.attributes["dtype"]
         value = tuple(value) if isinstance(value, Sequence) else value
@@ -180,5 +186,9 @@ def _set(attribute: Any, kind: str, value: Any) -> None:
         attribute.shape.CopyFrom(tf.TensorShape(value).as_proto())
     elif kind == "list(int)":
         attribute.list.i.extend(value)
+    elif kind == "list(type)":
+        attribute.list.type.extend(map(_enum, value))
+    elif kind == "list(shape)":
+        attribute.list.shape.extend(tf.TensorShape(each).as_proto() for each in value)
     else:
         attribute.s = value.encode()

@@ -6,10 +6,14 @@ import secrets
 import zlib
 
 import tensorflow as tf
+from attrs import evolve
 
 from compiler.graph.assembly import Assembly
+from compiler.graph.fragments import write_traced
 from compiler.plan import Tower
 from compiler.reasons import Placed
+from compiler.step.record import Tensor
+from compiler.step.writer import Spot
 
 DRAWS_PER_STEP = (
     1024  # a random layer counts its draws up from here; more calls than this in a step are not expected
@@ -21,7 +25,7 @@ def draw_seed() -> int:
     return secrets.randbelow(2**31)
 
 
-def tower_seed(assembly: Assembly, tower: Tower, seed: int) -> tf.Tensor:
+def tower_seed(assembly: Assembly, tower: Tower, seed: int) -> Tensor:
     """Return the random state of a tower at this step, two uint32.
 
     It depends only on the seed, the clone and the step, so that a resumed run draws the same numbers as an
@@ -33,18 +37,16 @@ def tower_seed(assembly: Assembly, tower: Tower, seed: int) -> tf.Tensor:
         tower: The tower.
         seed: The seed of the run.
     """
-    micro_batches = assembly.plan.update.accumulate
+    writer = assembly.ledger.writer("forward").on("forward", tower.index)
+    at = Spot(writer, tower.op_name("seed"), Placed(tower.device, tower.reason))
+    step = evolve(at, placed=assembly.step_place).read(assembly.global_step.tensor)
     own = zlib.crc32(f"{seed}/{tower.number}".encode())
-    place = Placed(tower.device, tower.reason)
-    with (
-        assembly.ledger.place(assembly.step_place, "forward", tower.index),
-        tf.name_scope(tower.op_name("seed/")),
-    ):
-        step = assembly.read_step()
-    with assembly.ledger.place(place, "forward", tower.index), tf.name_scope(tower.op_name("seed/")):
-        counted = (
-            step if micro_batches == 1 else step * micro_batches + tf.range(micro_batches, dtype=tf.int64)
-        )
-        counted = tf.cast(counted * DRAWS_PER_STEP, tf.uint32)
-        own_each = tf.constant(own if micro_batches == 1 else [own] * micro_batches, tf.uint32)
-        return tf.stack([own_each, counted], axis=-1)
+    found: Tensor = write_traced(at, _states, step, own=own, micro_batches=assembly.plan.update.accumulate)
+    return found
+
+
+def _states(step: tf.Tensor, own: int, micro_batches: int) -> tf.Tensor:
+    counted = step if micro_batches == 1 else step * micro_batches + tf.range(micro_batches, dtype=tf.int64)
+    counted = tf.cast(counted * DRAWS_PER_STEP, tf.uint32)
+    own_each = tf.constant(own if micro_batches == 1 else [own] * micro_batches, tf.uint32)
+    return tf.stack([own_each, counted], axis=-1)

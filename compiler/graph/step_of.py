@@ -125,11 +125,16 @@ def _handle_of(variable: Any) -> str:
 # --- ends -------------------------------------------------------------------------------------------------
 
 
+def _op_of(tensor: Any) -> str:
+    """Return the name of the op that makes a tensor."""
+    return str(tensor.name).partition(":")[0]
+
+
 def _ends(compiled: CompiledGraph) -> Ends:
     """Return the names of the ops with which a step ends."""
-    loss, exchange, train = compiled.data_loss.op.name, compiled.exchange, compiled.train_op
+    loss, exchange, train = _op_of(compiled.data_loss), compiled.exchange, compiled.train_op
     if exchange is None:
-        loops = tuple((each.train_op.name, each.data_loss.op.name) for each in compiled.train_loops)
+        loops = tuple((each.train_op.name, _op_of(each.data_loss)) for each in compiled.train_loops)
         return Ends((loss, *([train.name] if train is not None else [])), loops)
     ends = tuple(each.name for each in exchange.ends)
     applied = () if exchange.apply is None else (exchange.apply.name, loss)

@@ -1,4 +1,4 @@
-"""Ops as records, whoever wrote them."""
+"""Ops of a step as records, those of fragments too."""
 
 from __future__ import annotations
 
@@ -13,30 +13,20 @@ import tensorflow as tf
 from compiler.graph.adapters.tensorflow_private import op_definition
 from compiler.graph.fragments import made_by
 from compiler.reasons import Placed, Reason
-from compiler.step.record import Entry, Fragment, Op, Shape, Tensor, Use
+from compiler.step.record import Fragment, Op, Shape, Tensor, Use
 from compiler.topology import Device
 
 
-def ops_of(written: Iterable[tf.Operation | Op | Use], entries: Mapping[str, Entry]) -> dict[str, Op]:
+def ops_of(written: Iterable[Op | Use]) -> dict[str, Op]:
     """Return ops by name, in the order in which TensorFlow has them.
 
     Args:
-        written: Ops, uses of fragments, and ops of a graph for functions of TensorFlow, in their order.
-        entries: The places and roles of the last of these, by their names.
+        written: Ops, and uses of fragments, in their order.
     """
-    tensors: dict[str, Tensor] = {}
     found: dict[str, Op] = {}
     for each in written:
-        if isinstance(each, tf.Operation):
-            inputs = tuple(tensors[tensor.name] for tensor in each.inputs)
-            records: Iterable[Op] = (_op(each, inputs, entries[each.name]),)
-        elif isinstance(each, Op):
-            records = (each,)
-        else:
-            records = (used_op(each, own) for own in each.ops)
-        for op in records:
-            found[op.name] = op
-            tensors |= {made.name: made for made in op.outputs}
+        records = (each,) if isinstance(each, Op) else (used_op(each, own) for own in each.ops)
+        found |= {op.name: op for op in records}
     return _in_order(found)
 
 
@@ -63,28 +53,20 @@ def _in_order(ops: Mapping[str, Op]) -> dict[str, Op]:
     return found
 
 
-def record_of(op: tf.Operation, entry: Entry | None = None) -> Op:
-    """Return the record of an op that a function of TensorFlow has made.
-
-    Args:
-        op: The op.
-        entry: Its place and its role, if they are known.
-    """
-    inputs = tuple(_made(each.op)[each.value_index] for each in op.inputs)
-    return _op(op, inputs, entry or Entry(Placed(Device("cpu", 0), Reason("", "default")), "forward"))
+_NOWHERE = Placed(Device("cpu", 0), Reason("", "default"))
 
 
-def _op(op: tf.Operation, inputs: tuple[Tensor, ...], entry: Entry) -> Op:
+def record_of(op: tf.Operation) -> Op:
+    """Return the record of an op, whose place does not matter."""
     return Op(
         op.name,
         op.type,
-        inputs,
-        entry.placed,
-        entry.role,
+        tuple(_made(each.op)[each.value_index] for each in op.inputs),
+        _NOWHERE,
+        "forward",
         _made(op),
         NodeAttributes(op.type, op.node_def.attr),
         tuple(each.name for each in op.control_inputs),
-        entry.clone,
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from compiler.reasons import Placed
 from compiler.shards import Shard
 from compiler.step.record import Tensor
-from compiler.step.writer import StepWriter
+from compiler.step.writer import Spot, StepWriter
 
 
 def cut_value(
@@ -46,3 +46,15 @@ def join_pieces(
     # a variable with fewer elements than clones may be a single part
     line = writer.concat(f"{name}/line", pieces, 0, placed) if len(pieces) > 1 else pieces[0]
     return writer.reshape(name, line, first.whole, placed)
+
+
+def take_piece(at: Spot, value: Tensor, shard: Shard) -> Tensor:
+    """Return one piece, along the first axis, of a value that has the shape of a weight.
+
+    Args:
+        at: Where the ops are written.
+        value: The value.
+        shard: The piece.
+    """
+    line = at.writer.reshape(f"{at.scope}/Reshape", value, shard.cut_shape, at.placed)
+    return at.writer.part(f"{at.scope}/strided_slice", line, shard.start, shard.stop, at.placed)

@@ -124,6 +124,17 @@ Value: TypeAlias = Tensor | Rows
 
 
 @frozen
+class Run:
+    """An op of a step that is run for what it does.
+
+    Attributes:
+        name: Its name.
+    """
+
+    name: str
+
+
+@frozen
 class Entry:
     """The record of one op.
 
@@ -191,16 +202,30 @@ class Fragment:
             elsewhere is not among them.
         result: The tensor, or the op, for which they are there, by its own name; None if there is none.
         made: What each of the ops makes, by its name.
+        first: The names of the ops that wait for whatever a use of the fragment comes after.
+        functions: The Python functions that the ops call, which are kept as long as the fragment.
     """
 
     nodes: Any = field(repr=False)
     result: str | None = None
     made: Mapping[str, Made] = field(factory=dict, repr=False)
+    first: Sequence[str] = field(default=(), repr=False)
+    functions: Sequence[Any] = field(default=(), repr=False)
 
     @cached_property
     def node(self) -> Mapping[str, Any]:
         """The ops by their names."""
         return {node.name: node for node in self.nodes.node}
+
+    @cached_property
+    def levels(self) -> Mapping[str, str]:
+        """The first levels of the names, each with that of which it is the second, or a later one."""
+        found: dict[str, str] = {}
+        for name in self.node:
+            level = name.partition("/")[0]
+            plain, _, number = level.rpartition("_")
+            found.setdefault(level, plain if number.isdecimal() and plain in found else level)
+        return found
 
 
 @frozen(eq=False)
@@ -243,6 +268,10 @@ class Use:
             return self.waits[own]
         waits = (each[1:] for each in self.fragment.node[own].input if each.startswith("^"))
         return [self.given[each].op if each in self.given else self.names[each] for each in waits]
+
+    def takes(self, own: str) -> list[str]:
+        """Return the names of the ops outside of the fragment whose results an op takes, by its own name."""
+        return [self.given[each].op for each in self.fragment.node[own].input if each in self.given]
 
     def tensor(self, own: str) -> Tensor:
         """Return a tensor by its own name, or what was given for it."""

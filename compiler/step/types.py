@@ -65,15 +65,27 @@ def _shape(inputs: Sequence[Tensor], _: Mapping[str, Any]) -> Made:
 
 
 def _sliced(inputs: Sequence[Tensor], attributes: Mapping[str, Any]) -> Made:
-    shape = inputs[0].shape
-    rest = None if shape is None else shape[1:]
-    if rest is not None and not attributes.get("shrink_axis_mask"):
-        rest = (None, *rest)
-    return [(inputs[0].dtype, rest)]
+    whole, begin, end, _ = inputs
+    if whole.shape is None:
+        return [(whole.dtype, None)]
+    size, *rest = whole.shape
+    if attributes.get("shrink_axis_mask"):
+        return [(whole.dtype, tuple(rest))]
+    ends = [attributes.get("begin_mask") or begin.value, attributes.get("end_mask") or end.value]
+    if size is not None and None not in ends:
+        first, last = (None if each == 1 else each[0] for each in ends)
+        size = len(range(size)[first:last])
+    else:
+        size = None
+    return [(whole.dtype, (size, *rest))]
 
 
 def _handle(_: Sequence[Tensor], __: Mapping[str, Any]) -> Made:
     return [("resource", ())]
+
+
+def _locked(_: Sequence[Tensor], __: Mapping[str, Any]) -> Made:
+    return [("variant", ())]
 
 
 def _held(inputs: Sequence[Tensor], _: Mapping[str, Any]) -> Made:
@@ -127,6 +139,10 @@ def _counted(_: Sequence[Tensor], __: Mapping[str, Any]) -> Made:
     return [("int32", ())]
 
 
+def _time(_: Sequence[Tensor], __: Mapping[str, Any]) -> Made:
+    return [("float64", ())]
+
+
 def _numbers(_: Sequence[Tensor], __: Mapping[str, Any]) -> Made:
     return [("int32", (None,))]
 
@@ -146,11 +162,15 @@ def _switched(inputs: Sequence[Tensor], _: Mapping[str, Any]) -> Made:
 TYPES: Mapping[str, Rule] = {
     "AddN": _same,
     "AddV2": _same,
+    "AssignAddVariableOp": _nothing,
+    "AssignSubVariableOp": _nothing,
     "AssignVariableOp": _nothing,
     "Cast": _cast,
     "CollectiveReduce": _same,
     "ConcatV2": _joined,
     "Const": _constant,
+    "ConsumeMutexLock": _nothing,
+    "DivNoNan": _same,
     "DynamicPartition": _dealt,
     "Enter": _same,
     "Exit": _same,
@@ -165,20 +185,27 @@ TYPES: Mapping[str, Rule] = {
     "Merge": _merged,
     "Minimum": _same,
     "Mul": _same,
+    "MutexLock": _locked,
+    "MutexV2": _handle,
     "NextIteration": _same,
     "NoOp": _nothing,
     "Pack": _packed,
     "Range": _numbers,
     "ReadVariableOp": _held,
+    "Reciprocal": _same,
     "Reshape": _reshaped,
     "ResourceGather": _gathered,
     "SelectV2": _chosen,
     "Shape": _shape,
     "Size": _counted,
     "SplitV": _split,
+    "Stage": _nothing,
+    "StageClear": _nothing,
+    "StageSize": _counted,
     "StridedSlice": _sliced,
     "Sub": _same,
     "Switch": _switched,
+    "Timestamp": _time,
     "Unique": _distinct,
     "UnsortedSegmentSum": _segments,
     "UpperBound": _found,
@@ -188,5 +215,5 @@ TYPES: Mapping[str, Rule] = {
 }
 """What ops of each type make of their inputs and attributes.
 
-A product is that of a tensor and a number. A slice takes one element of the first axis, or its first ones.
+A product is that of a tensor and a number. A slice is along the first axis.
 """

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import prod
 from typing import Any
 
-from attrs import define, evolve, field
+from attrs import define, evolve, field, frozen
 
 from compiler.reasons import Placed
 from compiler.step.record import Fragment, Made, Op, Role, Rows, Shape, Tensor, Use, Value
@@ -28,6 +28,10 @@ class Names:
         self._used.add(found.lower())
         return found
 
+    def reserve(self, names: Iterable[str]) -> None:
+        """Let others get no names that something has without having asked for them."""
+        self._used.update(each.lower() for each in names)
+
 
 @define
 class StepWriter:
@@ -45,6 +49,7 @@ class StepWriter:
     clone: int | None = None
     ops: list[Op | Use] = field(factory=list, repr=False)
     _counts: dict[str, int] = field(factory=dict, repr=False)
+    _after: tuple[tuple[Sequence[str], set[str]], ...] = field(default=(), repr=False)
 
     def next_number(self, of: str) -> int:
         """Return how many numbers have been asked for under a name, this one included."""
@@ -90,6 +95,9 @@ class StepWriter:
         outputs = tuple(
             Tensor(name, dtype, shape, at, value, holds) for at, (dtype, shape) in enumerate(made)
         )
+        if self._after:
+            waits = [*waits, *self._before([each.op for each in taken])]
+            self._begun([name])
         self.ops.append(
             Op(name, kind, taken, placed, role or self.role, outputs, given, tuple(waits), self.clone)
         )
@@ -112,13 +120,38 @@ class StepWriter:
             placed: Their place.
             waits: The names of the ops for which the op that makes the result waits besides.
         """
-        names = {own: self.unique(f"{scope}/{own}") for own in fragment.node}
+        under = f"{scope}/" if scope else ""
+        levels = {own: self.unique(f"{under}{asked}") for own, asked in fragment.levels.items()}
+        names = {own: _under(levels, own) for own in fragment.node}
         end = (fragment.result or "").partition(":")[0]
         found = Use(fragment, [*names], names, given, placed, self.role, self.clone)
         if waits:
             found = evolve(found, waits={end: (*found.waits_of(end), *waits)})
+        if self._after:
+            before = {own: self._before(found.takes(own)) for own in fragment.first}
+            found = evolve(found, waits={own: (*found.waits_of(own), *more) for own, more in before.items()})
+            self._begun(names.values())
         self.ops.append(found)
         return found
+
+    def waiting(self, before: Iterable[str]) -> StepWriter:
+        """Return a writer of ops that wait for others, as they do under TensorFlow's `control_dependencies`.
+
+        Of its ops, those do not wait that take something from another of them, which has waited.
+
+        Args:
+            before: The names of the ops for which they wait.
+        """
+        return evolve(self, after=(*self._after, ([*before], set())))
+
+    def _before(self, takes: Sequence[str]) -> list[str]:
+        """Return the names of the ops that one waits for which takes something from others."""
+        groups = (before for before, begun in self._after if begun.isdisjoint(takes))
+        return [each for before in groups for each in before if each not in takes]
+
+    def _begun(self, names: Iterable[str]) -> None:
+        for _, begun in self._after:
+            begun.update(names)
 
     def on(self, role: Role, clone: int | None = None) -> StepWriter:
         """Return a writer of ops for something else, which come after those of this one.
@@ -262,10 +295,33 @@ class StepWriter:
             at: The number of the element.
             placed: The place of the op.
         """
-        own = self.unique(name)
-        ends = {"stack": at, "stack_1": at + 1, "stack_2": 1}
+        return self.part(name, value, at, at + 1, placed, {"shrink_axis_mask": 1})
+
+    def part(
+        self,
+        name: str,
+        value: Tensor,
+        start: int,
+        stop: int | None,
+        placed: Placed,
+        attributes: Mapping[str, Any] | None = None,
+    ) -> Tensor:
+        """Write a part of a tensor along its first axis.
+
+        Args:
+            name: The name of the op.
+            value: The tensor.
+            start: The index of its first row.
+            stop: The index after that of its last row; None for the end.
+            placed: The place of the op.
+            attributes: Attributes of the op.
+        """
+        own, told = self.unique(name), dict(attributes or {})
+        if stop is None:
+            told["end_mask"] = 1
+        ends = {"stack": start, "stack_1": stop or 0, "stack_2": 1}
         taken = [self.constant(f"{own}/{end}", [to], "int32", placed) for end, to in ends.items()]
-        return self.write("StridedSlice", own, (value, *taken), placed, {"shrink_axis_mask": 1})[0]
+        return self.write("StridedSlice", own, (value, *taken), placed, told)[0]
 
     def length(self, scope: str, value: Tensor, placed: Placed) -> Tensor:
         """Write the length of the first axis of a tensor.
@@ -391,6 +447,84 @@ class StepWriter:
         """
         self.write("AssignVariableOp", name, (handle, value), placed, None, waits, role)
         return name
+
+
+def _under(levels: Mapping[str, str], own: str) -> str:
+    """Return a name with another first level."""
+    first, slash, rest = own.partition("/")
+    return f"{levels[first]}{slash}{rest}"
+
+
+@frozen
+class Spot:
+    """A device, and a scope of names, under which parts of a step are written.
+
+    Attributes:
+        writer: Writes the ops.
+        scope: The scope of their names, without a slash at the end.
+        placed: Their place.
+    """
+
+    writer: StepWriter
+    scope: str
+    placed: Placed
+
+    def name(self, wanted: str) -> str:
+        """Return a name in the scope that nothing has yet."""
+        return self.writer.unique(f"{self.scope}/{wanted}" if self.scope else wanted)
+
+    def op(self, kind: str, name: str, *inputs: Tensor | float, **attributes: Any) -> tuple[Tensor, ...]:
+        """Write an op; return what it makes.
+
+        Args:
+            kind: Its type.
+            name: Its name in the scope.
+            inputs: What it takes; a number is a constant of the type of the other input.
+            attributes: Those of its attributes that do not follow from its inputs, and are no defaults.
+        """
+        return self._write(kind, self.name(name), inputs, attributes)
+
+    def run(self, kind: str, name: str, *inputs: Tensor | float, **attributes: Any) -> str:
+        """Write an op as `op` does; return its name."""
+        own = self.name(name)
+        self._write(kind, own, inputs, attributes)
+        return own
+
+    def _write(
+        self, kind: str, own: str, inputs: Sequence[Tensor | float], attributes: Mapping[str, Any]
+    ) -> tuple[Tensor, ...]:
+        taken, dtypes = list[Tensor](), [each.dtype for each in inputs if isinstance(each, Tensor)]
+        for at, each in enumerate(inputs):
+            if isinstance(each, Tensor):
+                taken.append(each)
+            else:
+                taken.append(self.writer.constant(f"{own}/{'xy'[at]}", each, dtypes[0], self.placed))
+        return self.writer.write(kind, own, taken, self.placed, attributes)
+
+    def read(self, variable: Tensor, name: str = "ReadVariableOp") -> Tensor:
+        """Write what is in a variable, of which there is the handle."""
+        return self.writer.read(self.name(name), variable, self.placed)
+
+    def assign(self, variable: Tensor, value: Tensor, name: str = "AssignVariableOp") -> str:
+        """Write the op that gives a variable a value; return its name."""
+        return self.writer.assign(self.name(name), variable, value, self.placed)
+
+    def cast(self, value: Tensor, dtype: str) -> Tensor:
+        """Write a tensor with elements of another type; one of the type already is returned as it is."""
+        return self.writer.cast(f"{self.scope}/Cast" if self.scope else "Cast", value, dtype, self.placed)
+
+    def times(self, value: Tensor, factor: Tensor | float) -> Tensor:
+        """Write the product of a tensor and a number, in the type of the tensor."""
+        given = self.cast(factor, value.dtype) if isinstance(factor, Tensor) else factor
+        return self.op("Mul", "mul", value, given)[0]
+
+    def sum(self, name: str, values: Sequence[Tensor]) -> Tensor:
+        """Write the sum of tensors of one shape; that of one is a copy."""
+        return self.op("Identity" if len(values) == 1 else "AddN", name, *values)[0]
+
+    def waiting(self, before: Iterable[str]) -> Spot:
+        """Return the same for ops that wait for others, as `StepWriter.waiting` says."""
+        return evolve(self, writer=self.writer.waiting(before))
 
 
 _MANY = 1000

@@ -9,7 +9,7 @@ without one of them fails there and says which.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -68,9 +68,8 @@ __all__ = [
     "from_library",
     "is_op_determinism_enabled",
     "iterator_resource",
-    "keep_python_functions",
     "op_definition",
-    "reserve_names",
+    "python_functions",
     "set_device",
     "variant_of",
 ]
@@ -113,24 +112,9 @@ def add_nodes(graph: tf.Graph, graph_def: Any, outside: dict[str, tf.Tensor]) ->
             names[made.name.lower()] = 1
 
 
-def reserve_names(graph: tf.Graph, names: Iterable[str]) -> None:
-    """Let ops that are added to a graph from now on get other names.
-
-    Args:
-        graph: The graph.
-        names: The names.
-    """
-    graph._names_in_use.update((each.lower(), 1) for each in names)
-
-
-def keep_python_functions(graph: tf.Graph, written: tf.Graph) -> None:
-    """Keep the Python functions that ops of a graph call as long as a graph that has been made of it.
-
-    Args:
-        graph: The graph that has been made.
-        written: The graph in which the ops were written.
-    """
-    graph._py_funcs_used_in_graph = getattr(written, "_py_funcs_used_in_graph", [])
+def python_functions(graph: tf.Graph) -> list[Any]:
+    """Return the Python functions that ops of a graph call, which last as long as something keeps them."""
+    return getattr(graph, "_py_funcs_used_in_graph", [])
 
 
 def set_device(op: tf.Operation, device: str) -> None:

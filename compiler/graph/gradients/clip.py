@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 
 from compiler.graph.assembly import Assembly
-from compiler.graph.gradients.copies import Gradient, beside, change_copies, map_values, times, values_of
+from compiler.graph.fragments import write_traced
+from compiler.graph.gradients.copies import beside, change_copies, values_of
 from compiler.graph.gradients.summed import SummedGradient
+from compiler.step.record import Tensor
+from compiler.step.writer import Spot
 
 SCOPE = "clip"
 
@@ -30,10 +33,7 @@ def clip_gradients(assembly: Assembly, gradients: Sequence[SummedGradient]) -> l
     if clip.name == "global_norm":
         return _by_global_norm(assembly, gradients, float(value))
     if clip.name == "value":
-        return [
-            change_copies(assembly, each, SCOPE, lambda copy: _clip_value(copy, float(value)))
-            for each in gradients
-        ]
+        return _changed(assembly, gradients, lambda at, own: write_traced(at, _cut, own, limit=float(value)))
     families: dict[str, list[SummedGradient]] = {}
     for each in gradients:
         families.setdefault(each.variable.weight, []).append(each)
@@ -43,41 +43,58 @@ def clip_gradients(assembly: Assembly, gradients: Sequence[SummedGradient]) -> l
 def _by_own_norm(assembly: Assembly, pieces: Sequence[SummedGradient], limit: float) -> list[SummedGradient]:
     """Scale the gradients of all pieces of a weight by the same factor."""
     if len(pieces) == 1:
-        return [change_copies(assembly, pieces[0], SCOPE, lambda copy: _clip_norm(copy, limit))]
-    squares = []
-    for each in pieces:
-        with beside(assembly, each, SCOPE):
-            squares.append(_squares(assembly.made(each.copies[0])))
-    with beside(assembly, pieces[0], SCOPE):
-        factor = _factor(tf.sqrt(tf.add_n(squares, name="norm")), limit)
-    return [change_copies(assembly, each, SCOPE, lambda copy: times(copy, factor)) for each in pieces]
+
+        def scaled(at: Spot, values: Tensor) -> Tensor:
+            return at.times(values, write_traced(at, _factor_of_one, values, limit=limit))
+
+        return _changed(assembly, pieces, scaled)
+    squares = _all_squares(assembly, pieces)
+    at = beside(assembly, pieces[0], SCOPE)
+    factor = write_traced(at, _factor, squares, limit=limit, sum_name="norm")
+    return _changed(assembly, pieces, lambda at, values: at.times(values, factor))
 
 
 def _by_global_norm(
     assembly: Assembly, gradients: Sequence[SummedGradient], limit: float
 ) -> list[SummedGradient]:
     """Scale all gradients by the same factor; all copies of a variable add the same to the norm."""
-    squares = []
-    for each in gradients:
-        with beside(assembly, each, SCOPE):
-            squares.append(_squares(assembly.made(each.copies[0])))
-    with assembly.ledger.place(assembly.step_place, "update"), tf.name_scope(f"{assembly.scope}/{SCOPE}/"):
-        factor = _factor(tf.sqrt(tf.add_n(squares), name="global_norm"), limit)
-    return [change_copies(assembly, each, SCOPE, lambda copy: times(copy, factor)) for each in gradients]
+    squares = _all_squares(assembly, gradients)
+    at = Spot(assembly.ledger.writer("update"), f"{assembly.scope}/{SCOPE}", assembly.step_place)
+    factor = write_traced(at, _factor, squares, limit=limit, name="global_norm")
+    return _changed(assembly, gradients, lambda at, values: at.times(values, factor))
 
 
-def _clip_norm(gradient: Gradient, limit: float) -> Gradient:
-    return times(gradient, _factor(tf.sqrt(_squares(gradient)), limit))
+def _changed(
+    assembly: Assembly, gradients: Sequence[SummedGradient], change: Callable[[Spot, Tensor], Tensor]
+) -> list[SummedGradient]:
+    return [change_copies(assembly, each, SCOPE, change) for each in gradients]
 
 
-def _clip_value(gradient: Gradient, limit: float) -> Gradient:
-    return map_values(gradient, lambda values: tf.clip_by_value(values, -limit, limit))
+def _all_squares(assembly: Assembly, gradients: Sequence[SummedGradient]) -> list[Tensor]:
+    """Return the sum of the squares of each gradient, made beside its variable."""
+    return [
+        write_traced(beside(assembly, each, SCOPE), _squares, values_of(each.copies[0])) for each in gradients
+    ]
 
 
-def _squares(gradient: Gradient) -> tf.Tensor:
-    return tf.reduce_sum(tf.square(tf.cast(values_of(gradient), tf.float32)))
+def _cut(values: tf.Tensor, limit: float) -> tf.Tensor:
+    return tf.clip_by_value(values, -limit, limit)
 
 
-def _factor(norm: tf.Tensor, limit: float) -> tf.Tensor:
+def _squares(values: tf.Tensor) -> tf.Tensor:
+    return tf.reduce_sum(tf.square(tf.cast(values, tf.float32)))
+
+
+def _factor_of_one(values: tf.Tensor, limit: float) -> tf.Tensor:
+    return _limited(tf.sqrt(_squares(values)), limit)
+
+
+def _factor(
+    squares: Sequence[tf.Tensor], limit: float, name: str | None = None, sum_name: str | None = None
+) -> tf.Tensor:
+    return _limited(tf.sqrt(tf.add_n(squares, name=sum_name), name=name), limit)
+
+
+def _limited(norm: tf.Tensor, limit: float) -> tf.Tensor:
     """Return the factor that brings a norm down to `limit`: one for a smaller norm, NaN if not finite."""
     return limit / tf.maximum(norm, limit) + (norm - norm)

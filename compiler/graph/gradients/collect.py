@@ -5,24 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import islice
 
-import tensorflow as tf
 from attrs import evolve
 
 from compiler.graph.assembly import Assembly
-from compiler.graph.gradients.copies import times
+from compiler.graph.gradients.copies import values_of, with_values
 from compiler.graph.gradients.pieces import cut_gradients
 from compiler.graph.gradients.regularize import Unregularized, add_regularization
 from compiler.graph.gradients.summed import SummedGradient
 from compiler.graph.gradients.weighting import SCOPE, inverse_weights
-from compiler.graph.ledger import given
 from compiler.graph.stamp.stamp import StampedTower
 from compiler.graph.variables.variables import GraphVariable, VariablePart
 from compiler.placement.rules import following
 from compiler.plan import WorkerPlan
 from compiler.reasons import Placed
-from compiler.step.record import Value
+from compiler.step.record import Tensor, Value
 from compiler.step.sums import Reduction, reduce_all
-from compiler.step.writer import StepWriter
+from compiler.step.writer import Spot, StepWriter
 
 
 def sum_gradients(assembly: Assembly) -> list[SummedGradient]:
@@ -66,7 +64,7 @@ def _in_order_of_backprop(assembly: Assembly) -> list[tuple[int, str]]:
     return [(part, name) for _, part, name in sorted(found, key=lambda each: each[0])]
 
 
-def _inverses(assembly: Assembly, tower: StampedTower) -> list[tf.Tensor | None]:
+def _inverses(assembly: Assembly, tower: StampedTower) -> list[Tensor | None]:
     """Return for each part of the loss the factor on a tower's gradient before it is summed.
 
     It is one over the tower's own weight if the means of the towers are averaged, else None.
@@ -75,9 +73,8 @@ def _inverses(assembly: Assembly, tower: StampedTower) -> list[tf.Tensor | None]
     if assembly.plan.update.reduce != "sum" or all(each.weight is None for each in parts):
         return [None] * len(parts)
     place = Placed(tower.tower.device, tower.tower.reason)
-    scope = f"aggregate/{SCOPE}/clone_{tower.tower.index}/"
-    with assembly.ledger.place(place, "aggregate"), tf.name_scope(scope):
-        return inverse_weights([None if each.weight is None else tower.tensor(each.weight) for each in parts])
+    at = Spot(assembly.ledger.writer("aggregate"), f"aggregate/{SCOPE}/clone_{tower.tower.index}", place)
+    return inverse_weights(at, [None if each.weight is None else tower.record(each.weight) for each in parts])
 
 
 def _reduction(
@@ -86,7 +83,7 @@ def _reduction(
     part: int,
     variable: GraphVariable,
     number: int,
-    inverses: Mapping[int, Sequence[tf.Tensor | None]],
+    inverses: Mapping[int, Sequence[Tensor | None]],
     places: Mapping[int, Placed],
     gradients: Mapping[int, Value],
 ) -> Reduction:
@@ -96,8 +93,8 @@ def _reduction(
     for tower, home in zip(assembly.towers, homes, strict=True):
         value, factor = gradients[tower.tower.index], inverses[tower.tower.index][part]
         if factor is not None:
-            with assembly.ledger.place(home, "aggregate"), tf.name_scope(f"aggregate/{name}/"):
-                value = given(times(assembly.made(value), factor))
+            at = Spot(writer, f"aggregate/{name}", home)
+            value = with_values(value, at.times(values_of(value), factor))
         values.append(value)
     destinations = _destinations(assembly, variable, homes[number % len(homes)])
     owner = variable.copy if isinstance(variable, VariablePart) else None

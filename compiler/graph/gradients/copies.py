@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Callable
 
-import tensorflow as tf
 from attrs import evolve
 
 from compiler.graph.assembly import Assembly
 from compiler.graph.gradients.summed import SummedGradient
-from compiler.graph.ledger import given
-from compiler.step.record import Rows
-
-Gradient = Any  # a tensor, or tf.IndexedSlices with distinct indices
+from compiler.step.record import Rows, Tensor, Value
+from compiler.step.writer import Spot
 
 
-@contextmanager
-def beside(assembly: Assembly, gradient: SummedGradient, scope: str, copy: int = 0) -> Iterator[None]:
-    """Create ops on the device of a copy of the gradient's variable.
+def beside(assembly: Assembly, gradient: SummedGradient, scope: str, copy: int = 0) -> Spot:
+    """Return where ops are written on the device of a copy of the gradient's variable.
 
     Args:
         assembly: The graph under construction.
@@ -28,13 +22,12 @@ def beside(assembly: Assembly, gradient: SummedGradient, scope: str, copy: int =
         copy: The number of the copy.
     """
     variable = gradient.variable
-    place = assembly.ledger.place(variable.beside(copy), "update")
-    with place, tf.name_scope(f"{assembly.scope}/{scope}/{variable.name}/"):
-        yield
+    own = f"{assembly.scope}/{scope}/{variable.name}"
+    return Spot(assembly.ledger.writer("update"), own, variable.beside(copy))
 
 
 def change_copies(
-    assembly: Assembly, gradient: SummedGradient, scope: str, change: Callable[[Gradient], Gradient]
+    assembly: Assembly, gradient: SummedGradient, scope: str, change: Callable[[Spot, Tensor], Tensor]
 ) -> SummedGradient:
     """Return a gradient whose value for every copy of its variable is changed on the device of that copy.
 
@@ -42,37 +35,25 @@ def change_copies(
         assembly: The graph.
         gradient: The gradient, with a value for each copy of its variable.
         scope: The name scope of the new ops.
-        change: Returns the new value of one copy, of the same shape.
+        change: Writes the new elements of one copy; rows keep their numbers.
     """
-    copies = []
-    for copy, value in enumerate(gradient.copies):
-        with beside(assembly, gradient, scope, copy):
-            copies.append(given(change(assembly.made(value))))
+    copies = [
+        with_values(value, change(beside(assembly, gradient, scope, copy), values_of(value)))
+        for copy, value in enumerate(gradient.copies)
+    ]
     return evolve(gradient, copies=tuple(copies))
 
 
-def values_of(gradient: Any) -> Any:
+def values_of(gradient: Value) -> Tensor:
     """Return the elements of a gradient; for a sparse one, those of its rows."""
-    return gradient.values if isinstance(gradient, (tf.IndexedSlices, Rows)) else gradient
+    return gradient.values if isinstance(gradient, Rows) else gradient
 
 
-def map_values(gradient: Gradient, change: Callable[[tf.Tensor], tf.Tensor]) -> Gradient:
-    """Change the elements of a gradient; a sparse one stays sparse.
-
-    Args:
-        gradient: The gradient, a tensor or IndexedSlices.
-        change: Makes new elements of the tensor, or of the rows, which keep their shape.
-    """
-    if isinstance(gradient, tf.IndexedSlices):
-        return tf.IndexedSlices(change(gradient.values), gradient.indices)
-    return change(gradient)
+def tensors_of(gradient: Value) -> list[Tensor]:
+    """Return the tensors that a gradient consists of."""
+    return [gradient.values, gradient.indices] if isinstance(gradient, Rows) else [gradient]
 
 
-def times(gradient: Gradient, factor: tf.Tensor) -> Gradient:
-    """Multiply a gradient by a number.
-
-    Args:
-        gradient: The gradient, a tensor or IndexedSlices.
-        factor: The number, a scalar, which is cast to the type of the gradient.
-    """
-    return map_values(gradient, lambda values: values * tf.cast(factor, values.dtype))
+def with_values(gradient: Value, values: Tensor) -> Value:
+    """Return a gradient with other elements; a sparse one stays sparse."""
+    return Rows(values, gradient.indices) if isinstance(gradient, Rows) else values

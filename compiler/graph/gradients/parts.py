@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import tensorflow as tf
 from attrs import evolve
 
 from compiler.graph.assembly import Assembly
-from compiler.graph.gradients.copies import Gradient, beside, times
+from compiler.graph.fragments import write_traced
+from compiler.graph.gradients.copies import beside, values_of, with_values
 from compiler.graph.gradients.summed import SummedGradient
 from compiler.graph.gradients.weighting import SCOPE
-from compiler.graph.ledger import given
-from compiler.graph.rows import sum_equal_rows
-from compiler.step.record import Rows, Value
+from compiler.step.record import Rows, Tensor, Value
+from compiler.step.rows import join_rows, merge_rows
+from compiler.step.writer import Spot
 
 
 def join_parts(
-    assembly: Assembly, gradients: Sequence[SummedGradient], inverses: Sequence[tf.Tensor | None]
+    assembly: Assembly, gradients: Sequence[SummedGradient], inverses: Sequence[Tensor | None]
 ) -> list[SummedGradient]:
     """Return the gradient of the loss by each variable, made beside the variable from those of the parts.
 
@@ -34,35 +34,39 @@ def join_parts(
 
 
 def _joined(
-    assembly: Assembly, parts: Sequence[SummedGradient], inverses: Sequence[tf.Tensor | None]
+    assembly: Assembly, parts: Sequence[SummedGradient], inverses: Sequence[Tensor | None]
 ) -> SummedGradient:
     first = parts[0]
     if len(parts) == 1 and inverses[first.part] is None:
         return first
     copies: list[Value] = []
     for copy in range(len(first.copies)):
-        with beside(assembly, first, SCOPE, copy):
-            weighted = [_times(assembly.made(each.copies[copy]), inverses[each.part]) for each in parts]
-            if any(not isinstance(each, tf.IndexedSlices) for each in weighted):
-                copies.append(given(_add(weighted)))
-                continue
-        rows = [each for each in map(given, weighted) if isinstance(each, Rows)]
-        if len(rows) > 1:
-            scope, place = f"{assembly.scope}/{SCOPE}/{first.variable.name}", first.variable.beside(copy)
-            rows = [sum_equal_rows(assembly.ledger, rows, scope, place, "update")]
-        copies += rows
+        at = beside(assembly, first, SCOPE, copy)
+        weighted: list[Value] = []
+        for each in parts:
+            value, factor = each.copies[copy], inverses[each.part]
+            times = value if factor is None else with_values(value, at.times(values_of(value), factor))
+            weighted.append(times)
+        rows = [each for each in weighted if isinstance(each, Rows)]
+        dense = [each for each in weighted if isinstance(each, Tensor)]
+        if dense:
+            total = dense[0] if len(dense) == 1 else at.sum("AddN", dense)
+            copies.append(add_rows(at, total, rows))
+        elif len(rows) == 1:
+            copies += rows
+        else:
+            joined = join_rows(at.writer, at.scope, rows, at.placed)
+            copies.append(merge_rows(at.writer, at.scope, joined, at.placed))
     return evolve(first, copies=tuple(copies), part=0)
 
 
-def _times(gradient: Gradient, factor: tf.Tensor | None) -> Gradient:
-    return gradient if factor is None else times(gradient, factor)
+def add_rows(at: Spot, total: Tensor, rows: Sequence[Rows]) -> Tensor:
+    """Write a tensor to which rows of it are added."""
+    found: Tensor = write_traced(at, _scattered, total, rows) if rows else total
+    return found
 
 
-def _add(gradients: Sequence[Gradient]) -> Gradient:
-    """Return the sum of gradients, some of which may be rows, but not all."""
-    rows = [each for each in gradients if isinstance(each, tf.IndexedSlices)]
-    dense: list[Any] = [each for each in gradients if not isinstance(each, tf.IndexedSlices)]
-    total = dense[0] if len(dense) == 1 else tf.add_n(dense)
+def _scattered(total: tf.Tensor, rows: Sequence[tf.IndexedSlices]) -> tf.Tensor:
     for each in rows:
         total = tf.tensor_scatter_nd_add(total, tf.expand_dims(each.indices, 1), each.values)
     return total

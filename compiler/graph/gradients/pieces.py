@@ -5,26 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import tensorflow as tf
-from attrs import frozen
 
 from compiler.graph.assembly import Assembly
+from compiler.graph.fragments import write_traced
 from compiler.graph.gradients.row_sums import Copied, sum_rows
-from compiler.graph.ledger import given
-from compiler.graph.rows import sum_equal_rows
+from compiler.graph.stamp.pieces import DealtRows
 from compiler.graph.stamp.stamp import StampedTower
 from compiler.reasons import Placed
 from compiler.shards import Shard
 from compiler.step.pieces import cut_value
 from compiler.step.record import Tensor, Value
-
-
-@frozen
-class Dealt:
-    """What `DealtRows` describes, for functions of TensorFlow."""
-
-    distinct: tf.Tensor
-    places: tf.Tensor
-    asked: Sequence[tf.Tensor]
+from compiler.step.rows import merge_rows
+from compiler.step.writer import Spot
 
 
 def cut_gradients(
@@ -68,13 +60,10 @@ def _cut(
         parts = cut_value(writer, scope, value, shards, home)
         return [*parts]
     if dealt is None:
-        value = sum_equal_rows(assembly.ledger, [value], scope, home, "aggregate")
-    known, made = None, assembly.made
-    if dealt is not None:
-        known = Dealt(made(dealt.distinct), made(dealt.places), [*map(made, dealt.asked)])
-    with assembly.ledger.place(home, "aggregate"), tf.name_scope(f"{scope}/"):
-        pieces = cut_rows(made(value), shards, known, _copied(assembly, tower, part, weight))
-    return [*map(given, pieces)]
+        value = merge_rows(writer, scope, value, home)
+    copied = None if dealt is None else _copied(assembly, tower, part, weight)
+    at = Spot(writer, scope, home)
+    return [*write_traced(at, cut_rows, value, dealt, copied, shards=tuple(shards))]
 
 
 def _copied(assembly: Assembly, tower: StampedTower, part: int, weight: str) -> Copied | None:
@@ -86,31 +75,26 @@ def _copied(assembly: Assembly, tower: StampedTower, part: int, weight: str) -> 
     home = entries[tower.tower.op_name(gradient.values.partition(":")[0])].device
     if home.kind != "cpu" or entries[tower.tower.op_name(copied.made_by)].device != home:
         return None
-    rows, divisor = _made(tower, copied.rows), copied.divisor
-    return Copied(rows, copied.times, None if divisor is None else _made(tower, divisor))
-
-
-def _made(tower: StampedTower, inner: str) -> tf.Tensor:
-    """Return a tensor of a tower that is no result of its template, for functions of TensorFlow."""
-    found: tf.Tensor = tower.ledger.made(tower.use.tensor(inner))
-    return found
+    rows, divisor = tower.use.tensor(copied.rows), copied.divisor
+    return Copied(rows, copied.times, None if divisor is None else tower.use.tensor(divisor))
 
 
 def cut_rows(
     value: tf.IndexedSlices,
-    shards: Sequence[Shard],
-    dealt: Dealt | None = None,
+    dealt: DealtRows | None = None,
     copied: Copied | None = None,
+    *,
+    shards: Sequence[Shard],
 ) -> list[tf.IndexedSlices]:
     """Return the pieces of rows, made on the current device.
 
     Args:
         value: The rows. Their numbers are distinct, unless it is known how they were dealt. The numbers of
             the pieces are those within the piece, and distinct.
-        shards: The pieces of the weight.
         dealt: How the same rows were dealt to the pieces when they were looked up, if that is known. The
             pieces already have the numbers of their rows then, which are not sent again.
         copied: The rows of which these are copies, if that is known.
+        shards: The pieces of the weight.
     """
     axis, sizes = shards[0].axis, [each.size for each in shards]
     if dealt is not None:

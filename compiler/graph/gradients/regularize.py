@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from typing import Any
 
 import tensorflow as tf
 from attrs import evolve, frozen
 
+from compiler.graph.fragments import write_traced
+from compiler.graph.gradients.parts import add_rows
 from compiler.graph.gradients.slopes import write_slope
-from compiler.graph.ledger import Ledger, given
+from compiler.graph.ledger import Ledger
 from compiler.graph.tower.network.network import make
 from compiler.graph.tower.network.precision import in_float32
 from compiler.graph.tower.template import WeightInfo
@@ -19,8 +19,9 @@ from compiler.graph.variables.variables import GraphVariable, VariablePart
 from compiler.model.graph import label_of
 from compiler.placement.rules import following
 from compiler.reasons import Placed
-from compiler.step.record import Tensor, Value
-from compiler.step.writer import StepWriter
+from compiler.step.pieces import take_piece
+from compiler.step.record import Rows, Tensor, Value
+from compiler.step.writer import Spot, StepWriter
 from dsl import ir
 
 
@@ -81,20 +82,18 @@ class Unregularized:
         """Whether the gradient is a tensor of the shape of the variable that is regularized."""
         return not isinstance(self.variable, VariablePart) and isinstance(self.gradient, Tensor)
 
-    def plus(self, slope: tf.Tensor, ledger: Ledger) -> Value:
+    def plus(self, slope: Tensor, writer: StepWriter) -> Value:
         """Return the gradient with that of the regularizer.
 
         Args:
             slope: The gradient of the regularizer, of the shape of the whole variable.
-            ledger: The ledger of the graph.
+            writer: Writes the ops.
         """
-        with ledger.place(self.placed, "update"), tf.name_scope(f"{self.scope}/"):
-            own = self.variable.of(slope) if isinstance(self.variable, VariablePart) else slope
-            gradient = ledger.made(self.gradient)
-            if isinstance(gradient, tf.IndexedSlices):
-                rows = tf.expand_dims(gradient.indices, 1)
-                return given(tf.tensor_scatter_nd_add(own, rows, gradient.values))
-            return given(gradient + own)
+        at, variable = Spot(writer, self.scope, self.placed), self.variable
+        own = take_piece(at, slope, variable.shard) if isinstance(variable, VariablePart) else slope
+        if isinstance(self.gradient, Rows):
+            return add_rows(at, own, [self.gradient])
+        return at.op("AddV2", "add", self.gradient, own)[0]
 
 
 def add_regularization(gradients: Sequence[Unregularized], ledger: Ledger) -> list[Value]:
@@ -115,7 +114,7 @@ def add_regularization(gradients: Sequence[Unregularized], ledger: Ledger) -> li
         if value is None:
             found.append(each.gradient)
         else:
-            found.append(value if each.is_plain else each.plus(ledger.made(value), ledger))
+            found.append(value if each.is_plain else each.plus(value, writer))
     return found
 
 
@@ -140,18 +139,15 @@ def _written(writer: StepWriter, wanted: Unregularized) -> Tensor | None:
 
 
 def regularization_loss(
-    variables: Iterable[GraphVariable],
-    shares: Sequence[float],
-    ledger: Ledger,
-    reads: dict[str, list[str]],
-) -> list[tf.Tensor]:
-    """Return the terms that regularizers add to the loss of a step, each made beside its variable.
+    at: Spot, variables: Iterable[GraphVariable], shares: Sequence[float], reads: dict[str, list[str]]
+) -> list[Tensor]:
+    """Write the terms that regularizers add to the loss of a step, each beside its variable.
 
     Args:
+        at: The scope of the ops.
         variables: The variables.
         shares: The shares of the clones in the batch. Copies that are trained separately count by them, as
             the losses of their clones do. Other copies are all equal.
-        ledger: The ledger of the graph.
         reads: By the name of a copy, the names of the reads of it. Those made here are added.
     """
     terms = []
@@ -160,36 +156,30 @@ def regularization_loss(
             continue
         separate = variable.mean is not None
         for copy, share in enumerate(shares if separate else (1.0,)):
-            scope = _scope_of_copy(copy) if separate else nullcontext()
-            with ledger.place(variable.beside(copy), "metric"), scope:
-                own = variable.copies[copy]
-                penalty, read = _penalty(variable, own)
-                reads.setdefault(own.name, []).append(read.name)
-                terms.append(penalty * share if separate else penalty)
+            # the names of the ops of a copy say whose they are
+            scope = f"{at.scope}/copy_{copy}" if separate else at.scope
+            beside = Spot(at.writer, scope, variable.beside(copy))
+            weight = beside.read(variable.copies[copy].tensor)
+            reads.setdefault(variable.copies[copy].name, []).append(weight.op)
+            penalty = _penalty(beside, variable, weight)
+            terms.append(beside.op("Mul", "mul", penalty, share)[0] if separate else penalty)
     return terms
 
 
-def _scope_of_copy(copy: int) -> AbstractContextManager[str]:
-    """Return a scope for the term of a copy, so that the names of its ops say whose they are."""
-    inside = tf.compat.v1.get_default_graph().get_name_scope()
-    scope: AbstractContextManager[str] = tf.name_scope(f"{inside}/copy_{copy}/")  # the same for all variables
-    return scope
-
-
-def evaluated_regularization(variables: Iterable[GraphVariable], ledger: Ledger) -> list[tf.Tensor]:
-    """Return the terms of the weights that are evaluated, each made beside the variable that is read.
+def evaluated_regularization(at: Spot, variables: Iterable[GraphVariable]) -> list[Tensor]:
+    """Write the terms of the weights that are evaluated, each beside the variable that is read.
 
     Args:
+        at: The scope of the ops.
         variables: The variables of the model. Those without a regularizer are left out.
-        ledger: The ledger of the graph, in which the ops are entered.
     """
     terms = []
     for variable in variables:
         if _is_regularized(variable):
             source = variable.evaluated
-            beside = Placed(source.placed.device, following(variable.name, source.placed))
-            with ledger.place(beside, "evaluation"):
-                terms.append(_penalty(variable, source.variable)[0])
+            placed = Placed(source.placed.device, following(variable.name, source.placed))
+            beside = Spot(at.writer, at.scope, placed)
+            terms.append(_penalty(beside, variable, beside.read(source.variable.tensor)))
     return terms
 
 
@@ -197,7 +187,12 @@ def _is_regularized(variable: GraphVariable) -> bool:
     return variable.info.regularizer is not None and variable.info.trainable
 
 
-def _penalty(variable: GraphVariable, copy: Any) -> tuple[tf.Tensor, tf.Operation]:
-    """Return the penalty of a variable, and the op that reads the variable for it."""
-    weight = tf.raw_ops.ReadVariableOp(resource=copy.handle, dtype=variable.info.dtype)
-    return tf.cast(variable.info.regularizer(in_float32(weight)), tf.float32), weight.op
+def _penalty(at: Spot, variable: GraphVariable, weight: Tensor) -> Tensor:
+    """Write the penalty of a variable."""
+    regularizer = variable.info.regularizer
+
+    def penalty(weight: tf.Tensor) -> tf.Tensor:
+        return tf.cast(regularizer(in_float32(weight)), tf.float32)
+
+    found: Tensor = write_traced(at, penalty, weight, owner=regularizer)
+    return found

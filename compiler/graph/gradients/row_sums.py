@@ -7,6 +7,8 @@ copies. They are the same numbers, added in the same order.
 
 from __future__ import annotations
 
+from typing import Any
+
 import tensorflow as tf
 from attrs import frozen
 
@@ -21,9 +23,9 @@ class Copied:
         divisor: The number by which the copies are divided, or None.
     """
 
-    rows: tf.Tensor
+    rows: Any
     times: int
-    divisor: tf.Tensor | None = None
+    divisor: Any = None
 
 
 def sum_rows(rows: tf.Tensor, places: tf.Tensor, count: tf.Tensor, copied: Copied | None = None) -> tf.Tensor:

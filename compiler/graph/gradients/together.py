@@ -9,18 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any
 
 import tensorflow as tf
 from attrs import evolve, frozen
 
 from compiler.graph.assembly import Assembly
+from compiler.graph.fragments import write_traced
 from compiler.graph.gradients.copies import values_of
 from compiler.graph.gradients.summed import SummedGradient
-from compiler.graph.ledger import given
 from compiler.plan import WorkerPlan
 from compiler.reasons import Placed
 from compiler.step.record import SMALL, Rows, Tensor, Value
+from compiler.step.writer import Spot
 from compiler.topology import Device
 
 
@@ -50,7 +50,7 @@ def send_together(assembly: Assembly, gradients: Sequence[SummedGradient]) -> li
             ways.setdefault(way, []).append(at)
     for number, members in enumerate(each for each in ways.values() if len(each) > 1):
         members.sort(key=lambda at: not isinstance(found[at].copies[0], Rows))
-        parted = _sent(assembly, [found[at] for at in members], f"{assembly.scope}/together_{number}/")
+        parted = _sent(assembly, [found[at] for at in members], f"{assembly.scope}/together_{number}")
         for at, value in zip(members, parted, strict=True):
             found[at] = evolve(found[at], copies=(value,))
     return found
@@ -65,10 +65,6 @@ def _way(assembly: Assembly, gradient: SummedGradient) -> _Way | None:
     return _Way(dtype, source, target) if source.host != target.host else None
 
 
-def _elements(value: tf.Tensor) -> int:
-    return int(prod(value.shape.as_list()))
-
-
 def _home(assembly: Assembly, gradient: SummedGradient) -> Placed:
     return assembly.ledger.entries[values_of(gradient.copies[0]).op].placed
 
@@ -78,24 +74,31 @@ def _sent(assembly: Assembly, members: Sequence[SummedGradient], scope: str) -> 
 
     Those of rows are the first members. Their number is not known, so the others are counted from the end.
     """
-    values = [assembly.made(each.copies[0]) for each in members]
-    with assembly.ledger.place(_home(assembly, members[0]), "gradient"), tf.name_scope(scope):
-        flat = [tf.reshape(values_of(each), [-1]) for each in values]
-        joined = tf.concat(flat, 0, name="joined")
+    values, writer = [each.copies[0] for each in members], assembly.ledger.writer("gradient")
+    at = Spot(writer, scope, _home(assembly, members[0]))
+    flat = [at.writer.reshape(f"{scope}/Reshape", values_of(each), [-1], at.placed) for each in values]
+    joined = at.writer.concat(f"{scope}/joined", flat, 0, at.placed)
     parted: list[Value] = []
-    begin: Any = 0
-    left = sum(_elements(value) for value in values if not isinstance(value, tf.IndexedSlices))
+    begin: Tensor | int = 0
+    left = sum(each.elements or 0 for each in values if isinstance(each, Tensor))
     for each, value in zip(members, values, strict=True):
-        placed = assembly.ledger.place(each.variable.beside(), "aggregate")
-        with placed, tf.name_scope(f"{scope}{each.variable.name}/"):
-            if isinstance(value, tf.IndexedSlices):
-                row = value.values.shape.as_list()[1:]
-                size = tf.size(value.indices) * prod(row)  # the server has the numbers of the rows
-                rows = tf.reshape(tf.slice(joined, [begin], [size]), [-1, *row])
-                parted.append(given(tf.IndexedSlices(rows, value.indices)))
-                begin += size
-            else:
-                part = joined[-left : _elements(value) - left or None]
-                parted.append(given(tf.reshape(part, value.shape)))
-                left -= _elements(value)
+        at = Spot(writer.on("aggregate"), f"{scope}/{each.variable.name}", each.variable.beside())
+        if isinstance(value, Rows):
+            row = (value.values.shape or ())[1:]
+            rows, begin = write_traced(at, _next_rows, joined, value.indices, begin, row=row)
+            parted.append(Rows(rows, value.indices))
+        else:
+            stop = (value.elements or 0) - left
+            part = at.writer.part(f"{at.scope}/strided_slice", joined, -left, stop or None, at.placed)
+            parted.append(at.writer.reshape(f"{at.scope}/Reshape", part, value.known_shape or (), at.placed))
+            left = -stop
     return parted
+
+
+def _next_rows(
+    joined: tf.Tensor, indices: tf.Tensor, begin: tf.Tensor | int, row: Sequence[int]
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Return rows of which a server has the numbers, and where what comes after them begins."""
+    size = tf.size(indices) * prod(row)
+    rows = tf.reshape(tf.slice(joined, [begin], [size]), [-1, *row])
+    return rows, begin + size

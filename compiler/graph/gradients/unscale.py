@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 import tensorflow as tf
 from attrs import define, field
 
 from compiler.graph.assembly import Assembly
-from compiler.graph.gradients.copies import beside, change_copies, times, values_of
+from compiler.graph.fragments import write_traced
+from compiler.graph.gradients.copies import beside, change_copies, values_of
 from compiler.graph.gradients.summed import SummedGradient
 from compiler.graph.ledger import Ledger
 from compiler.graph.loss_scale import NAME, LossScale
 from compiler.reasons import Placed
+from compiler.step.record import Tensor
+from compiler.step.writer import Spot
 from compiler.topology import Device
 
 
@@ -30,9 +32,11 @@ def unscale(
     Returns:
         The gradients of the loss itself, in the same order.
     """
-    with assembly.ledger.place(scale.placed, "update"), tf.name_scope(f"{assembly.scope}/{NAME}/"):
-        inverse = tf.math.reciprocal(scale.value, name="inverse")
-    return [change_copies(assembly, each, NAME, lambda copy: times(copy, inverse)) for each in gradients]
+    (inverse,) = _at(assembly, scale).op("Reciprocal", "inverse", scale.value)
+    return [
+        change_copies(assembly, each, NAME, lambda at, values: at.times(values, inverse))
+        for each in gradients
+    ]
 
 
 def gate_of(assembly: Assembly, scale: LossScale, gradients: Sequence[SummedGradient]) -> Gate:
@@ -43,61 +47,64 @@ def gate_of(assembly: Assembly, scale: LossScale, gradients: Sequence[SummedGrad
         scale: The scale of the loss.
         gradients: The sums of the gradients, still multiplied by the scale.
     """
-    parts = []
-    for each in gradients:  # all copies of a variable get the same bits
-        with beside(assembly, each, NAME):
-            parts.append(
-                tf.reduce_all(tf.math.is_finite(values_of(assembly.made(each.copies[0]))), name="finite")
-            )
-    with assembly.ledger.place(scale.placed, "update"), tf.name_scope(f"{assembly.scope}/{NAME}/"):
-        finite = tf.reduce_all(tf.stack(parts), name="finite")
-        followed = scale.follow(finite)
-    return Gate(assembly.ledger, scale.placed, assembly.scope, finite, followed)
+    parts = [  # all copies of a variable get the same bits
+        write_traced(beside(assembly, each, NAME), _finite, values_of(each.copies[0])) for each in gradients
+    ]
+    at = _at(assembly, scale)
+    finite = write_traced(at, _all, parts)
+    return Gate(assembly.ledger, scale.placed, assembly.scope, finite, scale.follow(at, finite))
+
+
+def _at(assembly: Assembly, scale: LossScale) -> Spot:
+    return Spot(assembly.ledger.writer("update"), f"{assembly.scope}/{NAME}", scale.placed)
+
+
+def _finite(values: tf.Tensor) -> tf.Tensor:
+    return tf.reduce_all(tf.math.is_finite(values), name="finite")
+
+
+def _all(parts: Sequence[tf.Tensor]) -> tf.Tensor:
+    return tf.reduce_all(tf.stack(parts), name="finite")
 
 
 @define
 class Gate:
-    """Runs ops in good steps only: those that are made within `at`, and so all ops that depend on them.
+    """Runs ops in good steps only: those that wait for what `at` returns, and so all that depend on them.
 
     Attributes:
         ledger: The ledger of the graph.
         placed: The place of the decision.
         scope: The name scope of the ops.
         applied: Whether the step is a good one; a boolean scalar.
-        followed: Ops that run in either case.
+        followed: The names of ops that run in either case.
     """
 
     ledger: Ledger = field(repr=False)
     placed: Placed
     scope: str
-    applied: tf.Tensor
-    followed: Sequence[tf.Operation]
-    _switches: dict[Device, tuple[tf.Tensor, tf.Tensor]] = field(factory=dict, repr=False)
+    applied: Tensor
+    followed: Sequence[str]
+    _switches: dict[Device, tuple[Tensor, Tensor]] = field(factory=dict, repr=False)
 
-    @contextmanager
-    def at(self, placed: Placed) -> Iterator[None]:
-        """Create ops on the device of `placed` that run in good steps only."""
-        with tf.control_dependencies([self._switch(placed)[0]]):
-            yield
+    def at(self, placed: Placed) -> list[str]:
+        """Return the names of ops on the device of `placed` that run in good steps only."""
+        return [self._switch(placed)[0].op]
 
-    def close(self, done: Sequence[tf.Operation]) -> list[tf.Operation]:
-        """Return the ops that end a step; `done` are those behind the gate."""
+    def close(self, done: Sequence[str]) -> list[str]:
+        """Return the names of the ops that end a step; `done` are those behind the gate."""
         passed, skipped = self._switch(self.placed)
-        with self.ledger.place(self.placed, "update"), tf.name_scope(f"{self.scope}/gate/"):
-            with tf.control_dependencies(done):
-                ended = tf.identity(passed, name="ended")
-            over = tf.raw_ops.Merge(inputs=[skipped, ended], name="over").output.op
-        return [over, *self.followed]
+        at = Spot(self.ledger.writer("update"), f"{self.scope}/gate", self.placed)
+        (ended,) = at.waiting(done).op("Identity", "ended", passed)
+        return [at.run("Merge", "over", skipped, ended), *self.followed]
 
-    def _switch(self, placed: Placed) -> tuple[tf.Tensor, tf.Tensor]:
+    def _switch(self, placed: Placed) -> tuple[Tensor, Tensor]:
         """Return two tensors on a device: one that exists in good steps, and one that exists in bad ones."""
         if placed.device not in self._switches:
-            scope = tf.name_scope(f"{self.scope}/gate/{placed.device.scope}/")
-            with self.ledger.place(placed, "update"), scope, tf.control_dependencies(None):
-                here = tf.identity(self.applied, name="here")  # TensorFlow moves a switch to its input
-                switch = tf.raw_ops.Switch(data=here, pred=here, name="switch")
-                self._switches[placed.device] = (
-                    tf.identity(switch.output_true, name="good"),
-                    tf.identity(switch.output_false, name="bad"),
-                )
+            at = Spot(self.ledger.writer("update"), f"{self.scope}/gate/{placed.device.scope}", placed)
+            (here,) = at.op("Identity", "here", self.applied)  # TensorFlow moves a switch to its input
+            bad, good = at.op("Switch", "switch", here, here)
+            self._switches[placed.device] = (
+                at.op("Identity", "good", good)[0],
+                at.op("Identity", "bad", bad)[0],
+            )
         return self._switches[placed.device]

@@ -7,12 +7,16 @@ that. Only then does a position count the same in every clone, micro-batch and w
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import tensorflow as tf
 from attrs import frozen
 
 from compiler.graph.assembly import Assembly
+from compiler.graph.fragments import write_traced
 from compiler.graph.stamp.stamp import StampedTower
+from compiler.step.record import Tensor
+from compiler.step.writer import Spot
 
 SCOPE = "weights"
 
@@ -26,79 +30,86 @@ class LossSum:
         weight: The divisor, or None. If it is zero, the part is zero.
     """
 
-    value: tf.Tensor
-    weight: tf.Tensor | None = None
+    value: Any
+    weight: Any = None
 
     @property
-    def tensors(self) -> tuple[tf.Tensor, ...]:
+    def tensors(self) -> tuple[Any, ...]:
         """The tensors that may be added up over workers."""
         return (self.value,) if self.weight is None else (self.value, self.weight)
 
-    @property
-    def mean(self) -> tf.Tensor:
-        """Return the value of the part, made on the current device."""
-        return self.value if self.weight is None else tf.math.divide_no_nan(self.value, self.weight)
+    def mean(self, at: Spot) -> Tensor:
+        """Return the value of the part."""
+        found: Tensor = self.value
+        return found if self.weight is None else at.op("DivNoNan", "div_no_nan", *self.tensors)[0]
 
 
-def loss_sums(towers: Sequence[StampedTower], share: Callable[[StampedTower], float]) -> list[LossSum]:
-    """Return the parts of the loss over towers, made on the current device.
+def loss_sums(
+    at: Spot, towers: Sequence[StampedTower], share: Callable[[StampedTower], float]
+) -> list[LossSum]:
+    """Write the parts of the loss over towers.
 
     Args:
+        at: Where the ops are written.
         towers: The towers.
         share: Returns the factor on the losses of a tower.
     """
     parts = towers[0].template.losses
     names = ["data_loss" if len(parts) == 1 and part.weight is None else "values" for part in parts]
 
-    def summed(tensors: Sequence[str], name: str) -> tf.Tensor:
-        return tf.add_n(
-            [
-                tf.multiply(each.tensor(tensor), share(each), name=f"{name}_of_clone_{each.tower.index}")
-                for each, tensor in zip(towers, tensors, strict=True)
-            ],
-            name,
-        )
+    def summed(tensors: Sequence[str], name: str) -> Tensor:
+        shares = [
+            at.op("Mul", f"{name}_of_clone_{each.tower.index}", each.record(tensor), share(each))[0]
+            for each, tensor in zip(towers, tensors, strict=True)
+        ]
+        return at.sum(name, shares)
 
     found = []
-    for at, (part, name) in enumerate(zip(parts, names, strict=True)):
-        own = [each.template.losses[at] for each in towers]
+    for number, (part, name) in enumerate(zip(parts, names, strict=True)):
+        own = [each.template.losses[number] for each in towers]
         value = summed([each.value for each in own], name)
         weights = [each.weight for each in own if each.weight is not None]
         found.append(LossSum(value, None if part.weight is None else summed(weights, "weights")))
     return found
 
 
-def data_loss(sums: Sequence[LossSum], name: str) -> tf.Tensor:
-    """Return the sum of the parts of a loss, made on the current device.
+def data_loss(at: Spot, sums: Sequence[LossSum], name: str) -> Tensor:
+    """Write the sum of the parts of a loss.
 
     Args:
+        at: Where the ops are written.
         sums: The parts of the loss, of which there is at least one.
         name: The name of the op that adds them.
     """
     if len(sums) == 1 and sums[0].weight is None:
-        return sums[0].value
-    return tf.add_n([each.mean for each in sums], name=name)
+        found: Tensor = sums[0].value
+        return found
+    return at.sum(name, [each.mean(at) for each in sums])
 
 
-def tower_loss(tower: StampedTower) -> tf.Tensor:
-    """Return a tower's loss over its own batch, made on the current device."""
-    return data_loss(tower_losses(tower), f"clone_{tower.tower.index}/own")
+def tower_loss(at: Spot, tower: StampedTower) -> Tensor:
+    """Write a tower's loss over its own batch."""
+    return data_loss(at, tower_losses(tower), f"clone_{tower.tower.index}/own")
 
 
 def tower_losses(tower: StampedTower) -> list[LossSum]:
     """Return the parts of a tower's loss over its own batch."""
     return [
-        LossSum(tower.tensor(each.value), None if each.weight is None else tower.tensor(each.weight))
+        LossSum(tower.record(each.value), None if each.weight is None else tower.record(each.weight))
         for each in tower.template.losses
     ]
 
 
-def inverse_weights(weights: Sequence[tf.Tensor | None]) -> list[tf.Tensor | None]:
-    """Return one over each weight, and zero for a weight of zero, made on the current device."""
-    return [None if each is None else tf.math.divide_no_nan(tf.ones_like(each), each) for each in weights]
+def inverse_weights(at: Spot, weights: Sequence[Tensor | None]) -> list[Tensor | None]:
+    """Write one over each weight, and zero for a weight of zero."""
+    return [None if each is None else write_traced(at, _inverse, each) for each in weights]
 
 
-def own_inverses(assembly: Assembly) -> list[tf.Tensor | None]:
+def _inverse(weight: tf.Tensor) -> tf.Tensor:
+    return tf.math.divide_no_nan(tf.ones_like(weight), weight)
+
+
+def own_inverses(assembly: Assembly) -> list[Tensor | None]:
     """Return for each part of the loss the factor on the sum of the towers' gradients.
 
     It is one over the part's weight in all towers of an assembly, or None if there is nothing to divide by.
@@ -106,6 +117,6 @@ def own_inverses(assembly: Assembly) -> list[tf.Tensor | None]:
     parts = assembly.towers[0].template.losses
     if assembly.plan.update.reduce == "sum" or all(part.weight is None for part in parts):
         return [None] * len(parts)
-    with assembly.ledger.place(assembly.step_place, "update"), tf.name_scope(f"{assembly.scope}/{SCOPE}/"):
-        sums = loss_sums(assembly.towers, lambda each: assembly.shares[each.tower.index])
-        return inverse_weights([each.weight for each in sums])
+    at = Spot(assembly.ledger.writer("update"), f"{assembly.scope}/{SCOPE}", assembly.step_place)
+    sums = loss_sums(at, assembly.towers, lambda each: assembly.shares[each.tower.index])
+    return inverse_weights(at, [each.weight for each in sums])

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import gcd
 
-import tensorflow as tf
 from attrs import define, field
 
 from compiler.graph.assembly import Assembly
@@ -13,8 +12,9 @@ from compiler.graph.inputs.iterators import InputPipe, cut_micro_batches, draw_b
 from compiler.graph.inputs.staging import is_staged, stage
 from compiler.plan import Tower
 from compiler.readers import name_of, readers_of
+from compiler.step.record import Tensor
 
-Piece = Mapping[str, tf.Tensor]
+Piece = Mapping[str, Tensor]
 
 
 @define
@@ -25,13 +25,14 @@ class Feeds:
         pipes: The pipes.
         pieces: For each tower, its part of a batch.
         waits: For each tower, the seconds that it waited for its batch, or None if they are not measured.
-        ahead: The towers whose next batch is copied to their device ahead.
+        ahead: For each tower whose next batch is copied to its device ahead, when it asks for a batch; None
+            if that is not measured.
     """
 
     pipes: list[InputPipe] = field(factory=list)
     pieces: dict[int, Piece] = field(factory=dict)
-    waits: dict[int, tf.Tensor | None] = field(factory=dict)
-    ahead: list[int] = field(factory=list)
+    waits: dict[int, Tensor | None] = field(factory=dict)
+    ahead: dict[int, Tensor | None] = field(factory=dict)
 
 
 def feed_towers(assembly: Assembly) -> Feeds:
@@ -50,17 +51,20 @@ def feed_towers(assembly: Assembly) -> Feeds:
             ]
         feeds.pipes.append(pipe)
         for at, (tower, piece) in enumerate(zip(group.towers, pieces, strict=True)):
-            feeds.pieces[tower.index] = _ahead(assembly, feeds, pipe, tower, piece)
-            feeds.waits[tower.index] = pipe.waits[min(at, len(pipe.waits) - 1)] if pipe.waits else None
+            asked, waited = pipe.asks[min(at, len(pipe.asks) - 1)] if pipe.asks else (None, None)
+            feeds.pieces[tower.index] = _ahead(assembly, feeds, pipe, tower, piece, asked)
+            feeds.waits[tower.index] = waited
     return feeds
 
 
-def _ahead(assembly: Assembly, feeds: Feeds, pipe: InputPipe, tower: Tower, piece: Piece) -> Piece:
+def _ahead(
+    assembly: Assembly, feeds: Feeds, pipe: InputPipe, tower: Tower, piece: Piece, asked: Tensor | None
+) -> Piece:
     """Return the batch of a tower: its piece, or what was copied to its device in the step before."""
     if not is_staged(assembly.plan, tower, pipe.placed, piece):
         return piece
     staged = stage(tower, pipe.placed, piece, assembly.ledger)
     pipe.puts.append(staged.put)
     pipe.clears += staged.clears
-    feeds.ahead.append(tower.index)
+    feeds.ahead[tower.index] = asked
     return staged.piece

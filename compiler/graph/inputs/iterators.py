@@ -7,14 +7,18 @@ built, inspected and saved on a machine without the data.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import tensorflow as tf
 from attrs import define, field
 
 from compiler.graph.adapters.tensorflow_private import iterator_resource, variant_of
+from compiler.graph.fragments import write_traced
 from compiler.graph.ledger import Ledger
 from compiler.model.graph import InputNode
 from compiler.reasons import Placed
+from compiler.step.record import Tensor
+from compiler.step.writer import Spot
 
 
 @define
@@ -25,17 +29,18 @@ class InputPipe:
         wanted: The inputs of the model that it gives.
         placed: The place of the iterator.
         ledger: The ledger of the graph.
-        graph: The graph.
         iterator: The handle of the iterator.
         batch: Its tensors by the names of the inputs.
         size: The number of examples that each batch of its dataset must have, or None for any number.
         asked: The time at which a step asks for its batch, or None if it is not measured.
         waits: The seconds that a step then waits: one scalar, or one for each clone if each draws by itself.
             Only steps that fetch them measure the time.
+        asks: For each of `waits` the time at which it begins, and itself.
         name: Its name in the graph.
         shard: (index, of how many) if it reads only a part of the data.
         reader: Who reads it in words, if it reads only a part of the data.
         examples: The number of examples that it gives in one step.
+        graph: The graph, once there is one.
         puts: The ops to run once when the data is attached, which fill the staging areas of towers.
         clears: The ops to run before that, which empty these areas.
     """
@@ -43,18 +48,19 @@ class InputPipe:
     wanted: tuple[InputNode, ...]
     placed: Placed
     ledger: Ledger = field(repr=False)
-    graph: tf.Graph = field(repr=False)
-    iterator: tf.Tensor = field(repr=False)
-    batch: Mapping[str, tf.Tensor] = field(repr=False)
+    iterator: Any = field(repr=False)
+    batch: Mapping[str, Any] = field(repr=False)
     size: int | None = None
-    asked: tf.Tensor | None = field(default=None, repr=False)
-    waits: list[tf.Tensor] = field(factory=list, repr=False)
+    asked: Any = field(default=None, repr=False)
+    waits: list[Any] = field(factory=list, repr=False)
+    asks: list[tuple[Any, Any]] = field(factory=list, repr=False)
     name: str = "input"
     shard: tuple[int, int] | None = None
     reader: str = ""
     examples: int = 0
-    puts: list[tf.Operation] = field(factory=list, repr=False)
-    clears: list[tf.Operation] = field(factory=list, repr=False)
+    graph: tf.Graph = field(default=None, repr=False)
+    puts: list[Any] = field(factory=list, repr=False)
+    clears: list[Any] = field(factory=list, repr=False)
 
     def attach(self, make_dataset: Callable[[], tf.data.Dataset]) -> tf.Operation:
         """Connect a dataset; return the op that starts it.
@@ -68,14 +74,37 @@ class InputPipe:
             with tf.control_dependencies(self.clears):
                 return tf.raw_ops.MakeIterator(dataset=variant_of(dataset), iterator=self.iterator)
 
-    def draw(self) -> dict[str, tf.Tensor]:
-        """Return the tensors of the next batch, made on the current device."""
-        kinds = {name: (each.dtype, each.shape) for name, each in sorted(self.batch.items())}
-        types, shapes = zip(*kinds.values(), strict=True)
-        drawn = tf.raw_ops.IteratorGetNext(
-            iterator=self.iterator, output_types=types, output_shapes=shapes, name="next"
-        )
-        return dict(zip(kinds, drawn, strict=True))
+    def at(self, clone: int | None = None) -> Spot:
+        """Return where its ops are written, or those for a clone.
+
+        Args:
+            clone: The number of the clone among those that it feeds.
+        """
+        scope = self.name if clone is None else f"{self.name}/clone_{clone}"
+        return Spot(self.ledger.writer("input"), scope, self.placed)
+
+    def draw(self, at: Spot) -> dict[str, Tensor]:
+        """Write what takes the next batch; return its tensors."""
+        return _next(at, self.wanted, self.size, self.iterator)
+
+
+def _next(at: Spot, wanted: Sequence[InputNode], batch: int | None, iterator: Tensor) -> dict[str, Tensor]:
+    """Write what takes the next batch of an iterator; return its tensors by the names of the inputs."""
+    names, types, shapes = _kinds(wanted, batch)
+    made = list(zip(types, shapes, strict=True))
+    told = {"output_types": types, "output_shapes": shapes}
+    drawn = at.writer.write("IteratorGetNext", at.name("next"), (iterator,), at.placed, told, made=made)
+    found = dict(zip(names, drawn, strict=True))
+    return {each.name: found[each.name] for each in wanted}
+
+
+def _kinds(
+    wanted: Sequence[InputNode], batch: int | None
+) -> tuple[list[str], list[str], list[tuple[int | None, ...]]]:
+    """Return the names of inputs in the order in which iterators have them, their types, and shapes."""
+    nodes = sorted(wanted, key=lambda each: each.name)
+    shapes = [(batch, *each.shape) for each in nodes]
+    return [each.name for each in nodes], [each.dtype for each in nodes], shapes
 
 
 def open_pipe(
@@ -97,28 +126,30 @@ def open_pipe(
         name: Its name in the graph.
         timed: Whether steps can measure how long they wait for data. GPUs have no op for the time.
     """
-    types = {each.name: tf.as_dtype(each.dtype) for each in wanted}
-    shapes = {each.name: tf.TensorShape((batch, *each.shape)) for each in wanted}
-    with ledger.place(placed, "input"), tf.name_scope(f"{name}/"):
-        iterator = tf.compat.v1.data.Iterator.from_structure(types, shapes)
-        asked = tf.timestamp("asked") if timed and placed.device.kind == "cpu" else None
-        batches = iterator.get_next(name="next")
-    graph = tf.compat.v1.get_default_graph()
-    handle = iterator_resource(iterator)
-    return InputPipe(tuple(wanted), placed, ledger, graph, handle, batches, batch, asked, name=name)
+    at = Spot(ledger.writer("input"), name, placed)
+    names, types, shapes = _kinds(wanted, batch)
+
+    def iterator() -> tf.Tensor:
+        kinds = dict(zip(names, map(tf.as_dtype, types), strict=True))
+        sizes = dict(zip(names, map(tf.TensorShape, shapes), strict=True))
+        return iterator_resource(tf.compat.v1.data.Iterator.from_structure(kinds, sizes))
+
+    handle = write_traced(at, iterator)
+    asked = at.op("Timestamp", "asked")[0] if timed and placed.device.kind == "cpu" else None
+    batches = _next(at, wanted, batch, handle)
+    return InputPipe(tuple(wanted), placed, ledger, handle, batches, batch, asked, name=name)
 
 
-def _take_time(pipe: InputPipe, asked: tf.Tensor | None, given: Mapping[str, tf.Tensor], scope: str) -> None:
+def _take_time(pipe: InputPipe, at: Spot, asked: Tensor | None, given: Mapping[str, Tensor]) -> None:
     """Measure the time from `asked` until all of `given` is there."""
-    if asked is None:
-        return
-    with pipe.ledger.place(pipe.placed, "input"), tf.name_scope(scope):
-        with tf.control_dependencies(list(given.values())):
-            now = tf.timestamp("given")
-        pipe.waits.append(tf.subtract(now, asked, name="waited"))
+    if asked is not None:
+        (now,) = at.waiting(dict.fromkeys(each.op for each in given.values())).op("Timestamp", "given")
+        (waited,) = at.op("Sub", "waited", now, asked)
+        pipe.waits.append(waited)
+        pipe.asks.append((asked, waited))
 
 
-def split_batch(pipe: InputPipe, sizes: Sequence[int]) -> list[dict[str, tf.Tensor]]:
+def split_batch(pipe: InputPipe, sizes: Sequence[int]) -> list[dict[str, Tensor]]:
     """Split the pipe's global batch into consecutive pieces of `sizes` examples, one for each clone.
 
     Args:
@@ -128,19 +159,21 @@ def split_batch(pipe: InputPipe, sizes: Sequence[int]) -> list[dict[str, tf.Tens
     Returns:
         The tensors of each clone's piece, by the names of the inputs.
     """
-    _take_time(pipe, pipe.asked, pipe.batch, f"{pipe.name}/")
+    at = pipe.at()
+    _take_time(pipe, at, pipe.asked, pipe.batch)
     if len(sizes) == 1:
         return [dict(pipe.batch)]
-    with pipe.ledger.place(pipe.placed, "input"), tf.name_scope(f"{pipe.name}/"):
-        pieces = {
-            name: tf.split(tensor, list(sizes), name=f"split/{name}") for name, tensor in pipe.batch.items()
-        }
+    pieces = write_traced(at, _split, pipe.batch, sizes=tuple(sizes))
     return [{name: parts[clone] for name, parts in pieces.items()} for clone in range(len(sizes))]
 
 
+def _split(batch: Mapping[str, tf.Tensor], sizes: Sequence[int]) -> dict[str, list[tf.Tensor]]:
+    return {name: tf.split(each, list(sizes), name=f"split/{name}") for name, each in batch.items()}
+
+
 def cut_micro_batches(
-    pipe: InputPipe, clone: int, piece: Mapping[str, tf.Tensor], micro_batches: int
-) -> dict[str, tf.Tensor]:
+    pipe: InputPipe, clone: int, piece: Mapping[str, Tensor], micro_batches: int
+) -> dict[str, Tensor]:
     """Give a clone's piece a first axis of `micro_batches` consecutive micro-batches.
 
     Args:
@@ -152,11 +185,15 @@ def cut_micro_batches(
     Returns:
         The tensors by name, of shape [micro_batches, examples / micro_batches, ...].
     """
-    with pipe.ledger.place(pipe.placed, "input"), tf.name_scope(f"{pipe.name}/clone_{clone}/"):
-        return {name: _cut(tensor, micro_batches, f"micro_batches/{name}") for name, tensor in piece.items()}
+    found: dict[str, Tensor] = write_traced(pipe.at(clone), _cut, piece, count=micro_batches)
+    return found
 
 
-def _cut(tensor: tf.Tensor, count: int, name: str) -> tf.Tensor:
+def _cut(piece: Mapping[str, tf.Tensor], count: int) -> dict[str, tf.Tensor]:
+    return {name: _in_parts(each, count, f"micro_batches/{name}") for name, each in piece.items()}
+
+
+def _in_parts(tensor: tf.Tensor, count: int, name: str) -> tf.Tensor:
     """Give a tensor a first axis of `count` equal parts."""
     sizes = tensor.shape.as_list()
     wanted = [count, sizes[0] // count, *sizes[1:]]
@@ -168,7 +205,7 @@ def _cut(tensor: tf.Tensor, count: int, name: str) -> tf.Tensor:
     return cut
 
 
-def draw_batches(pipe: InputPipe, sizes: Sequence[int]) -> list[dict[str, tf.Tensor]]:
+def draw_batches(pipe: InputPipe, sizes: Sequence[int]) -> list[dict[str, Tensor]]:
     """Let every clone draw from the pipe by itself: a clone that is ready gets the next ones of the stream.
 
     A clone's batch is made of as many batches of the pipe as fill its size.
@@ -183,42 +220,36 @@ def draw_batches(pipe: InputPipe, sizes: Sequence[int]) -> list[dict[str, tf.Ten
     assert pipe.size is not None
     drawn = []
     for clone, size in enumerate(sizes):
-        asked, parts = _ask(pipe, clone), list[Mapping[str, tf.Tensor]]()
+        at, parts = pipe.at(clone), list[Mapping[str, Tensor]]()
+        asked = pipe.asked if pipe.asked is None or clone == 0 else at.op("Timestamp", "asked")[0]
         for number in range(size // pipe.size):
             first = clone == number == 0
-            after = list(parts[-1].values()) if parts else []
-            parts.append(pipe.batch if first else _draw(pipe, clone, after))
-        _take_time(pipe, asked, parts[-1], f"{pipe.name}/clone_{clone}/")
-        drawn.append(_joined(pipe, clone, parts))
+            after = [each.op for each in parts[-1].values()] if parts else []
+            parts.append(pipe.batch if first else pipe.draw(at.waiting(dict.fromkeys(after))))
+        _take_time(pipe, at, asked, parts[-1])
+        drawn.append(_joined(pipe, at, parts))
     return drawn
 
 
-def _ask(pipe: InputPipe, clone: int) -> tf.Tensor | None:
-    """Return the time at which a clone asks for its batch."""
-    if pipe.asked is None or clone == 0:
-        return pipe.asked
-    with pipe.ledger.place(pipe.placed, "input"), tf.name_scope(f"{pipe.name}/clone_{clone}/"):
-        return tf.timestamp("asked")
-
-
-def _draw(pipe: InputPipe, clone: int, after: Sequence[tf.Tensor]) -> Mapping[str, tf.Tensor]:
-    scope = f"{pipe.name}/clone_{clone}/"
-    with pipe.ledger.place(pipe.placed, "input"), tf.name_scope(scope), tf.control_dependencies(after):
-        return pipe.draw()
-
-
-def _joined(pipe: InputPipe, clone: int, parts: Sequence[Mapping[str, tf.Tensor]]) -> dict[str, tf.Tensor]:
+def _joined(pipe: InputPipe, at: Spot, parts: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
     if len(parts) == 1:
         return dict(parts[0])
-    padding = {each.name: each.padding for each in pipe.wanted if each.free}
-    with pipe.ledger.place(pipe.placed, "input"), tf.name_scope(f"{pipe.name}/clone_{clone}/"):
-        joined = {}
-        for name in parts[0]:
-            tensors = [each[name] for each in parts]
-            if name in padding:
-                tensors = _of_one_size(tensors, padding[name])
-            joined[name] = tf.concat(tensors, 0, name=name)
-        return joined
+    padding = tuple((each.name, each.padding) for each in pipe.wanted if each.free)
+    found: dict[str, Tensor] = write_traced(at, _together, parts, padding=padding)
+    return found
+
+
+def _together(
+    parts: Sequence[Mapping[str, tf.Tensor]], padding: Sequence[tuple[str, float]]
+) -> dict[str, tf.Tensor]:
+    """Return batches as one, filled up in inputs that have axes without a fixed size."""
+    joined, filling = {}, dict(padding)
+    for name in parts[0]:
+        tensors = [each[name] for each in parts]
+        if name in filling:
+            tensors = _of_one_size(tensors, filling[name])
+        joined[name] = tf.concat(tensors, 0, name=name)
+    return joined
 
 
 def _of_one_size(tensors: Sequence[tf.Tensor], padding: float) -> list[tf.Tensor]:

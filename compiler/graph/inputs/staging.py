@@ -13,16 +13,17 @@ they are small, and look-ups of embeddings need indices beside the table.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
-import tensorflow as tf
 from attrs import frozen
 
-from compiler.graph.adapters.tensorflow_private import add_control_input
 from compiler.graph.ledger import Ledger
 from compiler.plan import Plan, Tower, WorkerPlan
 from compiler.reasons import Placed
+from compiler.step.record import Run, Tensor
+from compiler.step.writer import Spot
 
-HOST = frozenset({tf.int32, tf.int64, tf.uint32, tf.uint64, tf.string})
+HOST = frozenset({"int32", "int64", "uint32", "uint64", "string"})
 
 
 @frozen
@@ -35,9 +36,9 @@ class Staged:
         clears: The ops that empty the areas.
     """
 
-    piece: Mapping[str, tf.Tensor]
-    put: tf.Operation
-    clears: tuple[tf.Operation, ...]
+    piece: Mapping[str, Tensor]
+    put: Run
+    clears: tuple[Run, ...]
 
 
 @frozen
@@ -45,29 +46,35 @@ class _Area:
     """A staging area for tensors of given types and shapes; TensorFlow finds it by `name` on its device."""
 
     name: str
-    tensors: Mapping[str, tf.Tensor]
+    tensors: Mapping[str, Tensor]
+    at: Spot
 
     @property
-    def dtypes(self) -> list[tf.DType]:
+    def dtypes(self) -> list[str]:
         return [each.dtype for each in self.tensors.values()]
 
-    def put(self) -> tf.Operation:
-        return tf.raw_ops.Stage(values=list(self.tensors.values()), shared_name=self.name, name="put")
+    def put(self, after: Sequence[str] = ()) -> str:
+        at, own = self.at.waiting(after), self.at.name("put")
+        at.writer.write("Stage", own, self.tensors.values(), at.placed, self._told)
+        return own
 
-    def take(self) -> dict[str, tf.Tensor]:
-        taken = tf.raw_ops.Unstage(dtypes=self.dtypes, shared_name=self.name, name="take")
-        for given, wanted in zip(taken, self.tensors.values(), strict=True):
-            given.set_shape(wanted.shape)
+    def take(self, after: str) -> dict[str, Tensor]:
+        at, made = self.at.waiting([after]), [(each.dtype, each.shape) for each in self.tensors.values()]
+        taken = at.writer.write("Unstage", at.name("take"), (), at.placed, self._told, made=made)
         return dict(zip(self.tensors, taken, strict=True))
 
-    def clear(self) -> tf.Operation:
-        return tf.raw_ops.StageClear(dtypes=self.dtypes, shared_name=self.name, name="clear")
+    def clear(self) -> Run:
+        return Run(self.at.run("StageClear", "clear", **self._told))
 
-    def is_filled(self) -> tf.Tensor:
-        return tf.raw_ops.StageSize(dtypes=self.dtypes, shared_name=self.name, name="size") > 0
+    def is_filled(self) -> Tensor:
+        return self.at.op("Greater", "Greater", *self.at.op("StageSize", "size", **self._told), 0)[0]
+
+    @property
+    def _told(self) -> Mapping[str, Any]:
+        return {"dtypes": self.dtypes, "shared_name": self.name}
 
 
-def is_staged(plan: Plan, tower: Tower, source: Placed, piece: Mapping[str, tf.Tensor]) -> bool:
+def is_staged(plan: Plan, tower: Tower, source: Placed, piece: Mapping[str, Tensor]) -> bool:
     """Whether a tower gains by a batch ahead: it is on a GPU, and there is something to copy.
 
     Workers with graphs of their own do their steps in several runs, and have no batch ahead.
@@ -83,7 +90,7 @@ def is_staged(plan: Plan, tower: Tower, source: Placed, piece: Mapping[str, tf.T
     return away and alone and any(each.dtype not in HOST for each in piece.values())
 
 
-def stage(tower: Tower, source: Placed, piece: Mapping[str, tf.Tensor], ledger: Ledger) -> Staged:
+def stage(tower: Tower, source: Placed, piece: Mapping[str, Tensor], ledger: Ledger) -> Staged:
     """Put staging areas between a tower and its piece.
 
     Args:
@@ -93,44 +100,38 @@ def stage(tower: Tower, source: Placed, piece: Mapping[str, tf.Tensor], ledger: 
         ledger: The ledger of the graph.
     """
     scope, name = tower.op_name("input"), f"tfdeploy/clone_{tower.number}"
-    beside, ticket = Placed(tower.device, tower.reason), "ticket"
-    with ledger.place(source, "input"), tf.name_scope(f"{scope}/tickets/"):
-        host = {key: each for key, each in piece.items() if each.dtype in HOST}
-        tickets = _Area(f"{name}/tickets", {**host, ticket: tf.constant(True, name=ticket)})
-    ahead = _Area(f"{name}/ahead", {key: each for key, each in piece.items() if each.dtype not in HOST})
-    with ledger.place(beside, "input", tower.index), tf.name_scope(f"{scope}/ahead/"):
-        filling = ahead.put()
-    with ledger.place(source, "input"), tf.name_scope(f"{scope}/tickets/"):
-        with tf.control_dependencies([filling]):
-            put = tickets.put()
-        with tf.control_dependencies([_ready(tickets, put)]):
-            taken = tickets.take()
-        clears = [tickets.clear()]
-    with ledger.place(beside, "input", tower.index), tf.name_scope(f"{scope}/ahead/"):
-        with tf.control_dependencies([taken[ticket]]):
-            taken |= ahead.take()
-        clears.append(ahead.clear())
-    return Staged({key: taken[key] for key in piece}, put, tuple(clears))
+    writer, ticket = ledger.writer("input"), "ticket"
+    on_host = Spot(writer, f"{scope}/tickets", source)
+    beside = Spot(writer.on("input", tower.index), f"{scope}/ahead", Placed(tower.device, tower.reason))
+    host = {key: each for key, each in piece.items() if each.dtype in HOST}
+    host[ticket] = writer.constant(on_host.name(ticket), True, "bool", source)
+    tickets = _Area(f"{name}/tickets", host, on_host)
+    away = {key: each for key, each in piece.items() if each.dtype not in HOST}
+    ahead = _Area(f"{name}/ahead", away, beside)
+    put = tickets.put([ahead.put()])
+    taken = tickets.take(_ready(tickets, put).op)
+    clears = [tickets.clear()]
+    taken |= ahead.take(taken[ticket].op)
+    clears.append(ahead.clear())
+    return Staged({key: taken[key] for key in piece}, Run(put), tuple(clears))
 
 
-def _ready(tickets: _Area, put: tf.Operation) -> tf.Tensor:
+def _ready(tickets: _Area, put: str) -> Tensor:
     """Return a tensor that exists at once if there is a ticket, and else after `put`."""
-    filled = tickets.is_filled()
-    empty, full = tf.raw_ops.Switch(data=filled, pred=filled, name="has_one")
-    with tf.control_dependencies([put]):
-        refilled = tf.identity(empty, name="refilled")
-    return tf.raw_ops.Merge(inputs=[full, refilled], name="ready")[0]
+    at, filled = tickets.at, tickets.is_filled()
+    empty, full = at.op("Switch", "has_one", filled, filled)
+    (refilled,) = at.waiting([put]).op("Identity", "refilled", empty)
+    return at.op("Merge", "ready", full, refilled)[0]
 
 
-def time_after(waits: Mapping[int, tf.Tensor | None], updates: Sequence[tf.Operation]) -> None:
+def time_after(ledger: Ledger, starts: Mapping[int, Tensor | None], updates: Sequence[Run]) -> None:
     """Let the measured waiting begin when the update of a clone is done: no time is lost before that.
 
     Args:
-        waits: The seconds that each clone waits, or None if they are not measured.
+        ledger: The ledger of the graph.
+        starts: When each clone asks for its batch, or None if that is not measured.
         updates: The updates of the clones, or one for all.
     """
-    for clone, waited in waits.items():
-        if waited is not None:
-            asked, done = waited.op.inputs[1].op, updates[min(clone, len(updates) - 1)]
-            if done not in asked.control_inputs:
-                add_control_input(asked, done)
+    for clone, asked in starts.items():
+        if asked is not None:
+            ledger.let_wait(asked.op, updates[min(clone, len(updates) - 1)].name)

@@ -8,15 +8,16 @@ another clone is lost.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import tensorflow as tf
 from attrs import evolve, frozen
 
-from compiler.graph.rows import unmerged
+from compiler.graph.fragments import MergedRows
 from compiler.graph.tower.template import WeightInfo
 from compiler.graph.variables.variables import SlotSpec
+from compiler.step.record import Rows
 
 Gradient = Any  # a tensor, or tf.IndexedSlices of an embedding
 Scalars = Mapping[str, tf.Tensor]
@@ -80,7 +81,12 @@ class Optimizer:
     def is_one_op(self, gradient: Gradient) -> bool:
         """Whether one op, which holds the variable's lock, does the whole update."""
         decaying = self.decays and self.settings.weight_decay
-        return self.FUSED and not decaying and not isinstance(gradient, tf.IndexedSlices)
+        return self.FUSED and not decaying and not isinstance(gradient, (tf.IndexedSlices, Rows))
+
+    @property
+    def kind(self) -> Hashable:
+        """What its update depends on, apart from its settings and from types and shapes."""
+        return self.decays
 
     def apply(
         self, handle: tf.Tensor, slots: Sequence[tf.Tensor], gradient: Gradient, scalars: Scalars
@@ -176,7 +182,7 @@ def dense(handle: tf.Tensor, gradient: tf.IndexedSlices) -> tf.Tensor:
         handle: The handle of the variable.
         gradient: The gradient of n rows, none of them twice.
     """
-    rows = unmerged(gradient, handle.device)
+    rows = gradient.merged if isinstance(gradient, MergedRows) else None
     shape = tf.raw_ops.VariableShape(input=handle, out_type=tf.int64)
     if rows is not None:
         found = tf.math.unsorted_segment_sum(rows.values, rows.indices, shape[0])

@@ -10,6 +10,8 @@ from attrs import evolve, field, frozen
 
 from compiler.graph.optimizers.base import Optimizer, Scalars
 from compiler.graph.tower.template import WeightInfo
+from compiler.step.record import Tensor
+from compiler.step.writer import Spot
 from compiler.topology import Device
 from dsl import ir
 from dsl.diagnostics import Diagnostic, SpecError
@@ -91,52 +93,39 @@ class StepScalars:
         home: The device on which the numbers are made.
     """
 
-    groups: Mapping[str, Scalars]
-    average_rate: tf.Tensor | None = None
+    groups: Mapping[str, Mapping[str, Tensor]]
+    average_rate: Tensor | None = None
     home: Device | None = None
-    _beside: dict[tuple[int, Device], Scalars] = field(factory=dict, repr=False)
+    _beside: dict[tuple[int, Device], Mapping[str, Tensor]] = field(factory=dict, repr=False)
 
-    def known(self, rule: Optimizer, device: Device) -> Scalars | None:
-        """Return what `of` does, or None if it still has to make constants.
-
-        Args:
-            rule: The rule.
-            device: The device of the weight.
-        """
-        if self.home is None or device.host == self.home.host:
-            return [*self.groups.values()][rule.group]
-        return self._beside.get((rule.group, device))
-
-    def of(self, rule: Optimizer, device: Device | None = None) -> Scalars:
+    def of(self, rule: Optimizer, at: Spot | None = None) -> Mapping[str, Tensor]:
         """Return the numbers that the rule of a weight takes.
 
         Args:
             rule: The rule.
-            device: The device of the weight, which is the current one. If that is on another task than the
-                numbers, those that never change are made there, so that no step sends them.
+            at: Where the ops beside the weight are written. If that is on another task than the numbers,
+                those that never change are made there, so that no step sends them.
         """
         numbers = [*self.groups.values()][rule.group]
-        if device is None:
+        if at is None or self.home is None or at.placed.device.host == self.home.host:
             return numbers
-        known = self.known(rule, device)
-        if known is None:
-            known = {name: _constant(name, each) for name, each in numbers.items()}
-            self._beside[rule.group, device] = known
-        return known
+        key = (rule.group, at.placed.device)
+        if key not in self._beside:
+            self._beside[key] = {name: _constant(at, name, each) for name, each in numbers.items()}
+        return self._beside[key]
 
     @property
-    def learning_rates(self) -> dict[str, tf.Tensor]:
+    def learning_rates(self) -> dict[str, Tensor]:
         """The learning rate of each group by its glob."""
         return {glob: each["learning_rate"] for glob, each in self.groups.items()}
 
 
-def _constant(name: str, number: tf.Tensor) -> tf.Tensor:
-    """Return a number as a constant on the current device, or itself if it is none."""
-    value = tf.get_static_value(number)
-    if value is None:
+def _constant(at: Spot, name: str, number: Tensor) -> Tensor:
+    """Return a number as a constant beside a weight, or itself if it is none."""
+    if number.value is None:
         return number
-    with tf.control_dependencies(None):
-        return tf.constant(value, number.dtype, name=name)
+    alone = evolve(at.writer, after=())
+    return alone.constant(at.name(name), number.value, number.dtype, at.placed)
 
 
 def assign_rules(groups: Sequence[Group], weights: Mapping[str, WeightInfo]) -> UpdateRules:

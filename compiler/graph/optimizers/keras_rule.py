@@ -65,6 +65,11 @@ class KerasRule(Optimizer):
         """Add the number of updates before this one, which Keras calls iterations."""
         return {**super().scalars(step), STEP: tf.identity(step, name=STEP)}
 
+    @property
+    def kind(self) -> Hashable:
+        """What the update of this weight depends on."""
+        return self.decays, None if self.weight is None else self.kind_of(self.weight)
+
     def is_one_op(self, gradient: Gradient) -> bool:
         """Return False: each variable is read and assigned by ops of its own."""
         del gradient
@@ -85,7 +90,7 @@ class KerasRule(Optimizer):
     def _trace(self, *, sparse: bool) -> UpdateTrace:
         weight = self.weight
         assert weight is not None
-        key = (weight.shape, weight.dtype, self.decays, sparse, self.kind_of(weight))
+        key = (weight.shape, weight.dtype, sparse, self.kind)
         if key not in self._traces:
             self._traces[key] = self.tracing(
                 lambda: trace_update(self.make, self.label, weight, decays=self.decays, sparse=sparse)

@@ -188,11 +188,8 @@ def _as_nodes(
 ) -> UpdateTrace:
     """Return the nodes of a traced function, with its placeholders by what they are."""
     captured = traced.inputs[len(traced.inputs) - len(traced.captured_inputs) :]
-    inputs: dict[str, str | int] = {
-        each.op.name: what
-        for each, what in zip(traced.inputs, (GRADIENT, INDICES, RATE, STEP), strict=False)
-        if each not in captured
-    }
+    names = [each.op.name for each in traced.inputs[: len(traced.inputs) - len(captured)]]
+    inputs: dict[str, str | int] = dict(zip(names, (GRADIENT, INDICES, RATE, STEP), strict=False))
     of_step = {what: name for name, what in inputs.items()}
     instead: dict[str, str] = {}
     for outer, inner in zip(traced.captured_inputs, captured, strict=True):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import tensorflow as tf
+from attrs import evolve
 
 from compiler.graph.assembly import Assembly
 from compiler.graph.compiled import Evaluation
+from compiler.graph.fragments import write_traced
 from compiler.graph.gradients.regularize import evaluated_regularization
 from compiler.graph.gradients.weighting import data_loss, tower_losses
 from compiler.graph.inputs.iterators import open_pipe
@@ -14,7 +16,8 @@ from compiler.graph.scores.scores import Scores
 from compiler.graph.stamp.stamp import Bindings, stamp
 from compiler.graph.tower.template import Template
 from compiler.plan import Tower
-from compiler.reasons import Placed
+from compiler.step.record import Tensor
+from compiler.step.writer import Spot
 
 SCOPE = "evaluation"
 
@@ -42,24 +45,25 @@ def build_evaluation(assembly: Assembly, template: Template, training: Scores) -
         role="evaluation",
     )
     (stamped,) = stamp([(template, bindings)], assembly.rulebook, ledger)
-    with ledger.place(placed, "evaluation"), tf.name_scope(f"{SCOPE}/"):
-        count = tf.shape(next(iter(pipe.batch.values())), out_type=tf.int64, name="count")[0]
-        metrics = {node.name: combine_metric(node, [stamped]) for node in plan.model.metrics}
-        losses = tuple(tower_losses(stamped))
-        loss = data_loss(losses, "loss")
-    regularization = _regularization(assembly, placed, training)
-    outputs = plan.model.returned([stamped.tensor(each) for each in template.outputs])
+    at = Spot(ledger.writer("evaluation"), SCOPE, placed)
+    count = write_traced(at, _count, next(iter(pipe.batch.values())))
+    of_metrics = evolve(at, scope="metrics")
+    metrics = {node.name: combine_metric(of_metrics, node, [stamped]) for node in plan.model.metrics}
+    losses = tuple(tower_losses(stamped))
+    loss = data_loss(at, losses, "loss")
+    regularization = _regularization(assembly, at, training)
+    outputs = plan.model.returned([stamped.record(each) for each in template.outputs])
     return Evaluation(pipe, outputs, loss, losses, regularization, count, metrics)
 
 
-def _regularization(assembly: Assembly, placed: Placed, training: Scores) -> tf.Tensor:
+def _count(batch: tf.Tensor) -> tf.Tensor:
+    return tf.shape(batch, out_type=tf.int64, name="count")[0]
+
+
+def _regularization(assembly: Assembly, at: Spot, training: Scores) -> Tensor:
     """Return the penalty of the weights that are evaluated."""
-    variables, ledger = assembly.variables.values(), assembly.ledger
+    variables = assembly.variables.values()
     if all(each.evaluated.variable is each.copies[0] for each in variables):
         return training.regularization
-    with tf.name_scope(f"{SCOPE}/regularization/"):
-        terms = evaluated_regularization(variables, ledger)
-    if not terms:
-        return training.regularization
-    with ledger.place(placed, "evaluation"), tf.name_scope(f"{SCOPE}/"):
-        return tf.add_n(terms, name="regularization")
+    terms = evaluated_regularization(evolve(at, scope=f"{SCOPE}/regularization"), variables)
+    return at.sum("regularization", terms) if terms else training.regularization

@@ -10,47 +10,50 @@ from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
+from attrs import evolve
 
 from compiler.graph.compiled import MetricTensors
+from compiler.graph.fragments import write_traced
 from compiler.graph.stamp.stamp import StampedTower
 from compiler.graph.tower.network.keras_scope import stateless
 from compiler.graph.tower.refusals import refusal
 from compiler.model.graph import ObjectiveNode
+from compiler.step.record import Tensor
+from compiler.step.writer import Spot
 
 
-def combine_metric(
-    node: ObjectiveNode, towers: Sequence[StampedTower], scope: str = "metrics"
-) -> MetricTensors:
-    """Return a metric over the batches of all `towers`, made on the current device.
+def combine_metric(at: Spot, node: ObjectiveNode, towers: Sequence[StampedTower]) -> MetricTensors:
+    """Write a metric over the batches of all `towers`.
 
     Args:
+        at: The scope of metrics.
         node: The metric in the model.
         towers: The towers, each with the states of the metric for its own batch.
-        scope: The name scope of the ops.
     """
-    with tf.name_scope(f"{scope}/{node.name}/"):
-        parts = [[tower.tensor(name) for name in tower.template.metric_states[node.name]] for tower in towers]
-        states = [
-            tf.add_n(list(each)) if len(each) > 1 else tf.identity(each[0])
-            for each in zip(*parts, strict=True)
-        ]
-    return metric_of(node, towers[0].template.metrics[node.name], states, scope)
+    at = evolve(at, scope=f"{at.scope}/{node.name}")
+    parts = [[tower.record(name) for name in tower.template.metric_states[node.name]] for tower in towers]
+    kind = "AddN" if len(towers) > 1 else "Identity"
+    states = [at.sum(kind, each) for each in zip(*parts, strict=True)]
+    return metric_of(at, node, towers[0].template.metrics[node.name], states)
 
 
-def metric_of(node: ObjectiveNode, metric: Any, states: Sequence[tf.Tensor], scope: str) -> MetricTensors:
-    """Return the metric for states that have been added up, made on the current device.
+def metric_of(at: Spot, node: ObjectiveNode, metric: Any, states: Sequence[Tensor]) -> MetricTensors:
+    """Write the metric for states that have been added up.
 
     Args:
+        at: The scope of the metric.
         node: The metric in the model.
         metric: The Keras object.
         states: Its states.
-        scope: The name scope of its ops.
 
     Raises:
         SpecError: Code of the user's raises an exception.
     """
-    with tf.name_scope(f"{scope}/{node.name}/"), stateless(), refusal(node.label, [], node.span):
-        found = metric.stateless_result(list(states))
-        by_variable = {id(each): state for each, state in zip(metric.variables, states, strict=True)}
-        result = tf.identity(by_variable.get(id(found), found), name="result")  # it may be a variable itself
-    return MetricTensors(tuple(states), result)
+
+    def result(states: Sequence[tf.Tensor]) -> tf.Tensor:
+        with stateless(), refusal(node.label, [], node.span):
+            found = metric.stateless_result(states)
+            by_variable = {id(each): state for each, state in zip(metric.variables, states, strict=True)}
+            return tf.identity(by_variable.get(id(found), found), name="result")  # it may be a variable
+
+    return MetricTensors(tuple(states), write_traced(at, result, list(states), owner=metric))

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import tensorflow as tf
-from attrs import frozen
+from attrs import evolve, frozen
 
 from compiler.graph.assembly import Assembly
 from compiler.graph.compiled import MetricTensors
 from compiler.graph.gradients.regularize import regularization_loss
 from compiler.graph.gradients.weighting import LossSum, data_loss, loss_sums
 from compiler.graph.scores.metrics import combine_metric, metric_of
+from compiler.step.record import Tensor
+from compiler.step.writer import Spot
 
 
 @frozen
@@ -27,36 +28,37 @@ class Scores:
     """
 
     losses: tuple[LossSum, ...]
-    data_loss: tf.Tensor
-    regularization: tf.Tensor
-    total_loss: tf.Tensor
+    data_loss: Tensor
+    regularization: Tensor
+    total_loss: Tensor
     metrics: Mapping[str, MetricTensors]
 
     @property
-    def states(self) -> tuple[tf.Tensor, ...]:
+    def states(self) -> tuple[Tensor, ...]:
         """The states of the metrics, which may be added up over workers, like the parts of the loss."""
         return tuple(state for each in self.metrics.values() for state in each.states)
 
 
 def scores_of(assembly: Assembly) -> Scores:
     """Return the scores of the towers of a graph."""
-    plan, ledger = assembly.plan, assembly.ledger
-    with ledger.place(assembly.rulebook.optimizer(), "metric"), tf.name_scope("total_loss/"):
-        losses = tuple(loss_sums(assembly.towers, lambda each: plan.share(each.tower)))
-        loss = data_loss(losses, "data_loss")
-        shares = [plan.share(tower) for tower in plan.towers]
-        terms = regularization_loss(assembly.variables.values(), shares, ledger, assembly.score_reads)
-        regularization = (
-            tf.add_n(terms, name="regularization") if terms else tf.constant(0.0, name="regularization")
-        )
-        total_loss = tf.add(loss, regularization, name="total_loss")
-    with ledger.place(assembly.rulebook.optimizer(), "metric"):
-        metrics = {node.name: combine_metric(node, assembly.towers) for node in plan.model.metrics}
+    plan, place = assembly.plan, assembly.rulebook.optimizer()
+    at = Spot(assembly.ledger.writer("metric"), "total_loss", place)
+    losses = tuple(loss_sums(at, assembly.towers, lambda each: plan.share(each.tower)))
+    loss = data_loss(at, losses, "data_loss")
+    shares = [plan.share(tower) for tower in plan.towers]
+    terms = regularization_loss(at, assembly.variables.values(), shares, assembly.score_reads)
+    if terms:
+        regularization = at.sum("regularization", terms)
+    else:
+        regularization = at.writer.constant(at.name("regularization"), 0.0, "float32", place)
+    (total_loss,) = at.op("AddV2", "total_loss", loss, regularization)
+    at = Spot(at.writer, "metrics", place)
+    metrics = {node.name: combine_metric(at, node, assembly.towers) for node in plan.model.metrics}
     return Scores(losses, loss, regularization, total_loss, metrics)
 
 
 def scores_of_all(
-    assembly: Assembly, own: Scores, losses: Sequence[LossSum], states: Sequence[tf.Tensor]
+    assembly: Assembly, own: Scores, losses: Sequence[LossSum], states: Sequence[Tensor]
 ) -> Scores:
     """Return the scores of all workers.
 
@@ -66,12 +68,13 @@ def scores_of_all(
         losses: The sums of the parts of the loss over all workers.
         states: The sums of the states of the metrics over all workers.
     """
-    with assembly.ledger.place(assembly.rulebook.optimizer(), "metric"):
-        loss = tf.identity(data_loss(losses, "all_workers/loss"), name="all_workers/data_loss")
-        total_loss = tf.add(loss, own.regularization, name="all_workers/total_loss")
-        metrics, kept = {}, assembly.towers[0].template.metrics
-        for node in assembly.plan.model.metrics:
-            count = len(own.metrics[node.name].states)
-            metrics[node.name] = metric_of(node, kept[node.name], states[:count], "all_workers/metrics")
-            states = states[count:]
+    at = Spot(assembly.ledger.writer("metric"), "all_workers", assembly.rulebook.optimizer())
+    (loss,) = at.op("Identity", "data_loss", data_loss(at, losses, "loss"))
+    (total_loss,) = at.op("AddV2", "total_loss", loss, own.regularization)
+    metrics, kept = {}, assembly.towers[0].template.metrics
+    for node in assembly.plan.model.metrics:
+        count = len(own.metrics[node.name].states)
+        of_metric = evolve(at, scope=f"all_workers/metrics/{node.name}")
+        metrics[node.name] = metric_of(of_metric, node, kept[node.name], states[:count])
+        states = states[count:]
     return Scores(tuple(losses), loss, own.regularization, total_loss, metrics)

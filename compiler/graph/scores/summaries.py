@@ -12,19 +12,21 @@ import tensorflow as tf
 
 from compiler.graph.assembly import Assembly
 from compiler.graph.compiled import MetricTensors
+from compiler.graph.fragments import write_traced
 from compiler.graph.update.step import Updates
 from compiler.step.record import Tensor
+from compiler.step.writer import Spot
 
 
 def build_summaries(
     assembly: Assembly,
-    total_loss: tf.Tensor,
-    parts: Mapping[str, tf.Tensor],
-    rates: Mapping[str, tf.Tensor],
+    total_loss: Tensor,
+    parts: Mapping[str, Tensor],
+    rates: Mapping[str, Tensor],
     metrics: Mapping[str, MetricTensors],
     updates: Updates | None,
-    weights: Mapping[str, tf.Tensor],
-) -> tf.Tensor | None:
+    weights: Mapping[str, Tensor],
+) -> Tensor | None:
     """Return one tensor with all summaries of a step, or None if the spec has none.
 
     Args:
@@ -40,31 +42,42 @@ def build_summaries(
     wanted = assembly.plan.spec.train.summaries
     if wanted == "none":
         return None
-    with assembly.ledger.place(assembly.rulebook.summaries(), "summary"), tf.name_scope("summary/"):
-        made = [tf.compat.v1.summary.scalar("loss", total_loss)]
-        made += [tf.compat.v1.summary.scalar("learning_rate", each) for each in [*rates.values()][:1]]
-        made += [tf.compat.v1.summary.scalar(name, metric.result) for name, metric in metrics.items()]
-        if wanted in {"gradients", "all"}:
-            made += [tf.compat.v1.summary.scalar(tag, value) for tag, value in parts.items()]
-            made += _gradients(assembly, updates.gradients if updates is not None else {})
-        if wanted == "all":
+
+    def summarized(
+        scalars: Mapping[str, tf.Tensor],
+        gradients: Mapping[str, tf.Tensor],
+        applied: tf.Tensor | None,
+        weights: Mapping[str, tf.Tensor],
+    ) -> tf.Tensor:
+        with tf.name_scope("summary/"):  # tags are names with their scopes
+            made = [tf.compat.v1.summary.scalar(tag, value) for tag, value in scalars.items()]
+            made += _gradients(gradients, applied)
             made += [
-                tf.compat.v1.summary.histogram(f"weights/{name}", value) for name, value in weights.items()
+                tf.compat.v1.summary.histogram(f"weights/{name}", each) for name, each in weights.items()
             ]
-        return tf.compat.v1.summary.merge(made, name="merged")
+            return tf.compat.v1.summary.merge(made, name="merged")
+
+    scalars = {"loss": total_loss, **dict(zip(["learning_rate"], rates.values(), strict=False))}
+    scalars |= {name: metric.result for name, metric in metrics.items()}
+    more = wanted in {"gradients", "all"}
+    if more:
+        scalars |= parts
+    gradients = updates.gradients if updates is not None and more else {}
+    at = Spot(assembly.ledger.writer("summary"), "", assembly.rulebook.summaries())
+    given = (scalars, gradients, assembly.applied, weights if wanted == "all" else {})
+    found: Tensor = write_traced(at, summarized, *given)
+    return found
 
 
-def _gradients(assembly: Assembly, gradients: Mapping[str, Tensor]) -> Iterator[tf.Tensor]:
+def _gradients(gradients: Mapping[str, tf.Tensor], applied: tf.Tensor | None) -> Iterator[tf.Tensor]:
     """Yield the histogram of each gradient and its norm; they are zero in a step that is skipped."""
     for name, gradient in gradients.items():
-        applied = value = assembly.made(gradient)
-        if assembly.applied is not None:
-            applied = tf.where(assembly.applied, value, tf.zeros_like(value))
-        yield tf.compat.v1.summary.histogram(f"gradients/{name}", applied)
-        yield tf.compat.v1.summary.scalar(f"{name}/gradient_norm", tf.norm(tf.cast(applied, tf.float32)))
+        value = gradient if applied is None else tf.where(applied, gradient, tf.zeros_like(gradient))
+        yield tf.compat.v1.summary.histogram(f"gradients/{name}", value)
+        yield tf.compat.v1.summary.scalar(f"{name}/gradient_norm", tf.norm(tf.cast(value, tf.float32)))
 
 
-def read_weights(assembly: Assembly) -> dict[str, tf.Tensor]:
+def read_weights(assembly: Assembly) -> dict[str, Tensor]:
     """Return the weights that summaries show, by name. Call it before the update is built, which waits.
 
     Nothing is read if the spec wants no summaries of weights.
@@ -73,8 +86,7 @@ def read_weights(assembly: Assembly) -> dict[str, tf.Tensor]:
         return {}
     found = {}
     for name, variable in assembly.variables.items():
-        copy = variable.copies[0]
-        with assembly.ledger.place(variable.beside(), "summary"), tf.name_scope("summary/"):
-            found[name] = tf.raw_ops.ReadVariableOp(resource=copy.handle, dtype=variable.info.dtype)
-        assembly.score_reads.setdefault(copy.name, []).append(found[name].op.name)
+        at = Spot(assembly.ledger.writer("summary"), "summary", variable.beside())
+        found[name] = at.read(variable.copies[0].tensor)
+        assembly.score_reads.setdefault(variable.copies[0].name, []).append(found[name].op)
     return found

@@ -11,10 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import tensorflow as tf
 from attrs import define, evolve, field, frozen
 
-from compiler.graph.ledger import Ledger, tensor_given
+from compiler.graph.ledger import Ledger
 from compiler.graph.node_types import count_inputs
 from compiler.graph.stamp.lookups import Lookup, runs_functions, usage_of
 from compiler.graph.stamp.micro_batches import AccumulatedResults, MicroBatchWriter
@@ -52,9 +51,9 @@ class Bindings:
 
     tower: Tower
     weights: Mapping[str, WeightSource | CutSource]
-    inputs: Mapping[str, tf.Tensor]
-    seed: tf.Tensor | None = None
-    scale: float | tf.Tensor | None = None
+    inputs: Mapping[str, Tensor]
+    seed: Tensor | None = None
+    scale: float | Tensor | None = None
     inverse_share: float | None = None
     role: Role | None = None  # set if all ops of the tower have the same role: evaluation
     micro_batches: int = 1
@@ -103,11 +102,6 @@ class StampedTower:
             return self.accumulated.results[name]
         # TensorFlow knows that a gradient has the shape of its weight only while it makes the gradient.
         return evolve(self.use.tensor(name), shape=self.template.results[name].shape)
-
-    def tensor(self, name: str) -> tf.Tensor:
-        """Return what `record` describes, for functions of TensorFlow."""
-        found = self.record(name)
-        return self.ledger.tensor(found.name, found.shape)
 
     def gradient(self, part: int, weight: str) -> Value:
         """Return the gradient of the tower's scaled loss by a weight; that of an embedding may be sparse.
@@ -258,7 +252,7 @@ class _Writer:
             self.given[port] = tensor
             self.places.put_port(port, meetings[exchange].placed.device)
         scale = self.bindings.scale
-        if template.scale is not None and tf.is_tensor(scale):
+        if template.scale is not None and isinstance(scale, Tensor):
             self._replace(template.scale, scale)
         numbers = {template.scale: scale, template.inverse_share: self.bindings.inverse_share}
         ports = {*template.weights.values(), *self.given}
@@ -292,9 +286,9 @@ class _Writer:
             if weight in self.layout.usage.whole:
                 self.given[port] = self._read(weight, source)
 
-    def _replace(self, port: str, tensor: tf.Tensor) -> None:
-        self.given[port] = tensor_given(tensor)
-        self.places.put_port(port, self.ledger.entries[tensor.op.name].device)
+    def _replace(self, port: str, tensor: Tensor) -> None:
+        self.given[port] = tensor
+        self.places.put_port(port, self.ledger.entries[tensor.op].device)
 
     # --- weights ------------------------------------------------------------------------------------------
 
@@ -371,9 +365,9 @@ class _Writer:
 
     # --- nodes of the template ----------------------------------------------------------------------------
 
-    def _constant(self, port: str, value: float | None) -> None:
+    def _constant(self, port: str, value: float | Tensor | None) -> None:
         self._end_part()
-        number = 1.0 if value is None else value
+        number = value if isinstance(value, float) else 1.0
         self.given[port] = self.of("forward").constant(self.names[port], number, "float32", self.places.own)
 
     def _copy(self, own: str) -> None:

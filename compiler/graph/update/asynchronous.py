@@ -7,12 +7,11 @@ computed, and weights are read, at the same time as updates. The global step cou
 
 from __future__ import annotations
 
-import tensorflow as tf
-
 from compiler.graph.assembly import Assembly
 from compiler.graph.update.step import Updates, build_update, count_update
 from compiler.graph.update.variable.apply import step_scalars
 from compiler.graph.update.variable.statistics import MOVED, add_changes
+from compiler.step.record import Run
 
 
 def build_async(assembly: Assembly) -> Updates:
@@ -28,6 +27,7 @@ def build_async(assembly: Assembly) -> Updates:
         done = [*updates[-1].done, *add_changes(alone)]
         ops.append(count_update(alone, done, f"{alone.scope}/train_step"))
         rates.append(scalars.learning_rates)
-    with assembly.ledger.place(assembly.step_place, "update"), tf.control_dependencies(ops):
-        train_op = tf.no_op(name="train_step")
-    return Updates(train_op, rates[0], tuple(ops), gradients=updates[0].gradients)
+    names = [each.name for each in ops]
+    writer = assembly.ledger.writer("update")
+    train_op = writer.after(writer.unique("train_step"), names, assembly.step_place)
+    return Updates(Run(train_op), rates[0], tuple(ops), gradients=updates[0].gradients)

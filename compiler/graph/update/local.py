@@ -14,14 +14,15 @@ import tensorflow as tf
 from attrs import frozen
 
 from compiler.graph.assembly import Assembly
+from compiler.graph.fragments import write_traced
 from compiler.graph.update.step import Updates, build_update, count_update
 from compiler.graph.update.variable.apply import step_scalars
 from compiler.graph.update.variable.statistics import ADDED, MOVED, update_statistics
 from compiler.graph.variables.variables import GraphVariable
 from compiler.reasons import Placed
-from compiler.step.record import Tensor, Value
+from compiler.step.record import Run, Tensor, Value
 from compiler.step.sums import Reduction, reduce_all
-from compiler.step.writer import StepWriter
+from compiler.step.writer import Spot, StepWriter
 
 
 @frozen
@@ -81,17 +82,14 @@ def _average_when_due(assembly: Assembly, done: Mapping[int, str]) -> str:
     """
     ledger, every = assembly.ledger, assembly.plan.update.average_every
     assert every is not None
-    with ledger.place(assembly.step_place, "update"), tf.name_scope("average/"):
-        due = tf.equal((assembly.read_step() + 1) % every, 0, name="due")
-        switch = tf.raw_ops.Switch(data=due, pred=due, name="switch")
-        open_, closed = (
-            tf.identity(switch.output_true, name="yes"),
-            tf.identity(switch.output_false, name="no"),
-        )
+    at = Spot(ledger.writer("update"), "average", assembly.step_place)
+    due = write_traced(at, _is_due, at.read(assembly.global_step.tensor), every=every)
+    no, yes = at.op("Switch", "switch", due, due)
+    (open_,), (closed,) = at.op("Identity", "yes", yes), at.op("Identity", "no", no)
     families = list(_families(assembly))
     averaged = [each for each in families if not each.first]
     writer = ledger.writer("aggregate")
-    waits = {clone: (open_.op.name, each) for clone, each in done.items()}
+    waits = {clone: (open_.op, each) for clone, each in done.items()}
     parts = [_write_parts(assembly, writer, each, f"average/{each.name}", waits) for each in averaged]
     reductions = [
         Reduction(f"average/{each.name}", own, each.places, each.places, writer, number)
@@ -103,13 +101,15 @@ def _average_when_due(assembly: Assembly, done: Mapping[int, str]) -> str:
         for each, copies in zip(averaged, means, strict=True)
         for copy, value in enumerate(copies)
     ]
-    after = (open_.op.name, *done.values())
+    after = (open_.op, *done.values())
     new += [found for each in families if each.first for found in _follow(writer, each, after)]
     names = _assign(writer, new)
-    with ledger.place(assembly.step_place, "update"), tf.name_scope("average/"):
-        with tf.control_dependencies(assembly.ops(names)):
-            ended = tf.identity(open_, name="ended")
-        return str(tf.raw_ops.Merge(inputs=[closed, ended], name="over").output.op.name)
+    (ended,) = at.waiting(names).op("Identity", "ended", open_)
+    return at.run("Merge", "over", closed, ended)
+
+
+def _is_due(step: tf.Tensor, every: int) -> tf.Tensor:
+    return tf.equal((step + 1) % every, 0, name="due")
 
 
 def _families(assembly: Assembly) -> Iterator[_Family]:
@@ -194,12 +194,11 @@ def _assign(writer: StepWriter, new: Sequence[_New]) -> list[str]:
     return names
 
 
-def _publish(assembly: Assembly) -> tf.Operation:
+def _publish(assembly: Assembly) -> Run:
     """Return the op that writes the mean of the copies to the variables that are evaluated and saved."""
     writer = assembly.ledger.writer("save")
     names = [_publish_one(assembly, writer, each) for each in changing(assembly)]
-    ended = writer.after("publish", names, assembly.step_place)
-    return assembly.ops([ended])[0]
+    return Run(writer.after("publish", names, assembly.step_place))
 
 
 def _publish_one(assembly: Assembly, writer: StepWriter, variable: GraphVariable) -> str:

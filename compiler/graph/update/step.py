@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-import tensorflow as tf
 from attrs import field, frozen
 
 from compiler.graph.assembly import Assembly
@@ -21,7 +20,8 @@ from compiler.graph.tower.template import Join
 from compiler.graph.update.ends import join_ends
 from compiler.graph.update.variable.apply import apply_gradients
 from compiler.graph.update.variable.statistics import ALL, update_statistics
-from compiler.step.record import Tensor
+from compiler.step.record import Run, Tensor
+from compiler.step.writer import Spot
 
 
 @frozen
@@ -39,10 +39,10 @@ class Updates:
             `async`, those of clone 0.
     """
 
-    train_op: tf.Operation
-    learning_rates: Mapping[str, tf.Tensor]
-    by_clone: tuple[tf.Operation, ...] = ()
-    publish_op: tf.Operation | None = field(default=None)
+    train_op: Run
+    learning_rates: Mapping[str, Tensor]
+    by_clone: tuple[Run, ...] = ()
+    publish_op: Run | None = field(default=None)
     gradients: Mapping[str, Tensor] = field(factory=dict)
 
 
@@ -78,12 +78,12 @@ def build_update(assembly: Assembly, scalars: StepScalars, statistics: Collectio
     gate = gate_of(assembly, scale, gradients) if scale is not None else None
     gradients = clip_gradients(assembly, gradients)
     done = apply_gradients(assembly, gradients, scalars, gate)
-    before = assembly.ledger.mark()
+    before = len(assembly.ledger.written)
     done += update_statistics(assembly, gate, statistics)
     made = assembly.ledger.names_since(before)
     if gate is not None:
         assembly.applied = gate.applied
-        done = [each.name for each in gate.close(assembly.ops(done))]
+        done = gate.close(done)
     return Update(done, applied_values(gradients), made)
 
 
@@ -92,7 +92,7 @@ def applied_values(gradients: Sequence[SummedGradient]) -> dict[str, Tensor]:
     return {each.variable.name: values_of(each.copies[0]) for each in gradients}
 
 
-def count_update(assembly: Assembly, done: Sequence[str], name: str = "train_step") -> tf.Operation:
+def count_update(assembly: Assembly, done: Sequence[str], name: str = "train_step") -> Run:
     """Return the op that increments the global step, unless the step was skipped. It is atomic.
 
     Args:
@@ -100,7 +100,10 @@ def count_update(assembly: Assembly, done: Sequence[str], name: str = "train_ste
         done: The names of the ops that come before.
         name: The name of the op.
     """
-    ends = assembly.ops(join_ends(assembly, done))
-    with assembly.ledger.place(assembly.step_place, "update"), tf.control_dependencies(ends):
-        one = tf.constant(1, tf.int64) if assembly.applied is None else tf.cast(assembly.applied, tf.int64)
-        return tf.raw_ops.AssignAddVariableOp(resource=assembly.global_step.handle, value=one, name=name)
+    ends = join_ends(assembly, done)
+    at = Spot(assembly.ledger.writer("update"), "", assembly.step_place).waiting(ends)
+    if assembly.applied is None:
+        one = at.writer.constant(at.name("Const"), 1, "int64", at.placed)
+    else:
+        one = at.cast(assembly.applied, "int64")
+    return Run(at.run("AssignAddVariableOp", name, assembly.global_step.tensor, one))

@@ -13,14 +13,15 @@ import tensorflow as tf
 from attrs import define, field, frozen
 
 from compiler.graph.adapters.tensorflow_private import ResourceVariable, VariableDef
-from compiler.graph.ledger import Ledger, tensor_given
+from compiler.graph.fragments import fragment_of
+from compiler.graph.ledger import Ledger
 from compiler.reasons import Placed
-from compiler.step.record import Fragment, Tensor
+from compiler.step.record import Fragment, Tensor, Use
 from compiler.step.writer import StepWriter
 
-Initial: TypeAlias = Callable[[], tf.Tensor] | Fragment | float | str
-"""A function that makes the first value, nodes that make it, the number that all elements are, or a variable
-with that value."""
+Initial: TypeAlias = Callable[[], tf.Tensor] | Fragment | Tensor | float | str
+"""A function that makes the first value, nodes that make it, the value itself, the number that all elements
+are, or a variable with that value."""
 
 
 @frozen
@@ -45,11 +46,6 @@ class StepVariable:
     def tensor(self) -> Tensor:
         """The record of its handle."""
         return Tensor(self.name, "resource", (), holds=(self.type, self.sizes))
-
-    @property
-    def handle(self) -> tf.Tensor:
-        """Its handle."""
-        return self.ledger.tensor(f"{self.name}:0")
 
     @property
     def first_assigned(self) -> str:
@@ -101,9 +97,12 @@ class VariableWriter:
     ledger: Ledger = field(repr=False)
     _writer: StepWriter = field(init=False, repr=False)
     _wanted: list[_Wanted] = field(factory=list, repr=False)
+    _graph: tf.Graph = field(factory=tf.Graph, init=False, repr=False)  # has what functions make
+    _made: dict[str, Tensor] = field(factory=dict, init=False, repr=False)  # by its name in there
 
     def __attrs_post_init__(self) -> None:
         self._writer = self.ledger.writer("init")
+        self._graph.seed = self.ledger.seed
 
     def add(self, name: str, shape: Sequence[int], dtype: str, initial: Initial, placed: Placed) -> None:
         """Ask for a variable.
@@ -143,6 +142,8 @@ class VariableWriter:
         """Write the first value of a variable; `known` are those of variables before it."""
         scope, initial = f"{wanted.name}/Initializer", wanted.initial
         writer, placed = self._writer, wanted.placed
+        if isinstance(initial, Tensor):
+            return initial
         if isinstance(initial, float):
             number = writer.constant(f"{scope}/Const", initial, wanted.dtype, placed)
             dims = writer.constant(f"{scope}/Fill/dims", wanted.shape, "int32", placed)
@@ -151,5 +152,27 @@ class VariableWriter:
             return known[initial]
         if isinstance(initial, Fragment):
             return writer.use(initial, scope, {}, placed).result
-        with self.ledger.place(placed, "init"), tf.name_scope(f"{scope}/"):
-            return tensor_given(initial())
+        return self.called(scope, initial, placed)
+
+    def called(self, scope: str, initial: Callable[[], tf.Tensor], placed: Placed) -> Tensor:
+        """Write what a function makes.
+
+        All functions are called in one graph, because random ops with a state are seeded by the ops before.
+
+        Args:
+            scope: The scope of its ops.
+            initial: The function.
+            placed: The place of the ops.
+        """
+        graph, made = self._graph, self._made
+        begin = graph.num_operations()
+        with graph.as_default(), tf.name_scope(f"{scope}/"):
+            value = initial()
+        new = graph.get_operations()[begin:]
+        fragment = fragment_of(graph, ops=new)
+        names = {own: own for own in fragment.node}
+        use = Use(fragment, [*names], names, {**made}, placed, "init")
+        self._writer.ops.append(use)
+        own = (each.name.removesuffix(":0") for op in new for each in op.outputs)
+        made |= {each: use.tensor(each) for each in own}
+        return made[value.name.removesuffix(":0")]

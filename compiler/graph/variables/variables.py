@@ -22,7 +22,7 @@ from compiler.placement.variable_rules import place_variables as assign_devices
 from compiler.plan import Plan, VariableInfo, VariablePlacement
 from compiler.reasons import Placed, Reason
 from compiler.shards import Shard
-from compiler.step.record import Fragment, Role
+from compiler.step.record import Fragment
 from compiler.topology import Device
 
 AVERAGE = "ExponentialMovingAverage"  # suffix of the name of a moving average
@@ -192,11 +192,6 @@ class VariablePart(GraphVariable):
     def of(self, value: tf.Tensor) -> tf.Tensor:
         """Return the elements of the part, from a tensor of the variable's shape."""
         return tf.reshape(value, self.shard.cut_shape)[self.shard.index]
-
-    def read(self) -> tf.Tensor:
-        """Return the elements of the part as they are in the copy of the clone."""
-        copy = self.whole.copies[self.copy]
-        return self.of(tf.raw_ops.ReadVariableOp(resource=copy.handle, dtype=self.info.dtype))
 
 
 def joined_source(
@@ -447,27 +442,18 @@ def _take_slots(variable: GraphVariable, found: Mapping[str, Any], slots: Sequen
 
 
 def create_variable(
-    name: str, initial: Any, placed: Placed, ledger: Ledger, dtype: Any = None
+    name: str, initial: Callable[[], tf.Tensor], placed: Placed, ledger: Ledger
 ) -> StepVariable:
     """Make one variable.
 
     Args:
         name: Its name.
-        initial: Its first value, or a function that makes it on the variable's device.
+        initial: A function that makes its first value.
         placed: Its place.
         ledger: The ledger of the graph.
-        dtype: Its type, by default that of `initial`.
     """
-
-    def role(op: Any) -> Role:
-        if op.type == "VarHandleOp":
-            return "variable"
-        return "save" if op.type == "ReadVariableOp" else "init"
-
-    with ledger.place(placed, role):
-        if callable(initial):
-            with tf.name_scope(f"{name}/Initializer/"):
-                initial = initial()
-        made = tf.compat.v1.Variable(initial, use_resource=True, trainable=False, name=name, dtype=dtype)
-    first, shape = made.initializer.inputs[1].name, tuple(made.shape.as_list())
-    return StepVariable(ledger, name, made.dtype.base_dtype.name, shape, first)
+    writer = VariableWriter(ledger)
+    value = writer.called(f"{name}/Initializer", initial, placed)
+    writer.add(name, value.known_shape or (), value.dtype, value, placed)
+    made: StepVariable = writer.finish()[name]
+    return made

@@ -7,18 +7,21 @@ is the time between two openings by the chief. What a worker does for an earlier
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import tensorflow as tf
 from attrs import evolve, field, frozen
 
+from compiler.graph.fragments import write_traced
 from compiler.graph.ledger import Ledger
 from compiler.graph.update.variable.mutex import take_turn
 from compiler.graph.variables.variables import create_variable
 from compiler.plan import WorkerPlan
 from compiler.reasons import Placed
+from compiler.step.record import Run, Tensor
+from compiler.step.writer import Spot
 
 SCOPE = "cluster"
 CLOSED, OPEN, FINISHED = 0, 1, 2
@@ -94,19 +97,19 @@ class Coordination:
     """
 
     placed: Placed
-    mine: tf.Tensor = field(repr=False)
-    given: tf.Tensor = field(repr=False)
-    state: tf.Tensor = field(repr=False)
-    claim: tf.Tensor = field(repr=False)
-    join: tf.Operation = field(repr=False)
-    leave: tf.Operation = field(repr=False)
-    lose: tf.Operation = field(repr=False)
-    announce: tf.Operation = field(repr=False)
-    open: tf.Operation = field(repr=False)
-    allow: tf.Operation = field(repr=False)
-    freeze: tf.Operation = field(repr=False)
-    revoke: tf.Operation = field(repr=False)
-    end: tf.Operation = field(repr=False)
+    mine: Any = field(repr=False)
+    given: Any = field(repr=False)
+    state: Any = field(repr=False)
+    claim: Any = field(repr=False)
+    join: Any = field(repr=False)
+    leave: Any = field(repr=False)
+    lose: Any = field(repr=False)
+    announce: Any = field(repr=False)
+    open: Any = field(repr=False)
+    allow: Any = field(repr=False)
+    freeze: Any = field(repr=False)
+    revoke: Any = field(repr=False)
+    end: Any = field(repr=False)
     table: Table = field(repr=False)
 
     @classmethod
@@ -120,13 +123,7 @@ class Coordination:
             plan: The plan of the worker.
         """
         table = Table.create(global_step, placed, ledger, plan)
-        with table.at(""):
-            mine = tf.compat.v1.placeholder_with_default(tf.constant([0, 0], tf.int64), (2,), name="mine")
-            given = tf.compat.v1.placeholder_with_default(
-                tf.constant([0, 0, 0], tf.int64), (3,), name="given"
-            )
-            first, second, third = tf.unstack(given)
-            generation, _ = tf.unstack(mine)
+        mine, given, generation, first, second, third = write_traced(table.at(""), _arguments)
         table = evolve(table, mine=mine)
         return cls(
             placed,
@@ -134,15 +131,15 @@ class Coordination:
             given,
             table.read_all("state"),
             table.claim("claim"),
-            table.renew("join", table.worker),
-            table.set_own("left", 1, "leave"),
-            table.write("lose", [("lost", generation)]),
-            table.write("announce", [("generation", first), ("phase", CLOSED)]),
-            table.open(first, second, third),
-            table.write("allow", [("limit", first)]),
-            table.freeze(),
-            table.renew("revoke", first),
-            table.write("end", [("phase", FINISHED)]),
+            Run(table.renew("join", table.worker)),
+            Run(table.set_own("left", 1, "leave")),
+            Run(table.write("lose", [("lost", generation)])),
+            Run(table.write("announce", [("generation", first), ("phase", CLOSED)])),
+            Run(table.open(first, second, third)),
+            Run(table.write("allow", [("limit", first)])),
+            Run(table.freeze()),
+            Run(table.renew("revoke", first)),
+            Run(table.write("end", [("phase", FINISHED)])),
             table,
         )
 
@@ -187,115 +184,82 @@ class Table:
             if name not in made:
                 shape = () if name in SINGLE else (worker.count,)
                 made[name] = create_variable(
-                    f"{SCOPE}/{name}", lambda shape=shape: tf.zeros(shape, tf.int64), placed, ledger
+                    f"{SCOPE}/{name}", partial(tf.zeros, shape, tf.int64), placed, ledger
                 )
         return cls(made, placed, ledger, worker.index, worker.count, plan.step_batch, plan.update.staleness)
 
-    @contextmanager
-    def at(self, name: str, after: Sequence[Any] = ()) -> Iterator[None]:
-        """Create ops beside the variables, after other ops.
+    @property
+    def handles(self) -> dict[str, Tensor]:
+        """The handles of the variables by name."""
+        return {name: each.tensor for name, each in self.variables.items()}
+
+    def at(self, name: str, after: Sequence[str] = ()) -> Spot:
+        """Return where ops are written beside the variables, after other ops.
 
         Args:
             name: The name scope of the ops inside that of the table; an empty one means that of the table
                 itself.
-            after: Ops and tensors for which the ops wait.
+            after: The names of ops for which the ops wait.
         """
-        scope = f"{SCOPE}/{name}/" if name else f"{SCOPE}/"
-        with (
-            self.ledger.place(self.placed, "update"),
-            tf.name_scope(scope),
-            tf.control_dependencies(list(after)),
-        ):
-            yield
+        scope = f"{SCOPE}/{name}" if name else SCOPE
+        return Spot(self.ledger.writer("update"), scope, self.placed).waiting(after)
 
-    def read(self, name: str) -> tf.Tensor:
-        """Read a variable. Call it inside `at`."""
-        return tf.raw_ops.ReadVariableOp(resource=self.variables[name].handle, dtype=tf.int64)
-
-    def assign(self, name: str, value: Any) -> tf.Operation:
-        """Give a variable a value. Call it inside `at`.
+    def call(self, at: Spot, function: Callable[..., Any], *given: Any, **fixed: Any) -> Any:
+        """Write the ops of a function of the handles of the variables by name, as `write_traced` does.
 
         Args:
-            name: The name of the variable.
-            value: The new value, a scalar, or of a vector also a vector of all workers. A scalar is given to
-                all workers.
+            at: Where the ops are written.
+            function: The function.
+            given: What else it is called with.
+            fixed: Its other arguments, by their names.
         """
-        shape = () if name in SINGLE else (self.workers,)
-        value = tf.broadcast_to(tf.cast(value, tf.int64), shape)
-        return tf.raw_ops.AssignVariableOp(resource=self.variables[name].handle, value=value)
+        return write_traced(at, function, self.handles, *given, **fixed)
 
-    def add_own(self, name: str, value: tf.Tensor) -> tf.Operation:
-        """Add to the worker's own element of a vector. Call it inside `at`.
-
-        Args:
-            name: The name of the vector, which has an element for each worker.
-            value: What is added, an int64 scalar.
-        """
-        return self.add(name, value, self.worker)
-
-    def add(self, name: str, value: tf.Tensor, worker: Any) -> tf.Operation:
-        """Add to a worker's element of a vector. Call it inside `at`.
-
-        Args:
-            name: The name of the vector, which has an element for each worker.
-            value: What is added, an int64 scalar.
-            worker: The number of the worker, an integer or a scalar tensor.
-        """
-        return tf.raw_ops.ResourceScatterAdd(
-            resource=self.variables[name].handle, indices=[worker], updates=[value]
-        )
-
-    def set_own(self, name: str, value: Any, scope: str, after: Sequence[Any] = ()) -> tf.Operation:
-        """Return an op that sets the worker's own element of a vector.
+    def set_own(self, name: str, value: Any, scope: str, after: Sequence[str] = ()) -> str:
+        """Write an op that sets the worker's own element of a vector; return its name.
 
         Args:
             name: The name of the vector, which has an element for each worker.
             value: The new value, a scalar.
             scope: The name scope of the op.
-            after: Ops that run before.
+            after: The names of ops that run before.
         """
-        with self.at(scope, after):
-            return tf.raw_ops.ResourceScatterUpdate(
-                resource=self.variables[name].handle,
-                indices=[self.worker],
-                updates=[tf.cast(value, tf.int64)],
-            )
+        found: str = self.call(self.at(scope, after), _set, value, name=name, worker=self.worker)
+        return found
 
-    def write(self, scope: str, values: Sequence[tuple[str, Any]]) -> tf.Operation:
-        """Return an op that gives variables values, one after the other.
+    def write(self, scope: str, values: Sequence[tuple[str, Any]]) -> str:
+        """Write ops that give variables values, one after the other.
 
         Args:
             scope: The name scope of the ops.
             values: The names of variables and their values, in the order in which they are written; at least
-                one.
+                one. A value is a scalar, which a vector gets for all workers.
 
         Returns:
-            The op that writes the last one, and so runs after all others.
+            The name of the op that writes the last one, and so runs after all others.
         """
-        last: list[tf.Operation] = []
+        last: list[str] = []
         for name, value in values:
-            with self.at(scope, last):
-                last = [self.assign(name, value)]
+            last = [self.call(self.at(scope, last), _assign, value, name=name, workers=self.workers)]
         return last[0]
 
-    def read_all(self, scope: str, after: Sequence[Any] = (), first: Sequence[tf.Tensor] = ()) -> tf.Tensor:
-        """Return all numbers as one vector, after those of `first`.
+    def read_all(self, scope: str, after: Sequence[str] = (), first: Sequence[Tensor] = ()) -> Tensor:
+        """Write what reads all numbers as one vector, after those of `first`.
 
         Args:
             scope: The name scope of the ops.
-            after: Ops that run before.
+            after: The names of ops that run before.
             first: Scalars with which the vector begins, of dtype int64.
 
         Returns:
             An int64 vector: those of `first`, the single numbers, and the vectors with an element for each
             worker.
         """
-        with self.at(scope, after):
-            single = tf.stack([*first, *map(self.read, SINGLE)])
-            return tf.concat([single, *map(self.read, PER_WORKER)], 0, name="numbers")
+        found: Tensor = self.call(self.at(scope, after), _all_numbers, first)
+        return found
 
-    def open(self, generation: tf.Tensor, step: tf.Tensor, examples: tf.Tensor) -> tf.Operation:
-        """Return the op that begins a generation at a step.
+    def open(self, generation: Tensor, step: Tensor, examples: Tensor) -> str:
+        """Write what begins a generation at a step; return the name of the op that ends it.
 
         Args:
             generation: The number of the generation.
@@ -321,89 +285,140 @@ class Table:
             ],
         )
 
-    def is_current(self) -> tf.Tensor:
-        """Return whether the worker's generation and life are the current ones. Call it inside `at`."""
-        same = tf.equal(self.read("generation"), self.mine[0])
-        return same & tf.equal(self.read("life")[self.worker], self.mine[1])
-
-    def claim(self, scope: str, after: Sequence[Any] | None = None) -> tf.Tensor:
-        """Return [1 or 0, *state]: whether the worker may begin an update. Other claims wait meanwhile.
+    def claim(self, scope: str, after: Sequence[str] | None = None) -> Tensor:
+        """Write [1 or 0, *state]: whether the worker may begin an update. Other claims wait meanwhile.
 
         Args:
             scope: The scope of the ops.
-            after: The ops that end an update of the worker, which is then counted as done, unless its
-                generation is over; None if no update has been made.
+            after: The names of the ops that end an update of the worker, which is then counted as done,
+                unless its generation is over; None if no update has been made.
         """
-        with self.at(scope, after or ()):
-            turn = take_turn(SCOPE, contested=True)
-        with self.at(scope, turn.taken):
-            current = self.is_current()
+        turn = take_turn(self.at(scope, after or ()), SCOPE, contested=True)
+        current = self.call(self.at(scope, turn.taken), _is_current, self.mine, worker=self.worker)
         counted = [] if after is None else self.count(scope, current)
-        with self.at(scope, counted or turn.taken):
-            fine = current & tf.equal(self.read("phase"), OPEN)
-            fine &= self.read("begun") < self.read("limit")
-            if self.staleness is not None:
-                done = self.read("done")
-                fine &= done[self.worker] + 1 - tf.reduce_min(done) <= self.staleness
-            one = tf.cast(fine, tf.int64)
-            counted = [
-                tf.raw_ops.AssignAddVariableOp(resource=self.variables["begun"].handle, value=one),
-                self.add_own("claimed", one),
-            ]
+        claiming = self.at(scope, counted or turn.taken)
+        told = {"worker": self.worker, "staleness": self.staleness}
+        one, *counted = self.call(claiming, _claim, current, **told)
         numbers = self.read_all(scope, counted, [one])
-        with self.at(scope, [numbers]):
-            ended = turn.ended(numbers.op)
-        with self.at(scope, [ended]):
-            return tf.identity(numbers, name="claimed")
+        ended = turn.ended(numbers.op)
+        return self.at(scope, [ended]).op("Identity", "claimed", numbers)[0]
 
-    def count(self, scope: str, current: tf.Tensor) -> list[tf.Operation]:
-        """Return the ops that count an update of the worker as done if its generation is the current one.
+    def count(self, scope: str, current: Tensor) -> list[str]:
+        """Write what counts an update of the worker as done if its generation is the current one.
 
         Args:
             scope: The name scope of the ops.
             current: Whether the generation is the current one, a scalar bool. If it is not, zeros are added.
+
+        Returns:
+            The names of the ops that end it.
         """
-        with self.at(scope):
-            one = tf.cast(current, tf.int64)
-            step = self.step(one)
-        with self.at(scope, step):
-            return [self.add_own("done", one)]
+        one = self.at(scope).cast(current, "int64")
+        step = self.step(self.at(scope), one)
+        return [self.call(self.at(scope, step), _add, one, name="done", worker=self.worker)]
 
-    def step(self, one: Any) -> list[tf.Operation]:
-        """Return ops that count a step and its examples if `one` is 1. Call it inside `at`."""
-        return [
-            tf.raw_ops.AssignAddVariableOp(
-                resource=self.variables["global_step"].handle, value=one, name="train_step"
-            ),
-            tf.raw_ops.AssignAddVariableOp(
-                resource=self.variables["examples"].handle, value=one * self.batch
-            ),
-        ]
+    def step(self, at: Spot, one: Tensor) -> list[str]:
+        """Write what counts a step and its examples if `one` is 1; return the names of the ops."""
+        found: list[str] = self.call(at, _count, one, batch=self.batch)
+        return found
 
-    def renew(self, scope: str, worker: Any) -> tf.Operation:
-        """Return the op that begins a new life of a worker, and gives back its unused claims.
+    def renew(self, scope: str, worker: Any) -> str:
+        """Write what begins a new life of a worker, and gives back its unused claims.
 
         Args:
             scope: The name scope of the ops.
             worker: The number of the worker, an integer or a scalar tensor.
-        """
-        with self.at(scope):
-            turn = take_turn(SCOPE, contested=True)
-        with self.at(scope, turn.taken):
-            lost = self.read("claimed")[worker] - self.read("done")[worker]
-            back = [
-                tf.raw_ops.AssignSubVariableOp(resource=self.variables["begun"].handle, value=lost),
-                self.add("claimed", -lost, worker),
-                self.add("life", tf.constant(1, tf.int64), worker),
-            ]
-        with self.at(scope, back):
-            return turn.ended(tf.no_op())
 
-    def freeze(self) -> tf.Operation:
-        """Return the op after which no update can be claimed."""
-        with self.at("freeze"):
-            turn = take_turn(SCOPE, contested=True)
-        with self.at("freeze", turn.taken):
-            limit = self.assign("limit", tf.minimum(self.read("limit"), self.read("begun")))
-        with self.at("freeze", [limit]):
-            return turn.ended(limit)
+        Returns:
+            The name of the op that ends it.
+        """
+        turn = take_turn(self.at(scope), SCOPE, contested=True)
+        back = self.call(self.at(scope, turn.taken), _give_back, worker)
+        return turn.ended(*back, self.at(scope, back).run("NoOp", "NoOp"))
+
+    def freeze(self) -> str:
+        """Write the op after which no update can be claimed; return its name."""
+        turn = take_turn(self.at("freeze"), SCOPE, contested=True)
+        limit = self.call(self.at("freeze", turn.taken), _freeze)
+        return turn.ended(limit)
+
+
+# --- functions of TensorFlow, of the handles of the variables by name -------------------------------------
+
+_Handles = Mapping[str, tf.Tensor]
+
+
+def _arguments() -> tuple[tf.Tensor, ...]:
+    """Return the placeholders of a coordination, and what is in them."""
+    mine = tf.compat.v1.placeholder_with_default(tf.constant([0, 0], tf.int64), (2,), name="mine")
+    given = tf.compat.v1.placeholder_with_default(tf.constant([0, 0, 0], tf.int64), (3,), name="given")
+    arguments = tf.unstack(given)
+    generation, _ = tf.unstack(mine)
+    return mine, given, generation, *arguments
+
+
+def _read(handles: _Handles, name: str) -> tf.Tensor:
+    return tf.raw_ops.ReadVariableOp(resource=handles[name], dtype=tf.int64)
+
+
+def _assign(handles: _Handles, value: Any, name: str, workers: int) -> tf.Operation:
+    value = tf.broadcast_to(tf.cast(value, tf.int64), () if name in SINGLE else (workers,))
+    return tf.raw_ops.AssignVariableOp(resource=handles[name], value=value)
+
+
+def _set(handles: _Handles, value: Any, name: str, worker: int) -> tf.Operation:
+    return tf.raw_ops.ResourceScatterUpdate(
+        resource=handles[name], indices=[worker], updates=[tf.cast(value, tf.int64)]
+    )
+
+
+def _add(handles: _Handles, value: tf.Tensor, name: str, worker: Any) -> tf.Operation:
+    """Add to a worker's element of a vector."""
+    return tf.raw_ops.ResourceScatterAdd(resource=handles[name], indices=[worker], updates=[value])
+
+
+def _all_numbers(handles: _Handles, first: Sequence[tf.Tensor]) -> tf.Tensor:
+    single = tf.stack([*first, *(_read(handles, each) for each in SINGLE)])
+    return tf.concat([single, *(_read(handles, each) for each in PER_WORKER)], 0, name="numbers")
+
+
+def _is_current(handles: _Handles, mine: tf.Tensor, worker: int) -> tf.Tensor:
+    """Return whether the worker's generation and life are the current ones."""
+    same = tf.equal(_read(handles, "generation"), mine[0])
+    return same & tf.equal(_read(handles, "life")[worker], mine[1])
+
+
+def _claim(
+    handles: _Handles, current: tf.Tensor, worker: int, staleness: int | None
+) -> tuple[tf.Tensor, tf.Operation, tf.Operation]:
+    """Return one if an update may begin, else zero, and the ops that count it."""
+    fine = current & tf.equal(_read(handles, "phase"), OPEN)
+    fine &= _read(handles, "begun") < _read(handles, "limit")
+    if staleness is not None:
+        done = _read(handles, "done")
+        fine &= done[worker] + 1 - tf.reduce_min(done) <= staleness
+    one = tf.cast(fine, tf.int64)
+    begun = tf.raw_ops.AssignAddVariableOp(resource=handles["begun"], value=one)
+    return one, begun, _add(handles, one, "claimed", worker)
+
+
+def _count(handles: _Handles, one: tf.Tensor, batch: int) -> list[tf.Operation]:
+    step, examples = handles["global_step"], handles["examples"]
+    return [
+        tf.raw_ops.AssignAddVariableOp(resource=step, value=one, name="train_step"),
+        tf.raw_ops.AssignAddVariableOp(resource=examples, value=one * batch),
+    ]
+
+
+def _give_back(handles: _Handles, worker: Any) -> list[tf.Operation]:
+    lost = _read(handles, "claimed")[worker] - _read(handles, "done")[worker]
+    return [
+        tf.raw_ops.AssignSubVariableOp(resource=handles["begun"], value=lost),
+        _add(handles, -lost, "claimed", worker),
+        _add(handles, tf.constant(1, tf.int64), "life", worker),
+    ]
+
+
+def _freeze(handles: _Handles) -> tf.Operation:
+    limit = tf.minimum(_read(handles, "limit"), _read(handles, "begun"))
+    return _assign(handles, limit, "limit", 0)

@@ -8,17 +8,19 @@ chief takes the sum, applies it once, and begins the next step. A gradient of an
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
+from typing import Any
 
 import tensorflow as tf
 from attrs import evolve, field, frozen
 
 from compiler.graph.assembly import Assembly
+from compiler.graph.fragments import write_traced
 from compiler.graph.gradients.clip import clip_gradients
 from compiler.graph.gradients.collect import regularize_gradients, sum_gradients
 from compiler.graph.gradients.parts import join_parts
 from compiler.graph.gradients.summed import SummedGradient
 from compiler.graph.gradients.weighting import LossSum, inverse_weights
-from compiler.graph.ledger import tensor_given
 from compiler.graph.update.ends import join_ends
 from compiler.graph.update.step import Updates, applied_values, build_update
 from compiler.graph.update.variable.apply import apply_gradients, step_scalars
@@ -34,7 +36,8 @@ from compiler.graph.variables.variables import GraphVariable
 from compiler.graph.workers.coordination import Coordination
 from compiler.plan import Worker, WorkerPlan
 from compiler.step.mailboxes import Box
-from compiler.step.record import Rows, Tensor, Value
+from compiler.step.record import Rows, Run, Tensor, Value
+from compiler.step.writer import Spot
 
 REPORTED = 4
 """The numbers in a report before the metrics: updates made, both losses, examples a second."""
@@ -68,20 +71,20 @@ class WorkerExchange:
 
     worker: Worker
     coordination: Coordination
-    step: tf.Tensor | None = field(default=None, repr=False)
-    tick: tf.Tensor | None = field(default=None, repr=False)
-    post: tf.Operation | None = field(default=None, repr=False)
-    apply: tf.Operation | None = field(default=None, repr=False)
-    present: tf.Tensor | None = field(default=None, repr=False)
-    clear: tf.Operation | None = field(default=None, repr=False)
-    learning_rates: Mapping[str, tf.Tensor] = field(factory=dict, repr=False)
+    step: Any = field(default=None, repr=False)
+    tick: Any = field(default=None, repr=False)
+    post: Any = field(default=None, repr=False)
+    apply: Any = field(default=None, repr=False)
+    present: Any = field(default=None, repr=False)
+    clear: Any = field(default=None, repr=False)
+    learning_rates: Mapping[str, Any] = field(factory=dict, repr=False)
     losses: tuple[LossSum, ...] = field(default=(), repr=False)
-    states: tuple[tf.Tensor, ...] = field(default=(), repr=False)
+    states: tuple[Any, ...] = field(default=(), repr=False)
     gradients: Mapping[str, Tensor] = field(factory=dict, repr=False)
     chief_ops: frozenset[str] = field(default=frozenset(), repr=False)
-    report: tf.Tensor | None = field(default=None, repr=False)
-    send_report: tf.Operation | None = field(default=None, repr=False)
-    reports: tf.Tensor | None = field(default=None, repr=False)
+    report: Any = field(default=None, repr=False)
+    send_report: Any = field(default=None, repr=False)
+    reports: Any = field(default=None, repr=False)
     boxes: tuple[Box, ...] = field(default=(), repr=False)
 
     @property
@@ -90,14 +93,14 @@ class WorkerExchange:
         return Updates(self.ends[-1], self.learning_rates, gradients=self.gradients)
 
     @property
-    def ends(self) -> tuple[tf.Operation, ...]:
+    def ends(self) -> tuple[Run, ...]:
         """The ops with which a step of this worker ends."""
-        claimed = None if self.step is None else self.step.op
-        return tuple(each for each in (claimed, self.post, self.apply) if each is not None)
+        ends = (each for each in (self.step, self.post, self.apply) if each is not None)
+        return tuple(Run(each.name.partition(":")[0]) for each in ends)
 
 
 def build_between(
-    assembly: Assembly, plan: WorkerPlan, losses: Sequence[LossSum], states: Sequence[tf.Tensor]
+    assembly: Assembly, plan: WorkerPlan, losses: Sequence[LossSum], states: Sequence[Tensor]
 ) -> WorkerExchange:
     """Add a worker's part of the update and, for the chief, the part that applies it.
 
@@ -118,29 +121,41 @@ def _build_async(assembly: Assembly, plan: WorkerPlan, coordination: Coordinatio
     scalars = step_scalars(assembly)
     update = build_update(assembly, scalars, MOVED if worker.is_chief else ())
     ended = join_ends(assembly, [*update.done, *add_changes(assembly)])
-    step = table.claim("next", assembly.ops(ended))
-    width = REPORTED + len(plan.model.metrics)
-    with table.at("reports"):
-        report = tf.compat.v1.placeholder_with_default(tf.zeros((width,)), (width,), name="report")
-        shape = (worker.count, width)
-        reports = tf.raw_ops.VarHandleOp(dtype=tf.float32, shape=shape, shared_name="cluster/reports")
-        send_report = tf.raw_ops.ResourceScatterUpdate(
-            resource=reports, indices=[worker.index], updates=[report]
-        )
-        clear = tf.raw_ops.AssignVariableOp(resource=reports, value=tf.zeros(shape))
-        read = tf.raw_ops.ReadVariableOp(resource=reports, dtype=tf.float32)
+    step = table.claim("next", ended)
+    shape = (worker.count, REPORTED + len(plan.model.metrics))
+    at = table.at("reports")
+    report = write_traced(at, _report, width=shape[1:])
+    told = {"dtype": "float32", "shape": shape, "shared_name": "cluster/reports"}
+    name, held = at.name("VarHandleOp"), ("float32", shape)
+    (reports,) = at.writer.write("VarHandleOp", name, (), at.placed, told, holds=held)
+    send_report, clear, read = write_traced(
+        at, _send_report, reports, report, worker=worker.index, shape=shape
+    )
     return WorkerExchange(
         worker,
         coordination,
         step=step,
         learning_rates=scalars.learning_rates,
-        clear=clear,
+        clear=Run(clear),
         gradients=update.gradients,
         chief_ops=update.of_statistics,
         report=report,
-        send_report=send_report,
+        send_report=Run(send_report),
         reports=read,
     )
+
+
+def _report(width: tuple[int]) -> tf.Tensor:
+    return tf.compat.v1.placeholder_with_default(tf.zeros(width), width, name="report")
+
+
+def _send_report(
+    reports: tf.Tensor, report: tf.Tensor, worker: int, shape: tuple[int, int]
+) -> tuple[Any, ...]:
+    send = tf.raw_ops.ResourceScatterUpdate(resource=reports, indices=[worker], updates=[report])
+    clear = tf.raw_ops.AssignVariableOp(resource=reports, value=tf.zeros(shape))
+    read = tf.raw_ops.ReadVariableOp(resource=reports, dtype=tf.float32)
+    return send, clear, read
 
 
 class _Sync:
@@ -150,7 +165,7 @@ class _Sync:
         plan: WorkerPlan,
         coordination: Coordination,
         losses: Sequence[LossSum],
-        states: Sequence[tf.Tensor],
+        states: Sequence[Tensor],
     ) -> None:
         self.assembly = assembly
         self.plan = plan
@@ -160,9 +175,9 @@ class _Sync:
         self.states = states
         self.scores = [*(tensor for each in losses for tensor in each.tensors), *states]
         self.writer = assembly.ledger.writer("aggregate")
-        self.present: tf.Tensor | None = None
-        self.here: list[tf.Tensor] | None = None  # by worker, one if it is present and zero if it is not
-        self.weights: list[tf.Tensor] | None = None
+        self.present: Tensor | None = None
+        self.here: list[Tensor] | None = None  # by worker, one if it is present and zero if it is not
+        self.weights: list[Tensor] | None = None
 
     def build(self) -> WorkerExchange:
         """Add what is posted and, for the chief, what is done with it."""
@@ -172,30 +187,23 @@ class _Sync:
         put = self._put([(box, each.value) for box, each in statistics])
         own = {op for op, (_, each) in zip(put, statistics, strict=True) if each.join == "first"}
         posted += put
-        with self.coordination.table.at("report"):
-            mine = tf.concat([tf.reshape(tf.cast(each, tf.float32), [-1]) for each in self.scores], 0)
-        posted += self._put([(report, tensor_given(mine))])
-        with self.coordination.table.at("post"):
-            tick = tf.compat.v1.placeholder_with_default(tf.constant(0, tf.int64), (), name="tick")
-        post = self.coordination.table.set_own("arrived", tick, "post", self.assembly.ops(posted))
+        table = self.coordination.table
+        posted += self._put([(report, write_traced(table.at("report"), _reported, self.scores))])
+        tick = write_traced(table.at("post"), _tick)
+        post = Run(table.set_own("arrived", tick, "post", posted))
         boxes = (*(box for box, _ in gradients), *(box for box, _ in statistics), report)
         if not self.worker.is_chief:
             return WorkerExchange(self.worker, self.coordination, tick=tick, post=post, boxes=boxes)
-        before = self.assembly.ledger.mark()
+        before = len(self.assembly.ledger.written)
         self._weigh()
         scalars = step_scalars(self.assembly)
         losses, states = self._all_scores(report)
         summed = self._conditioned(gradients, losses)
         done = apply_gradients(self.chief, summed, scalars)
         done += self._new_statistics(statistics)
-        apply = self._begin_next(
-            [
-                *self.assembly.ops(done),
-                *(tensor.op for each in losses for tensor in each.tensors),
-                *(each.op for each in states),
-            ]
-        )
-        clear = self._clear(boxes)
+        scores = [*(tensor for each in losses for tensor in each.tensors), *states]
+        apply = Run(self._begin_next([*done, *(each.op for each in scores)]))
+        clear = Run(self._clear(boxes))
         made = self.assembly.ledger.names_since(before)
         return WorkerExchange(
             self.worker,
@@ -226,10 +234,9 @@ class _Sync:
         """Return the names of the ops that put values into this worker's boxes."""
         return [name for box, each in values for name in box.put(self._me, each)]
 
-    def _totals(self, boxes: Sequence[Box], weights: Sequence[tf.Tensor] | None) -> list[Value]:
+    def _totals(self, boxes: Sequence[Box], weights: Sequence[Tensor] | None) -> list[Value]:
         """Return the sum of each of some boxes over all workers, which may have weights."""
-        factors = None if weights is None else [tensor_given(each) for each in weights]
-        return [each.total(self.worker.count, factors) for each in boxes]
+        return [each.total(self.worker.count, weights) for each in boxes]
 
     def _gradients(self) -> list[tuple[Box, SummedGradient]]:
         """Return the sums over the worker's own clones, each with the boxes for it."""
@@ -253,30 +260,25 @@ class _Sync:
         for each in new_statistics(self.assembly):
             value = each.value
             if each.join == "mean":
-                with self.assembly.ledger.place(each.variable.beside(), "aggregate"):
-                    share = tf.constant(self.plan.own_batch / self.plan.global_batch, value.dtype)
-                    value = tensor_given(self.assembly.made(value) * share)
+                at = Spot(self.writer, "", each.variable.beside())
+                part = self.plan.own_batch / self.plan.global_batch
+                share = self.writer.constant(at.name("Const"), part, value.dtype, at.placed)
+                (value,) = at.op("Mul", "mul", value, share)
             if each.join != "first" or self.worker.is_chief:
                 found.append((self._box(each.variable), evolve(each, value=value)))
         return found
 
     def _report(self) -> Box:
-        size = sum(each.shape.num_elements() or 0 for each in self.scores)
+        size = sum(each.elements or 0 for each in self.scores)
         return Box("report", "float32", (size,), self.assembly.step_place, self.writer)
 
     def _weigh(self) -> None:
         """If workers may be missing, give each that is present a larger weight, to make up for those."""
         if not self.plan.update.backup:
             return
-        count = self.worker.count
-        with self.coordination.table.at("present"):
-            self.present = tf.compat.v1.placeholder_with_default(
-                tf.ones((count,), tf.float32), (count,), name="present"
-            )
-            mean = self.plan.update.reduce == "mean"
-            factor = count / tf.reduce_sum(self.present) if mean else tf.constant(1.0)
-            self.here = tf.unstack(self.present)
-            self.weights = tf.unstack(self.present * factor)
+        at, mean = self.coordination.table.at("present"), self.plan.update.reduce == "mean"
+        found = write_traced(at, _weights, count=self.worker.count, mean=mean)
+        self.present, self.here, self.weights = found
 
     def _conditioned(
         self, gradients: Sequence[tuple[Box, SummedGradient]], losses: Sequence[LossSum]
@@ -288,13 +290,12 @@ class _Sync:
         summed = join_parts(chief, summed, self._inverses(losses))
         return clip_gradients(chief, regularize_gradients(chief, summed))
 
-    def _inverses(self, losses: Sequence[LossSum]) -> list[tf.Tensor | None]:
+    def _inverses(self, losses: Sequence[LossSum]) -> list[Tensor | None]:
         """Return the factors on the sums of each part of the loss: one over its weight, if it has one."""
         weights = [each.weight for each in losses]
         if self.plan.update.reduce == "sum" or not any(each is not None for each in weights):
             return [None] * len(weights)
-        with self.coordination.table.at("weights"):
-            return inverse_weights(weights)
+        return inverse_weights(self.coordination.table.at("weights"), weights)
 
     def _new_statistics(self, posted: Sequence[tuple[Box, Statistic]]) -> list[str]:
         """Return the names of the ops that give statistics the values in their boxes."""
@@ -310,32 +311,61 @@ class _Sync:
             found.append(changed(self.chief, evolve(each, variable=variable, value=value)))
         return assign_statistics(self.chief, found)
 
-    def _begin_next(self, done: Sequence[tf.Operation]) -> tf.Operation:
-        """Return the op that begins the next step after `done`, and after the scores have been taken."""
+    def _begin_next(self, done: Sequence[str]) -> str:
+        """Write what begins the next step after `done`, and after the scores have been taken."""
         table = self.coordination.table
-        with table.at("applied", done):
-            one = tf.constant(1, tf.int64)
-            counted = table.step(one)
-        with table.at("applied", counted):
-            return tf.raw_ops.AssignAddVariableOp(resource=table.variables["tick"].handle, value=one)
+        at = table.at("applied", done)
+        one = at.writer.constant(at.name("Const"), 1, "int64", at.placed)
+        counted = table.step(at, one)
+        tick = table.handles["tick"]
+        return table.at("applied", counted).run("AssignAddVariableOp", "AssignAddVariableOp", tick, one)
 
-    def _clear(self, boxes: Sequence[Box]) -> tf.Operation:
+    def _clear(self, boxes: Sequence[Box]) -> str:
         ops = [name for each in boxes for name in each.clear(self.worker.count)]
-        with self.coordination.table.at("clear", self.assembly.ops(ops)):
-            return tf.no_op()
+        return self.coordination.table.at("clear", ops).run("NoOp", "NoOp")
 
-    def _all_scores(self, report: Box) -> tuple[tuple[LossSum, ...], tuple[tf.Tensor, ...]]:
+    def _all_scores(self, report: Box) -> tuple[tuple[LossSum, ...], tuple[Tensor, ...]]:
         """Return the parts of the loss, and states of metrics, of all workers whose gradients are used."""
         (total,) = self._totals([report], self.here)
-        with self.coordination.table.at("scores"):
-            sizes = [each.shape.num_elements() or 0 for each in self.scores]
-            pieces = tf.split(self.assembly.made(total), sizes)
-            found = [
-                tf.cast(tf.reshape(piece, like.shape), like.dtype)
-                for piece, like in zip(pieces, self.scores, strict=True)
-            ]
-            losses = [LossSum(*(found.pop(0) for _ in each.tensors)) for each in self.losses]
-            if self.present is not None:
-                missing = self.worker.count / tf.reduce_sum(self.present)
-                losses = [LossSum(*(tensor * missing for tensor in each.tensors)) for each in losses]
-        return tuple(losses), tuple(found)
+        at, parts = self.coordination.table.at("scores"), sum(len(each.tensors) for each in self.losses)
+        kinds = tuple((each.dtype, each.known_shape) for each in self.scores)
+        count = self.worker.count
+        found = write_traced(at, _scores, total, self.present, kinds=kinds, parts=parts, workers=count)
+        losses = tuple(LossSum(*(found.pop(0) for _ in each.tensors)) for each in self.losses)
+        return losses, tuple(found)
+
+
+# --- functions of TensorFlow ------------------------------------------------------------------------------
+
+
+def _reported(scores: Sequence[tf.Tensor]) -> tf.Tensor:
+    return tf.concat([tf.reshape(tf.cast(each, tf.float32), [-1]) for each in scores], 0)
+
+
+def _tick() -> tf.Tensor:
+    return tf.compat.v1.placeholder_with_default(tf.constant(0, tf.int64), (), name="tick")
+
+
+def _weights(count: int, *, mean: bool) -> tuple[tf.Tensor, list[tf.Tensor], list[tf.Tensor]]:
+    present = tf.compat.v1.placeholder_with_default(tf.ones((count,), tf.float32), (count,), name="present")
+    factor = count / tf.reduce_sum(present) if mean else tf.constant(1.0)
+    return present, tf.unstack(present), tf.unstack(present * factor)
+
+
+def _scores(
+    total: tf.Tensor,
+    present: tf.Tensor | None,
+    kinds: Sequence[tuple[str, tuple[int, ...]]],
+    parts: int,
+    workers: int,
+) -> list[tf.Tensor]:
+    """Return scores from a report; the first `parts` are those of the loss, which missing workers lack."""
+    pieces = tf.split(total, [prod(shape) for _, shape in kinds])
+    found = [
+        tf.cast(tf.reshape(piece, tf.TensorShape(shape)), dtype)
+        for piece, (dtype, shape) in zip(pieces, kinds, strict=True)
+    ]
+    if present is not None:
+        missing = workers / tf.reduce_sum(present)
+        found[:parts] = [each * missing for each in found[:parts]]
+    return found

@@ -25,7 +25,8 @@ from attrs import define, field
 
 from compiler.time.costs import Costs
 from compiler.time.polling import noticed
-from compiler.time.simulation.machines import EPSILON, Clock, Machine
+from compiler.time.simulation.clock import Clock
+from compiler.time.simulation.machines import EPSILON, Machine
 from compiler.time.simulation.others import Seen, all_abroad
 from compiler.time.simulation.prepared import PreparedStep, Send, prepare
 from compiler.time.simulation.simulated import Bar, Simulated, rounds_between, within
@@ -34,7 +35,6 @@ from compiler.time.simulation.tasks import Active, Run, Task, Thread
 from compiler.time.simulation.threads import Threads
 from compiler.time.simulation.transfers import Transfers
 from compiler.time.work import StepWork
-from dsl.gathering import gathered
 
 ROUNDS = 5
 """How many updates of each clone are simulated, at least, if clones update by themselves: the others go on
@@ -363,7 +363,10 @@ class _Simulation:
 def _inputs_in_loops(work: StepWork) -> list[dict[int, int]]:
     """Return how many inputs each op has from ops of the same loop, by loop."""
     found: list[dict[int, int]] = [dict.fromkeys(loop, 0) for loop in work.loops]
-    loops = gathered((at, number) for number, loop in enumerate(work.loops) for at in loop)
+    loops: dict[int, list[int]] = {}
+    for number, loop in enumerate(work.loops):
+        for at in loop:
+            loops.setdefault(at, []).append(number)
     if loops:
         for arrow in work.arrows:
             for number in loops.get(arrow.source, ()):

@@ -9,8 +9,11 @@ import pytest
 import tensorflow as tf
 from attrs import define
 
+from compiler.graph.fragments import recorded
 from compiler.graph.loss_scale import GROWTH_STEPS, INITIAL_SCALE, LossScale
 from compiler.pipeline import make_plan
+from compiler.step.record import Run
+from compiler.step.writer import Spot
 from tests.support import Drafted, classifier
 
 
@@ -38,8 +41,10 @@ def scaling() -> Iterator[Scaling]:
     """A scale on the first device."""
     with Drafted(make_plan(classifier(clones=1))) as drafted:
         scale = LossScale.create(drafted.homes[0], drafted.ledger)
-        finite = tf.compat.v1.placeholder(tf.bool, ())
-        made = scale.saved(), finite, scale.follow(finite), scale.times(0.25, 0)
+        finite = recorded(tf.compat.v1.placeholder(tf.bool, ()))
+        at = Spot(drafted.ledger.writer("update"), "update", drafted.homes[0])
+        follow = [Run(each) for each in scale.follow(at, finite)]
+        made = scale.saved(), finite, follow, scale.times(0.25, 0)
     with drafted.session() as session:
         saved, *ops = drafted.found(made)
         session.run([each.initializer for each in saved.values()])

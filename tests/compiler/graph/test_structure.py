@@ -17,7 +17,7 @@ import pytest
 
 from compiler.graph.build import compile_graph
 from compiler.graph.compiled import CompiledGraph
-from compiler.graph.ledger import tensor_given
+from compiler.graph.fragments import recorded
 from compiler.pipeline import make_plan
 from tests.support import spec_of
 
@@ -138,7 +138,7 @@ def expect_records_of(compiled: CompiledGraph) -> None:
         if op.name in looped:
             for found, tensor in zip(record.outputs, op.outputs, strict=True):
                 tensor.set_shape(found.shape)
-        made = [(each.name, each.dtype.name, tensor_given(each).shape) for each in op.outputs]
+        made = [(each.name, each.dtype.name, recorded(each).shape) for each in op.outputs]
         assert [(each.name, each.dtype, each.shape) for each in record.outputs] == made
 
 

@@ -10,7 +10,8 @@ import pytest
 import tensorflow as tf
 from attrs import define
 
-from compiler.graph.ledger import Ledger, given, tensor_given
+from compiler.graph.fragments import recorded
+from compiler.graph.ledger import Ledger
 from compiler.step.mailboxes import Box, sent_rows
 from tests.compiler.step.sums.test_sums import Bench
 
@@ -47,13 +48,12 @@ def made(*, sparse: bool) -> Iterator[Post]:
         if sparse:
             value = tf.IndexedSlices(value, tf.compat.v1.placeholder(tf.int32, (None,)))
         weights = tf.compat.v1.placeholder(tf.float32, (WORKERS,))
-        factors = [*map(tensor_given, tf.unstack(weights))]
-        put = [box.put(worker, given(value)) for worker in range(WORKERS)]
+        factors = [*map(recorded, tf.unstack(weights))]
+        put = [box.put(worker, recorded(value)) for worker in range(WORKERS)]
         clear, plain, weighted = box.clear(WORKERS), box.total(WORKERS), box.total(WORKERS, factors)
-        plain, weighted = bench.made([plain, weighted])
-        ops = [[bench.ledger.op(name) for name in names] for names in (*put, clear)]
+    ops = [[bench.op(name) for name in names] for names in (*put, clear)]
     with bench.session() as session:
-        value, ops, plain, weights, weighted = bench.found((value, ops, plain, weights, weighted))
+        value, plain, weights, weighted = bench.found((value, plain, weights, weighted))
         yield Post(session, bench.ledger, box, value, ops[:-1], ops[-1], plain, weights, weighted)
 
 

@@ -39,7 +39,7 @@ def homes_of_variables(compiled: CompiledGraph) -> set[Host]:
 
 def shared_places(compiled: CompiledGraph) -> Iterator[Placed]:
     """Yield the places of what workers share between steps."""
-    yield compiled.ledger.entries[compiled.global_step.handle.op.name].placed
+    yield compiled.ledger.entries[str(compiled.global_step.name).removesuffix(":0")].placed
     for variable in compiled.variables.values():
         for copy in range(len(variable.copies)):
             yield variable.beside(copy)

@@ -13,11 +13,11 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
-from attrs import define, field, frozen
+from attrs import define, frozen
 
 from compiler.graph.adapters.tensorflow_private import op_definition
 from compiler.graph.stamp.lookups import declares_strings
-from compiler.graph.step_records import record_of, used_op
+from compiler.graph.step_records import used_op
 from compiler.graph.variables.variables import GraphVariable
 from compiler.placement.rules import Rulebook
 from compiler.reasons import Placed, Reason
@@ -69,32 +69,16 @@ def _grouped(strays: Iterator[_Stray]) -> list[Diagnostic]:
 @define
 class _Verifier:
     compiled: CompiledGraph
-    _names: dict[str, str] = field(factory=dict)  # name of a device in specs -> its name in the session
 
     def strays(self) -> Iterator[_Stray]:
         yield from self._incomplete()
-        plan, ledger = self.compiled.plan, self.compiled.ledger
-        self._names = {each.ref: plan.tensorflow_device(each) for each in plan.topology.devices}
-        for each in ledger.in_order():
-            if isinstance(each, tf.Operation):
-                yield from self._strays_of_tensorflow(each)
-            elif isinstance(each, Op):
+        for each in self.compiled.ledger.written:
+            if isinstance(each, Op):
                 yield from self._away(each)
             else:
                 for own in each.ops:
                     if not self._is_plainly_there(each, own):
                         yield from self._away(used_op(each, own))
-
-    def _strays_of_tensorflow(self, op: tf.Operation) -> Iterator[_Stray]:
-        """Yield an op of a function of TensorFlow if it is not where it was asked to be, or should not be."""
-        entry = self.compiled.ledger.entries.get(op.name)
-        if entry is None or not op.device:
-            yield _Stray(op.name, op.device or None, "nothing placed it")
-        elif op.device != self._names[entry.device.ref]:
-            wanted = self._names[entry.device.ref]
-            yield _Stray(op.name, op.device, f"`{wanted}` was asked for", _span(entry.placed))
-        else:
-            yield from self._away(record_of(op, entry))
 
     def _away(self, op: Op) -> Iterator[_Stray]:
         """Yield an op if it should not be where it was asked to be."""

@@ -2,40 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import tensorflow as tf
+from attrs import evolve
 
 from compiler.graph.assembly import Assembly
+from compiler.graph.fragments import write_traced
 from compiler.graph.gradients.collect import copy_name
-from compiler.graph.gradients.copies import Gradient
+from compiler.graph.gradients.copies import tensors_of
 from compiler.graph.gradients.summed import SummedGradient
 from compiler.graph.gradients.unscale import Gate
+from compiler.graph.optimizers.base import Scalars
 from compiler.graph.optimizers.groups import StepScalars
 from compiler.graph.update.variable.averages import average_rate, move_average
-from compiler.graph.update.variable.fused import FusedUpdate, write_fused
 from compiler.graph.update.variable.mutex import take_turn
 from compiler.graph.update.variable.parts import apply_parts
 from compiler.graph.update.variable.reads import reads_of
 from compiler.graph.update.variable.remote_slots import apply_at_slots, slots_are_remote
+from compiler.graph.update.variable.rules import write_rule
 from compiler.graph.variables.variables import GraphVariable, VariablePart
 from compiler.step.record import Tensor, Value
+from compiler.step.writer import Spot
 
 
 def step_scalars(assembly: Assembly) -> StepScalars:
     """Return the learning rates and the other scalars of this step, made once for all variables."""
-    assert assembly.rules is not None
-    with tf.name_scope(f"{assembly.scope}/scalars/"):
-        with assembly.ledger.place(assembly.step_place, "update"):
-            step = assembly.read_step()
-        home = assembly.rulebook.optimizer()
-        with assembly.ledger.place(home, "update"):
-            groups, rate = assembly.rules.scalars(step), None
-            averaging = assembly.plan.update.averaging
-            if averaging is not None and averaging.warm_up:
-                rate = average_rate(averaging.decay, step)
-            return StepScalars(groups, rate, home.device)
+    rules, averaging = assembly.rules, assembly.plan.update.averaging
+    assert rules is not None
+    at = Spot(assembly.ledger.writer("update"), f"{assembly.scope}/scalars", assembly.rulebook.optimizer())
+    step = evolve(at, placed=assembly.step_place).read(assembly.global_step.tensor)
+
+    def numbers(step: tf.Tensor) -> tuple[dict[str, Scalars], tf.Tensor | None]:
+        groups, rate = rules.scalars(step), None
+        if averaging is not None and averaging.warm_up:
+            rate = average_rate(averaging.decay, step)
+        return groups, rate
+
+    groups, rate = write_traced(at, numbers, step)
+    return StepScalars(groups, rate, at.placed.device)
 
 
 def apply_gradients(
@@ -52,93 +58,76 @@ def apply_gradients(
     Returns:
         The names of the ops that end the updates.
     """
+    assert assembly.rules is not None
     done: list[str] = []
-    fused: list[FusedUpdate] = []
+    fused: list[Callable[[], str]] = []
     parts: dict[str, list[tuple[VariablePart, Value]]] = {}
     for each in gradients:
-        if isinstance(each.variable, VariablePart):
-            parts.setdefault(each.variable.weight, []).append((each.variable, each.copies[0]))
-        else:
-            for copy in range(len(each.variable.copies)):
-                if gate is None and _is_one_op(assembly, each, copy):
-                    fused.append(_fused(assembly, each, copy, scalars))
-                else:
-                    done.append(_apply(assembly, each, copy, scalars, gate).name)
-    done += write_fused(fused, assembly.ledger)
+        variable = each.variable
+        if isinstance(variable, VariablePart):
+            parts.setdefault(variable.weight, []).append((variable, each.copies[0]))
+            continue
+        for copy, value in enumerate(each.copies[: len(variable.copies)]):
+            scope = f"{assembly.scope}/{copy_name(variable, copy)}"
+            at = Spot(assembly.ledger.writer("update"), scope, variable.beside(copy))
+            if gate is None and _is_one_op(assembly, variable, copy, value):
+                rule = assembly.rules.of(variable.name)
+                slots = [variable.slots[each][copy] for each in rule.slots]
+                given = (variable.copies[copy].tensor, slots, value, scalars.of(rule, at))
+                reads = reads_of(assembly, variable, copy)
+                fused.append(partial(write_rule, assembly, at, rule, *given, reads))
+            else:
+                done.append(_apply(assembly, at, variable, copy, value, scalars, gate))
+    done += [write() for write in fused]
     for family in parts.values():
         done += apply_parts(assembly, family, scalars, gate)
     return done
 
 
-def _is_one_op(assembly: Assembly, gradient: SummedGradient, copy: int) -> bool:
-    """Whether the update of a copy by a tensor is one op, with nothing before and after it."""
+def _is_one_op(assembly: Assembly, variable: GraphVariable, copy: int, gradient: Value) -> bool:
+    """Whether the update of a copy by a tensor is one op, with nothing before and after it.
+
+    Such an op holds the lock of its variable, and needs no turn.
+    """
     assert assembly.rules is not None
-    variable, value = gradient.variable, gradient.copies[copy]
-    alone = isinstance(value, Tensor) and assembly.rules.of(variable.name).is_one_op(value)
+    alone = isinstance(gradient, Tensor) and assembly.rules.of(variable.name).is_one_op(gradient)
     averaged = copy == 0 and variable.average is not None
     return alone and not (slots_are_remote(variable, copy) or variable.info.constraint or averaged)
 
 
-def _fused(assembly: Assembly, gradient: SummedGradient, copy: int, scalars: StepScalars) -> FusedUpdate:
-    """Return an update that is one op. Such an op holds the lock of its variable, and needs no turn."""
-    assert assembly.rules is not None
-    variable, placed = gradient.variable, gradient.variable.beside(copy)
-    rule, value = assembly.rules.of(variable.name), gradient.copies[copy]
-    assert isinstance(value, Tensor)
-    scope = f"{assembly.scope}/{copy_name(variable, copy)}"
-    numbers = scalars.known(rule, placed.device)
-    if numbers is None:
-        with assembly.ledger.place(placed, "update"), tf.name_scope(f"{scope}/"):
-            numbers = scalars.of(rule, placed.device)
-    return FusedUpdate(
-        rule,
-        scope,
-        placed,
-        [variable.copies[copy], *(variable.slots[each][copy] for each in rule.slots)],
-        value,
-        numbers,
-        reads_of(assembly, variable, copy),
-    )
-
-
 def _apply(
-    assembly: Assembly, gradient: SummedGradient, copy: int, scalars: StepScalars, gate: Gate | None
-) -> tf.Operation:
+    assembly: Assembly,
+    at: Spot,
+    variable: GraphVariable,
+    copy: int,
+    gradient: Value,
+    scalars: StepScalars,
+    gate: Gate | None,
+) -> str:
+    """Write an update that is more than one op; return the name of the op that ends it."""
     assert assembly.rules is not None
-    variable, value = gradient.variable, assembly.made(gradient.copies[copy])
-    rule = assembly.rules.of(variable.name)
-    handle = variable.copies[copy].handle
-    slots = [variable.slots[each][copy].handle for each in rule.slots]
-    place = assembly.ledger.place(variable.beside(copy), "update")
-    open_ = gate.at(variable.beside(copy)) if gate is not None else nullcontext()
-    with place, tf.name_scope(f"{assembly.scope}/{copy_name(variable, copy)}/"), open_:
-        turn = take_turn(variable.name, contested=_is_contested(assembly, variable, copy, value), after=value)
-        reads = assembly.ops(reads_of(assembly, variable, copy))
-        with tf.control_dependencies([*turn.taken, *reads]):
-            if slots_are_remote(variable, copy):
-                applied = apply_at_slots(assembly, variable, copy, value, scalars)
-            else:
-                applied = rule.apply(handle, slots, value, scalars.of(rule, variable.beside(copy).device))
-        if variable.info.constraint is not None:
-            applied = _constrain(variable, copy, applied)
-        if copy == 0 and variable.average is not None:
-            with tf.control_dependencies([applied]):
-                new = tf.raw_ops.ReadVariableOp(resource=handle, dtype=variable.info.dtype)
-                applied = move_average(assembly, variable, new, scalars)
-        return turn.ended(applied)
+    rule, handle = assembly.rules.of(variable.name), variable.copies[copy].tensor
+    at = at if gate is None else at.waiting(gate.at(at.placed))
+    contested = _is_contested(assembly, variable, copy, gradient)
+    turn = take_turn(at, variable.name, contested=contested, after=tensors_of(gradient))
+    inside = at.waiting([*turn.taken, *reads_of(assembly, variable, copy)])
+    if slots_are_remote(variable, copy):
+        applied = apply_at_slots(assembly, inside, variable, copy, gradient, scalars)
+    else:
+        slots, numbers = [variable.slots[each][copy] for each in rule.slots], scalars.of(rule, inside)
+        applied = write_rule(assembly, inside, rule, handle, slots, gradient, numbers)
+    if variable.info.constraint is not None:
+        after = at.waiting([applied])
+        applied = after.assign(handle, write_traced(after, variable.info.constraint, after.read(handle)))
+    if copy == 0 and variable.average is not None:
+        after = at.waiting([applied])
+        applied = move_average(assembly, after, variable, after.read(handle), scalars)
+    return turn.ended(applied)
 
 
-def _is_contested(assembly: Assembly, variable: GraphVariable, copy: int, gradient: Gradient) -> bool:
+def _is_contested(assembly: Assembly, variable: GraphVariable, copy: int, gradient: Value) -> bool:
     """Whether another update could run between the ops of this one, because it is more than one op."""
     assert assembly.rules is not None
     alone = assembly.rules.of(variable.name).is_one_op(gradient) and not slots_are_remote(variable, copy)
     followed = variable.info.constraint is not None or variable.average is not None
     return assembly.plan.updates_meet and (followed or not alone)
-
-
-def _constrain(variable: GraphVariable, copy: int, applied: tf.Operation) -> tf.Operation:
-    """Apply a weight's Keras constraint after the update."""
-    handle = variable.copies[copy].handle
-    with tf.control_dependencies([applied]):
-        new = tf.raw_ops.ReadVariableOp(resource=handle, dtype=variable.info.dtype)
-        return tf.raw_ops.AssignVariableOp(resource=handle, value=variable.info.constraint(new))

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import tensorflow as tf
+from attrs import evolve
 
 from compiler.graph.assembly import Assembly
 from compiler.graph.optimizers.groups import StepScalars
 from compiler.graph.variables.variables import GraphVariable
+from compiler.step.record import Tensor
+from compiler.step.writer import Spot
 
 AVERAGE_RATE = "average_rate"
 """The name of the scalar by which averages move, if that changes from step to step."""
@@ -27,23 +30,25 @@ def average_rate(decay: float, step: tf.Tensor) -> tf.Tensor:
 
 
 def move_average(
-    assembly: Assembly, variable: GraphVariable, new: tf.Tensor, scalars: StepScalars
-) -> tf.Operation:
+    assembly: Assembly, at: Spot, variable: GraphVariable, new: Tensor, scalars: StepScalars
+) -> str:
     """Move the average of a weight, or of a part of one, by (1 - decay) towards its new value.
 
     Args:
         assembly: The graph under construction.
+        at: Where the new value was written.
         variable: The variable.
         new: Its value after the update.
         scalars: The scalars of the step.
 
     Returns:
-        The op that does it, on the device of the average.
+        The name of the op that does it, on the device of the average.
     """
-    averaging, dtype = assembly.plan.update.averaging, variable.info.dtype
+    averaging, at = assembly.plan.update.averaging, evolve(at, placed=variable.slot_place(0))
     assert averaging is not None
-    average = variable.average.handle
-    with assembly.ledger.place(variable.slot_place(0), "update"):
-        old = tf.raw_ops.ReadVariableOp(resource=average, dtype=dtype)
-        rate = 1.0 - averaging.decay if scalars.average_rate is None else tf.cast(scalars.average_rate, dtype)
-        return tf.raw_ops.AssignSubVariableOp(resource=average, value=(old - new) * rate)
+    old, rate = at.read(variable.average.tensor), scalars.average_rate
+    if rate is not None:
+        rate = at.cast(rate, variable.info.dtype)
+    (away,) = at.op("Sub", "sub", old, new)
+    (change,) = at.op("Mul", "mul", away, 1.0 - averaging.decay if rate is None else rate)
+    return at.run("AssignSubVariableOp", "AssignSubVariableOp", variable.average.tensor, change)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
-import tensorflow as tf
 from attrs import frozen
+
+from compiler.step.record import Tensor
+from compiler.step.writer import Spot
 
 
 @frozen
@@ -13,32 +15,32 @@ class Turn:
     """The turn of an update at a variable.
 
     Attributes:
-        taken: The ops that take the mutex. Ops that must exclude other updates run after these.
+        taken: The names of the ops that take the mutex. Ops that must exclude other updates run after these.
     """
 
-    taken: tuple[tf.Operation, ...] = ()
-    _lock: Any = None
+    taken: tuple[str, ...] = ()
+    _at: Spot | None = None
+    _lock: Tensor | None = None
 
-    def ended(self, last: tf.Operation) -> tf.Operation:
-        """Return the op that ends the turn when `last` is done."""
-        if self._lock is None:
-            return last
-        with tf.control_dependencies([last]):
-            return tf.raw_ops.ConsumeMutexLock(mutex_lock=self._lock, name="leave")
+    def ended(self, *last: str) -> str:
+        """Return the name of the op that ends the turn when all of `last` are done, or the only one."""
+        if self._at is None or self._lock is None:
+            return last[0]
+        return self._at.waiting(last).run("ConsumeMutexLock", "leave", self._lock)
 
 
-def take_turn(key: str, *, contested: bool, after: Any = None) -> Turn:
-    """Wait, on the current device, until no other update holds the mutex.
+def take_turn(at: Spot, key: str, *, contested: bool, after: Sequence[Tensor] = ()) -> Turn:
+    """Wait until no other update holds the mutex.
 
     Args:
+        at: Where the ops are written.
         key: The name of the mutex.
         contested: Whether other updates are possible. If not, there is no waiting.
-        after: A tensor, or rows, that must exist before the turn begins, so that no update waits for one that
-            is not ready.
+        after: Tensors that must exist before the turn begins, so that no update waits for one that is not
+            ready.
     """
     if not contested:
         return Turn()
-    mutex = tf.raw_ops.MutexV2(shared_name=f"tfdeploy/{key}", name="mutex")
-    with tf.control_dependencies(tf.nest.flatten(after, expand_composites=True) if after is not None else []):
-        lock = tf.raw_ops.MutexLock(mutex=mutex, name="enter")
-    return Turn((lock.op,), lock)
+    (mutex,) = at.op("MutexV2", "mutex", shared_name=f"tfdeploy/{key}")
+    (lock,) = at.waiting([each.op for each in after]).op("MutexLock", "enter", mutex)
+    return Turn((lock.op,), at, lock)

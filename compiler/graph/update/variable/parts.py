@@ -9,20 +9,20 @@ Trillion Parameter Models, 2020).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-
-import tensorflow as tf
+from collections.abc import Sequence
 
 from compiler.graph.assembly import Assembly
+from compiler.graph.fragments import write_traced
 from compiler.graph.gradients.collect import copy_name
-from compiler.graph.gradients.copies import Gradient
 from compiler.graph.gradients.unscale import Gate
 from compiler.graph.optimizers.groups import StepScalars
 from compiler.graph.update.variable.averages import move_average
 from compiler.graph.update.variable.reads import reads_of
+from compiler.graph.update.variable.rules import update_apart
 from compiler.graph.variables.variables import GraphVariable, VariablePart
-from compiler.step.record import Value
+from compiler.step.pieces import take_piece
+from compiler.step.record import Tensor, Value
+from compiler.step.writer import Spot
 
 
 def apply_parts(
@@ -44,58 +44,45 @@ def apply_parts(
     """
     parts = [part for part, _ in gradients]
     whole = parts[0].whole
-    updated = []
-    for part, gradient in gradients:
-        with _beside(assembly, part, part.name, gate):
-            updated.append(_update(assembly, part, assembly.made(gradient), scalars))
+    updated = [_update(assembly, each, gradient, scalars, gate) for each, gradient in gradients]
     done: list[str] = []
     copies = []
     for copy in range(len(whole.copies)):
-        with _beside(assembly, whole, copy_name(whole, copy), gate, copy):
-            joined = tf.reshape(tf.concat(updated, 0, name="gathered"), whole.info.shape)
-            if whole.info.constraint is not None:
-                joined = whole.info.constraint(joined)
-            copies.append(joined)
-            with tf.control_dependencies(assembly.ops(reads_of(assembly, whole, copy))):
-                handle = whole.copies[copy].handle
-                done.append(tf.raw_ops.AssignVariableOp(resource=handle, value=joined).name)
-    for at, part in enumerate(parts):
+        at = _beside(assembly, whole, copy_name(whole, copy), gate, copy)
+        if len(updated) > 1:
+            gathered = at.writer.concat(f"{at.scope}/gathered", updated, 0, at.placed)
+        else:  # the variable has fewer elements than there are clones
+            (gathered,) = at.op("Identity", "gathered", *updated)
+        joined = at.writer.reshape(f"{at.scope}/Reshape", gathered, whole.info.shape, at.placed)
+        if whole.info.constraint is not None:
+            joined = write_traced(at, whole.info.constraint, joined)
+        copies.append(joined)
+        after = at.waiting(reads_of(assembly, whole, copy))
+        done.append(after.assign(whole.copies[copy].tensor, joined))
+    for number, part in enumerate(parts):
         if part.average is not None:
-            with _beside(assembly, part, part.name, gate):
-                new = updated[at] if whole.info.constraint is None else part.of(copies[part.copy])
-                done.append(move_average(assembly, part, new, scalars).name)
+            at, new = _beside(assembly, part, part.name, gate), updated[number]
+            if whole.info.constraint is not None:
+                new = take_piece(at, copies[part.copy], part.shard)
+            done.append(move_average(assembly, at, part, new, scalars))
     return done
 
 
-@contextmanager
-def _beside(
-    assembly: Assembly, variable: GraphVariable, name: str, gate: Gate | None, copy: int = 0
-) -> Iterator[None]:
-    """Create ops on the device of a copy, in the scope `name`, that run in good steps only."""
-    place = variable.beside(copy)
-    with assembly.ledger.place(place, "update"), tf.name_scope(f"{assembly.scope}/{name}/"):
-        if gate is None:
-            yield
-        else:
-            with gate.at(place):
-                yield
+def _beside(assembly: Assembly, variable: GraphVariable, name: str, gate: Gate | None, copy: int = 0) -> Spot:
+    """Return where ops are written on the device of a copy, under `name`, that run in good steps only."""
+    at = Spot(assembly.ledger.writer("update"), f"{assembly.scope}/{name}", variable.beside(copy))
+    return at if gate is None else at.waiting(gate.at(at.placed))
 
 
-def _update(assembly: Assembly, part: VariablePart, gradient: Gradient, scalars: StepScalars) -> tf.Tensor:
-    """Return the new elements of a part.
-
-    Optimizers apply gradients to variables, and so the part is updated in a variable of its own, which is not
-    used between steps.
-    """
+def _update(
+    assembly: Assembly, part: VariablePart, gradient: Value, scalars: StepScalars, gate: Gate | None
+) -> Tensor:
+    """Return the new elements of a part, which is updated in a variable of its own."""
     assert assembly.rules is not None
-    rule = assembly.rules.of(part.name)
-    slots = [part.slots[each][0].handle for each in rule.slots]
-    with assembly.ledger.place(part.beside(), "variable"), tf.control_dependencies(None):
-        own = tf.raw_ops.VarHandleOp(
-            dtype=part.info.dtype, shape=part.info.shape, shared_name=f"{part.name}/updated", name="part"
-        )
-    taken = tf.raw_ops.AssignVariableOp(resource=own, value=part.read(), name="taken")
-    with tf.control_dependencies([taken]):
-        applied = rule.apply(own, slots, gradient, scalars.of(rule))
-    with tf.control_dependencies([applied]):
-        return tf.raw_ops.ReadVariableOp(resource=own, dtype=part.info.dtype, name="updated")
+    rule, at = assembly.rules.of(part.name), _beside(assembly, part, part.name, gate)
+    own = assembly.ledger.writer("variable").variable(
+        at.name("part"), part.info.dtype, part.info.shape, f"{part.name}/updated", at.placed
+    )
+    value = take_piece(at, at.read(part.whole.copies[part.copy].tensor), part.shard)
+    slots = [part.slots[each][0] for each in rule.slots]
+    return update_apart(assembly, at, rule, own, value, slots, gradient, scalars.of(rule))

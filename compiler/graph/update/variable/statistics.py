@@ -7,13 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-import tensorflow as tf
 from attrs import frozen
 
 from compiler.graph.assembly import Assembly
 from compiler.graph.gradients.collect import copy_name
 from compiler.graph.gradients.unscale import Gate
-from compiler.graph.ledger import tensor_given
 from compiler.graph.stamp.stamp import StampedTower
 from compiler.graph.tower.template import Join
 from compiler.graph.update.variable.reads import reads_of
@@ -21,7 +19,7 @@ from compiler.graph.variables.variables import GraphVariable
 from compiler.step.means import change, mean
 from compiler.step.pieces import cut_value
 from compiler.step.record import Tensor
-from compiler.step.writer import StepWriter
+from compiler.step.writer import Spot, StepWriter
 
 ALL: frozenset[Join] = frozenset({"first", "mean", "sum"})
 MOVED: frozenset[Join] = frozenset({"first", "mean"})
@@ -82,12 +80,8 @@ def _read_by(assembly: Assembly, tower: StampedTower, variable: GraphVariable) -
     reads = tower.reads(variable.weight, None if shard is None else shard.number)
     if reads:
         return Tensor(reads[0], variable.info.dtype, tuple(variable.info.shape))
-    with assembly.ledger.place(variable.beside(), "aggregate"), tf.name_scope(f"aggregate/{variable.name}/"):
-        return tensor_given(_read(variable))
-
-
-def _read(variable: GraphVariable) -> tf.Tensor:
-    return tf.raw_ops.ReadVariableOp(resource=variable.copies[0].handle, dtype=variable.info.dtype)
+    at = Spot(assembly.ledger.writer("aggregate"), f"aggregate/{variable.name}", variable.beside())
+    return at.read(variable.copies[0].tensor)
 
 
 def _own_value(tower: StampedTower, weight: str) -> Tensor:
@@ -115,9 +109,8 @@ def changed(assembly: Assembly, statistic: Statistic) -> tuple[GraphVariable, Te
     """
     variable, value = statistic.variable, statistic.value
     if statistic.join == "sum":
-        scope = tf.name_scope(f"{assembly.scope}/{variable.name}/")
-        with assembly.ledger.place(variable.beside(), "update"), scope:
-            return variable, tensor_given(_read(variable) + assembly.made(value))
+        at = Spot(assembly.ledger.writer("update"), f"{assembly.scope}/{variable.name}", variable.beside())
+        return variable, at.op("AddV2", "add", at.read(variable.copies[0].tensor), value)[0]
     return variable, value
 
 
@@ -143,11 +136,9 @@ def add_changes(assembly: Assembly) -> list[str]:
     """
     done = []
     for each in new_statistics(assembly, ADDED):
-        scope = tf.name_scope(f"{assembly.scope}/{each.variable.name}/")
-        with assembly.ledger.place(each.variable.beside(), "update"), scope:
-            handle = each.variable.copies[0].handle
-            added = tf.raw_ops.AssignAddVariableOp(resource=handle, value=assembly.made(each.value))
-            done.append(added.name)
+        scope, handle = f"{assembly.scope}/{each.variable.name}", each.variable.copies[0].tensor
+        at = Spot(assembly.ledger.writer("update"), scope, each.variable.beside())
+        done.append(at.run("AssignAddVariableOp", "AssignAddVariableOp", handle, each.value))
     return done
 
 
@@ -161,29 +152,10 @@ def assign_statistics(
         new: The statistics, each with its value.
         gate: Runs the ops in good steps only, or None if every step is good.
     """
-    copies = [(each, copy, value) for each, value in new for copy in range(len(each.copies))]
-    if gate is not None:
-        return [_assign(assembly, each, copy, value, gate) for each, copy, value in copies]
-    writer = assembly.ledger.writer("update")
-    return [_write_assign(assembly, writer, *each) for each in copies]
-
-
-def _write_assign(
-    assembly: Assembly, writer: StepWriter, variable: GraphVariable, copy: int, new: Tensor
-) -> str:
-    """Write the op that gives a copy of a statistic its new value; return its name."""
-    name = writer.unique(f"{assembly.scope}/{copy_name(variable, copy)}/AssignVariableOp")
-    waits = reads_of(assembly, variable, copy)
-    return writer.assign(name, variable.copies[copy].tensor, new, variable.beside(copy), waits)
-
-
-def _assign(assembly: Assembly, variable: GraphVariable, copy: int, new: Tensor, gate: Gate) -> str:
-    placed = variable.beside(copy)
-    with (
-        assembly.ledger.place(placed, "update"),
-        gate.at(placed),
-        tf.name_scope(f"{assembly.scope}/{copy_name(variable, copy)}/"),
-        tf.control_dependencies(assembly.ops(reads_of(assembly, variable, copy))),
-    ):
-        handle, value = variable.copies[copy].handle, assembly.made(new)
-        return str(tf.raw_ops.AssignVariableOp(resource=handle, value=value).name)
+    writer, names = assembly.ledger.writer("update"), []
+    for variable, value in new:
+        for copy, each in enumerate(variable.copies):
+            at = Spot(writer, f"{assembly.scope}/{copy_name(variable, copy)}", variable.beside(copy))
+            at = at if gate is None else at.waiting(gate.at(at.placed))
+            names.append(at.waiting(reads_of(assembly, variable, copy)).assign(each.tensor, value))
+    return names

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from compiler.graph.fragments import recorded
 from compiler.graph.gradients.parts import join_parts
 from compiler.graph.gradients.summed import SummedGradient
-from compiler.graph.ledger import given
 from tests.compiler.step.sums.test_sums import Bench
 
 
@@ -21,15 +21,16 @@ def variable(name: str, bench: Bench) -> Any:
 
 def rows(ids: list[int], value: float) -> Any:
     """Return rows of a table with four rows of one number."""
-    return given(tf.IndexedSlices(tf.fill((len(ids), 1), value), tf.constant(ids)))
+    return recorded(tf.IndexedSlices(tf.fill((len(ids), 1), value), tf.constant(ids)))
 
 
 def test_parts_are_divided_and_added_beside_each_copy() -> None:
     """Tensors and rows, each times the factor of its part; one part without a factor stays as it is."""
     bench = Bench(2)
-    assembly: Any = SimpleNamespace(ledger=bench.ledger, scope="update", made=bench.ledger.made)
+    assembly: Any = SimpleNamespace(ledger=bench.ledger, scope="update")
     with bench:
-        dense, twice, half = given(tf.ones((4, 1))), given(2 * tf.ones((4, 1))), tf.constant(0.5)
+        ones = tf.ones((4, 1))
+        dense, twice, half, three_halves = map(recorded, (ones, 2 * ones, tf.constant(0.5), tf.constant(1.5)))
         weight, alone, table, mixed, other = (variable(name, bench) for name in "watmo")
         parts = [
             SummedGradient(weight, (dense, twice), 0),
@@ -42,7 +43,7 @@ def test_parts_are_divided_and_added_beside_each_copy() -> None:
             SummedGradient(mixed, (rows([3], 1.0),), 2),
             SummedGradient(other, (rows([3], 1.0),), 2),
         ]
-        found = {each.variable.name: each for each in join_parts(assembly, parts, [half, None, 3 * half])}
+        found = {each.variable.name: each for each in join_parts(assembly, parts, [half, None, three_halves])}
         assert [(name, each.part) for name, each in found.items()] == [
             *zip("watmo", (0, 1, 0, 0, 0), strict=True)
         ]

@@ -5,8 +5,6 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-import tensorflow as tf
-
 from compiler.graph.update.ends import join_ends
 from compiler.pipeline import make_plan
 from compiler.reasons import Placed, Reason
@@ -28,8 +26,7 @@ def test_only_one_op_of_each_other_task_is_waited_for() -> None:
     with drafted:
         done = []
         for number, place in enumerate((server, home, worker, server, home, server)):
-            with ledger.place(place, "update"):
-                done.append(tf.no_op(name=f"done_{number}").name)
+            done.append(ledger.writer("update").after(f"done_{number}", (), place))
         ends = join_ends(assembly, done)
     assert ends[:2] == [done[1], done[4]]
     (joined,) = (each for each in ends if each not in done)

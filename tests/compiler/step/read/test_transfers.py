@@ -12,8 +12,11 @@ from attrs import evolve
 
 import grammar
 from compiler.graph.dtypes import size_in_bytes
+from compiler.graph.fragments import write_traced
 from compiler.graph.inspect.mapping.placement_map import map_placement
 from compiler.reasons import Placed, Reason
+from compiler.step.record import Run
+from compiler.step.writer import Spot
 from dsl import ir
 from tests.folders import EXAMPLES
 from tests.support import Training, spec_of
@@ -165,20 +168,21 @@ def test_small_constants_are_copied_unless_something_waits_for_them(*, waits: bo
     def more(compiled: Any) -> Any:
         """Write a constant, and what uses it."""
         first, second, third = compiled.plan.topology.devices
-        at = lambda device: compiled.ledger.place(Placed(device, Reason("test", "default")), "update")  # noqa: E731
-        with compiled.graph.as_default():
-            with at(first):
-                number = tf.constant([1.0, 2.0, 3.0], name="number")
-            used = []
-            for device in (second, third):
-                with at(device):
-                    used.append(tf.multiply(tf.raw_ops.RandomUniform(shape=[3], dtype=tf.float32), number).op)
-            with at(first), tf.control_dependencies([number] if waits else []):
-                used.append(tf.raw_ops.RandomUniform(shape=[2], dtype=tf.float32).op)
-            with at(first), tf.control_dependencies([compiled.train_op, *used]):
-                return evolve(
-                    compiled, train_op=tf.no_op(name="more"), ledger=evolve(compiled.ledger)
-                )  # whose ops are not listed yet
+        writer = compiled.ledger.writer("update")
+        at = lambda device: Spot(writer, "", Placed(device, Reason("test", "default")))  # noqa: E731
+        number = writer.constant("number", [1.0, 2.0, 3.0], "float32", at(first).placed)
+        used = [write_traced(at(device), scaled, number) for device in (second, third)]
+        used.append(write_traced(at(first).waiting([number.op] if waits else []), drawn))
+        train_op = Run(writer.after("more", [compiled.train_op.name, *used], at(first).placed))
+        return evolve(compiled, train_op=train_op, ledger=evolve(compiled.ledger))  # has not listed its ops
+
+    def scaled(number: Any) -> Any:
+        """Multiply random numbers."""
+        return tf.multiply(tf.raw_ops.RandomUniform(shape=[3], dtype=tf.float32), number).op
+
+    def drawn() -> Any:
+        """Draw random numbers."""
+        return tf.raw_ops.RandomUniform(shape=[2], dtype=tf.float32).op
 
     with Training(spec, data, change=more) as training:
         check(training)

@@ -67,30 +67,29 @@ class Bench(Drafted):
 
         The only destination is the owner of a part, or else the last clone.
         """
+        import tensorflow as tf
+
         from compiler.step.sums import make_aggregation
 
         with self:
             values = []
             for home, array in zip(self.homes, arrays, strict=True):
-                with self.ledger.place(home, "gradient"):
+                with tf.device(self.plan.tensorflow_device(home.device)):
                     values.append(make(array))
             places = self.homes if everywhere else [self.homes[-1 if owner is None else owner]]
             reduction = self.reduction("weight", values, places, number, owner=owner)
-            return self.made(make_aggregation(call)(reduction))
+            found: list[Any] = make_aggregation(call)(reduction)
+            return found
 
     def reduction(
         self, name: str, values: Sequence[Any], places: Sequence[Any], number: int = 0, **more: Any
     ) -> Any:
         """Return what is to be summed; `values` are tensors or rows of the graph, one for each clone."""
-        from compiler.graph.ledger import given
+        from compiler.graph.fragments import recorded
         from compiler.step.sums import Reduction
 
-        records = [given(each) for each in values]
+        records = [recorded(each) for each in values]
         return Reduction(name, records, self.homes[: len(records)], places, self.writer, number, **more)
-
-    def made(self, values: Sequence[Any]) -> list[Any]:
-        """Return what was written, as tensors of the draft."""
-        return [self.ledger.made(each) for each in values]
 
 
 def dense(array: Any) -> Any:
@@ -109,29 +108,17 @@ def rows(pair: Any) -> Any:
 
 
 def test_rows_that_were_merged_are_found_again() -> None:
-    """On the device on which they were merged, and only if both halves are of one merge."""
-    import tensorflow as tf
-
-    from compiler.graph.ledger import given
-    from compiler.graph.rows import sum_equal_rows, unmerged
-    from compiler.step.record import Rows
+    """They are known of those that were merged, and of no others."""
+    from compiler.graph.fragments import recorded
+    from compiler.step.rows import join_rows, merge_rows
 
     pair, bench = (np.ones((3, 2), np.float32), np.array([4, 1, 4], np.int32)), Bench(1)
     with bench:
-        plain, other = rows(pair), rows(pair)
-        merged, apart = (
-            bench.ledger.made(sum_equal_rows(bench.ledger, [each], "merged", bench.homes[0], "aggregate"))
-            for each in map(given, (plain, other))
-            if isinstance(each, Rows)
-        )
-        device = merged.values.device
-        found = unmerged(merged, device)
-        assert found is not None
-        assert (found.values is plain.values, found.indices is plain.indices) == (True, True)
-        assert unmerged(merged, "/device:CPU:1") is None
-        assert unmerged(plain, device) is None
-        assert unmerged(tf.IndexedSlices(merged.values, apart.indices), device) is None
-        assert unmerged(tf.IndexedSlices(plain.values, merged.indices), device) is None
+        plain = recorded(rows(pair))
+        merged = merge_rows(bench.writer, "merged", plain, bench.homes[0])
+        both = join_rows(bench.writer, "joined", [merged, plain], bench.homes[0])
+        copied = bench.writer.copy("copied", merged, bench.homes[0])
+    assert (merged.merged, both.merged, copied.merged) == (plain, None, None)
 
 
 @pytest.mark.family(every=3)
@@ -196,8 +183,8 @@ def _placed(
     bench = Bench(clones)
     arrays = [np.ones(8, np.float32)] * clones
     bench.sums(call, dense, arrays, everywhere=everywhere, number=number, owner=owner)
-    entries = [(op, bench.ledger.entries[op.name]) for op in bench.graph.get_operations()]
-    made = [(op, entry) for op, entry in entries if entry.role == "aggregate"]
+    made = [(op, bench.ledger.entries.get(op.name)) for op in bench.graph.get_operations()]
+    made = [(op, entry) for op, entry in made if entry is not None]
     assert all(op.name.startswith("aggregate/weight/") for op, _ in made)
     return Counter((entry.device.ref, op.type) for op, entry in made if op.type != "Const")
 
@@ -289,11 +276,11 @@ def test_only_what_needs_an_op_gets_one() -> None:
         )
         assert plain.add(first, plain.values, "sum") is plain.values[0]
         assert distinct.add(first, distinct.values, "sum") is distinct.values[0]
-        (total,) = bench.made([merged.add(first, merged.values, "sum")])
+        total = merged.add(first, merged.values, "sum")
         assert (plain.is_sparse, merged.is_sparse) == (False, True)
         assert plain.copy(first, plain.values[0], first, "copy") is plain.values[0]
-        (copy,) = bench.made([plain.copy(second, merged.values[0], first, "copy")])
-        assert [each.op.name for each in (copy.values, copy.indices)] == [
+        copy = plain.copy(second, merged.values[0], first, "copy")
+        assert [each.op for each in (copy.values, copy.indices)] == [
             "aggregate/w/copy",
             "aggregate/w/copy_1",
         ]
@@ -362,7 +349,6 @@ def test_gradients_are_packed_if_the_spec_says_so(clones: int, pack: int | None,
         values = [tf.zeros(3) for _ in range(clones)]
         reductions = [bench.reduction(f"g{at}", values, bench.homes[-1:], at) for at in range(2)]
         assert [len(each) for each in reduce_all(reductions, update)] == [1, 1]
-        bench.made([])
     assert any("bucket_0" in op.name for op in bench.graph.get_operations()) == packed
 
 
@@ -376,5 +362,5 @@ def test_names_that_are_there_already_get_a_number() -> None:
     with bench, tf.name_scope("outer"):
         values = [tf.zeros(3) for _ in bench.homes]
         reductions = [bench.reduction("a", values, bench.homes[:1], at) for at in range(2)]
-        found = bench.made([total for (total,) in reduce_all(reductions, bench.plan.update)])
-    assert [each.op.name for each in found] == ["aggregate/a/add_n", "aggregate/a/add_n_1"]
+        found = [total for (total,) in reduce_all(reductions, bench.plan.update)]
+    assert [each.op for each in found] == ["aggregate/a/add_n", "aggregate/a/add_n_1"]

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-import tensorflow as tf
 from attrs import evolve
 
 from compiler.graph.build import compile_step
+from compiler.graph.finished import in_graph
 from compiler.graph.inspect.devices.verify_placement import verify_placement
 from compiler.graph.inspect.mapping.placement_map import map_placement
 from compiler.pipeline import make_plan
 from compiler.reasons import Placed, Reason
-from compiler.step.record import Entry
+from compiler.step.record import Entry, Tensor
 from dsl.diagnostics import Diagnostic, SpecError
 from tests.support import CLASSIFIER, CONVOLUTION, spec_of
 
@@ -36,57 +36,29 @@ def refused(action: Callable[[], Any]) -> tuple[Diagnostic, ...]:
     return caught.value.diagnostics
 
 
-def add(graph: Any, name: str, device: str, entry: Entry | None) -> None:
-    """Add a constant on a device of the session, with an entry in the ledger or without."""
-    with graph.graph.as_default(), tf.device(device):
-        tf.constant(1.0, name=name)
-    if entry is not None:
-        graph.ledger.enter(name, entry)
-
-
 def on(graph: Any, ref: str, clone: int | None = None) -> Entry:
     """Return an entry that asks for a device by default."""
     device = next(each for each in graph.plan.topology.devices if each.ref == ref)
     return Entry(Placed(device, Reason(f"here -> {ref}", "default")), "forward", clone)
 
 
-def session_name(graph: Any, ref: str) -> str:
-    """Return the name of a device in the session."""
-    return str(graph.plan.tensorflow_device(on(graph, ref).device))
+def add(graph: Any, name: str, entry: Entry, kind: str = "Const", inputs: Sequence[Tensor] = ()) -> None:
+    """Add an op to a step."""
+    writer = evolve(graph.ledger.writer(entry.role), clone=entry.clone)
+    writer.write(kind, name, inputs, entry.placed, {"value": 1.0, "dtype": "float32", "shape": ()})
 
 
 def test_a_graph_as_compiled_has_no_stray_op() -> None:
     """Every op has a device and an entry; looking again finds nothing."""
     graph = compiled(train__summaries="all")
     verify_placement(graph)
-    assert all(op.device for op in graph.graph.get_operations())
-
-
-def test_an_op_that_nobody_placed() -> None:
-    """Without a device, or with one that is not in the ledger."""
-    graph = compiled()
-    add(graph, "astray", "", None)
-    add(graph, "unknown", session_name(graph, "gpu[1]"), None)
-    found = refused(lambda: verify_placement(graph))
-    assert [each.message for each in found] == [
-        "the op `astray` is without a device: nothing placed it",
-        f"the op `unknown` is on `{session_name(graph, 'gpu[1]')}`: nothing placed it",
-    ]
-
-
-def test_an_op_on_another_device_than_asked_for() -> None:
-    """The message has the op, its device and the one that was asked for."""
-    graph = compiled()
-    add(graph, "moved", session_name(graph, "gpu[1]"), on(graph, "gpu[0]"))
-    (found,) = refused(lambda: verify_placement(graph))
-    asked = session_name(graph, "gpu[0]")
-    assert found.message == f"the op `moved` is on `{session_name(graph, 'gpu[1]')}`: `{asked}` was asked for"
+    assert all(op.device for op in in_graph(graph).graph.get_operations())
 
 
 def test_an_op_of_a_clone_outside_its_devices() -> None:
     """Without a rule for ops, an op of clone 0 may not sit on the GPU of clone 1."""
     graph = compiled()
-    add(graph, "clone_0/outside", session_name(graph, "gpu[1]"), on(graph, "gpu[1]", clone=0))
+    add(graph, "clone_0/outside", on(graph, "gpu[1]", clone=0))
     (found,) = refused(lambda: verify_placement(graph))
     assert found.message == "the op `clone_0/outside` is on `gpu[1]`: clone 0 has `gpu[0]`"
 
@@ -101,10 +73,8 @@ def test_ops_of_a_clone_may_be_elsewhere_by_a_rule() -> None:
 def test_an_op_away_from_its_variable() -> None:
     """What works on a resource has to be with it."""
     graph = compiled()
-    handle = graph.variables["logits/bias"].copies[0].handle
-    with graph.graph.as_default(), tf.device(session_name(graph, "gpu[1]")):
-        tf.raw_ops.ReadVariableOp(resource=handle, dtype=tf.float32, name="far")
-    graph.ledger.enter("far", on(graph, "gpu[1]"))
+    handle = Tensor("logits/bias", "resource", (), holds=("float32", (10,)))
+    add(graph, "far", on(graph, "gpu[1]"), "ReadVariableOp", [handle])
     (found,) = refused(lambda: verify_placement(graph))
     assert found.message == "the op `far` is on `gpu[1]`: what it works on is on `cpu[0]`"
 
@@ -123,10 +93,10 @@ def test_many_stray_ops_are_told_in_few_words() -> None:
     """One diagnostic for a reason, however many ops there are."""
     graph = compiled()
     for number in range(100):
-        add(graph, f"stray_{number}", "", None)
+        add(graph, f"stray_{number}", on(graph, "gpu[1]", clone=0))
     (found,) = refused(lambda: verify_placement(graph))
     assert (found.message, found.notes) == (
-        "the op `stray_0` is without a device: nothing placed it",
+        "the op `stray_0` is on `gpu[1]`: clone 0 has `gpu[0]`",
         ("99 more ops are placed like this",),
     )
 

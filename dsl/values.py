@@ -38,6 +38,9 @@ FEATURE = "feature(float32, [3])"
 
 LARGEST_INTEGER = 2**63 - 1
 
+CONSTANTS = {"true": True, "false": False, "none": None}
+"""The words of the language that stand for values; nothing else can have such a name."""
+
 
 @frozen
 class Quantity:

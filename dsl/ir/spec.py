@@ -12,6 +12,7 @@ from dsl.ir.place import Clones, Devices, Expect, Place
 from dsl.shown import Shown
 from dsl.source import Span
 
+SplitName: TypeAlias = Literal["train", "validation", "test"]
 PerClone: TypeAlias = Literal["split", "shard"]
 Mode: TypeAlias = Literal["sync", "async", "local"]
 Reduce: TypeAlias = Literal["mean", "sum"]
@@ -31,7 +32,7 @@ class Split(Node):
         transforms: The transforms, in order.
     """
 
-    name: Literal["train", "validation", "test"]
+    name: SplitName
     source: Call
     transforms: tuple[Call, ...] = ()
 

@@ -9,11 +9,12 @@ from dsl.schema.blocks import BLOCKS, ROOT, ROOT_ATTRIBUTES
 from dsl.schema.functions import FUNCTIONS, function_names
 from dsl.schema.placement import MEASURES, SELECTORS, TARGETS
 from dsl.schema.types import DTYPES, Type
+from dsl.values import CONSTANTS
 
 MAKERS = ("input", "layer", "parameter", "repeat", "weight")
 """The functions of models that make inputs, shared layers, parameters, repeated steps and free weights."""
 
-LITERALS = ("true", "false", "none")
+LITERALS = tuple(CONSTANTS)
 
 
 def blocks() -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from dsl.errors import names, references
 from dsl.schema import BLOCKS, Block
 from dsl.source import Span
 from dsl.suggest import nearest
+from dsl.values import CONSTANTS
 from grammar.lower.context import BAD, Context
 from grammar.lower.evaluate import evaluate
 from grammar.lower.values import typed
@@ -287,7 +288,21 @@ def in_order(
 
 # --- let: constants, computed in the order in which they need each other ----------------------------------
 
-RESERVED = {"true": "it is a constant", "false": "it is a constant", "none": "it is a constant"}
+
+def defined(name: str, span: Span, first: dict[str, Span], kind: str, context: Context) -> bool:
+    """Return whether a name is given to something, for the first time; report it if it cannot be or was.
+
+    Args:
+        name: The name.
+        span: Where it is written.
+        first: The first definitions by name; a new one is added.
+        kind: What it is given to, for the message.
+        context: What is known of the spec, and its reports.
+    """
+    if name in CONSTANTS:
+        context.reports.add(names.reserved(span, name=name, why="it is a constant"))
+        return False
+    return once(name, span, first, kind, context)
 
 
 def declare_constants(block: syntax.Block, context: Context) -> None:
@@ -307,9 +322,7 @@ def declare_constants(block: syntax.Block, context: Context) -> None:
     first: dict[str, Span] = {}
     for item in block.items:
         if isinstance(item, syntax.Attribute):
-            if item.name in RESERVED:
-                context.reports.add(names.reserved(item.name_span, name=item.name, why=RESERVED[item.name]))
-            elif once(item.name, item.name_span, first, "constant", context):
+            if defined(item.name, item.name_span, first, "constant", context):
                 context.constants[item.name] = item
         elif not isinstance(item.value if isinstance(item, syntax.Entry) else None, syntax.Broken):
             context.reports.add(names.misplaced_entry(item.span, place="`let`", takes="`name = value`"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from dsl import ir, schema, syntax
 from dsl.errors import names, references
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 # --- data -------------------------------------------------------------------------------------------------
 
-SPLITS = ("train", "validation", "test")
+SPLITS: tuple[ir.SplitName, ...] = get_args(ir.SplitName)
 
 
 def data(block: syntax.Block, context: Context) -> ir.Data | None:

@@ -15,6 +15,7 @@ from lark import Token
 from dsl import syntax
 from dsl.errors import notation
 from dsl.source import Source, Span
+from dsl.values import CONSTANTS
 from grammar.lark_parser import span_of
 from grammar.reports import Reports
 
@@ -22,8 +23,6 @@ Children: TypeAlias = list[Any]
 
 OUTPUT = "output"
 """The name before `= { ... }`, which lists the outputs of a model by their names."""
-
-CONSTANTS = {"true": True, "false": False, "none": None}
 
 
 class Lost(Token):

@@ -9,7 +9,7 @@ from attrs import evolve, field, frozen
 from dsl import ir, schema, syntax
 from dsl.errors import layers as tensor_errors
 from dsl.errors import names, references, types
-from dsl.schema import signatures
+from dsl.schema import signatures, vocabulary
 from dsl.schema import types as kinds
 from dsl.schema.functions import keras_step, step_function
 from dsl.source import Span
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Container, Mapping
 
 APPLICATIONS = "applications."
-SPECIAL = ("repeat", "python", "input", "layer", "parameter", "weight")
+SPECIAL = (*vocabulary.MAKERS, "python")
 
 
 @frozen
@@ -130,7 +130,7 @@ def flow(written: syntax.Flow, tensors: Tensors) -> Any:
     return ir.Flow(source, tuple(steps), span=written.span)
 
 
-MAKERS = ("input", "layer", "parameter", "weight")
+MAKERS = tuple(each for each in vocabulary.MAKERS if each != "repeat")
 
 
 def _lonely_call(written: syntax.Call, tensors: Tensors, what: str) -> Any:

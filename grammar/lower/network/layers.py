@@ -12,7 +12,7 @@ from dsl.schema import BLOCKS, signatures
 from dsl.schema import types as kinds
 from dsl.suggest import nearest
 from grammar.lower import blocks, values
-from grammar.lower.blocks import RESERVED, once
+from grammar.lower.blocks import defined
 from grammar.lower.context import BAD, Context
 from grammar.lower.network import flows
 from grammar.lower.network.flows import Tensors
@@ -42,25 +42,13 @@ def declare_bindings(
     """
     kept = []
     for item in items:
-        fine = [_declared(name, span, tensors, first) for name, span in item.names]
-        if not all(fine):
-            continue
-        kept.append(item)
-        for name, span in item.names:
-            if name != UNNAMED:
-                tensors.kinds[name] = _kind(item.value)
-                tensors.spans[name] = span
+        named = [each for each in item.names if each[0] != UNNAMED]
+        fine = [defined(name, span, first, "binding", tensors.context) for name, span in named]
+        if all(fine):
+            kept.append(item)
+            tensors.kinds.update((name, _kind(item.value)) for name, _ in named)
+            tensors.spans.update(named)
     return kept
-
-
-def _declared(name: str, span: Span, tensors: Tensors, first: dict[str, Span]) -> bool:
-    """Whether a name can be bound; report it if it cannot."""
-    if name == UNNAMED:
-        return True
-    if name in RESERVED:
-        tensors.context.reports.add(names.reserved(span, name=name, why=RESERVED[name]))
-        return False
-    return once(name, span, first, "binding", tensors.context)
 
 
 def _kind(value: syntax.Expr) -> str:

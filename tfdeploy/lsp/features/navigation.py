@@ -9,7 +9,7 @@ from lsprotocol import types
 
 from dsl import schema, syntax
 from dsl.schema import signatures
-from grammar.lower.blocks import RESERVED
+from dsl.values import CONSTANTS
 from grammar.lower.devices import KINDS
 from grammar.lower.network.flows import SPECIAL
 from grammar.lower.training import SPLITS
@@ -88,7 +88,7 @@ def _reasons(symbol: Symbol, trees: Sequence[syntax.File], names: Names, name: s
     """Yield why a symbol cannot have a name."""
     if not _NAME.fullmatch(name):
         yield f"`{name}` is no name: a name has letters, digits and `_`, and no digit at its start"
-    if name in RESERVED:
+    if name in CONSTANTS:
         yield f"`{name}` is a constant of the language"
     if symbol.kind == "layer" and (name in SPECIAL or signatures.find("layer", name) is not None):
         yield f"there is a layer `{name}` already"

@@ -42,8 +42,8 @@ from compiler.kinds.growing.grow_graph import FewGraphs, grow_graph
 from compiler.kinds.growing.memory import Peak, Peaks, with_memory
 from compiler.kinds.growing.times import with_time
 from compiler.kinds.growing.workers import Workers, held_for_each
-from compiler.kinds.names.counting import counted_names
-from compiler.kinds.names.patterns import Patterns, Pipes
+from compiler.kinds.names.fit import Listed
+from compiler.kinds.names.patterns import Patterns
 from compiler.kinds.records.extras import NO_EXTRAS, Extras
 from compiler.kinds.records.kind_map import KindMap
 from compiler.kinds.records.step_kinds import StepKinds
@@ -62,6 +62,9 @@ from dsl.diagnostics import Diagnostic, SpecError
 
 _SEED = 0
 """The seed of the graphs with few clones, by which their traced towers are found again."""
+
+_FOR_EACH = {"SplitV": "input", "Unpack": "update"}
+"""The types of ops that make a tensor for each clone or worker, with their roles."""
 
 _UNLIKE = {
     False: "the graph of nine has what does not follow from that of four",
@@ -142,21 +145,19 @@ def _map_many(
     small = map_placement(compiled, sent=list_transfers(compiled.step, named=None))
     compiled = _compiled(plan, more, traces)
     larger = map_placement(compiled)
-    pipes = _pipes(plan, small)
-    patterns, of_more = (Patterns(each, {}, pipes, apart) for each in (few, more))
-    if not apart:
-        _count(patterns, small, of_more, larger)
+    listed = [_listed(*each) for each in ((first, small, few), (compiled, larger, more))]
+    patterns, of_more = Patterns.of_both(*listed)
     workers = _workers(first, compiled, patterns) if apart else None
-    tasks = patterns.by_task() if whole else None
+    tasks, of_more = (
+        Patterns.of_both(*(evolve(each, by_group=False) for each in listed)) if whole else (None, of_more)
+    )
     if kinds_of(small, patterns, more, compiled.plan, tasks, workers).expanded() != larger:
         raise NotAlikeError(_UNLIKE[whole])
     found = kinds_of(small, patterns, grid, plan, tasks, workers)
     named = [(each.ref, each.device) for each in found.devices]
     if named != [(each.ref, plan.tensorflow_device(each)) for each in plan.topology.devices]:
         raise NotAlikeError("their devices are not all like those of a few")
-    found = with_memory(
-        found, _peaks(compiled, of_more, whole=whole), partial(_peaks, first, patterns, whole=whole)
-    )
+    found = with_memory(found, _peaks(compiled, of_more), partial(_peaks, first, tasks or patterns))
     own = compiled.warnings[len(compiled.plan.warnings) :]
     work = time = None
     if timed or extras.costs:
@@ -183,17 +184,28 @@ def _require_servers(compiled: CompiledGraph, grid: Grid) -> None:
         raise NotAlikeError("what workers share is on devices of some of them")
 
 
-def _pipes(plan: Plan, few: PlacementMap) -> Pipes:
-    """Return what has a pipe of examples of its own.
+def _listed(compiled: CompiledGraph, placement: PlacementMap, grid: Grid) -> Listed:
+    """Return the names of the ops of a graph, of the tensors of those that make one for each clone, and more.
 
     Args:
-        plan: The plan of all clones.
-        few: The map of a few of them.
+        compiled: The graph.
+        placement: Its map.
+        grid: The grid of its clones.
     """
-    if each_clone_reads(plan):
-        return "clone"
-    several = isinstance(plan, WorkerPlan) or any(op.name.startswith("input/1/") for op in few.ops)
-    return "task" if several else "one"
+    ops, plan = compiled.step.ops, compiled.plan
+    slots = [slot for variable in placement.variables for slot in variable.slots]
+    wholes = [slot.shard.of for slot in slots if slot.shard is not None]
+    names: dict[str, int | None] = dict.fromkeys((*(each.scope for each in plan.towers), *wholes))
+    for name, op in ops.items():
+        several = op.outputs if _FOR_EACH.get(op.type) == op.role else ()
+        host = op.device.task if op.device.job == grid.job else None
+        names |= dict.fromkeys((name, *(each.name for each in several)), host)
+    return Listed(
+        grid,
+        names,
+        of_worker=isinstance(plan, WorkerPlan),
+        own_pipes=each_clone_reads(plan),
+    )
 
 
 def _workers(few: CompiledGraph, more: CompiledGraph, patterns: Patterns) -> Workers:
@@ -213,39 +225,12 @@ def _workers(few: CompiledGraph, more: CompiledGraph, patterns: Patterns) -> Wor
     )
 
 
-def _peaks(compiled: CompiledGraph, patterns: Patterns, *, whole: bool) -> Peaks:
-    """Return the peaks of a step of a few clones.
-
-    Args:
-        compiled: Their graph.
-        patterns: The names in it.
-        whole: Whether these are all clones of a few tasks.
-    """
+def _peaks(compiled: CompiledGraph, patterns: Patterns) -> Peaks:
+    """Return the peaks of a step of a few clones, in whose graph names have these patterns."""
     found = forecast_memory(compiled).items()
-    alive = {ref: Peak(each.bytes, each.alive) for ref, each in found}
-    return Peaks(alive, patterns.by_task() if whole else patterns)
+    return Peaks({ref: Peak(each.bytes, each.alive) for ref, each in found}, patterns)
 
 
 def _compiled(plan: Plan, grid: Grid, traces: Traces) -> CompiledGraph:
     smaller = make_plan(with_grid(plan, grid), emulate=plan.emulate)
     return compile_step(evolve(smaller, model=plan.model), base=traces.base, seed=_SEED, traces=traces)
-
-
-def _count(patterns: Patterns, few: PlacementMap, of_more: Patterns, more: PlacementMap) -> None:
-    """Find the names with numbers that only their counting shows.
-
-    Args:
-        patterns: The names in the map of a few clones.
-        few: That map.
-        of_more: The names in the map of more clones.
-        more: That map.
-    """
-    clones = patterns.grid.clones, of_more.grid.clones
-    counted = counted_names(_unplaced(few, patterns), _unplaced(more, of_more), clones)
-    patterns.count(counted[0])
-    of_more.count(counted[1])
-
-
-def _unplaced(placement: PlacementMap, patterns: Patterns) -> list[str]:
-    """Return the names of ops that say of no clone that they are of it."""
-    return [op.name for op in placement.ops if op.clone is None and patterns.is_of_all(op.name)]

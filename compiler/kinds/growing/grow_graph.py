@@ -74,7 +74,7 @@ def _grown(known: FewGraphs, grid: Grid) -> StepKinds:
     def edge(each: Edge) -> EdgeKind:
         source, target = found[each.source], found[each.target]
         ends = joined((source.spot, target.spot), each.target)
-        tensor = patterns.of_tensor(each.tensor)
+        tensor = patterns.of(each.tensor)
         at = tensor.at(larger, ends, ends.host or 0, ends.group or 0)
         size = sizes.get((at, at_more(each.target)), -1)
         if source.device == target.device:
@@ -98,7 +98,7 @@ def _ops(placement: PlacementMap, step: StepGraph) -> Iterator[MapOp]:
 def _named(name: str, device: str, clone: int | None, patterns: Patterns) -> _Named:
     found = patterns.of(name)
     spot = found.spot
-    if clone is not None and patterns.by_group:
+    if clone is not None and patterns.listed.by_group:
         spot = within(patterns.grid.spot(clone), spot, name)
     return _Named(found, patterns.of(device), spot)
 
@@ -107,7 +107,7 @@ def _as_many(edge: Edge, larger: int | None, source: _Named, known: FewGraphs, g
     """Return the size of a tensor among many clones, which is in proportion to their number."""
     grids = (known.patterns.grid, known.grid, grid)
     counts = [tuple(each.clones for each in grids)]
-    of_first_pipe = edge.source.startswith("input/") and known.patterns.pipes == "task"
+    of_first_pipe = edge.source.startswith("input/")
     if source.spot.host is not None or grid.hosts == 1 or of_first_pipe:
         counts.append(tuple(each.groups for each in grids))
     if edge.bytes is not None and larger is not None:

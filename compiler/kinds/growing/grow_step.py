@@ -136,10 +136,10 @@ class _Growing:
         patterns = self.known.patterns
         name, device = patterns.of(op.name), patterns.of(op.device.ref)
         spot = name.spot
-        if op.clone is not None and patterns.by_group:
+        if op.clone is not None and patterns.listed.by_group:
             spot = within(patterns.grid.spot(op.clone), spot, op.name)
         of_task = spot.host is not None or self.grid.hosts == 1
-        if op.name.startswith("input/") and patterns.pipes == "task":
+        if op.name.startswith("input/"):
             of_task = True  # the pipe of the first task has no number in its name
         return _Kind(op, name, device, spot, spot.host == 1 and device.spot.host == 1, of_task)
 
@@ -183,7 +183,7 @@ class _Growing:
         hosts = range(self.grid.hosts)
         for host in (0, self.grid.hosts - 1) if self.fold else hosts:
             for group in range(self.grid.groups):
-                place = min(group, 1) if patterns.by_group else group
+                place = min(group, 1) if patterns.listed.by_group else group
                 of_few = few.loops[patterns.grid.number(min(host, 1), place)]
                 yield tuple(sorted({self._number(each, host, group) for each in of_few}))
 
@@ -211,7 +211,7 @@ class _Growing:
                         ends, own, self.known.patterns.grid
                     )
             if size:
-                pattern = self.known.patterns.of_tensor(arrow.tensor)
+                pattern = self.known.patterns.of(arrow.tensor)
                 tensor = pattern.at(larger, ends, ends.host or 0, ends.group or 0)
                 source = self.kinds[arrow.source]
                 size = self._sent(
@@ -328,7 +328,7 @@ class _Growing:
         counts = [tuple(each.clones for each in grids)]
         if kind.of_task:
             counts.append(tuple(each.groups for each in grids))
-        if self.known.patterns.of_worker:
+        if self.known.patterns.listed.of_worker:
             counts.append(tuple(each.hosts for each in grids))
         for one, other, many in counts:
             if few * other == more * one and one != other and few % one == 0:
@@ -378,8 +378,8 @@ class _Growing:
         op, spot, numbers = kind.op, kind.spot, self.numbers
         name = kind.name.at(numbers, spot, host, group)
         clone, patterns = op.clone, self.known.patterns
-        if clone is not None and not patterns.of_worker:
-            place = group if patterns.by_group else patterns.grid.spot(clone).group or 0
+        if clone is not None and not patterns.listed.of_worker:
+            place = group if patterns.listed.by_group else patterns.grid.spot(clone).group or 0
             clone = self.grid.number(host, place)
         tower = "" if clone is None else self.plan.towers[clone].scope
         return TimedOp(
@@ -411,7 +411,7 @@ class _Growing:
     def _arrows(self, arrow: Arrow, ends: Spot, size: int) -> Iterator[Arrow]:
         """Yield an arrow of the few for all tasks and clones, and note what has no target here."""
         source, target = self.kinds[arrow.source], self.kinds[arrow.target]
-        pattern = self.known.patterns.of_tensor(arrow.tensor) if arrow.tensor else None
+        pattern = self.known.patterns.of(arrow.tensor) if arrow.tensor else None
         hosts: Sequence[int] = which(ends.host, self.grid.hosts)
         if self.fold and ends.host == 1:
             there = [self._tasks(each) for each in (source, target) if each.spot.host == 1]

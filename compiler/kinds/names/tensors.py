@@ -65,7 +65,7 @@ def orbits_of(tensors: Iterable[MapTensor], here: Spot, patterns: Patterns) -> l
     few = Numbers(patterns.grid)
     families: dict[tuple[str, int, Spot, tuple[bool, bool]], list[Pattern]] = {}
     for each in tensors:
-        pattern = patterns.of_tensor(each.name)
+        pattern = patterns.of(each.name)
         own = pattern.spot
         spot = Spot(*(None if at is None else min(at, 1) for at in (own.host, own.group)))
         host = own.host is not None and own.host == here.host
@@ -99,9 +99,7 @@ def compared(orbits: Iterable[Orbit], fewer: Iterable[Orbit], grids: tuple[Grid,
 
 def _alike(orbit: Orbit) -> Hashable:
     """Return what the tensors of fewer clones have in common with the same tensors of more."""
-    name, counted = orbit.pattern.parts, orbit.pattern.counted
-    family = None if counted is None else (counted.before, counted.after)
-    return name, family, orbit.bytes, orbit.spot, orbit.beside
+    return orbit.pattern.parts, orbit.bytes, orbit.spot, orbit.beside
 
 
 def largest_of(orbits: list[Orbit], grid: Grid) -> tuple[Orbit, ...]:

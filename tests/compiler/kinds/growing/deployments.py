@@ -30,6 +30,19 @@ SERVER, OTHER = "ps[0].cpu[0]", "ps[1].cpu[0]"
 VARIABLES = RuleRef("a.tfdeploy", 9, 3, 'variables("{*}") -> ps[0]', "rule")  # with braces of its own
 CLONES = RuleRef("a.tfdeploy", 8, 3, "clones -> worker[*].gpu[*]", "rule")
 LARGEST = 5
+NAMES = (
+    "clone_{clone}",
+    "input/{task}/next",
+    *(f"clone_{{clone}}/{each}" for each in ("w/read", "hash", "MatMul", "fc/MatMul", "odd{{}}", "mean")),
+    *(f"clone_{{clone}}/{each}" for each in ("part", "grad")),
+    "norm/mean/replica_{clone}",
+    "norm/mean/replica_{clone}/Adam",
+    "aggregate/w/group_{task}",
+    "clone_{clone}/grad/at_worker_0_gpu_{place}",
+    "mail/w/worker_{task}/put",
+    "mail/w/worker_{task}/take",
+)
+"""The names of things in these maps, with places for their numbers."""
 
 
 def grid_of(tasks: int, clones: int) -> Grid:

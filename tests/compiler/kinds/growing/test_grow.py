@@ -7,9 +7,10 @@ from attrs import evolve
 
 from compiler.kinds.deployment.grid import NotAlikeError, Spot
 from compiler.kinds.growing.grow import joined, kinds_of, tensorflow_name, within
-from compiler.kinds.names.patterns import Patterns
 from compiler.mapping.records import PlacementMap
+from tests.compiler.kinds.fitted import by_task, patterns
 from tests.compiler.kinds.growing.deployments import (
+    NAMES,
     SERVER,
     few_workers,
     grid_of,
@@ -56,7 +57,7 @@ def test_names_of_devices_in_tensorflow(ref: str, name: str, *, emulate: bool) -
 @pytest.mark.parametrize(("tasks", "clones"), [(2, 2), (3, 3), (4, 3), (3, 8)])
 def test_the_map_of_many_is_grown_from_that_of_few(tasks: int, clones: int) -> None:
     """Every record of every clone is as it is written down, with its names, numbers and reasons."""
-    grown = kinds_of(map_of(2, 2), Patterns(grid_of(2, 2)), grid_of(tasks, clones), plan_of(tasks, clones))
+    grown = kinds_of(map_of(2, 2), patterns(*NAMES)[0], grid_of(tasks, clones), plan_of(tasks, clones))
     assert grown.expanded() == map_of(tasks, clones)
 
 
@@ -64,8 +65,8 @@ def test_the_map_of_many_is_grown_from_that_of_few(tasks: int, clones: int) -> N
 def test_clones_that_are_summed_by_task_are_grown_by_task(tasks: int) -> None:
     """The few are all clones of two tasks, and devices have the same numbers on each."""
     few, sizes = evolve(grid_of(2, 3), sums=1), (tasks, 3)
-    names = Patterns(few)
-    of_tasks = Patterns(few, by_group=False)
+    names = patterns(*NAMES, few=few, more=evolve(few, hosts=3))[0]
+    of_tasks = by_task(NAMES, few)
     grown = kinds_of(map_of(2, 3, summed=True, named=6), names, grid_of(*sizes), plan_of(*sizes), of_tasks)
     assert grown.expanded() == map_of(*sizes, summed=True)
 
@@ -74,7 +75,8 @@ def test_clones_that_are_summed_by_task_are_grown_by_task(tasks: int) -> None:
 def test_workers_with_graphs_of_their_own_are_grown_from_two(tasks: int) -> None:
     """The ops of the first are listed; the others send what the second does, and have boxes on servers."""
     few, sizes = grid_of(2, 3), (tasks, 3)
-    names, of_tasks = Patterns(few, of_worker=True), Patterns(few, of_worker=True, by_group=False)
+    names = patterns(*NAMES, few=few, more=evolve(few, hosts=3), of_worker=True)[0]
+    of_tasks = by_task(NAMES, few, of_worker=True)
     listed, workers = few_workers(3)
     grown = kinds_of(listed, names, grid_of(*sizes), plan_of(*sizes), of_tasks, workers)
     assert grown.expanded() == map_of_worker(*sizes)
@@ -97,14 +99,14 @@ def test_copies_of_all_clones_on_a_server_are_held_there() -> None:
         )
         return evolve(found, variables=(shared, moved), devices=devices)
 
-    grown = kinds_of(on_server(2, 2), Patterns(grid_of(2, 2)), grid_of(4, 3), plan_of(4, 3))
+    grown = kinds_of(on_server(2, 2), patterns(*NAMES)[0], grid_of(4, 3), plan_of(4, 3))
     assert grown.expanded() == on_server(4, 3)
 
 
 def test_emulated_devices_are_numbered_in_their_order() -> None:
     """All of them are processors of this process."""
     plan = evolve(plan_of(3, 3), emulate=True)
-    grown = kinds_of(map_of(2, 2), Patterns(grid_of(2, 2)), grid_of(3, 3), plan)
+    grown = kinds_of(map_of(2, 2), patterns(*NAMES)[0], grid_of(3, 3), plan)
     assert [each.device for each in grown.expanded().devices] == [
         f"/job:localhost/replica:0/task:0/device:CPU:{at}" for at in range(14)
     ]
@@ -124,7 +126,7 @@ def test_maps_that_are_not_those_of_clones_that_are_alike() -> None:
         (evolve(whole, ops=moved), "clone_0/MatMul is on worker.0..gpu.1., and not each of them has one"),
     ):
         with pytest.raises(NotAlikeError, match=words):
-            kinds_of(wrong, Patterns(grid_of(2, 2)), grid_of(4, 3), plan_of(4, 3))
+            kinds_of(wrong, patterns(*NAMES)[0], grid_of(4, 3), plan_of(4, 3))
 
 
 @pytest.mark.parametrize(

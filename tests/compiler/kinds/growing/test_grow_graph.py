@@ -8,10 +8,10 @@ from attrs import evolve
 from compiler.kinds.deployment.grid import NotAlikeError
 from compiler.kinds.growing.grow import kinds_of
 from compiler.kinds.growing.grow_graph import FewGraphs, grow_graph
-from compiler.kinds.names.patterns import Patterns
 from compiler.mapping.step_graph import Edge, StepGraph
 from compiler.report.dot import dot
-from tests.compiler.kinds.growing.deployments import grid_of, map_of, pipe, plan_of
+from tests.compiler.kinds.fitted import patterns
+from tests.compiler.kinds.growing.deployments import NAMES, grid_of, map_of, pipe, plan_of
 
 
 def step_of(tasks: int, clones: int) -> StepGraph:
@@ -35,8 +35,8 @@ def step_of(tasks: int, clones: int) -> StepGraph:
 
 def known_of(step_of_more: StepGraph) -> FewGraphs:
     """Return what is known of four and of nine clones."""
-    patterns = Patterns(grid_of(2, 2))
-    return FewGraphs(map_of(2, 2), step_of(2, 2), patterns, map_of(3, 3), step_of_more, grid_of(3, 3))
+    names = patterns(*NAMES)[0]
+    return FewGraphs(map_of(2, 2), step_of(2, 2), names, map_of(3, 3), step_of_more, grid_of(3, 3))
 
 
 @pytest.mark.parametrize(("tasks", "clones"), [(2, 2), (3, 3), (4, 3), (3, 8)])
@@ -44,7 +44,7 @@ def test_many_clones_are_drawn_as_their_graph_is(tasks: int, clones: int) -> Non
     """Sizes grow with all clones or with those of a task, and a tensor for several clones is counted once."""
     grid = grid_of(tasks, clones)
     step = grow_graph(known_of(step_of(3, 3)), grid)
-    kinds = kinds_of(map_of(2, 2), Patterns(grid_of(2, 2)), grid, plan_of(tasks, clones))
+    kinds = kinds_of(map_of(2, 2), patterns(*NAMES)[0], grid, plan_of(tasks, clones))
     drawn = dot(kinds, step)
     assert drawn == dot(map_of(tasks, clones), step_of(tasks, clones))
     assert f"{tasks * clones} tensors" in drawn

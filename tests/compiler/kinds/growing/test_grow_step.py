@@ -10,10 +10,10 @@ from attrs import evolve
 
 from compiler.kinds.deployment.grid import Grid, NotAlikeError
 from compiler.kinds.growing.grow_step import FewSteps, grow_step, has_same_work
-from compiler.kinds.names.patterns import Patterns
 from compiler.threads import threads_on_one_machine
 from compiler.time.work import Arrow, Signature, StepWork, TimedOp
-from tests.compiler.kinds.growing.deployments import OTHER, SERVER, cpu, gpu, grid_of, pipe, plan_of
+from tests.compiler.kinds.fitted import patterns
+from tests.compiler.kinds.growing.deployments import NAMES, OTHER, SERVER, cpu, gpu, grid_of, pipe, plan_of
 
 
 @cache
@@ -55,8 +55,8 @@ def _scope(name: str) -> str:
 
 def known(few: StepWork | None = None, more: StepWork | None = None) -> FewSteps:
     """Return the steps of four and of nine clones, or others in place of them."""
-    patterns = Patterns(grid_of(2, 2))
-    return FewSteps(few or step_of(2, 2), patterns, more or step_of(3, 3), grid_of(3, 3))
+    names = patterns(*NAMES)[0]
+    return FewSteps(few or step_of(2, 2), names, more or step_of(3, 3), grid_of(3, 3))
 
 
 @pytest.mark.parametrize("grid", [grid_of(2, 2), grid_of(3, 3), grid_of(5, 4), grid_of(2, 6)])

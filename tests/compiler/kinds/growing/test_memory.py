@@ -12,9 +12,10 @@ from compiler.kinds.growing.memory import Peak, Peaks, with_memory
 from compiler.kinds.names.patterns import Patterns
 from compiler.kinds.records.kind_map import DeviceKind, KindMap, TransferKind
 from compiler.mapping.records import MapTensor, MapTransfer
+from tests.compiler.kinds.fitted import by_task, patterns
 from tests.placement_maps import make_kinds
 
-FEW = Grid("worker", "gpu", 2, 2)
+NAMES = patterns("clone_{clone}/y", "clone_{clone}/g")[0]
 SERVER, GPU = "ps[0].cpu[0]", "worker[{task}].gpu[{device}]"
 HELD = 64 + 64 + 5  # by the server: its variable, its slot and something else
 
@@ -52,19 +53,19 @@ def not_needed() -> Peaks:
 def forecast(
     placement: KindMap,
     known: Mapping[str, Peak],
-    patterns: Patterns,
+    names: Patterns,
     fewer: Callable[[], Peaks] = not_needed,
 ) -> dict[str, list[object]]:
     """Return the bytes of a step, those of all that is held, and the largest tensors, by device."""
     return {
         each.ref: [each.step_bytes, each.memory_bytes, *(tensor.name for tensor in each.largest)]
-        for each in with_memory(placement, Peaks(known, patterns), fewer).expanded().devices
+        for each in with_memory(placement, Peaks(known, names), fewer).expanded().devices
     }
 
 
 def test_each_clone_needs_what_the_one_needs_that_it_is_like() -> None:
     """A device that all use keeps a tensor of each of them: two more with six clones instead of four."""
-    found = forecast(deployment(), peaks(), Patterns(FEW))
+    found = forecast(deployment(), peaks(), NAMES)
     ofs = [f"clone_{number}/y:0" for number in range(6)]
     assert found == {
         SERVER: [116, 116 + HELD, "fc1/kernel/read:0", *ofs[:4]],
@@ -80,7 +81,7 @@ def test_each_clone_needs_what_the_one_needs_that_it_is_like() -> None:
 @pytest.mark.parametrize(("gradient", "most"), [(23, 116), (24, 120)])
 def test_what_arrives_from_all_clones_but_the_first_is_there_at_once(gradient: int, most: int) -> None:
     """It is the peak if five gradients are more than what the few have at theirs."""
-    found = forecast(deployment(gradient), peaks(), Patterns(FEW))[SERVER]
+    found = forecast(deployment(gradient), peaks(), NAMES)[SERVER]
     assert found[:2] == [most, most + HELD]
     received = [f"Recv_clone_{at}/g_0_on_/job_ps/replica_0/task_0/device_CPU_0:0" for at in range(1, 6)]
     assert (found[2:] == received) == (most == 120)
@@ -89,14 +90,14 @@ def test_what_arrives_from_all_clones_but_the_first_is_there_at_once(gradient: i
 @pytest.mark.parametrize("name", ["other/g", "clone_1/g"])
 def test_what_is_not_of_the_last_clone_does_not_arrive_from_all(name: str) -> None:
     """Clones send it that are summed before, for example."""
-    assert forecast(deployment(1000, name), peaks(), Patterns(FEW))[SERVER][0] == 116
+    assert forecast(deployment(1000, name), peaks(), NAMES)[SERVER][0] == 116
 
 
 def test_clones_that_do_not_step_together_do_not_send_together() -> None:
     """In mode `async` each updates by itself."""
     placement = deployment(1000)
     alone = evolve(placement, mode=evolve(placement.mode, update="async"))
-    assert forecast(alone, peaks(), Patterns(FEW))[SERVER][0] == 116
+    assert forecast(alone, peaks(), NAMES)[SERVER][0] == 116
 
 
 def test_workers_with_graphs_of_their_own_need_what_the_first_does() -> None:
@@ -104,7 +105,8 @@ def test_workers_with_graphs_of_their_own_need_what_the_first_does() -> None:
     placement = evolve(deployment(1000), listed="worker:0")
     name = "clone_{}/y/at_worker_0_gpu_0:0"
     known = peaks(name, of_worker=True)
-    found = forecast(placement, known, Patterns(FEW, of_worker=True, by_group=False))
+    names = by_task(["clone_{clone}/y/at_worker_0_gpu_0"], NAMES.grid, of_worker=True)
+    found = forecast(placement, known, names)
     assert found[SERVER][0] == 100
     for task in range(3):
         for at in (0, 1):
@@ -123,7 +125,8 @@ def test_what_one_worker_after_the_other_has_does_not_grow(of_two: list[int], mo
         alive = (*zeros, *made)
         peak = Peak(sum(each.bytes for each in alive), alive)
         nothing = {f"worker[0].gpu[{at}]": Peak(0, ()) for at in (0, 1)}
-        names = Patterns(Grid("worker", "gpu", hosts, 2), of_worker=True, by_group=False)
+        texts = [f"mail/g/worker_{{task}}/{each}" for each in ("zeros", "mul")]
+        names = by_task(texts, Grid("worker", "gpu", hosts, 2), of_worker=True)
         return Peaks({SERVER: peak, **nothing}, names)
 
     many = evolve(make_kinds(5, 2), listed="worker:0")

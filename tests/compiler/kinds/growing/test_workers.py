@@ -6,15 +6,15 @@ import pytest
 
 from compiler.kinds.deployment.grid import Grid, NotAlikeError
 from compiler.kinds.growing.workers import Held, at_first, held_for_each
-from compiler.kinds.names.patterns import Patterns
+from tests.compiler.kinds.fitted import by_task
 
-PATTERNS = Patterns(Grid("worker", "gpu", 2, 8), of_worker=True)
-BOX = "mail/fc1/kernel/worker_{}/value_box"
+BOX = "mail/fc1/kernel/worker_{task}/value_box"
+PATTERNS = by_task([BOX], Grid("worker", "gpu", 2, 8), of_worker=True)
 
 
 def _held(workers: int, number: int = 8) -> list[Held]:
     """Return the boxes of workers, a number of eight bytes for each of them, and another one."""
-    boxes = [Held(BOX.format(at), "ps[1].cpu[0]", 40) for at in range(workers)]
+    boxes = [Held(BOX.format(task=at), "ps[1].cpu[0]", 40) for at in range(workers)]
     return [
         *boxes,
         Held("cluster/arrived", "ps[0].cpu[0]", number * workers),

@@ -5,11 +5,23 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
-from compiler.kinds.deployment.grid import Grid, Spot
-from compiler.kinds.names.counting import counted_names
-from compiler.kinds.names.patterns import Counted, NotAlikeError, Numbers, Patterns
+from compiler.kinds.deployment.grid import Grid, NotAlikeError, Spot
+from compiler.kinds.names.templates import Numbers
+from tests.compiler.kinds.fitted import FEW, MORE, by_task, patterns
 
-FEW, MANY = Grid("worker", "gpu", 2, 2), Grid("worker", "gpu", 64, 8)
+MANY = Grid("worker", "gpu", 64, 8)
+TEXTS = (
+    "clone_{clone}/fc/MatMul",
+    "fc/kernel/replica_{clone}",
+    "input/{task}/next",
+    "input/{task}/clone_{place}/asked",
+    "input/split/x:{place}",
+    "average/fc/kernel/copy_{clone}/assign",
+    "clone_{clone}/fc/Const/at_worker_{task}_gpu_{place}",
+    "clone_{clone}/y",
+    "clone_{clone}/fc_1/mul_2",
+    "my_clone_2/mul",
+)
 
 
 @pytest.mark.parametrize(
@@ -17,21 +29,19 @@ FEW, MANY = Grid("worker", "gpu", 2, 2), Grid("worker", "gpu", 64, 8)
     [
         ("fc/kernel", Spot(), "fc/kernel"),
         ("clone_3/fc/MatMul", Spot(1, 1), "clone_23/fc/MatMul"),
-        ("clone_1/fc/MatMul", Spot(0, 1), "clone_7/fc/MatMul"),
+        ("clone_1/fc/MatMul:0", Spot(0, 1), "clone_7/fc/MatMul:0"),
         ("fc/kernel/replica_2", Spot(1, 0), "fc/kernel/replica_16"),
+        ("input/next", Spot(), "input/next"),
         ("input/1/next", Spot(1), "input/2/next"),
         ("input/1/clone_1/asked", Spot(1, 1), "input/2/clone_7/asked"),
+        ("input/clone_1/asked", Spot(0, 1), "input/clone_7/asked"),
         ("input/split/x:1", Spot(0, 1), "input/split/x:7"),
         ("average/fc/kernel/copy_3/assign", Spot(1, 1), "average/fc/kernel/copy_23/assign"),
-        (
-            "Recv_average/fc/kernel/copy_1/share_0_on_0:0",
-            Spot(0, 1),
-            "Recv_average/fc/kernel/copy_7/share_0_on_0:0",
-        ),
-        ("total_loss/copy_2/mul_1", Spot(1, 0), "total_loss/copy_16/mul_1"),
-        ("a/copy_1/MatMul", Spot(), "a/copy_1/MatMul"),
+        ("clone_1/fc_1/mul_2", Spot(0, 1), "clone_7/fc_1/mul_2"),
+        ("my_clone_2/mul", Spot(), "my_clone_2/mul"),
         ("worker[1].gpu[1]", Spot(1, 1), "worker[2].gpu[7]"),
         ("worker[1].cpu[0]", Spot(1), "worker[2].cpu[0]"),
+        ("inputs -> worker[1].cpu[0]", Spot(1), "inputs -> worker[2].cpu[0]"),
         ("ps[1].cpu[0]", Spot(), "ps[1].cpu[0]"),
         ("clone_1/fc/Const/at_worker_0_gpu_1", Spot(0, 1), "clone_7/fc/Const/at_worker_0_gpu_7"),
         (
@@ -39,11 +49,17 @@ FEW, MANY = Grid("worker", "gpu", 2, 2), Grid("worker", "gpu", 64, 8)
             Spot(1, 1),
             "Recv_clone_23/y_0_on_/job_worker/replica_0/task_0/device_CPU_0:0",
         ),
+        (
+            "Recv_input/split/x_1_on_/job_worker/replica_0/task_0/device_GPU_1:0",
+            Spot(0, 1),
+            "Recv_input/split/x_7_on_/job_worker/replica_0/task_0/device_GPU_7:0",
+        ),
+        ("fc/kernel/replica_2/value:0", Spot(1, 0), "fc/kernel/replica_16/value:0"),
     ],
 )
 def test_names_of_a_few_give_the_names_of_many(name: str, spot: Spot, grown: str) -> None:
     """Each is written for clone 7 on task 2, or on task 0 if it is of the first task."""
-    pattern = Patterns(FEW).of(name)
+    pattern = patterns(*TEXTS)[0].of(name)
     assert pattern.spot == spot
     place = (2 if spot.host else 0, 7 if spot.group else 0)
     assert pattern.at(Numbers(MANY), spot, *place) == grown
@@ -51,48 +67,90 @@ def test_names_of_a_few_give_the_names_of_many(name: str, spot: Spot, grown: str
     assert pattern.partly(MANY, *place).at(Numbers(MANY), 0, 0) == grown
 
 
+@pytest.mark.parametrize("sizes", [((2, 2), (3, 2)), ((2, 2), (2, 3)), ((2, 1), (3, 1))])
+def test_names_of_grids_of_which_one_side_stays(sizes: tuple[tuple[int, int], tuple[int, int]]) -> None:
+    """Places are found though their numbers have the same values in both graphs, by the words before them."""
+    few, more = (Grid("worker", "gpu", *each) for each in sizes)
+    for graph in patterns(*TEXTS, few=few, more=more):
+        last = graph.grid.spot(graph.grid.clones - 1)
+        for text in TEXTS[:-1]:
+            numbers = {"clone": graph.grid.clones - 1, "task": last.host, "place": last.group}
+            name = text.format(**numbers)
+            found = graph.of(name)
+            at_first = Numbers(Grid("worker", "gpu", 64, more.groups))
+            wanted = text.format(clone=0, task=0, place=0)
+            host, group = (0 if each is None else each for each in (found.spot.host, found.spot.group))
+            assert found.at(at_first, found.spot, host, group) == text.format(
+                clone=host * more.groups + group, task=last.host, place=last.group
+            )
+            assert name == wanted or found.spot != Spot()
+
+
 def test_members_of_a_group_keep_their_numbers() -> None:
     """With two devices for each clone, GPU 3 is the second of clone 1."""
-    pattern = Patterns(Grid(None, "gpu", 1, 2, 2)).of("gpu[3]")
+    few = Grid(None, "gpu", 1, 2, 2)
+    pattern = patterns(few=few, more=evolve(few, groups=3))[0].of("gpu[3]")
     assert pattern.spot == Spot(0, 1)
     assert pattern.at(Numbers(Grid(None, "gpu", 1, 8, 2)), pattern.spot, 0, 6) == "gpu[13]"
 
 
 def test_a_name_of_two_clones_is_refused() -> None:
     """So is a thing beside a clone that is not its own."""
-    patterns = Patterns(FEW)
+    found = patterns("clone_{clone}/y")[0]
     with pytest.raises(NotAlikeError):
-        patterns.of("clone_1/sent_to/clone_2")
+        found.of("Recv_clone_1/y_0_on_/job_worker/replica_0/task_1/device_GPU_0:0").at(
+            Numbers(MANY), Spot(0, 1), 0, 7
+        )
     with pytest.raises(NotAlikeError):
-        patterns.of("worker[1].gpu[0]").at(Numbers(MANY), Spot(0, 1), 0, 7)
+        found.of("clone_2 -> worker[1].gpu[0] and worker[2].gpu[0]")
+    with pytest.raises(NotAlikeError):
+        found.of("worker[1].gpu[0]").at(Numbers(MANY), Spot(0, 1), 0, 7)
 
 
 def test_numbers_that_count_clones_are_found() -> None:
-    """The first name of a family has no number; a family that does not grow with the clones is none."""
-    few = ["sum", "sum_1", "sum_2", "sum_3", "copy", "copy_1", "copy_2", "dense", "dense_1"]
-    more = [*few, *(f"sum_{at}" for at in range(4, 9)), *(f"copy_{at}" for at in range(3, 8)), "dense_2"]
-    found, larger = counted_names(few, more, (4, 9))
-    assert set(found) == {each for each in few if not each.startswith("dense")}
-    assert (found["sum"].clone, found["sum_3"].clone) == (0, 3)
-    assert (found["copy"].clone, found["copy_2"].clone) == (1, 3)
-    assert found["copy_2"].name(500) == "copy_499"
-    assert found["copy_2"].name(1) == "copy"
-    assert larger["sum_8"].name(300) == "sum_300"
-    patterns = Patterns(Grid(None, "gpu", 1, 4), found)
+    """The first name of a family may have no number; what does not grow with the clones is none."""
+    few, more = Grid(None, "gpu", 1, 4), Grid(None, "gpu", 1, 9)
+    texts = ("sum_{clone}", "x/copy_{less}/y", "x/copy/y", "z/part_{less}", "dense_1")
+    found, larger = patterns(*texts, few=few, more=more)
     numbers = Numbers(Grid(None, "gpu", 1, 600))
+    assert found.of("dense_1").spot == Spot()
     for name, clone, grown in (
         ("sum", 0, "sum"),
         ("sum_1", 500, "sum_500"),
-        ("copy", 1, "copy"),
-        ("copy", 500, "copy_499"),
-        ("copy_1", 2, "copy_1"),
+        ("z/part_0", 1, "z/part_0"),
+        ("z/part_2", 500, "z/part_499"),
     ):
-        pattern = patterns.of(name)
-        assert pattern.template(numbers.grid, pattern.spot).at(numbers, 0, clone) == grown
-        assert pattern.at(numbers, pattern.spot, 0, clone) == grown
-        tensor = patterns.of_tensor(f"{name}:2")
-        assert tensor.at(numbers, pattern.spot, 0, clone) == f"{grown}:2"
-        assert tensor.template(numbers.grid, pattern.spot).at(numbers, 0, clone) == f"{grown}:2"
+        for graph in (found, larger):
+            pattern = graph.of(name)
+            assert pattern.template(numbers.grid, pattern.spot).at(numbers, 0, clone) == grown
+            assert pattern.at(numbers, pattern.spot, 0, clone) == grown
+            tensor = graph.of(f"{name}:2")
+            assert tensor.at(numbers, pattern.spot, 0, clone) == f"{grown}:2"
+            assert tensor.template(numbers.grid, pattern.spot).at(numbers, 0, clone) == f"{grown}:2"
+
+
+def test_the_first_that_is_counted_has_no_number() -> None:
+    """The second clone has it if the first has none; among two clones no other name is there."""
+    for few in (2, 4):
+        names = [["copy", *(f"copy_{at}" for at in range(1, clones - 1))] for clones in (few, few + 1)]
+        listed = [
+            evolve(each.listed, hosts=dict.fromkeys(own))
+            for each, own in zip(
+                patterns(few=Grid(None, "gpu", 1, few), more=Grid(None, "gpu", 1, few + 1)),
+                names,
+                strict=True,
+            )
+        ]
+        for graph in type(patterns()[0]).of_both(*listed):
+            pattern = graph.of("copy")
+            assert pattern.spot == Spot(0, 1)
+            numbers = Numbers(Grid(None, "gpu", 1, 600))
+            assert [pattern.at(numbers, pattern.spot, 0, at) for at in (1, 2, 500)] == [
+                "copy",
+                "copy_1",
+                "copy_499",
+            ]
+            assert pattern.template(numbers.grid, pattern.spot).text() == "copy{suffix}"
 
 
 @pytest.mark.parametrize(
@@ -100,14 +158,15 @@ def test_numbers_that_count_clones_are_found() -> None:
     [
         ("clone_1/fc/MatMul", Spot(0, 1), "clone_7/fc/MatMul"),
         ("mail/fc/kernel/worker_1/box", Spot(1), "mail/fc/kernel/worker_2/box"),
-        ("Recv_mail/fc/worker_1/box", Spot(1), "Recv_mail/fc/worker_2/box"),
-        ("fc/worker_1", Spot(), "fc/worker_1"),
+        (
+            "Recv_mail/fc/kernel/worker_1/box_0_on_/job_ps/replica_0/task_0/device_CPU_0:0",
+            Spot(1),
+            "Recv_mail/fc/kernel/worker_2/box_0_on_/job_ps/replica_0/task_0/device_CPU_0:0",
+        ),
         ("cluster/present/unstack:1", Spot(1), "cluster/present/unstack:2"),
         ("cluster/present/unstack_1:1", Spot(1), "cluster/present/unstack_1:2"),
         ("cluster/present/unstack_1", Spot(), "cluster/present/unstack_1"),
-        ("Recv_cluster/present/unstack_1_on_0:0", Spot(1), "Recv_cluster/present/unstack_2_on_0:0"),
-        ("Recv_cluster/present/unstack_1_1_on_0:0", Spot(1), "Recv_cluster/present/unstack_1_2_on_0:0"),
-        ("fc/unstack:1", Spot(), "fc/unstack:1"),
+        ("input/clone_1/next", Spot(0, 1), "input/clone_7/next"),
     ],
 )
 def test_names_in_the_graph_of_one_worker(name: str, spot: Spot, grown: str) -> None:
@@ -115,19 +174,23 @@ def test_names_in_the_graph_of_one_worker(name: str, spot: Spot, grown: str) -> 
 
     If workers may be missing, it has a number for each that says whether it is there.
     """
-    pattern = Patterns(FEW, of_worker=True).of(name)
+    texts = (
+        "clone_{clone}/fc/MatMul",
+        "mail/fc/kernel/worker_{task}/box",
+        "cluster/present/unstack:{task}",
+        "cluster/present/unstack_1:{task}",
+        "input/clone_{place}/next",
+    )
+    pattern = patterns(*texts, more=evolve(FEW, hosts=3), of_worker=True)[0].of(name)
     assert pattern.spot == spot
     assert pattern.at(Numbers(MANY), spot, 2 if spot.host else 0, 7 if spot.group else 0) == grown
 
 
 def test_one_pipe_feeds_the_clones_of_all_tasks() -> None:
     """Its outputs are numbered by clone, and those of the pipe of a task by the clone on it."""
-    numbers = Numbers(MANY)
-    one = Patterns(FEW, pipes="one").of("input/split/x:3")
+    one = patterns("input/split/x:{clone}")[0].of("input/split/x:3")
     assert one.spot == Spot(1, 1)
-    assert one.at(numbers, one.spot, 2, 7) == "input/split/x:23"
-    fed = Patterns(FEW).of("input/1/clone_1/asked")
-    assert fed.at(numbers, fed.spot, 2, 7) == "input/2/clone_7/asked"
+    assert one.at(Numbers(MANY), one.spot, 2, 7) == "input/split/x:23"
 
 
 @pytest.mark.parametrize(
@@ -136,7 +199,7 @@ def test_one_pipe_feeds_the_clones_of_all_tasks() -> None:
         ("input/3/next:1", False, Spot(1, 1), "input/23/next:1"),
         ("input/1/clone_0/micro_batches/x", False, Spot(0, 1), "input/7/clone_0/micro_batches/x"),
         ("input/next:1", False, Spot(), "input/next:1"),
-        ("Recv_input/1/next_on_0:0", True, Spot(0, 1), "Recv_input/7/next_on_0:0"),
+        ("input/1/next", True, Spot(0, 1), "input/7/next"),
     ],
 )
 def test_pipes_of_clones(name: str, of_worker: bool, spot: Spot, grown: str) -> None:
@@ -144,36 +207,31 @@ def test_pipes_of_clones(name: str, of_worker: bool, spot: Spot, grown: str) -> 
 
     In such a pipe the only clone that it feeds has the number 0.
     """
-    pattern = Patterns(FEW, pipes="clone", of_worker=of_worker).of(name)
+    texts = ("input/{clone}/next", "input/{clone}/clone_0/micro_batches/x")
+    more = evolve(FEW, hosts=3) if of_worker else MORE
+    pattern = patterns(*texts, more=more, own_pipes=True, of_worker=of_worker)[0].of(name)
     assert pattern.spot == spot
     assert pattern.at(Numbers(MANY), spot, 2 if spot.host else 0, 7 if spot.group else 0) == grown
 
 
-def test_numbers_of_clones_can_stay_as_they_are() -> None:
-    """Then only tasks have places."""
-    pattern = Patterns(FEW, by_group=False).of("worker[1].gpu[1]")
-    assert pattern.spot == Spot(1)
-    assert pattern.at(Numbers(MANY), pattern.spot, 5, 0) == "worker[5].gpu[1]"
-
-
 @pytest.mark.parametrize(
-    ("name", "spot", "grown"),
+    ("sums", "name", "spot", "text", "grown"),
     [
-        ("clone_3/fc/MatMul", Spot(1), "clone_41/fc/MatMul"),
-        ("aggregate/group_7/kernel/group_1", Spot(1), "aggregate/group_7/kernel/group_5"),
-        ("Recv_aggregate/fc/kernel/group_1:0", Spot(1), "Recv_aggregate/fc/kernel/group_5:0"),
-        ("Recv_aggregate/fc/group_1_0_on_/task_1:0", Spot(1), "Recv_aggregate/fc/group_5_0_on_/task_1:0"),
-        ("group_1/kernel", Spot(), "group_1/kernel"),
-        ("aggregate/bucket_1/pack_3/packed", Spot(1), "aggregate/bucket_1/pack_41/packed"),
+        (0, "worker[1].gpu[1]", Spot(1), "worker[{task}].gpu[1]", "worker[5].gpu[1]"),
+        (0, "clone_3/fc/MatMul", Spot(1), "clone_{clone_1}/fc/MatMul", "clone_41/fc/MatMul"),
+        (0, "a/pack_3/packed", Spot(1), "a/pack_{clone_1}/packed", "a/pack_41/packed"),
+        (1, "aggregate/k/group_1", Spot(1), "aggregate/k/group_{task}", "aggregate/k/group_5"),
+        (0, "group_1/kernel", Spot(), "group_1/kernel", "group_1/kernel"),
     ],
 )
-def test_names_by_tasks_if_their_clones_are_summed_there(name: str, spot: Spot, grown: str) -> None:
+def test_names_by_tasks(sums: int, name: str, spot: Spot, text: str, grown: str) -> None:
     """A sum has the number of its task, and a clone keeps its place on any task."""
-    pattern = Patterns(evolve(FEW, sums=1), by_group=False).of(name)
+    texts = ("clone_{clone}/fc/MatMul", "aggregate/k/group_{task}", "a/pack_{clone}/packed", "group_1/kernel")
+    pattern = by_task(texts, evolve(FEW, sums=sums)).of(name)
     assert pattern.spot == spot
-    numbers = Numbers(MANY)
-    assert pattern.at(numbers, spot, 5 if spot.host else 0, 0) == grown
-    assert pattern.template(MANY, spot).at(numbers, 5 if spot.host else 0, 0) == grown
+    many = evolve(MANY, sums=sums)
+    assert pattern.at(Numbers(many), spot, 5 if spot.host else 0, 0) == grown
+    assert pattern.template(many, spot).text() == text
 
 
 @pytest.mark.parametrize(
@@ -182,26 +240,18 @@ def test_names_by_tasks_if_their_clones_are_summed_there(name: str, spot: Spot, 
         ("aggregate/k/group_3", Spot(1), "aggregate/k/group_{sum_1}", "aggregate/k/group_11"),
         ("aggregate/k/group_2", Spot(1), "aggregate/k/group_{sum_0}", "aggregate/k/group_10"),
         ("aggregate/k/group_1", Spot(0), "aggregate/k/group_{sum_1}", "aggregate/k/group_1"),
-        (
-            "Recv_aggregate/k/group_3:0",
-            Spot(1),
-            "Recv_aggregate/k/group_{sum_1}:0",
-            "Recv_aggregate/k/group_11:0",
-        ),
     ],
 )
 def test_names_of_several_sums_of_a_task(name: str, spot: Spot, text: str, grown: str) -> None:
     """Their numbers go on from task to task, and each keeps its place on any task."""
-    pattern, many = Patterns(evolve(FEW, sums=2), by_group=False).of(name), evolve(MANY, sums=2)
+    few, many = Grid("worker", "gpu", 2, 4, 1, 2), evolve(MANY, sums=2)
+    listed = [
+        evolve(each.listed, hosts={f"aggregate/k/group_{at}": at // 2 for at in range(2 * each.grid.hosts)})
+        for each in patterns(few=few, more=evolve(few, hosts=3), by_group=False)
+    ]
+    pattern = type(patterns()[0]).of_both(*listed)[0].of(name)
     assert pattern.spot == spot
     assert pattern.template(many, spot).text() == text
     host = 5 if spot.host else 0
     assert pattern.at(Numbers(many), spot, host, 0) == grown
     assert pattern.partly(many, host, None).at(Numbers(many), 0, 0) == grown
-
-
-def test_names_that_are_counted_among_all_clones_are_of_no_task() -> None:
-    """Their numbers do not follow from the number of a task alone."""
-    patterns = Patterns(FEW, {"sum_3": Counted("sum", "", 3, 0, bare=True)}, by_group=False)
-    with pytest.raises(NotAlikeError, match="sum_3 is counted among all clones"):
-        patterns.of("sum_3")

@@ -5,12 +5,18 @@ from __future__ import annotations
 import pytest
 
 from compiler.kinds.deployment.grid import Grid, Spot
-from compiler.kinds.names.patterns import Patterns
 from compiler.kinds.names.templates import Numbers, parse
 from compiler.kinds.names.tensors import LARGEST, compared, largest_at, largest_of, named, orbits_of
 from compiler.mapping.records import MapTensor
+from tests.compiler.kinds.fitted import patterns
 
 FEW, MANY = Grid("worker", "gpu", 3, 3), Grid("worker", "gpu", 12, 4)
+NAMES = patterns(
+    *(f"clone_{{clone}}/{each}" for each in "bxyz"),
+    "input/{task}/next",
+    few=FEW,
+    more=Grid("worker", "gpu", 4, 4),
+)[0]
 
 
 def tensors(names: list[str], size: int = 8) -> list[MapTensor]:
@@ -27,7 +33,7 @@ def of_all(grid: Grid, name: str = "clone_{}/y") -> list[str]:
 def test_what_a_server_gets_from_all_clones(missing: int) -> None:
     """Each clone has one, or all but the last."""
     few = tensors(of_all(FEW)[: FEW.clones - missing])
-    orbits = orbits_of(few, Spot(), Patterns(FEW))
+    orbits = orbits_of(few, Spot(), NAMES)
     assert sum(each.count(MANY) for each in orbits) == MANY.clones - missing
     numbers = Numbers(MANY)
     names = {each.at(numbers, 0, 0) for orbit in orbits for each in orbit.templates(MANY)}
@@ -37,15 +43,16 @@ def test_what_a_server_gets_from_all_clones(missing: int) -> None:
 def test_what_some_clones_have_grows_unless_fewer_have_as_much_of_it() -> None:
     """One of two other clones on a task has it: as the only other one of fewer has, or all but the last."""
     fewer, three = Grid(None, "gpu", 1, 2), Grid(None, "gpu", 1, 3)
-    orbits = orbits_of(tensors(["clone_0/y", "clone_1/y"]), Spot(), Patterns(three))
+    of_two, of_three = patterns("clone_{clone}/y", "clone_{clone}/z", few=fewer, more=three)
+    orbits = orbits_of(tensors(["clone_0/y", "clone_1/y"]), Spot(), of_three)
     for names, count in ((["clone_0/y", "clone_1/y"], 1), (["clone_0/y"], 8), (["clone_1/z"], 8)):
-        of_fewer = orbits_of(tensors(names), Spot(), Patterns(fewer))
+        of_fewer = orbits_of(tensors(names), Spot(), of_two)
         first, others = compared(orbits, of_fewer, (fewer, three))
         assert first.count(Grid(None, "gpu", 1, 10)) == 1
         assert others.count(Grid(None, "gpu", 1, 10)) == count
         assert len(list(others.templates(Grid(None, "gpu", 1, 10)))) == count
-    whole = orbits_of(tensors(["clone_1/y", "clone_2/y"]), Spot(), Patterns(three))
-    (same,) = compared(whole, orbits_of(tensors(["clone_1/y"]), Spot(), Patterns(fewer)), (fewer, three))
+    whole = orbits_of(tensors(["clone_1/y", "clone_2/y"]), Spot(), of_three)
+    (same,) = compared(whole, orbits_of(tensors(["clone_1/y"]), Spot(), of_two), (fewer, three))
     assert same.count(Grid(None, "gpu", 1, 10)) == 9
 
 
@@ -65,7 +72,7 @@ def test_what_is_beside_a_thing_is_there_once_for_it(
     here: Spot, names: list[str], count: int, grown: str
 ) -> None:
     """It is of the task or the clone of the thing, of the first, or of none."""
-    (orbit,) = orbits_of(tensors(names), here, Patterns(FEW))
+    (orbit,) = orbits_of(tensors(names), here, NAMES)
     assert orbit.count(MANY) == count
     first = next(orbit.templates(MANY))
     assert first.at(Numbers(MANY), 5 if here.host else 0, 1 if here.group else 0) == grown
@@ -79,12 +86,10 @@ def test_the_largest_tensors_are_from_the_largest_orbits() -> None:
         for name, size in sizes.items()
         for each in tensors(of_all(FEW, name) if "{}" in name else [name], size)
     ]
-    orbits = orbits_of(few, Spot(), Patterns(FEW))
+    orbits = orbits_of(few, Spot(), NAMES)
     assert [each.bytes for each in orbits] == [90, *[80] * 5, 70]
     assert [each.bytes for each in largest_of(orbits, MANY)] == [90, *[80] * 5]
-    single = orbits_of(
-        [tensor for at in range(7) for tensor in tensors([f"x{at}"], 9 - at)], Spot(), Patterns(FEW)
-    )
+    single = orbits_of([tensor for at in range(7) for tensor in tensors([f"x{at}"], 9 - at)], Spot(), NAMES)
     assert [each.bytes for each in largest_of(single, MANY)] == [9, 8, 7, 6, 5]
     assert largest_of(orbits[:1], MANY) == tuple(orbits[:1])
 
@@ -102,9 +107,9 @@ def test_the_largest_tensors_are_from_the_largest_orbits() -> None:
 )
 def test_the_five_largest_of_each_clone_are_named(names: dict[str, int]) -> None:
     """Those of one size are in the order of their names, which depends on the digits of numbers in them."""
-    here, patterns = Spot(1, 1), Patterns(FEW)
+    here = Spot(1, 1)
     few = [MapTensor(f"{name.format(4)}:0", size) for name, size in names.items()]
-    kept = [(each.bytes, parse(each.name, 1)) for each in named(orbits_of(few, here, patterns), MANY)]
+    kept = [(each.bytes, parse(each.name, 1)) for each in named(orbits_of(few, here, NAMES), MANY)]
     for host in range(1, MANY.hosts):
         for group in range(1, MANY.groups):
             clone = MANY.number(host, group)

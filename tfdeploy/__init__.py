@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from dsl.diagnostics import Diagnostic, RunError, SpecError
     from tfdeploy.api import SpecWarning, compile, evaluate, export, load, predict, run  # noqa: A004
     from tfdeploy.looking import diff, expand, forecast, map_placement, plan, read_map, to_html, why
+    from tfdeploy.onramp.convert import from_keras
     from tfdeploy.suggesting.suggester import suggest
 
 _HOMES = {
@@ -30,6 +31,7 @@ _HOMES = {
     "expand": "tfdeploy.looking",
     "export": "tfdeploy.api",
     "forecast": "tfdeploy.looking",
+    "from_keras": "tfdeploy.onramp.convert",
     "load": "tfdeploy.api",
     "map_placement": "tfdeploy.looking",
     "plan": "tfdeploy.looking",
@@ -53,6 +55,7 @@ __all__ = [
     "expand",
     "export",
     "forecast",
+    "from_keras",
     "load",
     "map_placement",
     "plan",

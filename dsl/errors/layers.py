@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dsl.diagnostics import Diagnostic
-from dsl.errors.wording import MOST_NAMES, Wording, either
+from dsl.errors.wording import MOST_NAMES, Placeless, Wording, either
 from dsl.source import Span
 
 MOST_FAULTS = 5
@@ -120,6 +120,26 @@ part_does_not_fit = Wording(
     "TFD741: the weights in `{path}` do not fit `{pattern}`", notes=(f"{{faults:each {MOST_FAULTS}}}",)
 )
 weights_unreadable = Wording("TFD742: the weights in `{path}` cannot be read: {reason}")
+model_unreadable = Placeless(
+    "TFD790: no Keras model can be read from {path:in_full}: {reason}",
+    file="{path}",
+)
+model_has_code = Placeless(
+    "TFD790: {path:in_full} names code that is not of Keras: {names:listed}",
+    notes=("a model in a file is data, and its code is not run unless you say so",),
+    help="if you trust the file, add `--allow-python`: the modules are imported from here",
+    file="{path}",
+)
+model_unwritable = Placeless(
+    "TFD791: {path:in_full} has what the language cannot say",
+    notes=("{faults:each}",),
+    file="{path}",
+)
+model_differs = Placeless(
+    "TFD791: what was written does not compute what {path:in_full} does: {reason}",
+    notes=("so nothing was kept",),
+    file="{path}",
+)
 weights_not_fetched = Wording(
     "TFD754: the weights of {application:quoted} cannot be fetched: {reason}",
     text="{if:span}wants them",

@@ -18,6 +18,7 @@ from tfdeploy.runtime.records import files
 from tfdeploy.templates.library import templates
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from tests.cli.conftest import Command
@@ -95,14 +96,14 @@ def test_what_was_written_before_an_error_is_removed(
     command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If the spec, which is the last file, cannot be written, its data does not stay either."""
-    write = files.write_atomically
+    replacing = files.replacing
 
-    def full(path: Path, text: str) -> None:
+    def full(path: Path) -> AbstractContextManager[Path]:
         if path.suffix == ".tfdeploy":
             raise RunError(files.write_fault(path, OSError(ENOSPC, "No space left on device")))
-        write(path, text)
+        return replacing(path)
 
-    monkeypatch.setattr(files, "write_atomically", full)
+    monkeypatch.setattr(files, "replacing", full)
     done = command("init")
     assert (done.code, "no space left" in done.err) == (2, True)
     assert [path.name for path in command.directory.rglob("*.*")] == ["good.tfdeploy"]

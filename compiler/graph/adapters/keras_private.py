@@ -52,6 +52,7 @@ __all__ = [
     "first_word_index",
     "flattened_layers",
     "freeze_lookup",
+    "functional_of",
     "get_global_attribute",
     "get_keras_mask",
     "give_stand_in",
@@ -60,7 +61,9 @@ __all__ = [
     "is_built",
     "iterations_of",
     "keep_table_dtype",
+    "layers_within",
     "lookup_of",
+    "maker_of",
     "name_scope_of",
     "operation_of",
     "operations_before",
@@ -194,6 +197,31 @@ def operation_of(function: Callable[..., Any], **arguments: Any) -> Any:
 def initializer_of(variable: Any) -> Any:
     """Return what makes the first value of a variable."""
     return variable._initializer
+
+
+def maker_of(tensor: Any) -> tuple[Any, Any, int]:
+    """Return the layer or operation that makes a symbolic tensor.
+
+    Args:
+        tensor: The tensor of a functional model.
+
+    Returns:
+        The layer, the record of its call, and which of the results of that call the tensor is.
+    """
+    operation, at, number = tensor._keras_history
+    return operation, operation._inbound_nodes[at], number
+
+
+def functional_of(model: Any) -> Any:
+    """Return the functional model that a model is, or that a sequential one has inside; None for others."""
+    if isinstance(model, keras.Sequential):
+        model = model._functional if model.built else None
+    return model if isinstance(model, Functional) else None
+
+
+def layers_within(model: Any) -> list[Any]:
+    """Return all layers of a model, and those inside them."""
+    return list(model._flatten_layers(include_self=False))
 
 
 def operations_before(tensors: Sequence[Any]) -> list[Any]:

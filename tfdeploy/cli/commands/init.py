@@ -6,6 +6,7 @@ import os
 from contextlib import ExitStack
 from itertools import groupby
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,7 +15,25 @@ from dsl.errors import files as errors
 from dsl.suggest import nearest
 from tfdeploy.cli.common import Common, say
 from tfdeploy.cli.options import common_options, offer
+from tfdeploy.progress import busy
 from tfdeploy.templates.library import ENDING, START, Template, templates
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+MOST_DEVICES = 4096
+
+
+def _devices(ctx: click.Context, param: click.Parameter, written: str | None) -> dict[str, int]:
+    """Read `gpu=2` or `gpu=2,cpu=1` (a callback of click)."""
+    found = {}
+    for each in written.split(",") if written else ():
+        kind, _, number = each.strip().partition("=")
+        if kind not in {"gpu", "cpu"} or not number.isdecimal() or not 1 <= int(number) <= MOST_DEVICES:
+            raise click.BadParameter(f"{each!r} is not of the form gpu=2 or cpu=2", ctx, param)
+        found[kind] = int(number)
+    return found
 
 
 @click.command()
@@ -28,15 +47,44 @@ from tfdeploy.templates.library import ENDING, START, Template, templates
     shell_complete=offer("template_names"),
     help="The template; `--list` names them.",
 )
+@click.option(
+    "--from",
+    "source",
+    metavar="MODEL",
+    help="A Keras model to write a spec from: a .keras or .h5 file, or module:name.",
+)
+@click.option("--devices", metavar="KIND=N", callback=_devices, help="With --from: devices, such as gpu=2.")
+@click.option(
+    "--clones",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="With --from: how many clones; default: one on each device.",
+)
 @click.option("--list", "listing", is_flag=True, help="List the templates, and write nothing.")
 @common_options
-def command(common: Common, spec: Path | None, *, name: str, listing: bool) -> int:
+def command(
+    common: Common,
+    spec: Path | None,
+    *,
+    name: str,
+    source: str | None,
+    devices: dict[str, int],
+    clones: int | None,
+    listing: bool,
+) -> int:
     """Write a spec that runs, with made-up data if it reads files, to the file SPEC.
 
     Without SPEC, the file is called after the template and is put into the current folder. Existing files
     are never replaced.
+
+    With `--from`, the spec says what a Keras model is and how it is trained, and the weights are put beside
+    it. The spec is compiled and compared with the model, before and after a step of training, and nothing is
+    kept if they differ. Code that a file names is not run without `--allow-python`.
     """
-    del common
+    if source is not None:
+        return _from_keras(common, source, spec, devices, clones)
+    if devices or clones is not None:
+        raise click.UsageError("--devices and --clones are for --from")
     known = templates()
     if listing:
         say(_listed(known), end="")
@@ -45,30 +93,84 @@ def command(common: Common, spec: Path | None, *, name: str, listing: bool) -> i
         near = nearest(name, known)
         hint = f"; there is a template with a similar name: {near}" if near else "; `--list` names them"
         raise click.UsageError(f"there is no template {name!r}{hint}")
-    target = spec if spec is not None else Path(f"{name}{ENDING}")
-    if target.suffix != ENDING:
-        raise click.UsageError(f"{str(target)!r} does not end in {ENDING}, as the name of every spec does")
-    _write(known[name], target)
+    target = _target(spec, name)
+    template = known[name]
+    files = template.files(target)
+    _require_free(files)
+    _write({path: text.encode() for path, text in files.items()})
+    for path in files:
+        say(f"{path}: {template.title}" if path == target else f"{path}: made-up examples")
+    _say_next(target)
     return 0
 
 
-def _write(template: Template, target: Path) -> None:
-    """Write the files of a template, or none of them if one is there or cannot be written."""
-    from tfdeploy.runtime.records.files import write_atomically, writing
+def _target(spec: Path | None, name: str) -> Path:
+    target = spec if spec is not None else Path(f"{name}{ENDING}")
+    if target.suffix != ENDING:
+        raise click.UsageError(f"{str(target)!r} does not end in {ENDING}, as the name of every spec does")
+    return target
 
-    files = template.files(target)
-    for path in files:
+
+def _from_keras(
+    common: Common, source: str, spec: Path | None, devices: dict[str, int], clones: int | None
+) -> int:
+    """Write the spec of a Keras model, and its weights beside it."""
+    stem = source.rpartition(":")[2] if ":" in source else Path(source).stem
+    target = _target(spec, stem)
+    weights = target.with_name(f"{target.stem}.weights.h5")
+    _require_free((target, weights))
+    from tfdeploy.cli.building import start
+
+    start(common)
+    from tfdeploy.onramp.convert import convert
+    from tfdeploy.onramp.reading import read_model
+
+    with busy(f"reading {source}"):
+        found = read_model(source, allow_python=common.allow_python)
+    with busy("writing the spec, and comparing it with the model"):
+        made = convert(
+            found.model,
+            found.config,
+            source=source,
+            stem=target.stem,
+            base=target.parent,
+            devices=devices,
+            clones=clones,
+            weights=weights.name,
+        )
+    _require_free((target, weights))
+    _write({weights: made.weights, target: made.text.encode()})
+    say(f"{target}: {made.text.count(chr(10))} lines, from {source}")
+    say(f"{weights}: its weights, from which training starts")
+    say(
+        f"The same as the model: the largest difference of an output is {made.proof.outputs:.1e} of its size,"
+    )
+    say(f"and that of a weight after a step of training {made.proof.step.largest:.1e}.")
+    _say_next(target)
+    return 0
+
+
+def _require_free(paths: Iterable[Path]) -> None:
+    for path in paths:
         if os.path.lexists(path):
             raise RunError(errors.never_replaced(output=str(path)))
+
+
+def _write(files: dict[Path, bytes]) -> None:
+    """Write files, or none of them if one cannot be written."""
+    from tfdeploy.runtime.records.files import replacing, writing
+
     with ExitStack() as undo:
-        for path, text in files.items():
+        for path, data in files.items():
             with writing(path.parent):
                 path.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(path, text)
+            with replacing(path) as beside:
+                beside.write_bytes(data)
             undo.callback(path.unlink)
         undo.pop_all()
-    for path in files:
-        say(f"{path}: {template.title}" if path == target else f"{path}: made-up examples")
+
+
+def _say_next(target: Path) -> None:
     say("What to do with it:")
     for verb in ("check", "plan", "compile-and-run"):
         say(f"  tfdeploy {verb} {_argument(target)}")

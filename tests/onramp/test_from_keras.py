@@ -1,0 +1,244 @@
+"""`init --from`: specs from Keras models, which compute what the models compute."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from typing import TYPE_CHECKING
+
+import keras
+import numpy as np
+import pytest
+from keras import layers
+
+import grammar
+from compiler.graph.storage.export import plain_model
+from dsl.diagnostics import RunError
+from tests.folders import ROOT
+from tfdeploy import compile as compile_spec
+from tfdeploy import from_keras, load
+from tfdeploy.onramp import proof as proofs
+from tfdeploy.onramp.convert import convert
+from tfdeploy.onramp.reading import read_model
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.cli.conftest import Command
+
+ZOO = sorted(path.stem for path in (ROOT / "examples" / "zoo").glob("*.tfdeploy"))
+
+
+def convnet() -> keras.Model:
+    """Return a small compiled model."""
+    image = keras.Input((8, 8, 1), name="image")
+    x = layers.Conv2D(3, 3, activation="relu", name="conv1")(image)
+    x = layers.MaxPooling2D(2, strides=2)(layers.BatchNormalization()(x))
+    x = layers.Dropout(0.4)(layers.Flatten()(x))
+    model = keras.Model(image, layers.Dense(5, name="logits")(x), name="convnet")
+    rate = keras.optimizers.schedules.CosineDecay(0.01, 100)
+    model.compile(
+        optimizer=keras.optimizers.SGD(rate, momentum=0.9, clipnorm=1.0, use_ema=True, ema_momentum=0.9),
+        loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        metrics=["accuracy"],
+    )
+    return model
+
+
+WRITTEN = """\
+model "convnet" {
+  image = input(float32, [8, 8, 1])
+  label = input(int32, [])
+
+  logits = image
+    -> Conv2D(3, 3, activation = relu, name = "conv1")
+    -> BatchNormalization()
+    -> MaxPooling2D()
+    -> Flatten()
+    -> Dropout(0.4)
+    -> Dense(5, name = "logits")
+
+  loss = [label, logits] -> SparseCategoricalCrossentropy(from_logits = true)
+  metrics {
+    accuracy = [label, logits] -> SparseCategoricalAccuracy()
+  }
+}
+"""
+
+
+def test_a_saved_model_becomes_what_a_person_would_have_written(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both files of Keras give the same spec, which trains from the model's weights; nothing is replaced."""
+    monkeypatch.chdir(command.directory)
+    model = convnet()
+    model.save(command.directory / "convnet.keras")
+    model.save(command.directory / "old.h5")
+    done = command("init", "--from", "convnet.keras", "--devices", "cpu=2", "--clones", "2")
+    assert done.code == 0
+    assert "The same as the model" in done.out
+    text = command.read("convnet.tfdeploy")
+    assert WRITTEN in text
+    assert "optimizer = SGD(CosineDecay(0.01, 100), momentum = 0.9)" in text
+    assert "clip = norm(1.0)" in text
+    assert "ema = 0.9" in text
+    assert list(grammar.read(command.directory / "convnet.tfdeploy").diagnostics) == []
+    assert command("init", "--from", "old.h5").code == 0
+    assert WRITTEN in command.read("old.tfdeploy")
+    compiled = compile_spec(load("convnet.tfdeploy"), emulate=True)
+    from compiler.graph.storage.weight_files import read_weights
+
+    kept = read_weights(compiled, command.directory / "convnet.weights.h5", None, base=".")
+    assert np.array_equal(kept["conv1/kernel"], np.asarray(model.get_layer("conv1").kernel))
+    again = command("init", "--from", "convnet.keras")
+    assert again.code == 2
+    assert "TFD753" in again.err
+    assert command.read("convnet.tfdeploy") == text
+
+
+def test_graphs_of_every_kind_are_written(tmp_path: Path) -> None:
+    """Shared layers and models, masks, operators, indices, several inputs and outputs, wrapped layers."""
+    words, number = keras.Input((6,), dtype="int32", name="words"), keras.Input((3,), name="number")
+    table = layers.Embedding(11, 4, mask_zero=True, name="table")
+    encoder = keras.Sequential([keras.Input((4,)), layers.Dense(4), layers.Dense(3)], name="encoder")
+    seen = layers.Bidirectional(layers.LSTM(2), name="both")(table(words))
+    one, other = encoder(seen), encoder(seen * 2.0)
+    parts = keras.ops.split(one, 3, axis=-1)
+    mixed = one[:, :1] + keras.ops.mean(other, axis=-1, keepdims=True) * (parts[0] - 1.0)
+    known = layers.Concatenate()([mixed, number])
+    model = keras.Model(
+        [words, number],
+        {"far": layers.Dense(1, name="far")(known), "near": layers.Dense(2, name="near")(known)},
+    )
+    model.compile(
+        "adam",
+        {"far": "mse", "near": keras.losses.CategoricalCrossentropy()},
+        loss_weights={"far": 0.5, "near": 1.0},
+    )
+    made = convert(model, source="model", stem="model", base=tmp_path)
+    assert 'layer "encoder" {' in made.text
+    assert "encoder = layer(encoder" in made.text or "layer(encoder(" in made.text
+    assert "0.5 * ([far_label, far] -> MeanSquaredError())" in made.text
+    assert made.proof.largest < 1e-4
+
+
+def test_all_that_cannot_be_written_is_named_at_once(command: Command) -> None:
+    """Each layer by its name, with the reason; nothing is written."""
+    (command.directory / "mine.py").write_text(
+        "import keras\n"
+        "x = keras.Input((4,))\n"
+        "class Own(keras.Layer):\n"
+        "    def __init__(self, table, **more):\n"
+        "        super().__init__(**more)\n"
+        "        self.table = table\n"
+        "    def get_config(self):\n"
+        "        return {**super().get_config(), 'table': self.table}\n"
+        "    def call(self, x):\n"
+        "        return x\n"
+        "y = keras.layers.Lambda(lambda x: x + 1, name='plus')(x)\n"
+        "model = keras.Model(x, Own({'a': 1}, name='own')(y))\n"
+    )
+    done = command("init", "--from", "mine:model")
+    assert done.code == 2
+    assert "TFD791" in done.err
+    assert "`plus`" in done.err
+    assert "`own`" in done.err
+    assert not (command.directory / "model.tfdeploy").exists()
+
+
+def test_a_spec_that_computes_something_else_is_not_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Here the outputs of the model are made other ones."""
+    largest = proofs._largest
+    monkeypatch.setattr(proofs, "_largest", lambda found, given: largest(found, [each + 1 for each in given]))
+    with pytest.raises(RunError, match="TFD791"):
+        convert(convnet(), source="model", stem="model", base=tmp_path)
+
+
+def test_the_text_is_there_from_python_too(tmp_path: Path) -> None:
+    """With a file of weights if one is wanted. The model stays as it is."""
+    model = keras.Sequential([keras.Input((4,)), layers.Dense(2, name="y")], name="tiny")
+    before = model.get_weights()
+    text = from_keras(model, weights=tmp_path / "tiny.weights.h5", devices={"gpu": 2})
+    assert 'model "tiny" {' in text
+    assert 'weights = "tiny.weights.h5"' in text
+    assert "gpu = 2" in text
+    assert "# loss = [label, y] -> SparseCategoricalCrossentropy()" in text
+    assert (tmp_path / "tiny.weights.h5").is_file()
+    assert all(np.array_equal(*pair) for pair in zip(before, model.get_weights(), strict=True))
+    with pytest.raises(RunError, match="TFD753"):
+        from_keras(model, weights=tmp_path / "tiny.weights.h5")
+
+
+def _changed(path: Path, change: object) -> None:
+    with zipfile.ZipFile(path) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    parts["config.json"] = change(json.loads(parts["config.json"]))  # type: ignore[operator]
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, data in parts.items():
+            archive.writestr(name, data)
+
+
+def _foreign(config: dict[str, object]) -> bytes:
+    config["config"]["layers"][1].update(module="os", class_name="system", registered_name="os>system")  # type: ignore[index]
+    return json.dumps(config).encode()
+
+
+def _huge(config: dict[str, object]) -> bytes:
+    config["config"]["layers"][1]["config"]["units"] = 10**12  # type: ignore[index]
+    return json.dumps(config).encode()
+
+
+CHANGES = {
+    "no JSON": (lambda _: b"{", "is no JSON"),
+    "nested": (lambda _: b"[" * 100_000, "nested too deeply"),
+    "a list": (lambda _: b"[1, 2]", "not that of a model"),
+    "numbers": (lambda _: b'{"class_name": 3, "config": {}}', "whose layers are in Python code"),
+    "wrong types": (lambda _: b'{"class_name": "Functional", "config": {"layers": 7}}', "does not read it"),
+    "code": (_foreign, "names code that is not of Keras"),
+    "huge": (_huge, "TFD790"),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_hostile_file_is_refused(tmp_path: Path, name: str) -> None:
+    """With a message; nothing of it is run, and no memory is taken for weights that it lacks."""
+    path = tmp_path / "model.keras"
+    keras.Sequential([keras.Input((4,)), layers.Dense(2)]).save(path)
+    change, said = CHANGES[name]
+    _changed(path, change)
+    with pytest.raises(RunError) as caught:
+        read_model(str(path), allow_python=False)
+    assert said in f"{caught.value.diagnostic.code} {caught.value.diagnostic.message}"
+
+
+@pytest.mark.parametrize("content", [b"", b"text", b"PK\x03\x04 cut off"])
+@pytest.mark.parametrize("name", ["model.keras", "model.h5"])
+def test_a_damaged_file_is_refused(tmp_path: Path, name: str, content: bytes) -> None:
+    """Whatever it ends in."""
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(RunError, match="TFD790"):
+        read_model(str(tmp_path / name), allow_python=False)
+
+
+WITH_FREE_WEIGHTS = frozenset({"gpt", "tab_transformer", "transformer_classifier", "vit"})
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", [each for each in ZOO if each not in WITH_FREE_WEIGHTS])
+def test_the_zoo_goes_there_and_back(tmp_path: Path, name: str) -> None:
+    """Spec, Keras model, file, spec again."""
+    compiled = compile_spec(load(ROOT / "examples" / "zoo" / f"{name}.tfdeploy"), emulate=True)
+    plain_model(compiled).model.save(tmp_path / "model.keras")
+    found = read_model(str(tmp_path / "model.keras"), allow_python=False)
+    made = convert(found.model, found.config, source=name, stem=name, base=tmp_path)
+    assert made.proof.largest <= 1e-4
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", ["MobileNetV2", "DenseNet121", "VGG16"])
+def test_models_of_keras_become_specs(tmp_path: Path, name: str) -> None:
+    """Networks of hundreds of layers."""
+    model = getattr(keras.applications, name)(weights=None, input_shape=(64, 64, 3), classes=10)
+    assert convert(model, source=name, stem=name, base=tmp_path).proof.largest <= 1e-4

@@ -1,0 +1,131 @@
+"""From a Keras model to a spec with a file of weights, both proved before they are kept."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from attrs import frozen
+
+from dsl.diagnostics import RunError, SpecError
+from dsl.errors import layers as errors
+from dsl.errors.files import never_replaced
+from grammar import read
+from tfdeploy.onramp.proof import DifferentError, Proof, prove
+from tfdeploy.onramp.reading import config_of
+from tfdeploy.onramp.writing import UnwritableModelError, draft, text_of
+from tfdeploy.runtime.records.files import replacing
+
+WEIGHTS = ".weights.h5"
+
+
+@frozen
+class Converted:
+    """A spec that has been proved.
+
+    Attributes:
+        text: Its text.
+        weights: The bytes of the file of weights that it names.
+        proof: What was compared.
+    """
+
+    text: str
+    weights: bytes
+    proof: Proof
+
+
+def convert(
+    model: Any,
+    config: Mapping[str, Any] | None = None,
+    *,
+    source: str,
+    stem: str,
+    base: Path,
+    devices: Mapping[str, int] | None = None,
+    clones: int | None = None,
+    weights: str | None = None,
+) -> Converted:
+    """Return the spec of a Keras model.
+
+    Args:
+        model: The model, functional or sequential. It is not changed.
+        config: What `compile` was given, as Keras serializes it; None to ask the model.
+        source: What messages call the model.
+        stem: The name of the spec, without its ending.
+        base: The folder in which `python(...)` looks for modules first.
+        devices: How many devices there are of each kind; None for those that are found.
+        clones: How many clones there are; None for one on each device.
+        weights: The file of weights that the spec names, beside it.
+
+    Raises:
+        RunError: The language cannot say the model, or what it says differs from it.
+    """
+    given = config_of(model) if config is None else config
+    try:
+        with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of Keras, about the model, which its author has seen
+            made = draft(model, given, stem)
+            text = text_of(made, weights=weights, devices=devices or {}, clones=clones)
+            path, file = Path(folder) / "spec.tfdeploy", Path(folder) / f"spec{WEIGHTS}"
+            path.write_text(text, encoding="utf-8")
+            found = read(str(path), allow_python=True)
+            if found.spec is None:
+                raise SpecError(each for each in found.diagnostics if each.is_error)  # noqa: TRY301 said below
+            proof = prove(found.spec, made, model, given, base, file)
+            return Converted(text, file.read_bytes(), proof)
+    except UnwritableModelError as fault:
+        faults = tuple(f"`{name}`: {reason}" for name, reason in fault.faults.items())
+        raise RunError(errors.model_unwritable(path=source, faults=faults)) from fault
+    except DifferentError as fault:
+        raise RunError(errors.model_differs(path=source, reason=str(fault))) from fault
+    except SpecError as fault:
+        first = fault.diagnostics[0]
+        reason = f"{first.code}: {first.message}"
+        raise RunError(errors.model_differs(path=source, reason=reason)) from fault
+
+
+def from_keras(
+    model: Any,
+    *,
+    weights: str | os.PathLike[str] | None = None,
+    devices: Mapping[str, int] | None = None,
+    clones: int | None = None,
+) -> str:
+    """Return the text of a spec that says what a Keras model is and how it is trained.
+
+    The spec has been compiled, and gives what the model gives, before and after a step of training.
+
+    Args:
+        model: The model, functional or sequential. It is not changed.
+        weights: A file to write the weights to, `NAME.weights.h5`, from which the spec then starts to train.
+            It belongs beside the spec, and must not exist. None to start as Keras initializes them.
+        devices: How many devices there are of each kind, such as `{"gpu": 2}`; None for those that are found.
+        clones: How many clones there are; None for one on each device.
+
+    Returns:
+        The text.
+
+    Raises:
+        RunError: The language cannot say the model, or what it says differs from it, or the file of weights
+            exists or cannot be written.
+    """
+    path = None if weights is None else Path(weights)
+    if path is not None and os.path.lexists(path):
+        raise RunError(never_replaced(output=str(path)))
+    made = convert(
+        model,
+        source=model.name,
+        stem=model.name,
+        base=Path(),
+        devices=devices,
+        clones=clones,
+        weights=None if path is None else path.name,
+    )
+    if path is not None:
+        with replacing(path) as beside:
+            beside.write_bytes(made.weights)
+    return made.text

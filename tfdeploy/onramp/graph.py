@@ -1,0 +1,326 @@
+"""A functional Keras model as bodies of nodes: one for the model, and one for each model inside it."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+import numpy as np
+from attrs import define, field
+
+from compiler.graph.adapters.keras_private import functional_of, get_keras_mask, maker_of
+from dsl import ir
+from dsl.schema import signatures
+from tfdeploy.onramp.body import At, Body, Node
+from tfdeploy.onramp.objects import LARGEST_ARRAY, UnwritableError, call_of, is_automatic, value_of
+
+_OPERATIONS = {name.rpartition(".")[2].replace("_", ""): name for name in signatures.names("operation")}
+RESERVED = frozenset(
+    {"true", "false", "none", "loss", "regularize", "output", "metrics", "ops", "applications", "repeat"}
+    | {"python", "layer", "input", "weight", "parameter", "_"}
+)
+
+
+@define
+class Reader:
+    """Reads the graph of a model, and gathers what cannot be written.
+
+    Attributes:
+        blocks: The bodies of models inside the model, which become `layer` blocks.
+        faults: Why a layer cannot be written, by the names of layers.
+        owners: The model that each layer is in, both by their identity.
+    """
+
+    blocks: list[Body] = field(factory=list)
+    faults: dict[str, str] = field(factory=dict)
+    _of_model: dict[int, str] = field(factory=dict)
+    owners: dict[int, int] = field(factory=dict)
+
+    def body(self, model: Any, name: str) -> Body:
+        """Return the body of a functional or sequential model.
+
+        Args:
+            model: The model, which has been built.
+            name: The name of the body.
+        """
+        inner = functional_of(model)
+        return _Scope(self, inner, Body(name, {})).read()
+
+    def block(self, model: Any) -> str:
+        """Return the name of the block of a model inside the model, which is read when it is first met."""
+        if id(model) not in self._of_model:
+            name = free_name(model.name, {each.name for each in self.blocks} | RESERVED)
+            self._of_model[id(model)] = name
+            self.blocks.append(self.body(model, name))
+        return self._of_model[id(model)]
+
+
+@define
+class _Scope:
+    """Reads one body."""
+
+    reader: Reader
+    model: Any
+    body: Body
+    _values: dict[int, int] = field(factory=dict)  # by the identity of a KerasTensor
+    _kept: list[Any] = field(factory=list)
+    _counts: dict[int, int] = field(factory=dict)
+    _shared: dict[int, str] = field(factory=dict)
+
+    def read(self) -> Body:
+        taken: set[str] = set(RESERVED)
+        for tensor in self.model.inputs:
+            given = maker_of(tensor)[0].name
+            name = free_name("x" if is_automatic(given, "InputLayer") else given, taken)
+            self.body.inputs[self._new(tensor)] = name
+        order = self._in_order()
+        for operation, _ in order:
+            self._counts[id(operation)] = self._counts.get(id(operation), 0) + 1
+        for operation, node in order:
+            try:
+                self._add(operation, node)
+            except UnwritableError as fault:
+                self.reader.faults.setdefault(operation.name, str(fault))
+                for tensor in node.outputs:
+                    self._new(tensor)
+        self.body.outputs += [self._values[id(each)] for each in self.model.outputs]
+        return self.body
+
+    def _in_order(self) -> list[tuple[Any, Any]]:
+        """Return the calls that the outputs depend on, each after those whose results it takes."""
+        found: list[tuple[Any, Any]] = []
+        seen: set[int] = set()
+        pending = [(tensor, False) for tensor in reversed(self.model.outputs)]
+        while pending:
+            tensor, ready = pending.pop()
+            if id(tensor) in self._values:
+                continue
+            operation, node, _ = maker_of(tensor)
+            if id(node) in seen:
+                continue
+            if ready:
+                seen.add(id(node))
+                found.append((operation, node))
+            else:
+                pending.append((tensor, True))
+                pending += [(each, False) for each in reversed(_tensors(_arguments(operation, node)))]
+        return found
+
+    def _new(self, tensor: Any) -> int:
+        self._kept.append(tensor)
+        return self._values.setdefault(id(tensor), len(self._values))
+
+    def _add(self, operation: Any, node: Any) -> None:
+        arguments = _arguments(operation, node)
+        inputs: list[Any] = []
+        made = self._node(operation, arguments, inputs)
+        made.inputs = tuple(self._values[id(each)] for each in inputs)
+        made.outputs = tuple(self._new(each) for each in node.outputs)
+        self.body.nodes.append(made)
+
+    def _node(self, operation: Any, arguments: dict[str, Any], inputs: list[Any]) -> Node:
+        if not isinstance(operation, keras.Layer):
+            return _operation(operation, arguments, inputs)
+        sources, given = _sources(operation, arguments)
+        inputs += sources
+        chosen = not is_automatic(operation.name, type(operation).__name__)
+        more = {key: _argument(each, inputs) for key, each in given.items()}
+        node = Node("layer", ir.Call(""), (), (), len(sources), more, operation.name, chosen)
+        shared = self._counts[id(operation)] > 1
+        if id(operation) in self._shared:
+            node.kind, node.call = "shared", ir.Call(self._shared[id(operation)])
+            return node
+        self._own(operation)
+        node.kind, node.call = self._made_by(operation, chosen)
+        if shared:
+            name = free_name(
+                operation.name, {*self.body.shared, *self.body.inputs.values(), *RESERVED, *self._blocks()}
+            )
+            self._shared[id(operation)] = name
+            call = node.call
+            if call.kwargs.get("name") == name:
+                call = ir.Call(call.name, call.args, {k: v for k, v in call.kwargs.items() if k != "name"})
+            self.body.shared[name] = ir.Step(node.kind, call)  # type: ignore[arg-type]
+            node.kind, node.call = "shared", ir.Call(name)
+        return node
+
+    def _blocks(self) -> set[str]:
+        return {each.name for each in self.reader.blocks}
+
+    def _own(self, operation: Any) -> None:
+        """Note that a layer is in this body. Raises UnwritableError if it is in another one as well."""
+        if self.reader.owners.setdefault(id(operation), id(self.model)) != id(self.model):
+            raise UnwritableError("it is used in two models, which would have to share its weights")
+
+    def _made_by(self, layer: Any, chosen: bool) -> tuple[Any, ir.Call]:
+        named: dict[str, ir.Value] = {"name": layer.name} if chosen else {}
+        if functional_of(layer) is not None:
+            name = self.reader.block(layer)
+            named = {} if layer.name == name else {"name": layer.name}
+            frozen = {} if layer.trainable else {"trainable": False}
+            return "block", ir.Call(name, (), {**named, **frozen})
+        call = call_of(layer, "layer")
+        kind = "python" if call.name == "python" else "layer"
+        return kind, ir.Call(call.name, call.args, {**call.kwargs, **named})
+
+
+def _arguments(operation: Any, node: Any) -> dict[str, Any]:
+    """Return the arguments of a call by name, without those that Keras fills in by itself."""
+    call = operation.call
+    bound = inspect.signature(call).bind(*node.arguments.args, **node.arguments.kwargs)
+    found: dict[str, Any] = {}
+    for name, each in bound.arguments.items():
+        parameter = bound.signature.parameters[name]
+        if parameter.kind is parameter.VAR_KEYWORD:
+            found |= each
+        elif parameter.kind is parameter.VAR_POSITIONAL:
+            found[name] = list(each)
+        elif each is not None and each is not parameter.default:
+            found[name] = each
+    if isinstance(operation, keras.Layer):
+        found.pop("training", None)  # what a model is called with replaces it
+        first = next(iter(_tensors(found)), None)
+        if "mask" in found and first is not None and get_keras_mask(first) is not None:
+            del found["mask"]
+        for name in ("query_mask", "value_mask", "key_mask"):
+            found.pop(name, None)
+    return found
+
+
+def _tensors(value: Any) -> list[Any]:
+    """Return the tensors in some arguments, in their order."""
+    if isinstance(value, keras.KerasTensor):
+        return [value]
+    if isinstance(value, Mapping):
+        value = value.values()
+    elif isinstance(value, slice):
+        value = (value.start, value.stop, value.step)
+    elif not isinstance(value, list | tuple):
+        return []
+    return [tensor for each in value for tensor in _tensors(each)]
+
+
+def _sources(layer: Any, arguments: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+    """Return the tensors that flow into a layer, and the other arguments of its call."""
+    parameters = inspect.signature(layer.call).parameters.values()
+    needed = [each.name for each in parameters if each.default is each.empty and each.name in arguments]
+    if not needed:
+        raise UnwritableError("no tensor flows into it")
+    flowing = [arguments.pop(each) for each in needed]
+    return _tensors(flowing), arguments
+
+
+def _operation(operation: Any, arguments: dict[str, Any], inputs: list[Any]) -> Node:
+    """Return the node of a function of `keras.ops` or of an operator."""
+    kind = type(operation).__name__
+    if kind == "GetItem":
+        key = arguments["key"]
+        inputs.append(arguments["x"])
+        parts = key if isinstance(key, tuple | list) else (key,)
+        return Node(
+            "index", ir.Call("getitem", tuple(_part(each, inputs) for each in parts)), (), (), name="part"
+        )
+    function = _OPERATIONS.get(kind.lower())
+    signature = None if function is None else signatures.find("operation", function)
+    if function is None or signature is None or not type(operation).__module__.startswith("keras."):
+        raise UnwritableError(f"the language has no operation `{kind}`")
+    try:
+        config = operation.get_config()
+    except NotImplementedError:
+        config = {
+            each.name: getattr(operation, each.name)
+            for each in signature.arguments
+            if hasattr(operation, each.name)
+        }
+    given = {**{key: each for key, each in config.items() if key != "name"}, **arguments}
+    unknown = [each for each in given if signature.argument(each) is None]
+    values: dict[str, Any] = {}
+    by_place: list[Any] = []
+    if unknown and not (signature.repeating or signature.variadic):
+        raise UnwritableError(f"`ops.{function}` has no argument `{unknown[0]}`")
+    if function == "einsum":
+        by_place = [given["subscripts"], *(_argument(each, inputs) for each in given["operands"])]
+    else:
+        places = True
+        for each in signature.arguments:
+            if each.name not in given or (not each.required and _same(given[each.name], each.default)):
+                places = places and each.required
+                continue
+            argument = _argument(given[each.name], inputs)
+            if places and each.required:
+                by_place.append(argument)
+            else:
+                values[each.name] = argument
+    name = function.rpartition(".")[2]
+    return Node("operation", ir.Call(function, tuple(by_place), values), (), (), name=name)
+
+
+def _same(value: Any, default: Any) -> bool:
+    return not _tensors(value) and (tuple(value) if isinstance(value, list) else value) == default
+
+
+def _part(part: Any, inputs: list[Any]) -> Any:
+    """Return a part of an index as the language has it."""
+    if part is Ellipsis:
+        return ir.Rest()
+    if isinstance(part, slice):
+        return ir.Slice(part.start, part.stop, part.step)
+    return _argument(part, inputs)
+
+
+def _argument(value: Any, inputs: list[Any]) -> Any:
+    """Return an argument as the language has it; tensors are added to `inputs`."""
+    if isinstance(value, keras.KerasTensor):
+        inputs.append(value)
+        return At(len(inputs) - 1)
+    if isinstance(value, list | tuple):
+        return tuple(_argument(each, inputs) for each in value)
+    if isinstance(value, np.generic):
+        return value.item()
+    if hasattr(value, "numpy") or isinstance(value, np.ndarray):
+        array = np.asarray(value)
+        if array.size > LARGEST_ARRAY:
+            raise UnwritableError(f"it works with an array of {array.size:,} numbers")
+        listed = value_of(array.tolist())
+        return ir.Operation("array", (listed,)) if isinstance(listed, tuple) else listed
+    if isinstance(value, dict):
+        return value_of(value)
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise UnwritableError(f"an argument of type `{type(value).__name__}` has no notation")
+
+
+def free_name(wanted: str, taken: set[str]) -> str:
+    """Return a name of the language like another one, and take it.
+
+    Args:
+        wanted: The name.
+        taken: The names that are taken already.
+    """
+    stem = re.sub(r"\W+", "_", wanted, flags=re.ASCII).strip("_") or "x"
+    stem = f"x{stem}" if stem[0].isdigit() else stem
+    name, number = stem, 1
+    while name in taken:
+        number += 1
+        name = f"{stem}_{number}"
+    taken.add(name)
+    return name
+
+
+def inputs_of(operation: Any, node: Any) -> list[Any]:
+    """Return the tensors that a call takes in a spec, in the order in which the spec has them.
+
+    Args:
+        operation: The layer or operation.
+        node: The node of its call.
+    """
+    inputs: list[Any] = []
+    arguments = _arguments(operation, node)
+    if not isinstance(operation, keras.Layer):
+        _operation(operation, arguments, inputs)
+        return inputs
+    sources, given = _sources(operation, arguments)
+    return [*sources, *_tensors(given)]

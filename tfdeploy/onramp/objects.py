@@ -1,0 +1,281 @@
+"""Objects of Keras as calls of the language, with only those arguments that Keras does not give by itself.
+
+An argument is left out, or written shorter (`3` for `[3, 3]`), if the object that Keras makes of what is then
+written has the configuration of the original. So nothing here has to know what Keras's defaults are.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import keras
+import numpy as np
+from attrs import frozen
+
+from dsl import ir
+from dsl.schema import signatures
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dsl.schema.signatures import Argument, Signature
+
+IGNORED = ("name", "build_config")
+LARGEST_ARRAY = 64
+"""How many numbers an array may have that is written into a spec."""
+
+_PLAIN = (bool, int, float, str, type(None))
+_CLASSES = {
+    "layer": (keras.layers,),
+    "loss": (keras.losses,),
+    "metric": (keras.metrics,),
+    "optimizer": (keras.optimizers,),
+    "schedule": (keras.optimizers.schedules,),
+    "initializer": (keras.initializers,),
+    "regularizer": (keras.regularizers,),
+    "constraint": (keras.constraints,),
+}
+
+
+class UnwritableError(Exception):
+    """Something of a model that the language cannot say; the message is a reason in a sentence."""
+
+
+def call_of(made: Any, category: signatures.Category, besides: tuple[str, ...] = ()) -> ir.Call:
+    """Return the call that makes an object of Keras, or of a class that can be imported.
+
+    Args:
+        made: The object, which has a `get_config`.
+        category: What kind of object it is.
+        besides: What of its configuration is said elsewhere.
+
+    Raises:
+        UnwritableError: The language has no call for it.
+    """
+    kind = type(made)
+    name = kind.__name__
+    config = _plain(made.get_config())
+    signature = signatures.find(category, name)
+    if signature is None or not _is_of_keras(kind, category):
+        return _own(kind, config)
+    names = [each.name for each in signature.arguments if each.name not in {"name", *besides}]
+    given = {each: config[each] for each in names if each in config}
+    needed = frozenset(each.name for each in signature.arguments if each.required)
+    key = f"{category} {name} {json.dumps(config_without(config, besides), sort_keys=True)}"
+    if key not in _known:
+        _known[key] = _Search(kind, config_without(config, besides), besides).shortest(given, needed)
+    shortest = _known[key]
+    if shortest is None:
+        others = [each for each in config if signature.argument(each) is None and each not in IGNORED]
+        raise UnwritableError(f"`{name}` with {_listed(others)}" if others else f"this `{name}`")
+    return _call(
+        name, signature, shortest, leading=category in {"layer", "optimizer", "regularizer", "schedule"}
+    )
+
+
+_known: dict[str, dict[str, Any] | None] = {}
+
+
+def config_without(config: Any, besides: tuple[str, ...] = ()) -> Any:
+    """Return a configuration to compare: without names, which Keras numbers, and with numbers of 32 bits.
+
+    Args:
+        config: The configuration, made of what JSON knows.
+        besides: Further keys to leave out at its top.
+    """
+    if isinstance(config, dict):
+        if _is_policy(config):
+            return config["config"]["name"]
+        left_out = {*IGNORED, *besides}
+        return {key: config_without(each) for key, each in config.items() if key not in left_out}
+    if isinstance(config, list):
+        return [config_without(each) for each in config]
+    return short_number(config) if isinstance(config, float) else config
+
+
+@frozen
+class _Search:
+    """Looks for as few and as short arguments as make an object of a class with a configuration."""
+
+    kind: Any
+    wanted: Any
+    besides: tuple[str, ...]
+
+    def shortest(self, given: dict[str, Any], needed: frozenset[str]) -> dict[str, Any] | None:
+        """Return the arguments, some of `given`; None if all of them make another object.
+
+        Args:
+            given: All arguments.
+            needed: The names of those that are required.
+        """
+        if not self._makes(given):
+            return None
+        made = _made(self.kind, {name: each for name, each in given.items() if name in needed})
+        base = {} if made is None else _plain(made.get_config())
+        kept = {name: each for name, each in given.items() if name in needed or base.get(name, base) != each}
+        kept = kept if self._makes(kept) else dict(given)
+        for name in [each for each in kept if each not in needed]:
+            fewer = {each: value for each, value in kept.items() if each != name}
+            kept = fewer if self._makes(fewer) else kept
+        for name, value in kept.items():
+            shorter = (each for each in _shorter(value) if self._makes({**kept, name: each}))
+            kept[name] = next(shorter, value)
+        return kept
+
+    def _makes(self, given: Mapping[str, Any]) -> bool:
+        made = _made(self.kind, given)
+        return made is not None and config_without(_plain(made.get_config()), self.besides) == self.wanted
+
+
+def _shorter(value: Any) -> list[Any]:
+    """Return shorter ways to write a list of equal items, and a number with the digits of 32 bits."""
+    if isinstance(value, list) and value and all(each == value[0] for each in value):
+        first = value[0]
+        return [*_shorter(first), first] if isinstance(first, list | int) else []
+    if isinstance(value, float):
+        return [short_number(value)]
+    return []
+
+
+def short_number(value: float) -> float:
+    """Return a number of 32 bits with as few digits as tell it from others of 32 bits, if it is one."""
+    short = float(str(np.float32(value)))
+    return short if float(np.float32(short)) == value else value
+
+
+def _made(kind: Any, given: Mapping[str, Any]) -> Any:
+    """Return what Keras makes of a part of a configuration, or None if it refuses."""
+    copied = json.loads(json.dumps(given))
+    with suppress(Exception):  # whatever Keras raises, this part is not enough
+        return kind(**keras.saving.deserialize_keras_object(copied))
+    with suppress(Exception):
+        return kind.from_config(copied)
+    return None
+
+
+def _plain(config: Any) -> Any:
+    """Return a configuration made of what JSON knows; objects of Keras are serialized."""
+    return json.loads(json.dumps(keras.saving.serialize_keras_object(config), default=_as_json))
+
+
+def _as_json(value: Any) -> Any:
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
+    raise UnwritableError(f"a value of type `{type(value).__name__}` has no notation")
+
+
+def _is_of_keras(kind: type, category: str) -> bool:
+    return any(getattr(module, kind.__name__, None) is kind for module in _CLASSES.get(category, ()))
+
+
+def _call(name: str, signature: Signature, given: Mapping[str, Any], *, leading: bool) -> ir.Call:
+    """Return a call; the arguments that are required are given by position.
+
+    Args:
+        name: The name of the class.
+        signature: Its signature.
+        given: The arguments.
+        leading: Whether the first argument is given by position if none is required.
+    """
+    values = {key: value_of(each, _argument(signature, key)) for key, each in given.items()}
+    by_place = [each for each in signature.positional if each.required]
+    by_place = by_place or [*signature.positional[: int(leading)]]
+    args = []
+    for each in by_place:
+        if each.name not in values:
+            break
+        args.append(values.pop(each.name))
+    return ir.Call(name, tuple(args), values)
+
+
+def _argument(signature: Signature, name: str) -> Argument:
+    found = signature.argument(name)
+    assert found is not None
+    return found
+
+
+def value_of(config: Any, argument: Argument | None = None) -> ir.Value:  # noqa: PLR0911 one for each kind
+    """Return a value of a configuration as the language has it.
+
+    Args:
+        config: The value, made of what JSON knows.
+        argument: The argument that it is for, if its category is known.
+
+    Raises:
+        UnwritableError: The language has no notation for it.
+    """
+    if isinstance(config, list):
+        return tuple(value_of(each, argument) for each in config)
+    if not isinstance(config, dict):
+        plain: ir.Value = config
+        return plain
+    if _is_policy(config):
+        return str(config["config"]["name"])
+    if config.get("class_name") in {"__numpy__", "__tensor__"}:
+        return value_of(config["config"]["value"])
+    if config.get("class_name") == "function":
+        return ir.Call("python", (f"{config.get('module')}:{str(config['config']).rpartition('>')[2]}",))
+    if "class_name" not in config:
+        raise UnwritableError("a dictionary has no notation")
+    made = keras.saving.deserialize_keras_object(config)
+    category = argument.category if argument is not None and argument.category else _category_of(made)
+    made_call = call_of(made, category)
+    own = config["config"].get("name") if isinstance(config.get("config"), dict) else None
+    if category == "layer" and isinstance(own, str) and not is_automatic(own, type(made).__name__):
+        return ir.Call(made_call.name, made_call.args, {**made_call.kwargs, "name": own})
+    return made_call
+
+
+def _is_policy(config: Mapping[str, Any]) -> bool:
+    return str(config.get("class_name")).endswith("DTypePolicy")
+
+
+def _of_class(kind: type) -> signatures.Category | None:
+    for category in _CLASSES:
+        if _is_of_keras(kind, category):
+            return category  # type: ignore[return-value] # the table has no other
+    return None
+
+
+def _category_of(made: Any) -> signatures.Category:
+    found = _of_class(type(made))
+    if found is None and isinstance(made, keras.Layer):
+        return "layer"
+    if found is None:
+        raise UnwritableError(f"`{type(made).__name__}` is no object that the language knows")
+    return found
+
+
+def _own(kind: type, config: Mapping[str, Any]) -> ir.Call:
+    """Return the call of a class of the user's, which is imported again by its module and name."""
+    if kind.__module__ in {"__main__", "builtins"} or "<" in kind.__qualname__:
+        raise UnwritableError(f"`{kind.__name__}` is in no module that can be imported")
+    if kind.__module__.partition(".")[0] in {"keras", "tensorflow"}:
+        raise UnwritableError(f"the language has no layer `{kind.__name__}`")
+    left_out = {"name", "trainable", "dtype", "build_config"}
+    given = {key: _own_value(key, each) for key, each in config.items() if key not in left_out}
+    return ir.Call("python", (f"{kind.__module__}:{kind.__qualname__}",), given)
+
+
+def _own_value(name: str, value: Any) -> ir.Value:
+    if isinstance(value, dict):
+        raise UnwritableError(f"its argument `{name}` is an object of Python")
+    return tuple(_own_value(name, each) for each in value) if isinstance(value, list) else value
+
+
+def is_automatic(name: str, class_name: str) -> bool:
+    """Whether a name is one that Keras gives by itself: `conv2d_12`.
+
+    Args:
+        name: The name.
+        class_name: The class of the layer.
+    """
+    stem, _, number = name.rpartition("_")
+    own = keras.src.utils.naming.to_snake_case(class_name)
+    return name == own or (stem == own and number.isdigit())
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(f"`{each}`" for each in names)

@@ -1,0 +1,232 @@
+"""The Keras model in a file or a module. A file is data: nothing of it runs unless that is asked for."""
+
+from __future__ import annotations
+
+import io
+import json
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import h5py
+import keras
+from attrs import frozen
+
+from compiler.graph.storage.hdf5_files import StrangeFileError, contents
+from compiler.graph.storage.weight_files import INSIDE
+from compiler.graph.storage.zip_files import SwellingError, ZipArchive
+from compiler.graph.tower.network.keras_scope import own_names, stateless
+from compiler.graph.user_code import load_function, plain_message
+from dsl.diagnostics import RunError
+from dsl.errors import layers as errors
+from dsl.files.regular import open_regular, system_reason
+from dsl.schema import signatures
+
+LARGEST = 1 << 26
+"""The most bytes that the description of a model may have."""
+DEEPEST = 100
+"""How deep the description of a model may be nested."""
+
+_DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, KeyError, StrangeFileError)
+_PARTS = frozenset(
+    {"Functional", "Sequential", "Model", "InputLayer", "function", "DTypePolicy", "CompileMetrics"}
+)
+
+
+@frozen
+class Found:
+    """A Keras model.
+
+    Attributes:
+        model: The model with its weights.
+        config: What `compile` was given, as Keras serializes it; empty if the model is not compiled.
+    """
+
+    model: Any
+    config: Mapping[str, Any]
+
+
+def read_model(source: str, *, allow_python: bool) -> Found:
+    """Return the model that a file has, or that a module has or makes.
+
+    Args:
+        source: A `.keras` or `.h5` file, or `module:name`.
+        allow_python: Whether classes that a file names may be imported.
+
+    Raises:
+        RunError: There is no such model, or it cannot be read.
+    """
+    path = Path(source)
+    if path.suffix in {".keras", ".h5", ".hdf5"}:
+        return _of_file(path, allow_python=allow_python)
+    if ":" not in source or path.exists():
+        raise _fault(source, "it is neither a `.keras` or `.h5` file nor `module:name`")
+    made = load_function(source, Path(), None)
+    try:
+        model = made if isinstance(made, keras.Model) else made()
+    except Exception as fault:
+        raise _fault(source, f"it raises {type(fault).__name__}: {plain_message(fault)}") from fault
+    if not isinstance(model, keras.Model):
+        raise _fault(source, f"it is a `{type(model).__name__}`, and no Keras model")
+    return Found(model, config_of(model))
+
+
+def config_of(model: Any) -> dict[str, Any]:
+    """Return what `compile` was given, as Keras serializes it; empty if the model is not compiled."""
+    return dict(model.get_compile_config() or {}) if model.compiled else {}
+
+
+def _fault(source: str, reason: str) -> RunError:
+    return RunError(errors.model_unreadable(path=source, reason=reason))
+
+
+def _of_file(path: Path, *, allow_python: bool) -> Found:
+    try:
+        described, training, store = (_of_archive if path.suffix == ".keras" else _of_hdf5)(path)
+    except _DAMAGED as fault:
+        reason = str(fault) if isinstance(fault, StrangeFileError | SwellingError) else "it is damaged"
+        raise _fault(str(path), reason) from fault
+    except OSError as fault:
+        reason = system_reason(fault) if fault.strerror else "it is damaged"
+        raise _fault(str(path), reason) from fault
+    foreign = dict(_foreign([described, training]))
+    if foreign and not allow_python:
+        raise RunError(errors.model_has_code(path=str(path), names=tuple(foreign)))
+    known = {}
+    for registered, (module, name) in foreign.items():
+        known[registered] = known[name] = load_function(f"{module}:{name}", Path(), None, of_model=True)
+    try:
+        with own_names(), stateless():
+            shapes = [each.shape for each in _made(described, known).variables]
+        wanted, there = sum(map(prod, shapes)), sum(prod(each) for each in store)
+        if wanted > 2 * there + 1024:
+            raise StrangeFileError(f"its layers need {wanted:,} numbers, and it has {there:,}")  # noqa: TRY301 said below
+        with own_names():
+            model = _made(described, known)
+        _load(model, path)
+    except (RunError, MemoryError):
+        raise
+    except Exception as fault:
+        raise _fault(str(path), f"Keras does not read it: {plain_message(fault)[:300]}") from fault
+    return Found(model, training)
+
+
+def _described(text: bytes | str) -> dict[str, Any]:
+    """Return a description in JSON. Raises StrangeFileError if it is none."""
+    if len(text) > LARGEST:
+        raise StrangeFileError(f"its description has {len(text):,} bytes, more than {LARGEST:,}")
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as fault:
+        raise StrangeFileError("its description is no JSON, or nested too deeply") from fault
+    if not isinstance(found, dict) or not isinstance(found.get("config"), dict) or _depth(found) > DEEPEST:
+        raise StrangeFileError("its description is not that of a model")
+    if found.get("class_name") not in {"Functional", "Sequential", "Model"}:
+        raise StrangeFileError(
+            f"its model is a `{found.get('class_name')}`, whose layers are in Python code: give `module:name`"
+        )
+    return found
+
+
+def _depth(found: Any) -> int:
+    deepest, pending = 0, [(found, 1)]
+    while pending:
+        each, depth = pending.pop()
+        deepest = max(deepest, depth)
+        inside = each.values() if isinstance(each, dict) else each if isinstance(each, list) else ()
+        pending += [(one, depth + 1) for one in inside]
+    return deepest
+
+
+def _of_archive(path: Path) -> tuple[dict[str, Any], dict[str, Any], list[Any]]:
+    """Return the description of a model in a `.keras` file, of its training, and the shapes of its arrays."""
+    with ZipArchive(path) as archive:
+        if "config.json" not in archive.namelist() or INSIDE not in archive.namelist():
+            raise StrangeFileError("it is an archive, but not one of Keras")
+        if archive.getinfo("config.json").file_size > LARGEST:
+            raise StrangeFileError(f"its description has more than {LARGEST:,} bytes")
+        described = _described(archive.read("config.json"))
+        inside = io.BytesIO(archive.read(INSIDE))
+    with h5py.File(inside, "r") as store:
+        shapes = [each.shape for each in contents(store).arrays.values()]
+    training = described.pop("compile_config", None)
+    return described, training if isinstance(training, dict) else {}, shapes
+
+
+def _of_hdf5(path: Path) -> tuple[dict[str, Any], dict[str, Any], list[Any]]:
+    """Return the same of a file in the older format of Keras."""
+    with open_regular(path) as file, h5py.File(file, "r") as store:
+        if "model_config" not in store.attrs:
+            raise StrangeFileError("it has weights, but no model")
+        shapes = [each.shape for each in contents(store).arrays.values()]
+        described = _described(store.attrs["model_config"])
+        text = store.attrs.get("training_config")
+    training: Any = json.loads(text) if text else {}
+    if not isinstance(training, dict):
+        return described, {}, shapes
+    return described, {**training, "optimizer": training.get("optimizer_config")}, shapes
+
+
+def _foreign(found: Any) -> Iterator[tuple[str, tuple[str, str]]]:  # noqa: C901 one case for each kind
+    """Yield what a description names that is not of Keras: its registered name, module and name."""
+    pending = [found]
+    while pending:
+        each = pending.pop()
+        if isinstance(each, list):
+            pending += each
+        if not isinstance(each, dict):
+            continue
+        pending += each.values()
+        name, module = each.get("class_name"), each.get("module")
+        if name is None:
+            continue
+        if not isinstance(name, str) or not isinstance(module, str | None):
+            raise StrangeFileError("its description is not that of a model")
+        if name in {"Lambda", "__lambda__"}:
+            raise RunError(
+                errors.model_unwritable(
+                    path="the file",
+                    faults=(
+                        "`Lambda` is code in the file, which is never run: write operations, or a layer",
+                    ),
+                )
+            )
+        if name.startswith("__"):
+            continue
+        if module is None:
+            known = name in _PARTS or any(signatures.find(kind, name) for kind in signatures.CATEGORIES)
+        else:
+            known = module in {"keras", "builtins"} or module.startswith("keras.")
+        if name == "function":
+            name = str(each.get("config"))
+        if not known:
+            yield str(each.get("registered_name") or name), (str(module), name.rpartition(">")[2])
+
+
+def _made(described: dict[str, Any], known: Mapping[str, Any]) -> Any:
+    """Return the model of a description, without its weights."""
+    copied = json.loads(json.dumps(described))
+    kind = keras.Sequential if copied["class_name"] == "Sequential" else keras.Model
+    with keras.saving.custom_object_scope(dict(known)):
+        if "module" in copied:
+            made = keras.saving.deserialize_keras_object(copied, safe_mode=True)
+        else:
+            made = kind.from_config(copied["config"])
+    if not made.built:
+        raise ValueError("the shape of its inputs is not known")
+    return made
+
+
+def _load(model: Any, path: Path) -> None:
+    """Give a model the weights of a file whose arrays have been looked at."""
+    if path.suffix != ".keras":
+        model.load_weights(str(path))
+        return
+    with tempfile.TemporaryDirectory() as folder, ZipArchive(path) as archive:
+        copy = Path(folder) / INSIDE
+        copy.write_bytes(archive.read(INSIDE))
+        model.load_weights(str(copy))

@@ -1,0 +1,179 @@
+"""What `compile` was given, as the loss, the metrics and the `update` block of a spec."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import keras
+from attrs import define, field
+
+from compiler.graph.adapters.keras_private import functional_of
+from dsl import ir
+from dsl.schema import signatures
+from dsl.schema.signatures import takes_class_numbers
+from tfdeploy.onramp.graph import free_name
+from tfdeploy.onramp.objects import UnwritableError, call_of
+
+_CLIPS = {"clipnorm": "norm", "clipvalue": "value", "global_clipnorm": "global_norm"}
+_ELSEWHERE = (
+    *_CLIPS,
+    "use_ema",
+    "ema_momentum",
+    "ema_overwrite_frequency",
+    "loss_scale_factor",
+    "gradient_accumulation_steps",
+)
+_ACCURACY = {"accuracy": "Accuracy", "acc": "Accuracy", "crossentropy": "Crossentropy", "ce": "Crossentropy"}
+
+
+@define
+class Training:
+    """How a model is trained, as far as its `compile` says.
+
+    Attributes:
+        labels: The inputs that are compared with outputs, by their names: the type and the shape of each.
+        classes: The number of classes of those labels that are numbers of classes.
+        loss: The terms of the loss.
+        metrics: The metrics.
+        update: Attributes of the block `update`.
+        lost: What the spec cannot say, in sentences.
+    """
+
+    labels: dict[str, ir.Input] = field(factory=dict)
+    classes: dict[str, int] = field(factory=dict)
+    loss: list[ir.LossTerm] = field(factory=list)
+    metrics: list[ir.Metric] = field(factory=list)
+    update: dict[str, ir.Value] = field(factory=dict)
+    lost: list[str] = field(factory=list)
+
+
+def training_of(model: Any, config: Mapping[str, Any], outputs: list[ir.Expr], taken: set[str]) -> Training:
+    """Return how a model is trained.
+
+    Args:
+        model: The Keras model.
+        config: What `get_compile_config` of the model gives, or the file has; empty if it is not compiled.
+        outputs: The outputs of the model in the spec, in the order of those of Keras.
+        taken: The names in the model that no label may have.
+
+    Raises:
+        UnwritableError: The language has no notation for the loss, a metric or the optimizer.
+    """
+    found = Training()
+    names = list(functional_of(model).output_names)
+    losses = _by_output(objects_of(config.get("loss"), keras.losses.get), names)
+    weights = _by_output(config.get("loss_weights"), names)
+    metrics = _by_output(objects_of(config.get("metrics"), keras.metrics.get), names, lists=True)
+    for name, tensor, output in zip(names, model.outputs, outputs, strict=True):
+        if losses.get(name) is None:
+            continue
+        call = _called(losses[name], "loss")
+        label = free_name("label" if len(names) == 1 else f"{name}_label", taken)
+        numbers = takes_class_numbers(call.name)
+        shape = tuple(tensor.shape[1:-1] if numbers else tensor.shape[1:])
+        found.labels[label] = ir.Input("int32" if numbers else "float32", shape)
+        if numbers:
+            found.classes[label] = int(tensor.shape[-1])
+        weight = weights.get(name)
+        term = ir.Objective(ir.Ref(label), output, call)
+        found.loss.append(ir.LossTerm(term, 1.0 if weight is None else float(weight)))
+        known = {each.name for each in found.metrics}
+        for metric in metrics.get(name) or ():
+            named, made = _metric(metric, tensor, call.name)
+            named = free_name(named if len(names) == 1 else f"{name}_{named}", known)
+            found.metrics.append(ir.Metric(named, ir.Objective(ir.Ref(label), output, made)))
+    if config.get("weighted_metrics"):
+        found.lost.append("`weighted_metrics` of the model are left out: name the weights as a third tensor.")
+    optimizer = config.get("optimizer")
+    if optimizer is not None:
+        found.update = dict(_update(keras.optimizers.get(optimizer), found))
+    return found
+
+
+def objects_of(given: Any, get: Callable[[Any], Any]) -> Any:
+    """Return losses or metrics as objects, in the lists and dictionaries in which they are.
+
+    Args:
+        given: One, or a list or a dictionary of them, as Keras serializes them; names stay names.
+        get: What makes one of its description.
+    """
+    if isinstance(given, list | tuple):
+        return [objects_of(each, get) for each in given]
+    if isinstance(given, dict) and "class_name" not in given:
+        return {key: objects_of(each, get) for key, each in given.items()}
+    return get(given) if isinstance(given, dict) else given
+
+
+def _by_output(given: Any, names: list[str], *, lists: bool = False) -> dict[str, Any]:
+    """Return what `compile` was given for each output: one for all, a list, or a dictionary.
+
+    Args:
+        given: What was given.
+        names: The names of the outputs.
+        lists: Whether each output has a list.
+    """
+    if isinstance(given, Mapping):
+        found = {name: given.get(name) for name in names}
+    elif isinstance(given, list | tuple) and (not lists or any(isinstance(each, list) for each in given)):
+        found = dict(zip(names, given, strict=False))
+    elif lists and len(names) > 1 and isinstance(given, list | tuple) and len(given) == len(names):
+        found = dict(zip(names, given, strict=True))
+    else:
+        found = dict.fromkeys(names, given)
+    if not lists:
+        return found
+    return {name: each if isinstance(each, list | tuple) else [each] for name, each in found.items() if each}
+
+
+def _called(given: Any, category: signatures.Category) -> ir.Call:
+    """Return the call of a loss or metric that is given as an object, a function or the name of one."""
+    if isinstance(given, str):
+        given = getattr(keras, "losses" if category == "loss" else "metrics").get(given)
+    if isinstance(given, keras.Loss | keras.Metric) and type(given).__name__ != "LossFunctionWrapper":
+        return call_of(given, category)
+    function = getattr(given, "fn", given)
+    name = getattr(function, "__name__", type(function).__name__)
+    spelled = {each.lower(): each for each in signatures.names(category)}
+    wanted = spelled.get(name.replace("_", ""))
+    module = str(getattr(function, "__module__", ""))
+    if wanted is not None and module.startswith("keras."):
+        return ir.Call(wanted)
+    if module in {"__main__", ""} or not name.isidentifier() or module.startswith("keras."):
+        raise UnwritableError(f"the {category} `{name}` is in no module that can be imported")
+    return ir.Call("python", (f"{module}:{name}",))
+
+
+def _metric(given: Any, output: Any, loss: str) -> tuple[str, ir.Call]:
+    """Return a metric with its name; `accuracy` depends on what the loss compares, as in Keras."""
+    if isinstance(given, str) and given in _ACCURACY:
+        if output.shape[-1] == 1 or loss.startswith("Binary"):
+            kind = "Binary"
+        else:
+            kind = "SparseCategorical" if takes_class_numbers(loss) else "Categorical"
+        return given, ir.Call(f"{kind}{_ACCURACY[given]}")
+    call = _called(given, "metric")
+    name = given if isinstance(given, str) else getattr(given, "name", getattr(given, "__name__", "metric"))
+    return name, call
+
+
+def _update(optimizer: Any, found: Training) -> Iterator[tuple[str, ir.Value]]:
+    """Yield the attributes of `update` that an optimizer of Keras stands for."""
+    if type(optimizer).__name__ == "LossScaleOptimizer":
+        optimizer = optimizer.inner_optimizer
+    config = optimizer.get_config()
+    call = call_of(optimizer, "optimizer", _ELSEWHERE)
+    if not call.args and not isinstance(config["learning_rate"], dict):
+        call = ir.Call(call.name, (float(f"{config['learning_rate']:.7g}"),), call.kwargs)
+    yield "optimizer", call
+    for name, clip in _CLIPS.items():
+        if config.get(name) is not None:
+            yield "clip", ir.Call(clip, (float(config[name]),))
+    if config.get("use_ema"):
+        yield "ema", config["ema_momentum"]
+        if config.get("ema_overwrite_frequency"):
+            found.lost.append("`ema_overwrite_frequency` is left out: averages do not replace the weights.")
+    if config.get("gradient_accumulation_steps"):
+        yield "accumulate", int(config["gradient_accumulation_steps"])
+    if config.get("loss_scale_factor"):
+        found.lost.append("`loss_scale_factor` is left out: `precision = mixed_float16` scales by itself.")

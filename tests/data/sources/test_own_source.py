@@ -12,9 +12,8 @@ import grammar
 from dsl.schema import data_functions, functions
 from dsl.schema.types import Function, integer, needs
 from tfdeploy import data
-from tfdeploy.data import Field
+from tfdeploy.data import Field, arguments
 from tfdeploy.data.sources.base import Context, Source
-from tfdeploy.data.transforms import arguments
 
 if TYPE_CHECKING:
     from dsl import ir

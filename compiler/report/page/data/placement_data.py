@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from compiler.collector import collector_paused
 from compiler.figures import plural
 from compiler.kinds.records.kind_map import AnyMap
 from compiler.mapping.records import MapTensor, MapVariable
@@ -27,7 +28,8 @@ def page_data(placement: AnyMap, lines: Lines, details: Details) -> dict[str, An
         details: What is known beyond the map.
     """
     tables = Tables(Numbers({each.ref: at for at, each in enumerate(placement.devices)}))
-    tree, families = tree_data(placement, tables, details)
+    with collector_paused():
+        tree, families = tree_data(placement, tables, details)
     tensors = Numbers()
     model = None if details.model is None else model_data(details.model, tables.files)
     mode = placement.mode

@@ -160,7 +160,15 @@ def _top(item: tuple[LineToken, ...]) -> Slot:
     return NOTHING
 
 
-def _in_block(kind: str, item: tuple[LineToken, ...]) -> Slot:  # noqa: PLR0911 one for each kind
+_ONE_KIND = {
+    "expect": Slot("constant"),
+    "let": Slot("constant"),
+    "optimizer": Slot("value", kinds.keras("optimizer"), doc="the optimizer of the weights that match"),
+}
+"""What stands behind every name of a block in which all names have values of one kind."""
+
+
+def _in_block(kind: str, item: tuple[LineToken, ...]) -> Slot:
     if not item:
         return Slot("item", block=kind)
     name, last = item[0].text, item[-1].kind
@@ -168,19 +176,14 @@ def _in_block(kind: str, item: tuple[LineToken, ...]) -> Slot:  # noqa: PLR0911 
         return NOTHING
     if kind in {"model", "layer", "metrics", "output"}:
         return _in_model(kind, name, last)
-    if kind == "let":
-        return Slot("constant")
     if kind == "place":
         return Slot("target" if last == "ARROW" else "selector")
-    if kind == "optimizer":
-        return Slot("value", kinds.keras("optimizer"), doc="the optimizer of the weights that match")
-    if kind == "expect":
-        return Slot("constant")
     if kind == "data" and name in SPLITS:
         return Slot("transform" if last == "ARROW" else "source")
     block = schema.BLOCKS.get(kind)
     row = None if block is None else block.attribute(name)
-    return NOTHING if row is None else Slot("value", row.type, kind, name, doc=row.doc)
+    found = NOTHING if row is None else Slot("value", row.type, kind, name, doc=row.doc)
+    return _ONE_KIND.get(kind, found)
 
 
 def _in_model(kind: str, name: str, last: str) -> Slot:
@@ -210,38 +213,31 @@ def _in_list(outer: Slot) -> Slot:
     return Slot("tensor") if outer.want == "binding" else evolve(outer, function=None)
 
 
-def _in_call(  # noqa: PLR0911 one for each kind
+def _in_call(
     around: Around, item: tuple[LineToken, ...], outer: Slot, layers: Mapping[str, Function]
 ) -> Slot:
+    """Return what an argument of a call takes; `item` is what of the argument stands before the place."""
     function = function_of(around.name, outer, layers)
-    if function is None:
+    last = item[-1].kind if item else None
+    if function is None or (last is not None and last not in _ENDS):
         return NOTHING
     at = around.argument
-    named = isinstance(at, str)
-    if item and item[-1].kind not in _ENDS:
-        return NOTHING
-    if item and item[-1].kind == "ARROW":
+    if last == "ARROW" or function is SHARED or (function is REPEAT and at in {1, "step"}):
         return Slot("layer")
-    fresh = not item
-    if function in {REPEAT, SHARED}:
-        return Slot("layer") if function is SHARED or at in {1, "step"} else Slot("value", kinds.integer(1))
+    if function is REPEAT:
+        return Slot("value", kinds.integer(1))
     row = function.argument(at) if isinstance(at, str) else None
     if isinstance(at, int) and at < len(function.positional):
         row = function.positional[at]
-    type_ = row.type if row is not None else function.rest if named else None
+    type_ = row.type if row is not None else function.rest if isinstance(at, str) else None
+    slot = Slot("nothing", function=None if item else function, given=around.given)
     if around.name.startswith(PREFIX) and (type_ is None or type_.kind == "any"):
-        return Slot("tensor", function=function if fresh else None, given=around.given)
+        return evolve(slot, want="tensor")
     if outer.want == "target" or (row is not None and row.doc == _DEVICES):
-        return Slot("target", name="devices", function=function if fresh else None, given=around.given)
-    want: Want = "value" if type_ is not None else "nothing"
-    return Slot(
-        want,
-        type_,
-        name="" if row is None else row.name,
-        function=function if fresh else None,
-        given=around.given,
-        doc="" if row is None else row.doc,
-    )
+        return evolve(slot, want="target", name="devices")
+    if row is not None:
+        slot = evolve(slot, name=row.name, doc=row.doc)
+    return slot if type_ is None else evolve(slot, want="value", type=type_)
 
 
 # --- functions by name ------------------------------------------------------------------------------------

@@ -9,8 +9,6 @@ from dsl.errors.wording import Placeless, Wording, either, quoted, sizes
 from dsl.ir import Condition
 from dsl.source import Span
 
-_COUNTABLE = 10**12
-
 batch_list_length = Wording(
     "TFD502: `batch` lists {given:counted number} for {clones:counted clone}",
     text="{given:d} here",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dsl.diagnostics import Diagnostic, Label
-from dsl.errors.wording import TO_NEAREST, Replacing, Wording, either, in_full, listed, quoted
+from dsl.errors.wording import TO_NEAREST, Replacing, Wording, counted, either, in_full, listed, quoted
 from dsl.source import Span
 from dsl.values import EXAMPLES, NOUNS, Dimension, units_of
 
@@ -137,7 +137,7 @@ def sizes_of_free_axes(sizes: int, free: int, span: Span | None) -> Diagnostic:
     axes = {0: "no axis of this input is", 1: "one axis of this input is"}.get(free, f"{free} axes are")
     return Diagnostic(
         "TFD305",
-        f"`assume` gives {sizes} size{'s' if sizes != 1 else ''}, and {axes} `none`",
+        f"`assume` gives {counted(sizes, 'size')}, and {axes} `none`",
         span,
         "another number of sizes",
         help="give one size for each `none` of the shape, or one for all"

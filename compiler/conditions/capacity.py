@@ -17,6 +17,7 @@ from compiler.report import refs
 from compiler.report.totals import Pool, pools
 from compiler.step.read.map import StepMemory
 from dsl.errors import plan as errors
+from dsl.gathering import gathered
 
 if TYPE_CHECKING:
     from compiler.graph.compiled import CompiledGraph
@@ -56,11 +57,11 @@ def too_full(spec: ir.Spec, placement: AnyMap) -> tuple[Diagnostic, ...]:
         spec: The spec, which says how much memory there is, and where the warning points.
         placement: The placement map, which has the forecast of memory for each device.
     """
-    alike: dict[tuple[str, int], list[Pool]] = {}
-    for pool in pools(placement):
-        if pool.excess > 0:
-            attribute = f"{refs.parse(pool.devices[0].ref).kind}_memory"
-            alike.setdefault((attribute, pool.needed), []).append(pool)
+    alike = gathered(
+        ((f"{refs.parse(pool.devices[0].ref).kind}_memory", pool.needed), pool)
+        for pool in pools(placement)
+        if pool.excess > 0
+    )
     return tuple(_warning(spec, placement, attribute, same) for (attribute, _), same in alike.items())
 
 

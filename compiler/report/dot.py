@@ -114,8 +114,7 @@ def _head(placement: AnyMap, ops: int, groups: Sequence[Group]) -> Iterator[str]
 def _subgraphs(groups: Sequence[Group], nodes: Iterable[Node]) -> Iterator[str]:
     for at, group in enumerate(groups):
         yield f"  subgraph cluster_{at} {{"
-        note = f" ({group.note})" if group.note else ""
-        yield f'    graph [label={_quoted(group.label + note)}, style=filled, fillcolor="#eef2f7"];'
+        yield f'    graph [label={_quoted(group.title)}, style=filled, fillcolor="#eef2f7"];'
         for node in nodes:
             if node.cluster == at:
                 yield f"    {node.name} [label={_quoted(node.label)}];"

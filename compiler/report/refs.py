@@ -84,6 +84,11 @@ class Group:
         """What the figures are, if they are of several devices."""
         return f"{self.figures} of {len(self.devices)}" if len(self.devices) > 1 else ""
 
+    @property
+    def title(self) -> str:
+        """The name with this note."""
+        return f"{self.label} ({self.note})" if self.note else self.label
+
 
 def groupings(devices: Sequence[str], figures: Callable[[str], Hashable]) -> Iterator[tuple[Group, ...]]:
     """Yield groupings of devices, from the most to the least detailed.

@@ -20,6 +20,7 @@ from compiler.time.scale import LEAST, Scale, size_of
 from compiler.time.work import Signature, StepWork, TimedOp
 from compiler.topology import Device
 from dsl import ir
+from dsl.gathering import gathered
 from dsl.schema import hardware
 from dsl.schema.hardware import Hardware
 
@@ -194,9 +195,7 @@ class ProfiledCosts:
     def __attrs_post_init__(self) -> None:
         self._wide_cores = _wide_cores(self.profile)
         self._exact = {Signature(each.type, each.inputs, each.detail): each for each in self.profile.ops}
-        by_type: dict[str, list[OpCost]] = {}
-        for each in self.profile.ops:
-            by_type.setdefault(each.type, []).append(each)
+        by_type = gathered((each.type, each) for each in self.profile.ops)
         self._scales = {name: Scale.of(found) for name, found in by_type.items()}
         plain = [each for name in sorted(PLAIN & by_type.keys()) for each in by_type[name]]
         self._plain = Scale.of(plain) if plain else None

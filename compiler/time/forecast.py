@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from math import ceil
 
@@ -10,8 +11,9 @@ from attrs import field, frozen
 from compiler.mapping.step_time import DeviceTime, LinkTime, MapPathPart, MapTime
 from compiler.time.costs import Costs
 from compiler.time.simulation.simulate import simulate
-from compiler.time.simulation.simulated import Bar, Hop, Simulated
+from compiler.time.simulation.simulated import Bar, Simulated
 from compiler.time.work import NO_RULE, StepWork
+from dsl.gathering import gathered
 
 
 @frozen
@@ -152,9 +154,7 @@ def _devices(work: StepWork, found: Simulated, span: float) -> Iterator[DeviceTi
 
 
 def _links(found: Simulated, span: float) -> Iterator[LinkTime]:
-    together: dict[tuple[str, str], list[Hop]] = {}
-    for hop in found.hops:
-        together.setdefault((hop.source.ref, hop.target.ref), []).append(hop)
+    together = gathered(((hop.source.ref, hop.target.ref), hop) for hop in found.hops)
     for (source, target), hops in together.items():
         seconds = covered((each.start, each.end) for each in hops)
         size = ceil(sum(each.bytes for each in hops) / found.updates)
@@ -171,9 +171,9 @@ def covered(intervals: Iterable[tuple[float, float]]) -> float:
 
 
 def _summed(pairs: Iterable[tuple[str, float]]) -> tuple[tuple[str, float], ...]:
-    sums: dict[str, float] = {}
+    sums: dict[str, float] = defaultdict(float)
     for name, seconds in pairs:
-        sums[name] = sums.get(name, 0.0) + seconds
+        sums[name] += seconds
     return tuple(sorted(sums.items(), key=lambda each: (-each[1], each[0])))
 
 

@@ -11,6 +11,7 @@ from bisect import bisect_left
 from attrs import frozen
 
 from compiler.time.profile import OpCost
+from dsl.gathering import gathered
 
 LEAST = 2e-7
 """The shortest time of a run of an op that is estimated, in seconds."""
@@ -37,9 +38,7 @@ class Scale:
     @classmethod
     def of(cls, costs: list[OpCost]) -> Scale:
         """Return the times of measured ops of one type."""
-        by_size: dict[float, list[OpCost]] = {}
-        for each in costs:
-            by_size.setdefault(size_of(each.flops, each.bytes), []).append(each)
+        by_size = gathered((size_of(each.flops, each.bytes), each) for each in costs)
         sizes = tuple(sorted(by_size))
         means = [sum(each.alone for each in by_size[size]) / len(by_size[size]) for size in sizes]
         total = sum(each.alone for each in costs) or 1.0

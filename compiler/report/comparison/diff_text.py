@@ -132,7 +132,7 @@ def _devices(changes: Sequence[DeviceChange], ink: Ink) -> list[str]:
     for group in groups:
         changed = [by_ref[ref] for ref in group.devices]
         sample = changed[:1] if group.figures == "each" else changed
-        rows += _device_rows(f"{group.label} ({group.note})" if group.note else group.label, sample)
+        rows += _device_rows(group.title, sample)
     return headed(rows, ink, left=2)
 
 
@@ -178,20 +178,17 @@ def _time(change: TimeChange | None, ink: Ink) -> list[str]:
     old, new = ({each.name: each.seconds for each in time.by_scope} for time in (before, after))
     scopes = {name: new.get(name, 0.0) - old.get(name, 0.0) for name in dict.fromkeys((*old, *new))}
     ranked = sorted((name for name in scopes if scopes[name]), key=lambda name: -abs(scopes[name]))
-    rows = [("on the critical path", "before", "after", "change")]
-    rows += [(name, *_times(old.get(name, 0.0), new.get(name, 0.0))) for name in ranked[:PARTS]]
-    if ranked:
-        lines += headed(rows, ink)
-    rows = [("link", "before", "after", "change")]
-    rows += [
-        (f"{each.from_device} -> {each.to_device}", *_times(each.before, each.after))
-        for each in change.links[:PARTS]
-    ]
-    return lines + (headed(rows, ink) if change.links else [])
-
-
-def _times(before: float, after: float) -> tuple[str, str, str]:
-    return duration(before), duration(after), signed(after - before, duration)
+    parts = [(name, old.get(name, 0.0), new.get(name, 0.0)) for name in ranked]
+    links = [(f"{each.from_device} -> {each.to_device}", each.before, each.after) for each in change.links]
+    for title, found in (("on the critical path", parts), ("link", links)):
+        if found:
+            rows = [(title, "before", "after", "change")]
+            rows += [
+                (name, duration(was), duration(now), signed(now - was, duration))
+                for name, was, now in found[:PARTS]
+            ]
+            lines += headed(rows, ink)
+    return lines
 
 
 def _link_row(members: Sequence[LinkChange]) -> tuple[int, tuple[str, ...]]:

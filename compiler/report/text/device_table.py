@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from compiler.figures import count, size, size_of_known
 from compiler.kinds.records.kind_map import AnyMap
 from compiler.report import refs
-from compiler.report.refs import Group, first_that_fits
+from compiler.report.refs import first_that_fits
 from compiler.report.table import GAP, headed, table, width_of
 from compiler.report.totals import Totals, add_up, device_totals, of_group, pools
 from compiler.report.view import View
@@ -26,7 +26,7 @@ def device_table(placement: AnyMap, view: View) -> list[str]:
     """
     totals = device_totals(placement)
     groups = first_that_fits(list(totals), totals.__getitem__, lambda groups: len(groups) <= MANY)
-    named = [(_name(each), of_group(each, totals)) for each in groups]
+    named = [(each.title, of_group(each, totals)) for each in groups]
     if len(totals) > 1:
         named.append((f"all {len(totals)}", add_up(list(totals.values()))))
     forecast = any(each.memory is not None for each in totals.values())
@@ -53,10 +53,6 @@ def _fitted(rows: Sequence[tuple[str, ...]], width: int) -> list[str]:
 
 def _busy(part: float | None) -> str:
     return "" if part is None else f"{part:.0%}"
-
-
-def _name(group: Group) -> str:
-    return f"{group.label} ({group.note})" if group.note else group.label
 
 
 def device_head(*, forecast: bool) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from attrs import define, field, frozen
 
 from compiler.time.work import StepWork
 from compiler.topology import Host
+from dsl.gathering import gathered
 
 TOGETHER = 16
 """How many groups of others there are at most, for each process that stands for others."""
@@ -129,10 +130,7 @@ def _abroad(work: StepWork, host: Host, loop: Sequence[int]) -> Abroad:
             gates.setdefault(_either(own), []).append(at)
     order = sorted(elsewhere)
     found = tuple(Gate(frozenset(_chosen(order, bits)), tuple(ops)) for bits, ops in gates.items())
-    opened: dict[int, list[int]] = {}
-    for number, gate in enumerate(found):
-        for each in gate.needed:
-            opened.setdefault(each, []).append(number)
+    opened = gathered((each, number) for number, gate in enumerate(found) for each in gate.needed)
     waits = {at: sum(each in elsewhere for each in inputs[at]) for at in order}
     return Abroad(host, work.alike[host] - 1, tuple(order), waits, found, opened)
 
@@ -141,11 +139,8 @@ def _needed(inputs: dict[int, list[int]], elsewhere: set[int]) -> dict[int, int]
     """Return what each op of the clone itself waits for elsewhere, as bits in the order of the ops there."""
     bits = {at: 1 << place for place, at in enumerate(sorted(elsewhere))}
     found: dict[int, int] = {}
-    users: dict[int, list[int]] = {}
+    users = gathered((each, at) for at, sources in inputs.items() for each in sources)
     left = {at: len(sources) for at, sources in inputs.items()}
-    for at, sources in inputs.items():
-        for each in sources:
-            users.setdefault(each, []).append(at)
     ready = [at for at, count in left.items() if count == 0]
     while ready:
         at = ready.pop()

@@ -35,6 +35,7 @@ from compiler.time.simulation.tasks import Active, Run, Task, Thread
 from compiler.time.simulation.threads import Threads
 from compiler.time.simulation.transfers import Transfers
 from compiler.time.work import StepWork
+from dsl.gathering import gathered
 
 ROUNDS = 5
 """How many updates of each clone are simulated, at least, if clones update by themselves: the others go on
@@ -363,10 +364,7 @@ class _Simulation:
 def _inputs_in_loops(work: StepWork) -> list[dict[int, int]]:
     """Return how many inputs each op has from ops of the same loop, by loop."""
     found: list[dict[int, int]] = [dict.fromkeys(loop, 0) for loop in work.loops]
-    loops: dict[int, list[int]] = {}
-    for number, loop in enumerate(work.loops):
-        for at in loop:
-            loops.setdefault(at, []).append(number)
+    loops = gathered((at, number) for number, loop in enumerate(work.loops) for at in loop)
     if loops:
         for arrow in work.arrows:
             for number in loops.get(arrow.source, ()):

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from attrs import define, field, frozen
 
 from compiler.time.costs import Cost, Costs, Link
-from compiler.time.simulation.cores import spread
+from compiler.time.simulation.machines import spread
 from compiler.time.work import StepWork
 from compiler.topology import Device, Host
 

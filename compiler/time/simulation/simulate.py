@@ -25,8 +25,7 @@ from attrs import define, field
 
 from compiler.time.costs import Costs
 from compiler.time.polling import noticed
-from compiler.time.simulation.clock import Clock
-from compiler.time.simulation.machines import EPSILON, Machine
+from compiler.time.simulation.machines import EPSILON, Clock, Machine
 from compiler.time.simulation.others import Seen, all_abroad
 from compiler.time.simulation.prepared import PreparedStep, Send, prepare
 from compiler.time.simulation.simulated import Bar, Simulated, rounds_between, within

@@ -8,7 +8,7 @@ from functools import partial
 
 from attrs import define, field
 
-from compiler.time.simulation.clock import Clock
+from compiler.time.simulation.machines import Clock
 from compiler.time.simulation.others import TOGETHER, Gate, groups_of
 from compiler.time.simulation.prepared import PreparedStep, Send
 from compiler.time.simulation.tasks import Active, Run, Task

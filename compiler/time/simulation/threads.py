@@ -7,8 +7,7 @@ from functools import partial
 
 from attrs import define, field
 
-from compiler.time.simulation.clock import Clock
-from compiler.time.simulation.machines import EPSILON
+from compiler.time.simulation.machines import EPSILON, Clock
 from compiler.time.simulation.prepared import PreparedStep
 from compiler.time.simulation.tasks import Active, Task, Thread
 

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from attrs import define, field
 
-from compiler.time.simulation.clock import Clock
+from compiler.time.simulation.machines import Clock
 from compiler.time.simulation.prepared import PreparedStep, Send
 from compiler.time.simulation.simulated import Hop
 from compiler.time.simulation.tasks import Active, Task, Thread

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-import tensorflow as tf
 from attrs import frozen
 
-from compiler.graph.fragments import fragment_of
+from compiler.graph.fragments import write_traced
 from compiler.graph.tower.network.batch_norm import gradients_kind, summed_gradients, whole_moments
 from compiler.graph.tower.template import MomentExchange, Template
 from compiler.plan import Tower
 from compiler.reasons import Placed
 from compiler.step.record import Tensor
-from compiler.step.writer import StepWriter
+from compiler.step.writer import Spot, StepWriter
 
 SCOPE = "synchronized"
 MOMENTS = ("mean", "variance", "count")
@@ -58,25 +57,8 @@ def write_exchanges(
     for name, meeting in meetings.items():
         members, scope = meeting.members, f"{SCOPE}/{name}"
         moments = [[sent_by(tower, own) for own in each.sent] for tower, each in members]
-        _write(writer, meeting.placed, f"{scope}/moments", whole_moments, moments)
+        write_traced(Spot(writer, f"{scope}/moments", meeting.placed), whole_moments, moments)
         for at in range(len(members[0][1].gradients_sent)):
             back = [[sent_by(tower, own) for own in each.gradients_sent[at]] for tower, each in members]
-            _write(writer, meeting.placed, f"{scope}/{gradients_kind(at)}", summed_gradients, back)
-
-
-def _write(
-    writer: StepWriter,
-    placed: Placed,
-    scope: str,
-    combine: Callable[[Sequence[Sequence[tf.Tensor]]], Sequence[tf.Tensor]],
-    sent: Sequence[Sequence[Tensor]],
-) -> None:
-    """Write the ops by which `combine` computes its results from the tensors `sent` by each clone."""
-    given: dict[str, Tensor] = {}
-    with tf.Graph().as_default() as graph:
-        twins = []
-        for tensors in sent:
-            twins.append([tf.compat.v1.placeholder(each.dtype, each.shape) for each in tensors])
-            given |= {twin.op.name: each for twin, each in zip(twins[-1], tensors, strict=True)}
-        combine(twins)
-    writer.use(fragment_of(graph), scope, given, placed)
+            own = f"{scope}/{gradients_kind(at)}"
+            write_traced(Spot(writer, own, meeting.placed), summed_gradients, back)

@@ -84,7 +84,12 @@ class Ledger:
         return frozenset(_names(self.written[begin:]))
 
     def let_wait(self, name: str, before: str) -> None:
-        """Let an op that has been written wait for another one, too."""
+        """Let an op that has been written wait for another one, too.
+
+        Args:
+            name: The name of the op, which is none of a fragment.
+            before: The name of the other one.
+        """
         for at, each in enumerate(self.written):
             if isinstance(each, Op) and each.name == name and before not in each.waits:
                 self.written[at] = evolve(each, waits=(*each.waits, before))

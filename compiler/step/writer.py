@@ -485,7 +485,14 @@ class Spot:
         return self._write(kind, self.name(name), inputs, attributes)
 
     def run(self, kind: str, name: str, *inputs: Tensor | float, **attributes: Any) -> str:
-        """Write an op as `op` does; return its name."""
+        """Write an op as `op` does; return its name.
+
+        Args:
+            kind: Its type.
+            name: Its name in the scope.
+            inputs: What it takes.
+            attributes: Those of its attributes that do not follow from its inputs, and are no defaults.
+        """
         own = self.name(name)
         self._write(kind, own, inputs, attributes)
         return own
@@ -502,24 +509,50 @@ class Spot:
         return self.writer.write(kind, own, taken, self.placed, attributes)
 
     def read(self, variable: Tensor, name: str = "ReadVariableOp") -> Tensor:
-        """Write what is in a variable, of which there is the handle."""
+        """Write what is in a variable, of which there is the handle.
+
+        Args:
+            variable: The handle.
+            name: The name of the op in the scope.
+        """
         return self.writer.read(self.name(name), variable, self.placed)
 
     def assign(self, variable: Tensor, value: Tensor, name: str = "AssignVariableOp") -> str:
-        """Write the op that gives a variable a value; return its name."""
+        """Write the op that gives a variable a value; return its name.
+
+        Args:
+            variable: The handle of the variable.
+            value: The value.
+            name: The name of the op in the scope.
+        """
         return self.writer.assign(self.name(name), variable, value, self.placed)
 
     def cast(self, value: Tensor, dtype: str) -> Tensor:
-        """Write a tensor with elements of another type; one of the type already is returned as it is."""
+        """Write a tensor with elements of another type; one of the type already is returned as it is.
+
+        Args:
+            value: The tensor.
+            dtype: The name of the type.
+        """
         return self.writer.cast(f"{self.scope}/Cast" if self.scope else "Cast", value, dtype, self.placed)
 
     def times(self, value: Tensor, factor: Tensor | float) -> Tensor:
-        """Write the product of a tensor and a number, in the type of the tensor."""
+        """Write the product of a tensor and a number, in the type of the tensor.
+
+        Args:
+            value: The tensor.
+            factor: The number, a scalar.
+        """
         given = self.cast(factor, value.dtype) if isinstance(factor, Tensor) else factor
         return self.op("Mul", "mul", value, given)[0]
 
     def sum(self, name: str, values: Sequence[Tensor]) -> Tensor:
-        """Write the sum of tensors of one shape; that of one is a copy."""
+        """Write the sum of tensors of one shape; that of one is a copy.
+
+        Args:
+            name: The name of the op in the scope.
+            values: The tensors.
+        """
         return self.op("Identity" if len(values) == 1 else "AddN", name, *values)[0]
 
     def waiting(self, before: Iterable[str]) -> Spot:

@@ -55,5 +55,10 @@ def tensors_of(gradient: Value) -> list[Tensor]:
 
 
 def with_values(gradient: Value, values: Tensor) -> Value:
-    """Return a gradient with other elements; a sparse one stays sparse."""
+    """Return a gradient with other elements; a sparse one stays sparse.
+
+    Args:
+        gradient: The gradient.
+        values: Its new elements; for a sparse one, those of its rows.
+    """
     return Rows(values, gradient.indices) if isinstance(gradient, Rows) else values

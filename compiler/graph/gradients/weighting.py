@@ -88,7 +88,12 @@ def data_loss(at: Spot, sums: Sequence[LossSum], name: str) -> Tensor:
 
 
 def tower_loss(at: Spot, tower: StampedTower) -> Tensor:
-    """Write a tower's loss over its own batch."""
+    """Write a tower's loss over its own batch.
+
+    Args:
+        at: Where the ops are written.
+        tower: The tower.
+    """
     return data_loss(at, tower_losses(tower), f"clone_{tower.tower.index}/own")
 
 
@@ -101,7 +106,12 @@ def tower_losses(tower: StampedTower) -> list[LossSum]:
 
 
 def inverse_weights(at: Spot, weights: Sequence[Tensor | None]) -> list[Tensor | None]:
-    """Write one over each weight, and zero for a weight of zero."""
+    """Write one over each weight, and zero for a weight of zero.
+
+    Args:
+        at: Where the ops are written.
+        weights: The weights, scalars; None stays None.
+    """
     return [None if each is None else write_traced(at, _inverse, each) for each in weights]
 
 

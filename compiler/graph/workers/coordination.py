@@ -318,7 +318,12 @@ class Table:
         return [self.call(self.at(scope, step), _add, one, name="done", worker=self.worker)]
 
     def step(self, at: Spot, one: Tensor) -> list[str]:
-        """Write what counts a step and its examples if `one` is 1; return the names of the ops."""
+        """Write what counts a step and its examples if `one` is 1; return the names of the ops.
+
+        Args:
+            at: Where the ops are written.
+            one: One or zero, an int64 scalar.
+        """
         found: list[str] = self.call(at, _count, one, batch=self.batch)
         return found
 

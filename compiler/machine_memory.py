@@ -13,7 +13,6 @@ from dsl.errors.files import out_of_addresses, too_few_files
 CGROUPS = Path("/sys/fs/cgroup")
 MEMBERSHIP = Path("/proc/self/cgroup")
 MEMINFO = Path("/proc/meminfo")
-STATM = Path("/proc/self/statm")
 
 
 def memory_limit() -> int:
@@ -23,14 +22,6 @@ def memory_limit() -> int:
     (versions 1 and 2) and the limits that `ulimit` sets.
     """
     return min([_of_machine(), *_of_groups(), *_of_process()])
-
-
-def memory_left() -> int:
-    """Return the bytes that this process may hold beyond what it holds, as far as the machine has them."""
-    pages = (_text(STATM) or "0 0").split()[1]
-    left = memory_limit() - int(pages) * os.sysconf("SC_PAGE_SIZE")
-    free = _of_meminfo("MemAvailable")
-    return max(0, left if free is None else min(left, free + (_of_meminfo("SwapFree") or 0)))
 
 
 ADDRESSES = 2 << 30

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from compiler.mapping.step_time import MapTime
     from compiler.plan import Plan
     from compiler.report.comparison.compare import Comparison
-    from compiler.step.read.map import StepMemory
+    from compiler.step.read.memory import StepMemory
     from compiler.time.forecast import StepForecast
     from compiler.time.measured_trace import RunTrace
     from compiler.time.work import StepWork
@@ -297,10 +297,11 @@ def _page_of_comparison(found: Comparison) -> str:
 
 def _placement_of(graph: CompiledGraph, time: MapTime | None) -> PlacementMap:
     """Return the map of a graph with a forecast of a step's memory, and with that of its time, if given."""
-    from compiler.graph.forecasts.assumed_sizes import forecast_memory
+    from compiler.graph.forecasts.assumed_sizes import sized_step
     from compiler.graph.inspect.mapping.placement_map import map_placement
+    from compiler.step.read.memory import forecast_memory
 
-    return map_placement(graph, None, forecast_memory(graph), time)
+    return map_placement(graph, None, forecast_memory(sized_step(graph)), time)
 
 
 def _graph_of(subject: Spec | CompiledGraph) -> CompiledGraph:
@@ -341,9 +342,9 @@ def plan_page(
     lines = lines_of(placement, texts, places_of(model))
     work = time.work if time is not None else work
     if work is None and compiled is not None:
-        from compiler.graph.forecasts.assumed_sizes import with_assumed_sizes
+        from compiler.graph.forecasts.assumed_sizes import sized_step
         from compiler.step.read.work import timed_step
 
-        work = timed_step(with_assumed_sizes(compiled).step)
+        work = timed_step(sized_step(compiled))
     details = Details(model=model, work=work, time=time, trace=trace)
     return html_page(placement, lines, details)

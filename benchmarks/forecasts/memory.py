@@ -17,9 +17,9 @@ import tensorflow as tf
 import grammar
 from compiler.graph.build import compile_graph
 from compiler.graph.inspect.mapping.placement_map import map_placement
-from compiler.graph.inspect.memory.forecast import forecast_step_memory
 from compiler.graph.session_options import session_config
 from compiler.pipeline import make_plan
+from compiler.step.read.memory import forecast_memory
 from dsl import ir
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -30,7 +30,7 @@ REPEATS = 5
 def measure(spec: ir.Spec) -> list[tuple[str, int, int, int]]:
     """Return each device's name, its forecast peak, and its lowest and highest measured peak, in bytes."""
     compiled = compile_graph(make_plan(spec, emulate=True))
-    memory = forecast_step_memory(compiled)
+    memory = forecast_memory(compiled.step)
     start = compiled.train_input.attach(lambda: _examples(compiled).repeat())
     peaks: dict[str, list[int]] = {}
     with tf.compat.v1.Session(graph=compiled.graph, config=session_config(compiled.plan)) as session:

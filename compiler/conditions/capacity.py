@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 from compiler.conditions.expect import largest_variables, memory_parts, needs_memory
 from compiler.figures import size
-from compiler.graph.forecasts.assumed_sizes import forecast_memory
+from compiler.graph.forecasts.assumed_sizes import sized_step
 from compiler.graph.inspect.mapping.placement_map import map_placement
 from compiler.report import refs
 from compiler.report.totals import Pool, pools
-from compiler.step.read.map import StepMemory
+from compiler.step.read.memory import StepMemory, forecast_memory
 from dsl.errors import plan as errors
 from dsl.gathering import gathered
 
@@ -34,7 +34,7 @@ def has_limits(spec: ir.Spec) -> bool:
 def forecast_if_needed(compiled: CompiledGraph) -> dict[str, StepMemory]:
     """Return the peak of a step on each device if the spec has limits or conditions for it, else nothing."""
     spec = compiled.plan.spec
-    return forecast_memory(compiled) if has_limits(spec) or needs_memory(spec) else {}
+    return forecast_memory(sized_step(compiled)) if has_limits(spec) or needs_memory(spec) else {}
 
 
 def warnings_of(compiled: CompiledGraph, memory: Mapping[str, StepMemory]) -> tuple[Diagnostic, ...]:

@@ -21,7 +21,7 @@ from compiler.mapping.step_time import MapTime
 from compiler.placement.rules import Rulebook
 from compiler.placement.variable_rules import homes_of
 from compiler.plan import Plan, WorkerPlan
-from compiler.step.read.map import StepMemory
+from compiler.step.read.memory import StepMemory
 from dsl import ir
 from dsl.diagnostics import Diagnostic, SpecError
 from dsl.errors import plan as errors

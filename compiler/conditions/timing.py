@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from compiler.conditions.expect import needs_time
-from compiler.graph.forecasts.assumed_sizes import with_assumed_sizes
+from compiler.graph.forecasts.assumed_sizes import sized_step
 from compiler.mapping.step_time import MapTime
 from compiler.step.read.work import forecast_time
 from compiler.time.profile import find_profile
@@ -27,7 +27,7 @@ def time_of(compiled: CompiledGraph, profile: str | None = None) -> tuple[StepFo
     """
     spec = compiled.plan.spec
     found = find_profile(spec.path, profile)
-    forecast = forecast_time(with_assumed_sizes(compiled).step, found.profile if found is not None else None)
+    forecast = forecast_time(sized_step(compiled), found.profile if found is not None else None)
     if forecast is None:
         return None
     return forecast, found.path if found is not None else spec.devices.kind or ""

@@ -104,13 +104,6 @@ batch_without_room = Wording(
     notes=("it is the output of `{name}`, `{shape:sizes}`",),
     help="use a smaller batch, or `accumulate` several of them",
 )
-forecast_without_room = Wording(
-    "TFD546: to forecast the memory of a step of {ops:,} ops takes about {needed}, and {left} are left here",
-    text="makes the step this large",
-    notes=("TensorFlow simulates the step, which takes about 40 kB for each op",),
-    help="forecast fewer clones, each of which needs as much; training needs no forecast without "
-    "`gpu_memory`, `cpu_memory` and conditions on memory in `expect`",
-)
 layer_cannot_be_made = Wording(
     "TFD507: `{step}` cannot be made with these arguments", text="here", notes=("{reason}",)
 )

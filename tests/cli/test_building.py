@@ -13,7 +13,7 @@ from click.testing import CliRunner
 import tfdeploy
 from compiler.graph.forecasts import many_clones
 from compiler.graph.tower.trace import Tracer
-from tfdeploy.cli.building import TAKES_LONG, said_of_graph, said_of_memory
+from tfdeploy.cli.building import TAKES_LONG, said_of_graph
 from tfdeploy.cli.group import load
 
 SPEC = """
@@ -25,7 +25,7 @@ model "small" {
   z = x -> Dense(1, name = "z")
   loss = [y, z] -> MeanSquaredError()
 }
-devices { gpu = 30, gpu_memory = 100B }
+devices { gpu = 30, gpu_memory = 50B }
 clones { batch = 2 }
 place {
   variables -> cpu[0]
@@ -52,7 +52,7 @@ def test_many_clones_are_shown_without_their_graph(tmp_path: Path, monkeypatch: 
     assert built == [2, 3]
     assert "clones 0..29 on gpu[0..29], 2 examples each" in done.stdout
     assert "clone_0..29/" in done.stdout
-    assert "a step needs 260 B on each of `gpu[0..29]`, 160 B more than `gpu_memory`" in done.output
+    assert "a step needs 80 B on each of `gpu[0..29]`, 30 B more than `gpu_memory`" in done.output
     assert "it is 720 B a step" in done.output  # 20 bytes of gradients and 4 of the loss, from each
 
 
@@ -70,7 +70,7 @@ def test_two_specs_with_one_model_are_traced_once(
 
     monkeypatch.setattr(Tracer, "trace", noted)
     path = tmp_path / "small.tfdeploy"
-    path.write_text(SPEC[: SPEC.index("expect")].replace("gpu = 30, gpu_memory = 100B", f"gpu = {gpus}"))
+    path.write_text(SPEC[: SPEC.index("expect")].replace("gpu = 30, gpu_memory = 50B", f"gpu = {gpus}"))
     other = ["--set-b", f"devices.gpu={gpus + 1}", "--set-b", "clones.batch=3"]
     done = CliRunner().invoke(load("diff"), [str(path), *other[:2]], standalone_mode=False)
     assert done.stdout.startswith(f"clones: {gpus} -> {gpus + 1}\n")
@@ -82,7 +82,7 @@ def test_two_specs_with_one_model_are_traced_once(
 def test_the_hardware_that_a_spec_names_is_the_source_of_a_forecast(tmp_path: Path) -> None:
     """Also if a graph of its few clones is built; there is no profile here."""
     path = tmp_path / "small.tfdeploy"
-    text = SPEC.replace("gpu = 30, gpu_memory = 100B", "gpu = 2, kind = v100")
+    text = SPEC.replace("gpu = 30, gpu_memory = 50B", "gpu = 2, kind = v100")
     path.write_text(text[: text.index("expect")])
     done = CliRunner().invoke(load("plan"), [str(path), "--emulate", "--json"], standalone_mode=False)
     assert json.loads(done.stdout)["time"]["source"] == "v100"
@@ -116,7 +116,7 @@ def test_the_page_of_many_clones_has_costs_and_model_without_a_forecast(
     """Also the page that Python writes. Clones multiply [2, 4] and [4, 1], and 30 gradients are summed."""
     monkeypatch.setattr("compiler.graph.build.compile_step", None)
     path, page = tmp_path / "small.tfdeploy", tmp_path / "small.html"
-    path.write_text(SPEC[: SPEC.index("expect")].replace(", gpu_memory = 100B", ""))
+    path.write_text(SPEC[: SPEC.index("expect")].replace(", gpu_memory = 50B", ""))
     CliRunner().invoke(load("plan"), [str(path), "--html", str(page)], standalone_mode=False)
     assert page.read_text() == tfdeploy.to_html(tfdeploy.load(path))
     begin = '<script type="application/json" id="data">'
@@ -133,7 +133,7 @@ def test_why_of_many_clones_needs_no_graph_of_them(tmp_path: Path, monkeypatch: 
     path = tmp_path / "small.tfdeploy"
     hosts = ", ".join(f'"w{at}:1"' for at in range(12))
     jobs = f'job "ps" {{ hosts = ["a:1"] }}\n  job "worker" {{\n    hosts = [{hosts}]\n    gpu = 2\n  }}'
-    spec = SPEC[: SPEC.index("expect")].replace("gpu = 30, gpu_memory = 100B", f"kind = v100\n  {jobs}")
+    spec = SPEC[: SPEC.index("expect")].replace("gpu = 30, gpu_memory = 50B", f"kind = v100\n  {jobs}")
     path.write_text(spec.replace("variables -> cpu[0]", "variables -> ps[0].cpu[0]"))
     said = {}
     for at in (17, 23):
@@ -160,17 +160,4 @@ def test_why_the_graph_of_many_clones_is_built_is_said_while_that_takes_long() -
     assert said_of_graph(plan(1 + TAKES_LONG), None) == plain
     assert said_of_graph(plan(1024), "it runs") == (
         "building the graph of all 1,024 clones of m, because it runs"
-    )
-
-
-def test_it_is_said_of_how_many_clones_a_step_is_simulated() -> None:
-    """If that of all is simulated, nothing more is said."""
-
-    def plan(clones: int) -> Any:
-        return SimpleNamespace(spec=SimpleNamespace(model=SimpleNamespace(name="m")), towers=[None] * clones)
-
-    said = "forecasting the memory that a step of m takes"
-    assert said_of_memory(plan(1024), None) == said
-    assert said_of_memory(plan(1024), plan(32)) == (
-        f"{said}, from that of 32 of its 1,024 clones, because a simulation of all takes too much memory"
     )

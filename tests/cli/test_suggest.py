@@ -84,7 +84,7 @@ def test_what_does_not_fit_is_named(command: Command) -> None:
     assert done.code == 1
     assert "nothing that was tried fits: " in done.out
     assert "more than there are" in done.out
-    assert "largest there, with slots: `logits/kernel/shard_0` (640 B), `hidden/kernel/shard_0`" in done.out
+    assert "largest there, with slots: `logits/kernel` (1.25 KiB), `hidden/kernel`" in done.out
 
 
 def test_misuse_is_named(command: Command) -> None:

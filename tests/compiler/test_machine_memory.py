@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import resource
 from typing import TYPE_CHECKING
 
@@ -57,19 +56,3 @@ def test_swap_space_counts_with_the_memory(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(resource, "getrlimit", lambda _: (SMALL, resource.RLIM_INFINITY))
     monkeypatch.setattr(memory, "MEMBERSHIP", tmp_path / "none")
     assert memory.memory_limit() == SMALL
-
-
-def test_what_is_held_and_what_others_hold_is_not_left(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The limit of the process counts without what it holds, and the machine without what others hold."""
-    monkeypatch.setattr(memory, "memory_limit", lambda: 9 * SMALL)
-    monkeypatch.setattr(memory, "STATM", tmp_path / "statm")
-    monkeypatch.setattr(memory, "MEMINFO", tmp_path / "meminfo")
-    pages = SMALL // os.sysconf("SC_PAGE_SIZE")
-    (tmp_path / "statm").write_text(f"{7 * pages} {2 * pages} 1 1 0 1 0\n")
-    assert memory.memory_left() == 7 * SMALL
-    (tmp_path / "meminfo").write_text("MemAvailable: 2048 kB\nSwapFree: 1024 kB\n")
-    assert memory.memory_left() == 3 * SMALL
-    (tmp_path / "statm").write_text(f"{20 * pages} {10 * pages} 1 1 0 1 0\n")
-    assert memory.memory_left() == 0

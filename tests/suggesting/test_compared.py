@@ -11,9 +11,10 @@ from attrs import evolve
 import grammar
 from compiler.graph import ledger
 from compiler.graph.build import compile_graph
-from compiler.graph.forecasts.assumed_sizes import forecast_memory, with_sizes
+from compiler.graph.forecasts.assumed_sizes import with_sizes
 from compiler.graph.inspect.mapping.placement_map import map_placement
 from compiler.graph.tower.trace import Tracer
+from compiler.step.read.memory import forecast_memory
 from compiler.step.read.work import timed_step
 from compiler.suggest.changes import Changes
 from compiler.suggest.figures import Figures, Goal
@@ -115,7 +116,7 @@ def test_the_figures_of_a_suggestion_are_those_of_its_graph(goal: Goal) -> None:
     compiled = graph_of(trials, text)
     assert trials.costs is not None
     time = forecast_step(timed_step(compiled.step), trials.costs)
-    assert found.after == Figures.of(map_placement(compiled, memory=forecast_memory(compiled)), time)
+    assert found.after == Figures.of(map_placement(compiled, memory=forecast_memory(compiled.step)), time)
     assert (found.tried, found.compared) == (1, trials.compared)
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from compiler.mapping.records import PlacementMap
     from compiler.mapping.step_time import MapTime
     from compiler.plan import Plan
-    from compiler.step.read.map import StepMemory
+    from compiler.step.read.memory import StepMemory
     from compiler.time.forecast import StepForecast
     from compiler.time.work import StepWork
     from dsl import ir
@@ -180,20 +180,6 @@ def said_of_graph(plan: Plan, because: str | None) -> str:
     return f"building {what} all {clones:,} clones of {name}, because {because}"
 
 
-def said_of_memory(plan: Plan, some: Plan | None) -> str:
-    """Return what is said while the memory of a step is forecast.
-
-    Args:
-        plan: The plan of the graph.
-        some: The plan of the clones from whose step it is forecast, or None if that is all of them.
-    """
-    said = f"forecasting the memory that a step of {plan.spec.model.name} takes"
-    if some is None:
-        return said
-    of = f"{len(some.towers):,} of its {len(plan.towers):,} clones"
-    return f"{said}, from that of {of}, because a simulation of all takes too much memory"
-
-
 def build(
     spec: ir.Spec,
     common: Common,
@@ -233,26 +219,19 @@ def build(
     with busy(said_of_graph(plan, because)):
         compiled = step_of_plan(adapted(plan), towers)
         from compiler.conditions.capacity import has_limits, warnings_of
-        from compiler.graph.forecasts.assumed_sizes import forecast_memory, with_assumed_sizes
-        from compiler.graph.forecasts.memory_of_some import simulated_plan
+        from compiler.graph.forecasts.assumed_sizes import sized_step
+        from compiler.step.read.memory import forecast_memory
 
-        some = simulated_plan(compiled)
-        memory = forecast_memory(compiled) if has_limits(spec) and some is None else {}
-    if has_limits(spec) and some is not None:
-        with busy(said_of_memory(plan, some)):
-            memory = forecast_memory(compiled)
+        memory = forecast_memory(sized_step(compiled)) if forecast or has_limits(spec) else {}
     strange = warnings_of(compiled, memory)
     if strange:
         show(strange, common)
-    if forecast and not memory:
-        with busy(said_of_memory(plan, some)):
-            memory = forecast_memory(compiled)
     if not (forecast or timed) or (machine is None and spec.devices.kind is None):
         return BuiltGraph(compiled, memory)  # nothing says what ops cost
     with busy(f"forecasting the time of a step of {name}"):
         from compiler.step.read.work import forecast_time
 
         known = machine.profile if machine is not None else None
-        time = forecast_time(with_assumed_sizes(compiled).step, known)
+        time = forecast_time(sized_step(compiled), known)
     source = machine.path if machine is not None else spec.devices.kind or ""
     return BuiltGraph(compiled, memory, time, source)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from attrs import define, evolve, field, frozen
@@ -15,12 +15,12 @@ from compiler.kinds.records.extras import Extras
 from compiler.mapping.records import PlacementMap
 from compiler.placement.rules import rule_text
 from compiler.report.totals import pools
-from compiler.step.read.map import Found, StepMemory, map_step
+from compiler.step.read.map import Found, map_step
+from compiler.step.read.memory import forecast_memory
 from compiler.step.read.work import timed_step
 from compiler.suggest.changes import Changes
 from compiler.suggest.figures import Figures, Goal
 from compiler.suggest.outcome import Outcome, best_of
-from compiler.suggest.peaks import peaks
 from dsl import syntax
 from dsl.diagnostics import SpecError
 from grammar.editing import with_rules, with_value
@@ -168,7 +168,6 @@ class Trials:
     _many: bool = False
     _towers: SharedTowers = field(factory=SharedTowers, repr=False)
     _seen: dict[str, Tried | None] = field(factory=dict, repr=False)
-    _peaks: Mapping[str, int] | None = field(default=None, repr=False)  # of the step as it is, by `peaks`
 
     def begin(self) -> Tried:
         """Build the spec as it is, with which other placements are compared.
@@ -263,38 +262,22 @@ class Trials:
         work, known = timed_step(compiled.step), self.first.outcome
         if known.work is not None and _is_same(work, known.work):
             return Tried(text, changes, spec, compiled.plan, known)
-        outcome = Outcome(work, self.costs, lambda: self._map(self._compile(spec).step, work))
+        outcome = Outcome(work, self.costs, lambda: self._map(self._compile(spec).step))
         if self.goal is not Goal.STEP_TIME or self._limited:  # its map is needed in any case
-            placement = self._map(compiled.step, work)
+            placement = self._map(compiled.step)
             outcome = Outcome(work, self.costs, lambda: placement)
         return Tried(text, changes, spec, compiled.plan, outcome)
 
-    def _map(self, step: Step, work: StepWork) -> PlacementMap:
-        """Return the map of a step that is compared, without its ops.
-
-        What the tensors of a step need on a device grows or shrinks in proportion to what they need there in
-        the step as it is, each in an order in which its ops could run.
-        """
+    def _map(self, step: Step) -> PlacementMap:
+        """Return the map of a step that is compared, without its ops."""
         assert self.first is not None
-        first, before = self.first.outcome, self._peaks
-        assert isinstance(first.placement, PlacementMap)
-        assert first.work is not None
-        if before is None:
-            before = self._peaks = peaks(first.work)
-        after = peaks(work)
-        memory = {}
-        for each in first.placement.devices:
-            needed = each.step_bytes
-            if needed is not None:
-                old, new = before.get(each.ref, 0), after.get(each.ref, 0)
-                memory[each.ref] = StepMemory(needed * new // old if old else needed + new, ())
-        found = map_step(step, first.placement.tensorflow, Found(memory=memory))
-        return evolve(found, ops=())
+        first = self.first.outcome.placement
+        assert isinstance(first, PlacementMap)
+        return evolve(map_step(step, first.tensorflow, Found(memory=forecast_memory(step))), ops=())
 
     def _build(self, changes: Changes) -> Tried:
         """Build the spec with changes."""
         from compiler.graph.finished import in_graph
-        from compiler.graph.forecasts.assumed_sizes import forecast_memory
         from compiler.graph.inspect.mapping.placement_map import map_placement
 
         text = self.text(changes)
@@ -303,7 +286,7 @@ class Trials:
         with busy(f"building placement {self.built + 1} of {spec.model.name}"):
             compiled = in_graph(self._compile(spec))
         with busy(f"forecasting placement {self.built + 1} of {self.spec.model.name}"):
-            placement = map_placement(compiled, memory=forecast_memory(compiled))
+            placement = map_placement(compiled, memory=forecast_memory(compiled.step))
             work, costs = self._work(compiled)
         self.built += 1
         self._require_everything(compiled, placement)

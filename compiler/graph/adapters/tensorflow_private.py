@@ -15,10 +15,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-# The messages with which a variable, a simulated device, and a run with fixed feeds are described.
+# The messages with which a variable and a run with fixed feeds are described.
 from tensorflow.core.framework.variable_pb2 import VariableDef
 from tensorflow.core.protobuf.config_pb2 import CallableOptions
-from tensorflow.core.protobuf.device_properties_pb2 import DeviceProperties, NamedDevice
 
 # The C functions that add nodes to a graph, and the Python owners of what these functions allocate.
 from tensorflow.python.client.pywrap_tf_session import (
@@ -47,21 +46,13 @@ from tensorflow.python.framework.function import from_library
 # The definition of a type of op: names and types of inputs, outputs and attributes.
 from tensorflow.python.framework.op_def_registry import get as op_definition
 
-# The simulation that finds out how much memory a step needs.
-from tensorflow.python.grappler.cluster import Cluster as VirtualCluster
-from tensorflow.python.grappler.item import Item as GrapplerItem
-
 # A variable from its description, for ops that are already in the graph.
 from tensorflow.python.ops.resource_variable_ops import ResourceVariable
 
 __all__ = [
-    "DeviceProperties",
-    "GrapplerItem",
-    "NamedDevice",
     "ResourceVariable",
     "Timeline",
     "VariableDef",
-    "VirtualCluster",
     "add_control_input",
     "add_nodes",
     "fed_callable",

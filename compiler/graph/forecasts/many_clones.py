@@ -17,7 +17,7 @@ from attrs import evolve, field, frozen
 from compiler.collector import collector_paused
 from compiler.graph.build import compile_step
 from compiler.graph.compiled import CompiledGraph
-from compiler.graph.forecasts.assumed_sizes import forecast_memory
+from compiler.graph.forecasts.assumed_sizes import sized_step
 from compiler.graph.forecasts.work_of_many import (
     forecast_of,
     is_timed,
@@ -53,6 +53,7 @@ from compiler.pipeline import make_plan
 from compiler.plan import Plan, WorkerPlan
 from compiler.readers import each_clone_reads
 from compiler.step.read.held import held_variables
+from compiler.step.read.memory import forecast_memory
 from compiler.step.read.ops import step_graph
 from compiler.step.read.transfers import list_transfers
 from compiler.time.forecast import StepForecast
@@ -227,7 +228,7 @@ def _workers(few: CompiledGraph, more: CompiledGraph, patterns: Patterns) -> Wor
 
 def _peaks(compiled: CompiledGraph, patterns: Patterns) -> Peaks:
     """Return the peaks of a step of a few clones, in whose graph names have these patterns."""
-    found = forecast_memory(compiled).items()
+    found = forecast_memory(sized_step(compiled)).items()
     return Peaks({ref: Peak(each.bytes, each.alive) for ref, each in found}, patterns)
 
 

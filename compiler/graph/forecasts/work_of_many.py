@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from compiler.graph.compiled import CompiledGraph
-from compiler.graph.forecasts.assumed_sizes import with_assumed_sizes
+from compiler.graph.forecasts.assumed_sizes import sized_step
 from compiler.kinds.deployment.grid import Grid, NotAlikeError
 from compiler.kinds.deployment.layout import MORE
 from compiler.kinds.growing.grow_parts import Among, grow_parts
@@ -114,9 +114,9 @@ def forecast_of(work: StepWork, plan: Plan, machine: FoundProfile | None) -> Ste
 
 
 def _step(compiled: CompiledGraph) -> StepWork:
-    return timed_step(with_assumed_sizes(compiled).step)
+    return timed_step(sized_step(compiled))
 
 
 def _among(compiled: CompiledGraph, grid: Grid) -> Among:
     assert isinstance(compiled.plan, WorkerPlan)
-    return Among(compiled.plan, grid, step_parts(with_assumed_sizes(compiled).step))
+    return Among(compiled.plan, grid, step_parts(sized_step(compiled)))

@@ -80,7 +80,7 @@ def with_memory(many: KindMap, more: Peaks, of_fewer: Callable[[], Peaks]) -> Ki
             peak = Peak(peak.bytes, tuple(evolve(each, name=at_first(each.name)) for each in peak.alive))
         waiting = arriving.get(kind.like.ref) if spot == Spot() else None
         if waiting is not None and waiting[0] > peak.bytes:
-            peak = _of_arriving(kind.like, *waiting)
+            peak = _of_arriving(*waiting)
         devices.append(DeviceKind(kind.of, _device(kind.like, peak)))
     return evolve(many, device_kinds=tuple(devices))
 
@@ -129,8 +129,7 @@ def _arriving(many: KindMap, kinds: Kinds) -> dict[str, tuple[int, MapTensor, in
     return found
 
 
-def _of_arriving(device: MapDevice, total: int, tensor: MapTensor, clones: int) -> Peak:
-    where = device.device.replace(":", "_")
-    name = tensor.name.partition("/")[2].replace(":", "_")
-    names = nsmallest(LARGEST, (f"Recv_clone_{at}/{name}_on_{where}:0" for at in range(1, clones)))
+def _of_arriving(total: int, tensor: MapTensor, clones: int) -> Peak:
+    name = tensor.name.partition("/")[2]
+    names = nsmallest(LARGEST, (f"clone_{at}/{name}" for at in range(1, clones)))
     return Peak(total, tuple(MapTensor(escaped(each), tensor.bytes) for each in names))

@@ -17,7 +17,6 @@ from compiler.mapping.records import (
     MapShard,
     MapSlot,
     MapSpec,
-    MapTensor,
     MapTransfer,
     MapVariable,
     PlacementMap,
@@ -29,25 +28,11 @@ from compiler.reasons import Reason
 from compiler.shards import Shard
 from compiler.step.read.cluster import of_all_workers, widen
 from compiler.step.read.held import held_by_device
+from compiler.step.read.memory import StepMemory
 from compiler.step.read.transfers import list_transfers
 from compiler.step.read.why import group_of
 from compiler.step.step import Slot, Step, Variable
 from compiler.topology import Device
-
-
-@frozen
-class StepMemory:
-    """The peak of the tensors of a step on a device.
-
-    Attributes:
-        bytes: The bytes of the tensors alive at the peak.
-        largest: The largest of these tensors.
-        alive: All of them.
-    """
-
-    bytes: int
-    largest: tuple[MapTensor, ...]
-    alive: tuple[MapTensor, ...] = field(default=(), repr=False)
 
 
 @frozen

@@ -34,7 +34,7 @@ class RowCounts:
             rule = _RULES.get(op.type)
             if rule is None or all(each.known_shape is not None for each in op.outputs):
                 continue
-            shapes = [self._sized(each).known_shape for each in op.inputs]
+            shapes = [self.shaped(each).known_shape for each in op.inputs]
             known = [each for each in shapes if each is not None]
             if len(known) == len(shapes):
                 for tensor, shape in zip(op.outputs, rule(self, op, known), strict=True):
@@ -50,7 +50,7 @@ class RowCounts:
         if not self._shapes or not any(each.name in self._shapes for each in (*op.inputs, *op.outputs)):
             return op
         return evolve(
-            op, inputs=tuple(map(self._sized, op.inputs)), outputs=tuple(map(self._sized, op.outputs))
+            op, inputs=tuple(map(self.shaped, op.inputs)), outputs=tuple(map(self.shaped, op.outputs))
         )
 
     def starts_at(self, tensor: Tensor) -> bool:
@@ -58,7 +58,8 @@ class RowCounts:
         op = self.ops[tensor.op]
         return op.type == "Const" and bool(op.attributes["value"] == 0)
 
-    def _sized(self, tensor: Tensor) -> Tensor:
+    def shaped(self, tensor: Tensor) -> Tensor:
+        """Return a tensor with the shape that it is taken to have."""
         shape = self._shapes.get(tensor.name) if self._shapes else None
         return tensor if shape is None else evolve(tensor, shape=shape)
 

@@ -23,7 +23,7 @@ def forecast(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         profiles.append(profile)
         return forecast_step(step([op("a=3")], []), Machine())
 
-    monkeypatch.setattr(timing, "with_assumed_sizes", lambda compiled: compiled)
+    monkeypatch.setattr(timing, "sized_step", lambda compiled: compiled.step)
     monkeypatch.setattr(timing, "forecast_time", forecast_time)
     return profiles
 

@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from compiler.mapping.records import PlacementMap
     from compiler.mapping.step_time import MapTime
     from compiler.plan import Plan
-    from compiler.step.read.map import StepMemory
+    from compiler.step.read.memory import StepMemory
     from dsl import ir
     from tfdeploy.data import Stream
     from tfdeploy.runtime.cluster.session_target import SessionTarget

@@ -10,7 +10,8 @@ import tensorflow as tf
 from compiler.graph.inspect.mapping.given_batch import sizes_for
 from compiler.mapping.records import MapTransfer, PlacementMap
 from compiler.mapping.step_time import MapTime
-from compiler.step.read.map import Found, StepMemory, map_step
+from compiler.step.read.map import Found, map_step
+from compiler.step.read.memory import StepMemory
 
 if TYPE_CHECKING:
     from compiler.graph.compiled import CompiledGraph
@@ -31,7 +32,7 @@ def map_placement(
         compiled: The graph.
         assigned: The full name of the device on which each op ran, by op name, as `read_assigned` returns it.
             Ops that it lacks have no `assigned` device in the map.
-        memory: The peak of a step by the device's name in specs, as `forecast_step_memory` returns it.
+        memory: The peak of a step by the device's name in specs, as `forecast_memory` returns it.
             Without it the map has no memory of a step.
         time: The forecast of the time of a step, if there is one.
         batch: The examples of a step of all towers, an array for each input. A step is run on a copy of the

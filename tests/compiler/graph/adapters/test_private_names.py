@@ -26,7 +26,6 @@ IMPORTED = {
     "keras.src.utils": {"file_utils"},
     "tensorflow.core.framework.variable_pb2": {"VariableDef"},
     "tensorflow.core.protobuf.config_pb2": {"CallableOptions"},
-    "tensorflow.core.protobuf.device_properties_pb2": {"DeviceProperties", "NamedDevice"},
     "tensorflow.python.client.pywrap_tf_session": {
         "TF_DeleteBuffer",
         "TF_GraphImportGraphDefWithResults",
@@ -44,8 +43,6 @@ IMPORTED = {
     "tensorflow.python.framework.config": {"is_op_determinism_enabled"},
     "tensorflow.python.framework.function": {"from_library"},
     "tensorflow.python.framework.op_def_registry": {"get"},
-    "tensorflow.python.grappler.cluster": {"Cluster"},
-    "tensorflow.python.grappler.item": {"Item"},
     "tensorflow.python.ops.resource_variable_ops": {"ResourceVariable"},
 }
 

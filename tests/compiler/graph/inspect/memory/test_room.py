@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from compiler.graph.build import compile_graph
-from compiler.graph.inspect.memory.forecast import forecast_step_memory
 from compiler.graph.inspect.memory.room import require_room, variable_bytes
 from compiler.graph.tower.traces import Traces
 from compiler.pipeline import make_plan
+from compiler.step.read.memory import forecast_memory
 from dsl.diagnostics import Diagnostic, SpecError
 from tests import forked
 from tests.support import spec_of
@@ -78,7 +78,7 @@ def test_what_any_large_machine_could_hold_is_forecast() -> None:
     """A kernel of 100 TiB is planned, and its step forecast, without memory for it."""
     made = graph(5_000_000, 5_000_000)
     assert sum(variable_bytes(made).values()) > 4 * 4 * 5_000_000**2  # with two slots and an average
-    assert sum(each.bytes for each in forecast_step_memory(made).values()) > 4 * 5_000_000**2
+    assert sum(each.bytes for each in forecast_memory(made.step).values()) > 4 * 5_000_000**2
 
 
 def test_room_is_asked_for_to_the_byte() -> None:

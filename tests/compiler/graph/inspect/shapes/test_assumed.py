@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 
 from compiler.graph.build import compile_graph
-from compiler.graph.forecasts.assumed_sizes import forecast_memory
+from compiler.graph.forecasts.assumed_sizes import sized_step
 from compiler.graph.inspect.mapping.placement_map import map_placement
 from compiler.mapping.records import MapAssumption, PlacementMap
 from compiler.pipeline import make_plan
 from compiler.report.text.terminal import terminal_map
 from compiler.report.view import View
+from compiler.step.read.memory import forecast_memory
 from dsl.diagnostics import SpecError
 from tests.support import spec_of
 
@@ -31,7 +32,7 @@ update {{ optimizer = SGD(0.5) }}
 def placement(shape: str) -> PlacementMap:
     """Return the map of a model, with its forecasts."""
     compiled = compile_graph(make_plan(spec_of(TEXT.format(shape=shape))))
-    return map_placement(compiled, memory=forecast_memory(compiled))
+    return map_placement(compiled, memory=forecast_memory(sized_step(compiled)))
 
 
 def test_forecasts_are_those_of_the_assumed_sizes() -> None:

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import tensorflow as tf
 
 import grammar
-from compiler.conditions.capacity import forecast_if_needed
 from compiler.graph.build import compile_graph
 from compiler.graph.inspect.mapping.placement_map import map_placement
-from compiler.graph.inspect.memory import forecast
-from compiler.graph.inspect.memory.forecast import forecast_step_memory
+from compiler.mapping.records import MapTensor
 from compiler.pipeline import make_plan
-from compiler.step.read.ops import step_ops
-from dsl.diagnostics import SpecError
+from compiler.reasons import Placed, Reason
+from compiler.step.read.memory import StepMemory, forecast_memory
+from compiler.step.record import Op, Tensor
+from compiler.step.step import Ends, Step
+from compiler.step.writer import StepWriter
+from compiler.topology import Device
 from tests.allocations import peak_of_tensors
 from tests.compiler.step.read.test_transfers import (
     CIFAR,
@@ -27,7 +31,7 @@ from tests.compiler.step.read.test_transfers import (
     made_up,
 )
 from tests.folders import EXAMPLES
-from tests.support import Training, classifier, spec_of
+from tests.support import Training, spec_of
 
 
 def measured_peaks(training: Training) -> dict[str, int]:
@@ -47,18 +51,18 @@ def measured_peaks(training: Training) -> dict[str, int]:
     ],
 )
 def test_peak_of_a_step_is_near_what_the_allocator_counts(name: str, inputs: Any, towers: list[str]) -> None:
-    """For the devices of towers: not below a tenth less, and at most two thirds more."""
+    """Not below a fifth less; for the devices of towers at most two fifths more."""
     spec = grammar.load(EXAMPLES / f"{name}.tfdeploy")
     with Training(spec, made_up(spec, inputs), emulate=True) as training:
         training.steps(2)
         peaks = measured_peaks(training)
-        memory = forecast_step_memory(training.compiled)
+        memory = forecast_memory(training.compiled.step)
         for device in map_placement(training.compiled, memory=memory).devices:
             assert device.step_bytes is not None
-            if device.ref in towers:
-                assert 0.9 <= device.step_bytes / peaks[device.device] <= 1.7
-            else:  # one process shares what real devices would each have a copy of
-                assert device.step_bytes >= peaks[device.device]
+            ratio = device.step_bytes / peaks[device.device]
+            assert ratio >= 0.8
+            if device.ref in towers:  # one process shares what real devices would each have a copy of
+                assert ratio <= 1.4
 
 
 @pytest.mark.full
@@ -97,7 +101,7 @@ def test_memory_is_forecast_for_devices_that_are_not_there() -> None:
         assert {(each.step_bytes, each.memory_bytes) for each in map_placement(compiled).devices} == {
             (None, None)
         }
-        memory = forecast_step_memory(compiled)
+        memory = forecast_memory(compiled.step)
         forecasts.append(
             [
                 (each.ref, each.step_bytes, each.largest)
@@ -118,7 +122,7 @@ def test_memory_grows_with_the_batch_where_the_towers_are() -> None:
         compiled = compile_graph(
             make_plan(grammar.load(EXAMPLES / "cifar10.tfdeploy", [("clones.batch", batch)]))
         )
-        memory = forecast_step_memory(compiled)
+        memory = forecast_memory(compiled.step)
         for each in map_placement(compiled, memory=memory).devices:
             if each.ref in peaks:
                 peaks[each.ref].append(each.step_bytes or 0)
@@ -133,7 +137,7 @@ def test_a_device_on_which_nothing_runs_needs_nothing() -> None:
     """Its step is forecast at zero bytes, not at some other number of the simulation."""
     spec = spec_of(SEVERAL.format(rules=""), devices__cpu="9")
     compiled = compile_graph(make_plan(spec, emulate=True))
-    memory = forecast_step_memory(compiled)
+    memory = forecast_memory(compiled.step)
     idle = map_placement(compiled, memory=memory).devices[8]
     assert (idle.ref, idle.ops, idle.step_bytes, idle.memory_bytes) == ("cpu[8]", 0, 0, 0)
 
@@ -143,28 +147,119 @@ def test_only_reads_that_wait_for_an_update_are_tensors_of_their_own() -> None:
     text = WAITING.replace("input(float32, [2])", "input(float32, [500])")
     spec = spec_of(text.replace("Dense(1", 'Dense(400, name = "wide") -> Dense(1'), update__ema="0.9")
     compiled = compile_graph(make_plan(spec))
-    memory = forecast_step_memory(compiled)
+    memory = forecast_memory(compiled.step)
     (cpu, *_) = map_placement(compiled, memory=memory).devices
     kernel = 500 * 400 * 4
     large = {each.name for each in cpu.largest if each.bytes == kernel}
     reads = {f"update/wide/kernel/ReadVariableOp{suffix}:0" for suffix in ("", "_1")}
-    assert reads < large
+    assert reads <= large
     assert "wide/kernel/read:0" not in large
     assert cpu.step_bytes is not None
-    assert 3 * kernel <= cpu.step_bytes < 4 * kernel
+    assert 2 * kernel <= cpu.step_bytes < 4 * kernel
 
 
-def test_a_simulation_without_room_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """TensorFlow would be ended by the system in the midst of it, so that it is never begun."""
-    compiled = compile_graph(make_plan(classifier(layers="", devices__cpu_memory="1GiB")))
-    ops = len(step_ops(compiled.step))
-    monkeypatch.setattr(forecast, "memory_left", lambda: 40_000 * ops)
-    assert forecast_step_memory(compiled).keys() == {"cpu[0]", "cpu[1]"}
-    monkeypatch.setattr(forecast, "memory_left", lambda: 40_000 * ops - 1)
-    with pytest.raises(SpecError) as caught:
-        forecast_if_needed(compiled)
-    (found,) = caught.value.diagnostics
-    assert found.code == "TFD546"
-    assert found.message.startswith(f"to forecast the memory of a step of {ops:,} ops takes about ")
-    assert found.span is not None
-    assert found.span.text == "2"
+# --- steps that can be followed in the head ---------------------------------------------------------------
+
+CPU, GPU = Device("cpu", 0, ordinal=0), Device("gpu", 0, ordinal=1)
+
+
+class Small:
+    """A small step, each of whose ops makes a vector of bytes."""
+
+    def __init__(self) -> None:
+        self.writer = StepWriter("forward")
+
+    def op(
+        self,
+        name: str,
+        size: int,
+        *inputs: Tensor,
+        kind: str = "MatMul",
+        device: Device = CPU,
+        waits: Iterable[str] = (),
+    ) -> Tensor:
+        """Write an op that makes so many bytes."""
+        place = Placed(device, Reason("", "default"))
+        return self.writer.write(kind, name, inputs, place, waits=waits, made=[("int8", (size,))])[0]
+
+    def forecast(self) -> dict[str, StepMemory]:
+        """Return the forecast of what has been written."""
+        ops = {op.name: op for op in self.writer.ops if isinstance(op, Op)}
+        plan: Any = SimpleNamespace(topology=SimpleNamespace(devices=(CPU, GPU)))
+        return forecast_memory(Step(plan, ops, {}, Ends(tuple(ops)), frozenset()))
+
+    def peaks(self) -> tuple[int, int]:
+        """Return the bytes of the CPU and of the GPU."""
+        return tuple(each.bytes for each in self.forecast().values())  # type: ignore[return-value]
+
+
+def chain(*sizes: int, kind: str = "MatMul") -> Small:
+    """Return a step of ops of which each takes what the one before has made."""
+    small, last = Small(), ()
+    for number, size in enumerate(sizes):
+        last = (small.op("abcdef"[number], size, *last, kind=kind),)  # type: ignore[assignment]
+    return small
+
+
+def test_two_ops_of_a_device_run_at_a_time() -> None:
+    """What an op took is there until the next one has its result; then it is given back."""
+    assert chain(100, 30).peaks() == (130, 0)
+    assert chain(100, 30, 7).peaks() == (137, 0)
+    assert chain(100, 30, 7, 20).peaks() == (137, 0)
+    assert chain(1, 30, 7, 200).peaks() == (237, 0)
+    (cpu, _) = chain(1, 30, 7, 200, 5).forecast().values()
+    assert cpu.alive == (MapTensor("d:0", 200), MapTensor("b:0", 30), MapTensor("c:0", 7))
+
+
+def test_a_tensor_is_there_once_on_each_device_that_uses_it() -> None:
+    """Until its last user has run, however many they are; what nothing takes is there for a moment."""
+    small = Small()
+    first = small.op("a", 100)
+    for name in "bc":
+        small.op(name, 1, first)
+    for name in "de":
+        small.op(name, 1, first, first, device=GPU)
+    assert small.peaks() == (101, 101)
+    (_, gpu) = small.forecast().values()
+    assert gpu.largest[0] == MapTensor("a:0", 100)
+
+
+def test_ops_run_in_the_order_in_which_they_become_ready() -> None:
+    """The results of two chains are there at once, unless one of them waits for the other."""
+    for waits, most in (((), 290), (("d",), 200)):
+        small = Small()
+        first = small.op("a", 100)
+        small.op("c", 0, first)
+        other = small.op("b", 190, waits=waits)
+        small.op("d", 0, small.op("e", 0, small.op("f", 100)))
+        small.op("g", 0, other)
+        assert small.peaks()[0] == most + (0 if waits else 100)
+
+
+@pytest.mark.parametrize(("kind", "most"), [("Relu", 100), ("AddN", 100), ("Reshape", 100), ("Cast", 200)])
+def test_elementwise_ops_write_over_what_nothing_else_uses(kind: str, most: int) -> None:
+    """A view needs nothing even if others use what it shows; other ops have a result of their own."""
+    small = Small()
+    small.op("b", 100, small.op("a", 100), kind=kind)
+    assert small.peaks() == (most, 0)
+    small = Small()
+    first = small.op("a", 100)
+    small.op("b", 100, first, kind=kind)
+    small.op("c", 1, first)
+    assert small.peaks() == (101 if kind == "Reshape" else 200, 0)
+    small = Small()
+    small.op("b", 90, small.op("a", 100), kind=kind)
+    assert small.peaks() == (190, 0)
+
+
+@pytest.mark.parametrize("kind", ["Const", "ReadVariableOp"])
+def test_what_is_there_before_takes_memory_only_where_it_is_sent(kind: str) -> None:
+    """So does what it is passed on as; a read that waits for an update is a tensor of its own."""
+    small = Small()
+    read = small.op("a", 100, kind=kind)
+    small.op("b", 1, small.op("c", 100, read, kind="Identity"), device=GPU)
+    small.op("d", 1, read)
+    assert small.peaks() == (1, 101)
+    small = Small()
+    small.op("b", 0, small.op("a", 100, kind="ReadVariableOp", waits=[small.op("update", 0).op]))
+    assert small.peaks() == (100, 0)

@@ -167,7 +167,7 @@ class Curves:
         """Write the picture."""
         import tfdeploy
         from tfdeploy.runtime.show.curves import picture, read_curves
-        from tfdeploy.templates.library import START, templates
+        from tfdeploy.templates import START, templates
 
         with tempfile.TemporaryDirectory(prefix="tfdeploy-pictures-") as folder:
             spec = Path(folder, "start.tfdeploy")

@@ -15,7 +15,7 @@ from dsl.source import Source
 from grammar.format import format_text
 from tests.folders import ROOT
 from tfdeploy.runtime.records import files
-from tfdeploy.templates.library import templates
+from tfdeploy.templates import templates
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager

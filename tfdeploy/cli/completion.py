@@ -135,7 +135,7 @@ def codes(ctx: click.Context, typed: str) -> list[str]:
 
 def template_names(ctx: click.Context, typed: str) -> list[str]:
     """Offer the templates of `init`."""
-    from tfdeploy.templates.library import templates
+    from tfdeploy.templates import templates
 
     del ctx
     return [each for each in templates() if each.startswith(typed)]

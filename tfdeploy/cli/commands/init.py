@@ -16,7 +16,7 @@ from dsl.suggest import nearest
 from tfdeploy.cli.common import Common, say
 from tfdeploy.cli.options import common_options, offer
 from tfdeploy.progress import busy
-from tfdeploy.templates.library import ENDING, START, Template, templates
+from tfdeploy.templates import ENDING, START, Template, templates
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -40,8 +40,7 @@ if TYPE_CHECKING:
 
 
 OMITTED = frozenset({"bucket", "shuffle", "take", "skip", "cache", "mixup"})
-"""The transforms that do not change an example on its own, and so are left out of a prediction."""
-"""Transforms that choose or order examples. They are left out: every row gets its prediction, in order."""
+"""Transforms that choose, order or mix examples. They are left out: each gets its prediction, in order."""
 
 Kind = Literal["csv", "npz"]
 

@@ -7,6 +7,7 @@ from enum import Enum
 from typing import Literal
 
 from attrs import field, frozen
+from attrs.converters import optional
 
 from dsl.codes import name_of
 from dsl.source import Source, Span
@@ -27,10 +28,6 @@ def _bounded(text: str) -> str:
 
 def _all_bounded(texts: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(map(_bounded, texts))
-
-
-def _bounded_if_any(text: str | None) -> str | None:
-    return None if text is None else _bounded(text)
 
 
 class Severity(Enum):
@@ -117,7 +114,7 @@ class Diagnostic:
     severity: Severity = Severity.ERROR
     labels: tuple[Label, ...] = ()
     notes: tuple[str, ...] = field(default=(), converter=_all_bounded)
-    help: str | None = field(default=None, converter=_bounded_if_any)
+    help: str | None = field(default=None, converter=optional(_bounded))
     fix: Fix | None = None
     file: str | None = None
 

@@ -62,6 +62,11 @@ class Source:
         line = bisect_right(self._line_starts, offset)
         return Position(line, offset - self._line_starts[line - 1] + 1, offset)
 
+    def line_end(self, offset: int) -> int:
+        """Return the offset at which the line of an offset ends, before its newline."""
+        end = self.text.find("\n", offset)
+        return len(self.text) if end < 0 else end
+
     def line(self, number: int) -> str:
         """Return a line without its newline; lines are counted from 1."""
         start = self._line_starts[number - 1]

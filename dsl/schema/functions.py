@@ -7,6 +7,7 @@ from typing import Any
 
 from attrs import evolve
 
+from dsl.errors.wording import article
 from dsl.ir import Call
 from dsl.schema import signatures
 from dsl.schema import types as kinds
@@ -104,40 +105,30 @@ SCHEDULES = (
 )
 
 
-def _python(made: str, doc: str) -> tuple[Function, ...]:
-    function_ = needs("function", string(), f"`module:function`: a function that returns {made}")
-    return (Function("python", (function_,), ANY, doc),)
-
-
-OWN = {
-    "layer": _python(
-        "a Keras layer or model", "a layer that a Python function makes from the keyword arguments"
-    ),
-    "loss": _python(
-        "a Keras loss, or a function of targets and predictions that returns a value for each example",
-        "a loss in Python, which gets the keyword arguments",
-    ),
-    "metric": _python(
-        "a Keras metric, or a function of targets and predictions that returns a value for each example",
-        "a metric in Python, which gets the keyword arguments",
-    ),
-    "initializer": _python(
-        "an initializer, or a function of `shape` and `dtype` that returns the first value of a weight",
-        "an initializer in Python, which gets the keyword arguments",
-    ),
-    "regularizer": _python(
-        "a regularizer, or a function of a weight that returns its penalty",
-        "a regularizer in Python, which gets the keyword arguments",
-    ),
-    "constraint": _python(
-        "a constraint, or a function of a weight that returns the weight as it has to be",
-        "a constraint in Python, which gets the keyword arguments",
-    ),
-    "activation": _python(
-        "an activation, or a function of a tensor that returns another one",
-        "an activation in Python, which gets the keyword arguments",
-    ),
+_OF_PAIRS = "a function of targets and predictions that returns a value for each example"
+_OWN = {
+    "layer": "a Keras layer or model",
+    "loss": f"a Keras loss, or {_OF_PAIRS}",
+    "metric": f"a Keras metric, or {_OF_PAIRS}",
+    "initializer": "an initializer, or a function of `shape` and `dtype` that returns the first value of "
+    "a weight",
+    "regularizer": "a regularizer, or a function of a weight that returns its penalty",
+    "constraint": "a constraint, or a function of a weight that returns the weight as it has to be",
+    "activation": "an activation, or a function of a tensor that returns another one",
 }
+"""What a Python function may return in place of a Keras object, by the category of the object."""
+
+
+def _own(category: str, made: str) -> Function:
+    """Return `python` as it stands for a Keras object."""
+    made_by = needs("function", string(), f"`module:function`: a function that returns {made}")
+    doc = f"{article(category)} in Python, which gets the keyword arguments"
+    if category == "layer":
+        doc = "a layer that a Python function makes from the keyword arguments"
+    return Function("python", (made_by,), ANY, doc)
+
+
+OWN = {category: (_own(category, made),) for category, made in _OWN.items()}
 """What can be written instead of a Keras object, by the category of the object."""
 
 FUNCTIONS: dict[str, tuple[Function, ...]] = {
@@ -237,7 +228,7 @@ def keras_step(signature: signatures.Signature) -> Function:
     return step_function(keras_function(signature))
 
 
-def keras_type(argument: signatures.Argument) -> Type:  # noqa: PLR0911 one for each kind
+def keras_type(argument: signatures.KerasArgument) -> Type:  # noqa: PLR0911 one for each kind
     """Return the type of the language for an argument of a Keras object."""
     optional = argument.nullable
     if argument.kind == "call":
@@ -259,5 +250,5 @@ def keras_type(argument: signatures.Argument) -> Type:  # noqa: PLR0911 one for 
     )
 
 
-def _bounded(type_: Type, argument: signatures.Argument) -> Type:
+def _bounded(type_: Type, argument: signatures.KerasArgument) -> Type:
     return evolve(type_, low=argument.low, high=argument.high, open=argument.open)

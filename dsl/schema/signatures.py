@@ -30,7 +30,7 @@ Category: TypeAlias = Literal[
     "constraint",
     "operation",
 ]
-Kind: TypeAlias = Literal[
+KerasKind: TypeAlias = Literal[
     "int", "float", "bool", "str", "word", "shape", "ints", "strings", "call", "calls", "any"
 ]
 _KIND = re.compile(
@@ -50,7 +50,7 @@ CATEGORIES: tuple[Category, ...] = tuple(
 
 
 @frozen
-class Argument:
+class KerasArgument:
     """One argument of a Keras object.
 
     Attributes:
@@ -76,7 +76,7 @@ class Argument:
     name: str
     required: bool
     default: Any
-    kind: Kind
+    kind: KerasKind
     words: tuple[str, ...]
     positional: bool
     category: Category | None
@@ -102,16 +102,16 @@ class Signature:
 
     category: Category
     name: str
-    arguments: tuple[Argument, ...]
+    arguments: tuple[KerasArgument, ...]
     variadic: bool = False
     repeating: bool = False
 
-    def argument(self, name: str) -> Argument | None:
+    def argument(self, name: str) -> KerasArgument | None:
         """Return the argument with this name, or None."""
         return next((each for each in self.arguments if each.name == name), None)
 
     @property
-    def positional(self) -> tuple[Argument, ...]:
+    def positional(self) -> tuple[KerasArgument, ...]:
         """The arguments that may be given by position, in their order."""
         return tuple(each for each in self.arguments if each.positional)
 
@@ -164,12 +164,12 @@ def words(name: str) -> tuple[str, ...]:
     return tuple(_table()["words"][name])
 
 
-def _argument(row: list[Any], positional: bool) -> Argument:
+def _argument(row: list[Any], positional: bool) -> KerasArgument:
     name, written, *default = row
     found = _KIND.fullmatch(written)
     assert found is not None
     kind, of, only = found["kind"], found["of"] or "", found["only"]
-    return Argument(
+    return KerasArgument(
         name,
         required=not default,
         default=_frozen(default[0]) if default else None,

@@ -157,8 +157,7 @@ class Recovery:
         if at + 1 < len(self._tokens) and self._tokens[at + 1].type != "NEWLINE":
             end = self._tokens[at + 1].end_pos or 0
         if whole_line:
-            line_end = self._source.text.find("\n", token.start_pos or 0)
-            end = len(self._source.text) if line_end < 0 else line_end
+            end = self._source.line_end(token.start_pos or 0)
         self._lines.append(Span(self._source, start, end))
 
     # --- one token too many or too few

@@ -49,6 +49,31 @@ def indent_of(token: Token) -> int:
     return (token.column or 1) - 1
 
 
+class _Mender:
+    """Inserts, exchanges and leaves out brackets of some tokens of a text."""
+
+    def __init__(self, tokens: list[Token], source: Source, reports: Reports) -> None:
+        self._tokens = tokens
+        self._source = source
+        self._reports = reports
+        self._out: list[Token] = []
+
+    def _span(self, token: Token) -> Span:
+        return span_of(self._source, token)
+
+    def _insert_partner(self, opener: Token) -> None:
+        """Insert the closing bracket of an open one after the last token, and report that it is missing."""
+        kind = CLOSER[opener.type]
+        self._report(notation.unclosed(self._span(opener), opener=BRACKET[opener.type], closer=BRACKET[kind]))
+        end = len(self._out)
+        while self._out[end - 1].type == "NEWLINE":
+            end -= 1
+        self._out.insert(end, made_after(kind, self._out[end - 1]))
+
+    def _report(self, diagnostic: Diagnostic) -> None:
+        raise NotImplementedError
+
+
 # --- braces -----------------------------------------------------------------------------------------------
 
 _BRACKETS = frozenset({"LPAREN", "LBRACKET"})
@@ -76,7 +101,7 @@ def starts_item(tokens: list[Token], at: int) -> bool:
     )
 
 
-class _Braces:
+class _Braces(_Mender):
     """Balances the braces of one text.
 
     An item that is indented no deeper than the line on which a block was opened is not inside that block, and
@@ -86,11 +111,8 @@ class _Braces:
     """
 
     def __init__(self, tokens: list[Token], source: Source, reports: Reports) -> None:
+        super().__init__(tokens, source, reports)
         kinds = [token.type for token in tokens]
-        self._tokens = tokens
-        self._source = source
-        self._reports = reports
-        self._out: list[Token] = []
         self._open: list[tuple[Token, int]] = []
         self._depth = 0
         self._item_indent = 0
@@ -123,9 +145,9 @@ class _Braces:
     def _opening(self, at: int, token: Token, indent: int) -> None:
         before = self._tokens[at - 1] if at else token
         if self._surplus < 0 and (before.type not in _BEFORE_BRACE or self._depth > 0):
-            self._report(notation.stray_brace(span_of(self._source, token)))
+            self._report(notation.stray_brace(self._span(token)))
             following = self._tokens[at + 1] if at + 1 < len(self._tokens) else token
-            self._reports.taint(span_of(self._source, before).to(span_of(self._source, following)))
+            self._reports.taint(self._span(before).to(self._span(following)))
             self._surplus += 1
             return
         self._open.append((token, indent))
@@ -161,25 +183,21 @@ class _Braces:
             self._close()
 
     def _close(self) -> None:
-        """Insert the closing brace of the innermost open block after the last token."""
+        """End the innermost open block."""
         opener, _ = self._open.pop()
-        self._report(notation.unclosed(span_of(self._source, opener), opener="{", closer="}"))
+        self._insert_partner(opener)
         self._surplus += 1
-        end = len(self._out)
-        while self._out[end - 1].type == "NEWLINE":
-            end -= 1
-        self._out.insert(end, made_after("RBRACE", self._out[end - 1]))
 
     def _drop(self, token: Token, header: int | None) -> None:
         """Leave out a surplus `}`, or insert the missing `{` after the header that it belongs to."""
         self._surplus -= 1
         if header is None:
-            self._report(notation.unmatched(span_of(self._source, token), closer="}"))
+            self._report(notation.unmatched(self._span(token), closer="}"))
             return
         last = self._out[header]
         first = self._out[header - 1] if header and self._out[header - 1].type == "NAME" else last
-        whole = span_of(self._source, first).to(span_of(self._source, last))
-        self._reports.add(notation.missing_brace(whole, closer=span_of(self._source, token)))
+        whole = self._span(first).to(self._span(last))
+        self._reports.add(notation.missing_brace(whole, closer=self._span(token)))
         self._reports.taint(whole)
         self._out.insert(header + 1, made_after("LBRACE", last))
         self._out.append(token)
@@ -210,9 +228,8 @@ class _Braces:
 
     def _line(self, span: Span) -> Span:
         """Return the whole line on which `span` starts; an unterminated string may contain a brace."""
-        text = self._source.text
-        end = text.find("\n", span.start)
-        return Span(self._source, text.rfind("\n", 0, span.start) + 1, len(text) if end < 0 else end)
+        start = self._source.text.rfind("\n", 0, span.start) + 1
+        return Span(self._source, start, self._source.line_end(span.start))
 
 
 # --- round and square brackets ----------------------------------------------------------------------------
@@ -283,7 +300,7 @@ def _matches(item: list[Token]) -> bool:
     return not expected
 
 
-class _Item:
+class _Item(_Mender):
     """One item whose brackets do not match.
 
     Its first fault is reported. Further ones are corrected silently, and errors in the meaning of the item
@@ -291,14 +308,11 @@ class _Item:
     """
 
     def __init__(self, tokens: list[Token], source: Source, reports: Reports) -> None:
+        super().__init__(tokens, source, reports)
         kinds = [token.type for token in tokens]
-        self._tokens = tokens
-        self._source = source
-        self._reports = reports
         self._surplus = {closer: kinds.count(closer) - kinds.count(OPENER[closer]) for closer in OPENER}
         self._open: list[Token] = []
-        self._out: list[Token] = []
-        self._said = any(reports.is_tainted(span_of(self._source, token)) for token in tokens)
+        self._said = any(reports.is_tainted(self._span(token)) for token in tokens)
 
     def mended(self) -> list[Token]:
         """Return the tokens with brackets inserted, exchanged or left out."""
@@ -314,7 +328,7 @@ class _Item:
                 self._out.append(token)
         while self._open:
             self._close()
-        whole = span_of(self._source, self._tokens[0]).to(span_of(self._source, self._tokens[-1]))
+        whole = self._span(self._tokens[0]).to(self._span(self._tokens[-1]))
         self._reports.taint(whole)
         return self._out
 
@@ -342,24 +356,14 @@ class _Item:
             self._close()
 
     def _close(self) -> None:
-        """Insert the closing bracket of the innermost open one."""
+        """Close the innermost open bracket."""
         opener = self._open.pop()
-        self._report(
-            notation.unclosed(
-                span_of(self._source, opener),
-                opener=BRACKET[opener.type],
-                closer=BRACKET[CLOSER[opener.type]],
-            )
-        )
+        self._insert_partner(opener)
         self._surplus[CLOSER[opener.type]] += 1
-        end = len(self._out)
-        while self._out[end - 1].type == "NEWLINE":
-            end -= 1
-        self._out.insert(end, made_after(CLOSER[opener.type], self._out[end - 1]))
 
     def _drop(self, token: Token) -> None:
         self._surplus[token.type] -= 1
-        self._report(notation.unmatched(span_of(self._source, token), closer=str(token)))
+        self._report(notation.unmatched(self._span(token), closer=str(token)))
 
     def _exchange(self, token: Token) -> None:
         """Replace a closing bracket by the one that is needed."""
@@ -369,11 +373,11 @@ class _Item:
         self._surplus[right] += 1
         self._report(
             notation.wrong_closer(
-                span_of(self._source, token),
+                self._span(token),
                 opener=BRACKET[opener.type],
                 closer=str(token),
                 right=BRACKET[right],
-                opened=span_of(self._source, opener),
+                opened=self._span(opener),
             )
         )
         self._out.append(retyped(token, right, BRACKET[right]))

@@ -60,10 +60,8 @@ def _foreign(source: Source) -> list[Span]:
         start, at = match.span()
         if match[0] not in {"//", "/*"} or (match[0] == "//" and _divides(text, start)):
             continue
-        line_end = text.find("\n", start)
-        line_end = len(text) if line_end < 0 else line_end
         whole = match[0] == "/*" and last_close >= at
-        at = text.index("*/", at) + 2 if whole else line_end
+        at = text.index("*/", at) + 2 if whole else source.line_end(start)
         spans.append(Span(source, start, at))
     return spans
 
@@ -76,13 +74,10 @@ def _divides(text: str, at: int) -> bool:
 
 def _edits(span: Span) -> tuple[Edit, ...] | None:
     """Return the edits that turn a comment into one of this language, or None if more follows on its line."""
-    if span.text.startswith("//"):
-        return (Edit(Span(span.source, span.start, span.start + 2), "#"),)
-    if not span.text.endswith("*/"):
+    if span.text.startswith("//") or not span.text.endswith("*/"):
         return (Edit(Span(span.source, span.start, span.start + 2), "#"),)
     text = span.source.text
-    line_end = text.find("\n", span.end)
-    if text[span.end : len(text) if line_end < 0 else line_end].strip():
+    if text[span.end : span.source.line_end(span.end)].strip():
         return None
     indent = " " * (span.begin.column - 1)
     lines = [line.strip().removeprefix("*").strip() for line in span.text[2:-2].split("\n")]

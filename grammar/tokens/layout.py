@@ -197,8 +197,7 @@ def _joined(out: list[Token], tokens: list[Token], at: int, source: Source, repo
         if open_ended
         else notation.line_goes_on(start, brace=start.text == "{", before=end)
     )
-    line_end = source.text.find("\n", start.end)
-    reports.taint(Span(source, end.start, len(source.text) if line_end < 0 else line_end))
+    reports.taint(Span(source, end.start, source.line_end(start.end)))
     if token.type == "LBRACE" and not _is_header(out):
         reports.distrust(source)
     return True

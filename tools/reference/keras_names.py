@@ -8,7 +8,7 @@ from importlib.metadata import version
 
 from dsl.checks.model import MIXING
 from dsl.schema import signatures
-from dsl.schema.signatures import SPLITS, STATES, Argument, Signature
+from dsl.schema.signatures import SPLITS, STATES, KerasArgument, Signature
 from tools.reference.markdown import NOTICE, written
 
 TITLES = {
@@ -120,7 +120,7 @@ def _arguments(signature: Signature) -> list[str]:
     return [*positional, *(["*", *keywords] if keywords else [])]
 
 
-def _argument(argument: Argument) -> str:
+def _argument(argument: KerasArgument) -> str:
     if argument.required:
         return argument.name
     default = argument.default

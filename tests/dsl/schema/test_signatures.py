@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dsl.schema.functions import keras_type
-from dsl.schema.signatures import CATEGORIES, Argument, Signature, find, names, words
+from dsl.schema.signatures import CATEGORIES, KerasArgument, Signature, find, names, words
 from dsl.source import Source, Span
 from grammar.lower.context import BAD, Context
 from grammar.lower.fitting import ValuePlace, fitted
@@ -86,7 +86,7 @@ def test_keras_takes_every_word_of_the_table(maker: ModuleType, category: str) -
     assert made > 0
 
 
-def _sample(maker: ModuleType, owner: type, argument: Argument) -> Any:
+def _sample(maker: ModuleType, owner: type, argument: KerasArgument) -> Any:
     kind = argument.kind if argument.category is None else f"{argument.kind}:{argument.category}"
     return maker.sample(owner, [argument.name, kind])
 
@@ -177,7 +177,7 @@ def _makes(owner: Any, given: dict[str, Any]) -> bool:
     return True
 
 
-def _is_taken(argument: Argument, value: Any) -> bool:
+def _is_taken(argument: KerasArgument, value: Any) -> bool:
     type_ = keras_type(argument)
     type_ = type_.options[0] if type_.kind == "either" else type_
     place = ValuePlace(type_, "it", Span(Source("a", ""), 0, 0), (), Context(Reports()))
@@ -191,15 +191,15 @@ def test_signature_of_a_layer_is_whole() -> None:
         "layer",
         "Dropout",
         (
-            Argument("rate", True, None, "float", none, True, None, False, 0.0, 1.0),
-            Argument("noise_shape", False, None, "shape", none, True, None, True),
-            Argument("seed", False, None, "int", none, True, None, True),
-            Argument(
+            KerasArgument("rate", True, None, "float", none, True, None, False, 0.0, 1.0),
+            KerasArgument("noise_shape", False, None, "shape", none, True, None, True),
+            KerasArgument("seed", False, None, "int", none, True, None, True),
+            KerasArgument(
                 "activity_regularizer", False, None, "call", words("regularizer"), False, "regularizer", True
             ),
-            Argument("trainable", False, True, "bool", none, False, None, False),
-            Argument("dtype", False, None, "word", words("dtype"), False, None, True),
-            Argument("name", False, None, "str", none, False, None, True),
+            KerasArgument("trainable", False, True, "bool", none, False, None, False),
+            KerasArgument("dtype", False, None, "word", words("dtype"), False, None, True),
+            KerasArgument("name", False, None, "str", none, False, None, True),
         ),
     )
 
@@ -209,10 +209,10 @@ def test_words_belong_to_the_class() -> None:
     wide, narrow = find("layer", "Conv2D"), find("layer", "Conv1D")
     assert wide is not None
     assert narrow is not None
-    assert wide.argument("padding") == Argument(
+    assert wide.argument("padding") == KerasArgument(
         "padding", False, "valid", "word", ("same", "valid"), True, None, False
     )
-    assert narrow.argument("padding") == Argument(
+    assert narrow.argument("padding") == KerasArgument(
         "padding", False, "valid", "word", ("causal", "same", "valid"), True, None, False
     )
     assert wide.argument("kernel") is None
@@ -290,7 +290,7 @@ def test_every_default_fits_its_kind() -> None:
     assert checked > 2000
 
 
-def _fits(each: Argument) -> bool:
+def _fits(each: KerasArgument) -> bool:
     value = each.default
     if value is None:
         return each.nullable

@@ -15,7 +15,7 @@ import pytest
 
 from tests.runtime.tasks import secret_of_folder
 from tfdeploy.runtime.cluster.identity import Answer, ask, send_shutdown_token, shut_down
-from tfdeploy.runtime.cluster.status import TaskStatus, cluster_status
+from tfdeploy.runtime.cluster.monitor import TaskStatus, cluster_status
 from tfdeploy.runtime.membership.addresses import Task
 from tfdeploy.runtime.membership.membership import fingerprint
 

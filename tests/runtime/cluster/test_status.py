@@ -10,9 +10,9 @@ import pytest
 from attrs import evolve
 
 from dsl import ir
-from tfdeploy.runtime.cluster import status
+from tfdeploy.runtime.cluster import monitor
 from tfdeploy.runtime.cluster.identity import Answer, Identity, NoAnswer
-from tfdeploy.runtime.cluster.status import ClusterRecord, TaskStatus, cluster_record
+from tfdeploy.runtime.cluster.monitor import ClusterRecord, TaskStatus, cluster_record
 from tfdeploy.runtime.membership.addresses import Cluster, Membership, Task
 from tfdeploy.runtime.records.directory import RunDirectory
 
@@ -39,9 +39,9 @@ OWN = Identity("worker", 0, "f00", "0", "0", "1", "host", 7, 1000.0, "s")
 )
 def test_the_status_of_a_task(monkeypatch: pytest.MonkeyPatch, found: Any, words: str, *, well: bool) -> None:
     """A task is well if it is the one that is wanted, with the same spec; a clock may be ahead."""
-    monkeypatch.setattr(status, "ask", lambda *_: found)
-    monkeypatch.setattr(status.time, "time", lambda: 1200.0)
-    assert status._status(MEMBERSHIP, TASK) == TaskStatus(TASK, "w:1", well=well, words=words)
+    monkeypatch.setattr(monitor, "ask", lambda *_: found)
+    monkeypatch.setattr(monitor.time, "time", lambda: 1200.0)
+    assert monitor._status(MEMBERSHIP, TASK) == TaskStatus(TASK, "w:1", well=well, words=words)
 
 
 @pytest.mark.parametrize("launcher", [None, os.getpid()])
@@ -54,13 +54,13 @@ def test_the_addresses_are_kept_while_a_launcher_runs(
     with cluster_record(directory, None):
         assert not directory.cluster.exists()
     with cluster_record(directory, evolve(MEMBERSHIP, launcher=launcher)):
-        assert status._read_record(spec) == (None if launcher is None else MEMBERSHIP)
+        assert monitor._read_record(spec) == (None if launcher is None else MEMBERSHIP)
 
         def gone(_process: int, _signal: int) -> None:
             raise ProcessLookupError
 
         monkeypatch.setattr(os, "kill", gone)
-        assert status._read_record(spec) is None
+        assert monitor._read_record(spec) is None
     assert not directory.cluster.exists()
 
 

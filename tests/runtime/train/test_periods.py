@@ -14,7 +14,7 @@ from dsl.diagnostics import RunError
 from tests.support import spec_of
 from tfdeploy.runtime.show.console import LineReporter
 from tfdeploy.runtime.show.reporting import StepRange
-from tfdeploy.runtime.train.periods import AdaptivePeriod, Period, left_out, total_steps
+from tfdeploy.runtime.train.loop import AdaptivePeriod, Period, left_out, total_steps
 
 SPEC = """
 tfdeploy = 1

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tfdeploy.runtime.verify.fed_graph import FedGraph
+from tfdeploy.runtime.verify.trial import FedGraph
 
 
 @pytest.mark.parametrize(

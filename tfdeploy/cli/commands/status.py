@@ -23,7 +23,7 @@ def command(common: Common, spec: str) -> int:
     started on this machine, by the run directory. Exits with 1 if a task is missing or runs another spec.
     """
     loaded = read_spec(spec, common)
-    from tfdeploy.runtime.cluster.status import cluster_status
+    from tfdeploy.runtime.cluster.monitor import cluster_status
 
     found = cluster_status(loaded, os.environ, verbose=common.verbose)
     names = max(len(each.task.ref) for each in found)

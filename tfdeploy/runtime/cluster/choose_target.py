@@ -17,7 +17,7 @@ from compiler.plan import WorkerPlan
 from tfdeploy.runtime.cluster.monitor import TaskMonitor
 from tfdeploy.runtime.cluster.server import loopback_server, serve_task, server_config
 from tfdeploy.runtime.cluster.session_target import SessionTarget
-from tfdeploy.runtime.cluster.worker_loop import WorkerLoop
+from tfdeploy.runtime.cluster.worker_steps import WorkerLoop
 from tfdeploy.runtime.membership.addresses import Task
 from tfdeploy.runtime.plans import folder_of
 from tfdeploy.runtime.stop import in_background

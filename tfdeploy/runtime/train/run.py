@@ -28,7 +28,7 @@ from dsl.errors.files import output_is_read
 from dsl.files.atomic import FOLDER
 from tfdeploy.runtime.adapted import adapted_for_run, require_one_graph
 from tfdeploy.runtime.cluster.choose_target import make_thread_pool, target_for
-from tfdeploy.runtime.cluster.status import cluster_record
+from tfdeploy.runtime.cluster.monitor import cluster_record
 from tfdeploy.runtime.plans import folder_of, graph_of, plan_of, require_devices
 from tfdeploy.runtime.records.directory import RunDirectory
 from tfdeploy.runtime.records.effective import effective_text
@@ -51,8 +51,7 @@ from tfdeploy.runtime.show.reporting import StepRange
 from tfdeploy.runtime.stop import cleanup
 from tfdeploy.runtime.train.evaluation import BestTracker, Evaluations
 from tfdeploy.runtime.train.events import Events, Profile
-from tfdeploy.runtime.train.loop import Trainer
-from tfdeploy.runtime.train.periods import left_out, total_steps
+from tfdeploy.runtime.train.loop import Trainer, left_out, total_steps
 from tfdeploy.runtime.train.run_worker import run_worker
 from tfdeploy.runtime.watchdog import Activity, Watchdog, waiting_for
 

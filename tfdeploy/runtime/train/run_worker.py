@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from tfdeploy.runtime.cluster.choose_target import target_for
-from tfdeploy.runtime.cluster.worker_loop import WorkerLoop
+from tfdeploy.runtime.cluster.worker_steps import WorkerLoop
 from tfdeploy.runtime.plans import graph_of
 from tfdeploy.runtime.records.directory import RunDirectory
 from tfdeploy.runtime.records.result import Clock, Result

@@ -10,8 +10,7 @@ from attrs import evolve, field, frozen
 
 from dsl import ir
 from tfdeploy.runtime.verify.cases import AVERAGE_EVERY, GLOBAL_BATCH, Case
-from tfdeploy.runtime.verify.fed_graph import Arrays, FedGraph
-from tfdeploy.runtime.verify.trial import Trial, TrialSetup, make_trial
+from tfdeploy.runtime.verify.trial import Arrays, FedGraph, Trial, TrialSetup, make_trial
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence

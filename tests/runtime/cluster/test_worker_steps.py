@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, cast
 from attrs import define, evolve, field
 
 from compiler.graph.workers.coordination import State
-from tfdeploy.runtime.cluster.chief_steps import AsyncChiefSteps
 from tfdeploy.runtime.cluster.worker_group import WorkerGroup
+from tfdeploy.runtime.cluster.worker_steps import AsyncChiefSteps
 
 if TYPE_CHECKING:
     from collections.abc import Callable

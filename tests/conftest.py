@@ -210,10 +210,10 @@ def _freeze() -> None:
 @pytest.fixture
 def forked_tasks() -> Iterator[None]:
     """Fork the tasks that a launcher in this process starts; one in a forked process does so by itself."""
-    from tfdeploy.runtime.launch import launcher
+    from tfdeploy.runtime.launch import task_processes
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(launcher, "subprocess", forked.AS_SUBPROCESS)
+        patch.setattr(task_processes, "subprocess", forked.AS_SUBPROCESS)
         yield
 
 

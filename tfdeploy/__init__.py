@@ -21,28 +21,14 @@ if TYPE_CHECKING:
     from tfdeploy.suggesting.suggester import suggest
 
 _HOMES = {
-    "Diagnostic": "dsl.diagnostics",
-    "RunError": "dsl.diagnostics",
-    "SpecError": "dsl.diagnostics",
-    "SpecWarning": "tfdeploy.api",
-    "compile": "tfdeploy.api",
-    "diff": "tfdeploy.looking",
-    "evaluate": "tfdeploy.api",
-    "expand": "tfdeploy.looking",
-    "export": "tfdeploy.api",
-    "forecast": "tfdeploy.looking",
-    "from_keras": "tfdeploy.onramp.convert",
-    "load": "tfdeploy.api",
-    "map_placement": "tfdeploy.looking",
-    "plan": "tfdeploy.looking",
-    "predict": "tfdeploy.api",
-    "read_map": "tfdeploy.looking",
-    "run": "tfdeploy.api",
-    "session_config": "compiler.graph.session_options",
-    "suggest": "tfdeploy.suggesting.suggester",
-    "to_html": "tfdeploy.looking",
-    "why": "tfdeploy.looking",
+    "compiler.graph.session_options": ("session_config",),
+    "dsl.diagnostics": ("Diagnostic", "RunError", "SpecError"),
+    "tfdeploy.api": ("SpecWarning", "compile", "evaluate", "export", "load", "predict", "run"),
+    "tfdeploy.looking": ("diff", "expand", "forecast", "map_placement", "plan", "read_map", "to_html", "why"),
+    "tfdeploy.onramp.convert": ("from_keras",),
+    "tfdeploy.suggesting.suggester": ("suggest",),
 }
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "Diagnostic",
@@ -75,14 +61,14 @@ def __getattr__(name: str) -> Any:
         from importlib.metadata import version
 
         return version("tfdeploy")
-    if name not in _HOMES:
+    if name not in _HOME_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    value = getattr(import_module(_HOMES[name]), name)
+    value = getattr(import_module(_HOME_OF[name]), name)
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOMES, "__version__"})
+    return sorted({*globals(), *_HOME_OF, "__version__"})

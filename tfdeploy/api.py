@@ -14,12 +14,14 @@ from tfdeploy.showing import register_summaries
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     from compiler.graph.compiled import CompiledGraph
     from dsl.diagnostics import Diagnostic
     from dsl.ir import Spec
     from tfdeploy.runtime.records.result import Evaluated, Result
     from tfdeploy.runtime.show.reporting import Reporter
+    from tfdeploy.runtime.trained.trained import TrainedModel
 
 register_summaries()  # what these functions return shows itself in notebooks
 
@@ -184,12 +186,9 @@ def evaluate(
         SpecError: If the graph of the spec cannot be built.
         RunError: If there is no such checkpoint or split, or the data cannot be read.
     """
-    from tfdeploy.runtime.start_tensorflow import start_tensorflow
+    with _trained(spec, checkpoint, warn, emulate=emulate, verbose=verbose) as trained:
+        from tfdeploy.runtime.trained.trained import evaluate_trained
 
-    start_tensorflow(verbose=verbose)
-    from tfdeploy.runtime.trained.trained import TrainedModel, evaluate_trained
-
-    with TrainedModel.load(spec, warn or _silent, checkpoint=checkpoint, emulate=emulate) as trained:
         return evaluate_trained(trained, warn or _silent, splits)
 
 
@@ -229,14 +228,11 @@ def predict(
         RunError: If there is no such checkpoint, or a file cannot be read or written.
     """
     from tfdeploy.runtime.records.files import InputFiles
-    from tfdeploy.runtime.start_tensorflow import start_tensorflow
 
     InputFiles.of(spec, examples).require_not_input(Path(predictions))
-    start_tensorflow(verbose=verbose)
-    from tfdeploy.runtime.trained.predict import predict as write
-    from tfdeploy.runtime.trained.trained import TrainedModel
+    with _trained(spec, checkpoint, warn, emulate=emulate, verbose=verbose) as trained:
+        from tfdeploy.runtime.trained.predict import predict as write
 
-    with TrainedModel.load(spec, warn or _silent, checkpoint=checkpoint, emulate=emulate) as trained:
         return write(trained, Path(examples), Path(predictions), warn or _silent, split=split, force=force)
 
 
@@ -265,13 +261,27 @@ def export(
     """
     if scheme_of(os.fspath(folder)) is not None:
         raise RunError(errors.address("`folder`", os.fspath(folder), None))
+    with _trained(spec, checkpoint, warn, emulate=emulate, verbose=verbose) as trained:
+        from tfdeploy.runtime.trained.trained import write_saved_model
+
+        write_saved_model(trained, Path(folder))
+
+
+def _trained(
+    spec: Spec,
+    checkpoint: str | None,
+    warn: Callable[[Diagnostic], None] | None,
+    *,
+    emulate: bool,
+    verbose: bool,
+) -> AbstractContextManager[TrainedModel]:
+    """Start TensorFlow and open the model that a spec has trained."""
     from tfdeploy.runtime.start_tensorflow import start_tensorflow
 
     start_tensorflow(verbose=verbose)
-    from tfdeploy.runtime.trained.trained import TrainedModel, write_saved_model
+    from tfdeploy.runtime.trained.trained import TrainedModel
 
-    with TrainedModel.load(spec, warn or _silent, checkpoint=checkpoint, emulate=emulate) as trained:
-        write_saved_model(trained, Path(folder))
+    return TrainedModel.load(spec, warn or _silent, checkpoint=checkpoint, emulate=emulate)
 
 
 def as_python_warning(warning: Diagnostic) -> None:

@@ -86,80 +86,6 @@ class ShownMap:
     work: StepWork | None = field(default=None, repr=False)
 
 
-def build_map(
-    spec: ir.Spec,
-    common: Common,
-    *,
-    emulate: bool = False,
-    profile: str | None = None,
-    extras: Extras = NO_EXTRAS,
-    towers: SharedTowers | None = None,
-) -> ShownMap:
-    """Return the placement map of a spec with all forecasts, and show the warnings about it.
-
-    The graph of many clones that are alike is not built for it.
-
-    Args:
-        spec: The spec.
-        common: The common options.
-        emulate: Whether every declared device is a logical CPU of this process.
-        profile: The file of a profile, as for `build`.
-        extras: What is wanted beside the map of many clones.
-        towers: Traced towers that several maps of a command share.
-
-    Raises:
-        SpecError: If the graph cannot be built.
-        RunError: If the file is no profile.
-    """
-    found = find_many(spec, common, emulate=emulate, profile=profile, extras=extras, towers=towers)
-    if isinstance(found, str):
-        built = build(
-            spec, common, emulate=emulate, forecast=True, profile=profile, because=found, towers=towers
-        )
-        return ShownMap(built.compiled.plan, built.placement(), built.compiled, built.time)
-    return ShownMap(found.plan, found.placement, time=found.time, step=found.step, work=found.work)
-
-
-def find_many(
-    spec: ir.Spec,
-    common: Common,
-    *,
-    emulate: bool = False,
-    profile: str | None = None,
-    extras: Extras = NO_EXTRAS,
-    towers: SharedTowers | None = None,
-) -> MapByKinds | str:
-    """Return the map of many clones that are alike and show the warnings, or why their graph has to be built.
-
-    Args:
-        spec: The spec.
-        common: The common options.
-        emulate: Whether every declared device is a logical CPU of this process.
-        profile: The file of a profile, as for `build`.
-        extras: What is wanted beside the map of many clones.
-        towers: Traced towers that several maps of a command share.
-
-    Raises:
-        SpecError: If the spec does not fit its devices.
-        RunError: If the file is no profile.
-    """
-    from tfdeploy.runtime.many_clones import map_by_kinds
-
-    found = map_by_kinds(
-        spec,
-        emulate=emulate,
-        verbose=common.verbose,
-        profile=profile,
-        extras=extras,
-        towers=towers,
-        start=lambda: start(common),
-        telling=busy,
-    )
-    if not isinstance(found, str) and found.warnings:
-        show(found.warnings, common)
-    return found
-
-
 TAKES_LONG = 32
 """With more clones than this, it is said why the graph of all is built."""
 
@@ -180,58 +106,110 @@ def said_of_graph(plan: Plan, because: str | None) -> str:
     return f"building {what} all {clones:,} clones of {name}, because {because}"
 
 
-def build(
-    spec: ir.Spec,
-    common: Common,
-    *,
-    emulate: bool = False,
-    forecast: bool = False,
-    timed: bool = False,
-    profile: str | None = None,
-    because: str | None = None,
-    towers: SharedTowers | None = None,
-) -> BuiltGraph:
-    """Compile a spec to its step and show the warnings about it. The spec's `expect` is not checked.
+@frozen
+class Builder:
+    """Builds maps and graphs for a command.
 
-    Args:
-        spec: The spec.
+    Attributes:
         common: The common options.
         emulate: Whether every declared device is a logical CPU of this process.
-        forecast: Whether the memory of a step is forecast. It always is if the spec limits the memory of its
-            devices.
-        timed: Whether the time of a step is forecast, if something is known to forecast it from. It always
-            is with `forecast`.
-        profile: The file of a profile for that. By default it is the one beside the spec, if there is one.
-        because: Why a graph is needed; it is said if there are so many clones that this takes long.
+        profile: The file of a profile for forecasts of time. By default it is the one beside the spec, if
+            there is one.
         towers: Traced towers that several graphs of a command share, if they are not run.
-
-    Raises:
-        SpecError: If the graph cannot be built.
-        RunError: If the file is no profile.
     """
-    from compiler.time.profile import find_profile
-    from tfdeploy.runtime.adapted import adapted
-    from tfdeploy.runtime.plans import plan_of, step_of_plan
 
-    machine = find_profile(spec.path, profile) if forecast or timed else None  # before anything takes long
-    plan, name = plan_of(spec, emulate=emulate, verbose=common.verbose), spec.model.name
-    start(common)
-    with busy(said_of_graph(plan, because)):
-        compiled = step_of_plan(adapted(plan), towers)
-        from compiler.conditions.capacity import has_limits, warnings_of
-        from compiler.graph.forecasts.assumed_sizes import sized_step
-        from compiler.step.read.memory import forecast_memory
+    common: Common
+    emulate: bool = False
+    profile: str | None = None
+    towers: SharedTowers | None = None
 
-        memory = forecast_memory(sized_step(compiled)) if forecast or has_limits(spec) else {}
-    strange = warnings_of(compiled, memory)
-    if strange:
-        show(strange, common)
-    if not (forecast or timed) or (machine is None and spec.devices.kind is None):
-        return BuiltGraph(compiled, memory)  # nothing says what ops cost
-    with busy(f"forecasting the time of a step of {name}"):
-        from compiler.step.read.work import forecast_time
+    def placed(self, spec: ir.Spec, extras: Extras = NO_EXTRAS) -> ShownMap:
+        """Return the placement map of a spec with all forecasts, and show the warnings about it.
 
-        known = machine.profile if machine is not None else None
-        time = forecast_time(sized_step(compiled), known)
-    source = machine.path if machine is not None else spec.devices.kind or ""
-    return BuiltGraph(compiled, memory, time, source)
+        The graph of many clones that are alike is not built for it.
+
+        Args:
+            spec: The spec.
+            extras: What is wanted beside the map of many clones.
+
+        Raises:
+            SpecError: If the graph cannot be built.
+            RunError: If the file is no profile.
+        """
+        found = self.many(spec, extras)
+        if isinstance(found, str):
+            built = self.build(spec, forecast=True, because=found)
+            return ShownMap(built.compiled.plan, built.placement(), built.compiled, built.time)
+        return ShownMap(found.plan, found.placement, time=found.time, step=found.step, work=found.work)
+
+    def many(self, spec: ir.Spec, extras: Extras = NO_EXTRAS) -> MapByKinds | str:
+        """Return the map of many clones that are alike and show warnings, or why their graph has to be built.
+
+        Args:
+            spec: The spec.
+            extras: What is wanted beside the map.
+
+        Raises:
+            SpecError: If the spec does not fit its devices.
+            RunError: If the file is no profile.
+        """
+        from tfdeploy.runtime.many_clones import map_by_kinds
+
+        found = map_by_kinds(
+            spec,
+            emulate=self.emulate,
+            verbose=self.common.verbose,
+            profile=self.profile,
+            extras=extras,
+            towers=self.towers,
+            start=lambda: start(self.common),
+            telling=busy,
+        )
+        if not isinstance(found, str) and found.warnings:
+            show(found.warnings, self.common)
+        return found
+
+    def build(
+        self, spec: ir.Spec, *, forecast: bool = False, timed: bool = False, because: str | None = None
+    ) -> BuiltGraph:
+        """Compile a spec to its step and show the warnings about it. The spec's `expect` is not checked.
+
+        Args:
+            spec: The spec.
+            forecast: Whether the memory of a step is forecast. It always is if the spec limits the memory of
+                its devices.
+            timed: Whether the time of a step is forecast, if something is known to forecast it from. It
+                always is with `forecast`.
+            because: Why a graph is needed; it is said if there are so many clones that this takes long.
+
+        Raises:
+            SpecError: If the graph cannot be built.
+            RunError: If the file is no profile.
+        """
+        from compiler.time.profile import find_profile
+        from tfdeploy.runtime.adapted import adapted
+        from tfdeploy.runtime.plans import plan_of, step_of_plan
+
+        timed = timed or forecast
+        machine = find_profile(spec.path, self.profile) if timed else None  # before anything takes long
+        plan, name = plan_of(spec, emulate=self.emulate, verbose=self.common.verbose), spec.model.name
+        start(self.common)
+        with busy(said_of_graph(plan, because)):
+            compiled = step_of_plan(adapted(plan), self.towers)
+            from compiler.conditions.capacity import has_limits, warnings_of
+            from compiler.graph.forecasts.assumed_sizes import sized_step
+            from compiler.step.read.memory import forecast_memory
+
+            memory = forecast_memory(sized_step(compiled)) if forecast or has_limits(spec) else {}
+        strange = warnings_of(compiled, memory)
+        if strange:
+            show(strange, self.common)
+        if not timed or (machine is None and spec.devices.kind is None):
+            return BuiltGraph(compiled, memory)  # nothing says what ops cost
+        with busy(f"forecasting the time of a step of {name}"):
+            from compiler.step.read.work import forecast_time
+
+            known = machine.profile if machine is not None else None
+            time = forecast_time(sized_step(compiled), known)
+        source = machine.path if machine is not None else spec.devices.kind or ""
+        return BuiltGraph(compiled, memory, time, source)

@@ -15,7 +15,7 @@ import sys
 import traceback
 from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
@@ -102,6 +102,11 @@ def exit_code(diagnostics: Iterable[Diagnostic]) -> int:
     if any(is_file_fault(each.code) for each in errors):
         return FAULT
     return SPEC_ERROR if errors else 0
+
+
+def telling(common: Common) -> dict[str, Any]:
+    """Return the arguments for functions of `tfdeploy.api` that say as much as the common options ask for."""
+    return {"verbose": common.verbose, "warn": lambda warning: show([warning], common)}
 
 
 def show(diagnostics: Iterable[Diagnostic], common: Common) -> None:

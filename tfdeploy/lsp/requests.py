@@ -16,8 +16,15 @@ from pygls.exceptions import JsonRpcException
 
 from dsl.diagnostics import SpecError
 from tfdeploy.lsp import features
-from tfdeploy.lsp import settings as offers
 from tfdeploy.lsp.server import SpecServer
+from tfdeploy.lsp.settings import (
+    COMMANDS,
+    COMPLETION_TRIGGERS,
+    FIX_ALL,
+    SIGNATURE_TRIGGERS,
+    TOKEN_MODIFIERS,
+    TOKEN_TYPES,
+)
 
 if TYPE_CHECKING:
     from dsl import ir
@@ -194,17 +201,17 @@ AFTER_READING: dict[str, Answer] = {
 }
 """What is answered when the reading that is under way is done."""
 
-_LEGEND = types.SemanticTokensLegend(list(offers.TOKEN_TYPES), list(offers.TOKEN_MODIFIERS))
+_LEGEND = types.SemanticTokensLegend(list(TOKEN_TYPES), list(TOKEN_MODIFIERS))
 
 OPTIONS: dict[str, Any] = {
     types.TEXT_DOCUMENT_COMPLETION: types.CompletionOptions(
-        trigger_characters=list(offers.COMPLETION_TRIGGERS), resolve_provider=True
+        trigger_characters=list(COMPLETION_TRIGGERS), resolve_provider=True
     ),
     types.TEXT_DOCUMENT_SIGNATURE_HELP: types.SignatureHelpOptions(
-        trigger_characters=list(offers.SIGNATURE_TRIGGERS)
+        trigger_characters=list(SIGNATURE_TRIGGERS)
     ),
     types.TEXT_DOCUMENT_CODE_ACTION: types.CodeActionOptions(
-        code_action_kinds=[types.CodeActionKind.QuickFix, offers.FIX_ALL]
+        code_action_kinds=[types.CodeActionKind.QuickFix, FIX_ALL]
     ),
     types.TEXT_DOCUMENT_RENAME: types.RenameOptions(prepare_provider=True),
     types.TEXT_DOCUMENT_SEMANTIC_TOKENS_FULL: _LEGEND,
@@ -225,7 +232,7 @@ def create_server(settings: Settings) -> SpecServer:
         server.feature(method, OPTIONS.get(method))(partial(_at_once, server, answer))
     for method, answer in AFTER_READING.items():
         server.feature(method, OPTIONS.get(method))(partial(_after_reading, server, answer))
-    for name in offers.COMMANDS:
+    for name in COMMANDS:
         server.command(name)(_command(server, name))
 
     @server.feature(types.COMPLETION_ITEM_RESOLVE)
@@ -264,7 +271,7 @@ def _command(ls: SpecServer, name: str) -> Callable[[str], Awaitable[dict[str, o
             raise RequestFailedError(str(fault)) from fault
         kind = types.MessageType.Error if done["code"] else types.MessageType.Info
         end = "failed" if done["code"] else "done"
-        said = f"{offers.COMMANDS[name][0]}: {end}; the log has its output"
+        said = f"{COMMANDS[name][0]}: {end}; the log has its output"
         ls.window_show_message(types.ShowMessageParams(kind, said))
         return done
 

@@ -12,7 +12,6 @@ from attrs import asdict, evolve
 from click.testing import CliRunner
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tfdeploy.runtime.cluster.status import ClusterRecord, _read_record
 
 from compiler.mapping.step_time import MapPathPart, MapTime
 from dsl import ir
@@ -25,6 +24,7 @@ from tfdeploy.cli.common import Common
 from tfdeploy.cli.faults import guarded
 from tfdeploy.cli.group import load
 from tfdeploy.runtime.cluster.identity import Identity
+from tfdeploy.runtime.cluster.monitor import ClusterRecord, _read_record
 from tfdeploy.runtime.launch.launched_run import is_result, result_of
 from tfdeploy.runtime.membership.addresses import (
     Cluster,

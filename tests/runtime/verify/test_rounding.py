@@ -11,7 +11,8 @@ from attrs import evolve
 
 from tests.support import spec_of
 from tfdeploy.runtime.verify.compare import Trajectory, compare, spread
-from tfdeploy.runtime.verify.session import Options, Verification, summary
+from tfdeploy.runtime.verify.report import summary
+from tfdeploy.runtime.verify.session import Options, Verification
 
 NORMALIZED = """
 tfdeploy = 1

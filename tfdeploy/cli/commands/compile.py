@@ -26,7 +26,7 @@ from tfdeploy.cli.options import common_options, emulate_option, force_option, o
 def command(common: Common, spec: str, *, out: Path, emulate: bool, force: bool) -> int:
     """Build the graph of SPEC and write it to DIR; nothing is run and no data is read."""
     loaded = read_spec(spec, common)
-    from tfdeploy.cli.building import build, start
+    from tfdeploy.cli.building import Builder, start
     from tfdeploy.runtime.records.files import GRAPH_FILES, InputFiles, require_free_folder
 
     reading = InputFiles.of(loaded)
@@ -36,7 +36,7 @@ def command(common: Common, spec: str, *, out: Path, emulate: bool, force: bool)
     start(common)  # quietly, before conditions on a graph import TensorFlow
     from compiler.conditions.expect import needs_memory, needs_time, require_expectations
 
-    built = build(loaded, common, emulate=emulate, forecast=needs_memory(loaded) or needs_time(loaded))
+    built = Builder(common, emulate).build(loaded, forecast=needs_memory(loaded) or needs_time(loaded))
     from compiler.graph.finished import in_graph  # after TensorFlow has been started, quietly
     from tfdeploy.runtime.trained.trained import write_graph
 

@@ -13,7 +13,7 @@ from tfdeploy.cli.results import STDOUT, map_file, read_map, require_apart, requ
 
 if TYPE_CHECKING:
     from compiler.report.page.data.diff_data import Side
-    from tfdeploy.runtime.plans import SharedTowers
+    from tfdeploy.cli.building import Builder
 
 DIFFERENT = 1
 
@@ -56,13 +56,10 @@ def command(
     second = after if after is not None else before
     outputs = [html] if html is not None and html != STDOUT else []
     require_free(outputs, [str(map_file(each) or each) for each in (before, second)], force=force)
-    towers = None
-    if map_file(before) is None and map_file(second) is None:
-        from tfdeploy.runtime.plans import SharedTowers
-
-        towers = SharedTowers()
+    specs = [each for each in (before, second) if map_file(each) is None]
+    builder = _builder(common, profile, share=len(specs) > 1) if specs else None
     one, other = (
-        _side(common, path, more, option, profile, outputs, towers)
+        _side(builder, path, more, option, outputs)
         for path, more, option in ((before, set_before, "--set-a"), (second, set_after, "--set-b"))
     )
     from compiler.report.comparison.compare import compare
@@ -84,30 +81,30 @@ def command(
     return DIFFERENT if found.different else 0
 
 
-def _side(
-    common: Common,
-    path: str,
-    more: Pairs,
-    option: str,
-    profile: str | None,
-    outputs: list[str],
-    towers: SharedTowers | None,
-) -> Side:
+def _builder(common: Common, profile: str | None, *, share: bool) -> Builder:
+    from tfdeploy.cli.building import Builder
+    from tfdeploy.runtime.plans import SharedTowers
+
+    return Builder(common, profile=profile, towers=SharedTowers() if share else None)
+
+
+def _side(builder: Builder | None, path: str, more: Pairs, option: str, outputs: list[str]) -> Side:
     """Return one of the placements; raises RunError for `outputs` that it is read from."""
     from compiler.report.page.data.diff_data import Side
     from compiler.report.page.data.spec_lines import lines_of, texts_of, texts_on_disk
 
     file = map_file(path)
     if file is None:
-        from tfdeploy.cli.building import build_map
+        assert builder is not None
         from tfdeploy.cli.files import read_spec
 
+        common = builder.common
         spec = read_spec(path, evolve(common, overrides=common.overrides + more))
         if outputs:
             from tfdeploy.runtime.records.files import InputFiles
 
             require_apart(outputs, InputFiles.of(spec))
-        placement = build_map(spec, common, profile=profile, towers=towers).placement
+        placement = builder.placed(spec).placement
         settings = "".join(f", {name}={value}" for name, value in more)
         return Side(path + settings, placement, lines_of(placement, texts_of(spec)))
     if more:

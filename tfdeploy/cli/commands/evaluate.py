@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from tfdeploy.cli.common import Common, say
-from tfdeploy.cli.faults import show
+from tfdeploy.cli.faults import telling
 from tfdeploy.cli.files import read_spec
 from tfdeploy.cli.options import checkpoint_option, common_options, emulate_option, offer
 
@@ -23,27 +25,12 @@ from tfdeploy.cli.options import checkpoint_option, common_options, emulate_opti
 @click.option("--json", "as_json", is_flag=True, help="Print the scores as JSON.")
 @emulate_option()
 @common_options
-def command(
-    common: Common,
-    spec: str,
-    *,
-    checkpoint: str | None,
-    splits: tuple[str, ...],
-    as_json: bool,
-    emulate: bool,
-) -> int:
+def command(common: Common, /, spec: str, *, splits: tuple[str, ...], as_json: bool, **chosen: Any) -> int:
     """Evaluate the model that SPEC has trained, with the averaged weights if there are any."""
     loaded = read_spec(spec, common)
     from tfdeploy import api
 
-    found = api.evaluate(
-        loaded,
-        splits=splits or None,
-        checkpoint=checkpoint,
-        emulate=emulate,
-        verbose=common.verbose,
-        warn=lambda warning: show([warning], common),
-    )
+    found = api.evaluate(loaded, splits=splits or None, **chosen, **telling(common))
     if as_json:
         say(found.to_json())
     else:

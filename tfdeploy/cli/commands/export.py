@@ -10,7 +10,7 @@ from click.core import ParameterSource
 
 from dsl.diagnostics import SpecError
 from tfdeploy.cli.common import Common, say, write_result
-from tfdeploy.cli.faults import show
+from tfdeploy.cli.faults import telling
 from tfdeploy.cli.files import read_spec
 from tfdeploy.cli.options import checkpoint_option, common_options, emulate_option, offer
 
@@ -121,14 +121,7 @@ def command(
     loaded = read_spec(spec, common)
     from tfdeploy import api
 
-    api.export(
-        loaded,
-        folder,
-        checkpoint=checkpoint,
-        emulate=emulate,
-        verbose=common.verbose,
-        warn=lambda warning: show([warning], common),
-    )
+    api.export(loaded, folder, checkpoint=checkpoint, emulate=emulate, **telling(common))
     say(folder)
     return 0
 

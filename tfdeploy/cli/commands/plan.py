@@ -166,7 +166,7 @@ def _shown(common: Common, path: str, wanted: Wanted) -> ShownMap:
 
     The graph of the spec is built if a step of it is to run, or if its clones are not alike.
     """
-    from tfdeploy.cli.building import ShownMap, build, build_map
+    from tfdeploy.cli.building import Builder, ShownMap
 
     file = map_file(path)
     if file is not None:
@@ -185,12 +185,12 @@ def _shown(common: Common, path: str, wanted: Wanted) -> ShownMap:
         from tfdeploy.runtime.records.files import InputFiles
 
         require_apart(wanted.outputs, InputFiles.of(spec))
-    emulate, profile = wanted.emulate, wanted.profile
+    builder = Builder(common, wanted.emulate, wanted.profile)
     if not wanted.run_one_step:
         extras = Extras(graph=wanted.dot is not None, costs=wanted.html is not None)
-        return build_map(spec, common, emulate=emulate, profile=profile, extras=extras)
+        return builder.placed(spec, extras)
     because = "a step of it runs"  # what it expects is asked after the map
-    built = build(spec, common, emulate=emulate, forecast=True, profile=profile, because=because)
+    built = builder.build(spec, forecast=True, because=because)
     assigned = _one_step(built.compiled)
     return ShownMap(built.compiled.plan, built.placement(assigned), built.compiled, built.time)
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
 from tfdeploy.cli.common import Common, say
-from tfdeploy.cli.faults import show
+from tfdeploy.cli.faults import telling
 from tfdeploy.cli.files import read_spec
 from tfdeploy.cli.options import checkpoint_option, common_options, emulate_option, force_option, offer
 
@@ -49,31 +50,11 @@ def _data_file(ctx: click.Context, param: click.Parameter, path: Path) -> Path:
 @emulate_option()
 @force_option
 @common_options
-def command(
-    common: Common,
-    spec: str,
-    *,
-    examples: Path,
-    predictions: Path,
-    checkpoint: str | None,
-    split: str | None,
-    emulate: bool,
-    force: bool,
-) -> int:
+def command(common: Common, /, spec: str, *, examples: Path, predictions: Path, **chosen: Any) -> int:
     """Write what the model that SPEC has trained predicts for every example of a file."""
     loaded = read_spec(spec, common)
     from tfdeploy import api
 
-    count = api.predict(
-        loaded,
-        examples,
-        predictions,
-        split=split,
-        checkpoint=checkpoint,
-        emulate=emulate,
-        verbose=common.verbose,
-        force=force,
-        warn=lambda warning: show([warning], common),
-    )
+    count = api.predict(loaded, examples, predictions, **chosen, **telling(common))
     say(f"{predictions}: {count:,} predictions")
     return 0

@@ -8,7 +8,7 @@ import click
 
 from dsl.diagnostics import RunError
 from dsl.errors.plan import nothing_named
-from tfdeploy.cli.building import build, find_many
+from tfdeploy.cli.building import Builder
 from tfdeploy.cli.common import Common, say
 from tfdeploy.cli.files import read_spec
 from tfdeploy.cli.options import common_options, offer, profile_option
@@ -58,12 +58,13 @@ def _explained(
     from compiler.kinds.deployment.grid import NotAlikeError
     from tfdeploy.runtime.many_clones import explain_by_kinds, explain_graph
 
-    many = find_many(spec, common, profile=profile)
+    builder = Builder(common, profile=profile)
+    many = builder.many(spec)
     because = many if isinstance(many, str) else ""
     if not isinstance(many, str):
         try:
             return explain_by_kinds(many, name), many.time
         except NotAlikeError as fault:
             because = str(fault)
-    built = build(spec, common, timed=True, profile=profile, because=because)
+    built = builder.build(spec, timed=True, because=because)
     return explain_graph(built.compiled, name), built.time

@@ -20,7 +20,7 @@ from dsl.schema import signatures
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from dsl.schema.signatures import Argument, Signature
+    from dsl.schema.signatures import KerasArgument, Signature
 
 IGNORED = ("name", "build_config")
 LARGEST_ARRAY = 64
@@ -190,13 +190,13 @@ def _call(name: str, signature: Signature, given: Mapping[str, Any], *, leading:
     return ir.Call(name, tuple(args), values)
 
 
-def _argument(signature: Signature, name: str) -> Argument:
+def _argument(signature: Signature, name: str) -> KerasArgument:
     found = signature.argument(name)
     assert found is not None
     return found
 
 
-def value_of(config: Any, argument: Argument | None = None) -> ir.Value:  # noqa: PLR0911 one for each kind
+def value_of(config: Any, argument: KerasArgument | None = None) -> ir.Value:  # noqa: PLR0911 one for each kind
     """Return a value of a configuration as the language has it.
 
     Args:

@@ -173,7 +173,7 @@ def model(given: ir.Model) -> str:
     if given.regularize is not None:
         lines.append(f"regularize = {value(given.regularize, kinds.keras('regularizer'))}")
     if given.output is not None:
-        lines.append(f"output = {expression(given.output)}")
+        lines.append(f"output = {_in_lines(given.output)}")
     if given.outputs:
         lines.append(block("output =", [f"{each.name} = {expression(each.value)}" for each in given.outputs]))
     if given.metrics:
@@ -190,7 +190,7 @@ def layer(given: ir.LayerBlock) -> str:
         lines.append(f"{each.name} = parameter({each.type}{default})")
     lines += _bindings(given.bindings)
     if given.output is not None:
-        lines.append(f"output = {expression(given.output)}")
+        lines.append(f"output = {_in_lines(given.output)}")
     return block(f"layer {quoted(given.name)}", lines)
 
 
@@ -315,6 +315,14 @@ def _bound(given: ir.Input | ir.SharedLayer | ir.Weight | ir.Expr, width: int) -
     if one_step and width + len(text) + len("    = ") <= WIDTH:
         return text
     return f"\n{_INDENT}-> ".join(_flow(given)) if isinstance(given, ir.Flow) else text
+
+
+def _in_lines(given: ir.Expr) -> str:
+    """Return what `output` is, with a line for each step if it is too long for one."""
+    text = expression(given)
+    if not isinstance(given, ir.Flow) or len(text) + len("  output = ") <= WIDTH:
+        return text
+    return f"\n{_INDENT}-> ".join(_flow(given))
 
 
 def _loss(given: ir.Model) -> str:

@@ -20,6 +20,7 @@ from tfdeploy import from_keras, load
 from tfdeploy.onramp import proof as proofs
 from tfdeploy.onramp.convert import convert
 from tfdeploy.onramp.reading import read_model
+from tfdeploy.onramp.writing import draft, text_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -242,3 +243,29 @@ def test_models_of_keras_become_specs(tmp_path: Path, name: str) -> None:
     """Networks of hundreds of layers."""
     model = getattr(keras.applications, name)(weights=None, input_shape=(64, 64, 3), classes=10)
     assert convert(model, source=name, stem=name, base=tmp_path).proof.largest <= 1e-4
+
+
+def test_parts_that_occur_again_become_blocks(tmp_path: Path) -> None:
+    """With a parameter where they differ, and `repeat` where they do not; the names of layers are kept."""
+    x = image = keras.Input((4,), name="image")
+    for at, units in enumerate((8, 8, 8, 6), 1):
+        y = layers.Dense(units, activation="relu", name=f"unit{at}_wide")(x)
+        y = layers.LayerNormalization(name=f"unit{at}_norm")(y)
+        y = layers.Dense(2 * units, name=f"unit{at}_narrow")(y)
+        x = layers.Add(name=f"unit{at}_sum")([y, layers.Dense(2 * units, name=f"unit{at}_short")(x)])
+    model = keras.Model(image, layers.Dense(2, name="y")(x), name="folded")
+    made = convert(model, source="model", stem="model", base=tmp_path)
+    assert 'layer "unit" {\n  units = parameter(int)\n  x = input()\n' in made.text
+    assert "-> repeat(3, unit(8" in made.text
+    assert 'unit(6, name = "unit4")' in made.text
+    assert 'Dense(2 * units, name = "narrow")' in made.text
+    assert made.proof.largest <= 1e-4
+    assert made.proof.weights == 4 * 8 + 2
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("name", "lines"), [("ResNet50", 100), ("MobileNetV2", 110), ("DenseNet201", 110)])
+def test_large_networks_have_few_lines(name: str, lines: int) -> None:
+    """What people would write, not what a graph has."""
+    made = draft(getattr(keras.applications, name)(weights=None), {})
+    assert text_of(made, weights="w.weights.h5", devices={}, clones=None).count("\n") <= lines

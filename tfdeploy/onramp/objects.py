@@ -181,7 +181,8 @@ def _call(name: str, signature: Signature, given: Mapping[str, Any], *, leading:
     """
     values = {key: value_of(each, _argument(signature, key)) for key, each in given.items()}
     by_place = [each for each in signature.positional if each.required]
-    by_place = by_place or [*signature.positional[: int(leading)]]
+    if not by_place and leading and signature.positional and signature.positional[0].name != "axis":
+        by_place = [signature.positional[0]]
     args = []
     for each in by_place:
         if each.name not in values:

@@ -17,6 +17,7 @@ from grammar.unparse import expressions
 from grammar.unparse.expressions import block, value
 from tfdeploy.onramp.body import Body
 from tfdeploy.onramp.flow import bindings_of, layer_block
+from tfdeploy.onramp.folding import fold
 from tfdeploy.onramp.graph import RESERVED, Reader, free_name
 from tfdeploy.onramp.objects import UnwritableError, is_automatic
 from tfdeploy.onramp.training import Training, training_of
@@ -75,6 +76,9 @@ def draft(model: Any, config: Mapping[str, Any], called: str = "model") -> Draft
         body = reader.body(model, name)
         if reader.faults:
             raise UnwritableModelError(reader.faults)
+        bodies = [body, *reader.blocks]
+        fold(bodies, set(body.inputs.values()))
+        reader.blocks[:] = bodies[1:]
         blocks = {each.name for each in reader.blocks}
         taken = {*RESERVED, *blocks, *body.inputs.values()}
         bindings, outputs = bindings_of(body, taken)

@@ -147,6 +147,37 @@ def test_all_that_cannot_be_written_is_named_at_once(command: Command) -> None:
     assert not (command.directory / "model.tfdeploy").exists()
 
 
+OWN = """\
+import keras
+
+
+class Scale(keras.Layer):
+    def __init__(self, factor, **more):
+        super().__init__(**more)
+        self.factor = factor
+
+    def get_config(self):
+        return {**super().get_config(), "factor": self.factor}
+
+    def call(self, x):
+        return x * self.factor
+
+
+def make():
+    x = keras.Input((4,), name="x")
+    return keras.Model(x, keras.layers.Dense(2, name="y")(Scale(3.0, name="scale")(x)))
+"""
+
+
+def test_a_layer_of_ones_own_is_named_by_its_module(command: Command) -> None:
+    """Its class is imported again, from beside the spec; a file that names it needs `--allow-python`."""
+    (command.directory / "mine.py").write_text(OWN)
+    done = command("init", "--from", "mine:make", "mine.tfdeploy")
+    assert done.code == 0
+    assert '-> python("mine:Scale", factor = 3.0' in command.read("mine.tfdeploy")
+    assert command("check", "mine.tfdeploy", "--allow-python").code == 0
+
+
 def test_a_spec_that_computes_something_else_is_not_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -78,7 +78,10 @@ def convert(
             proof = prove(found.spec, made, model, given, base, file)
             return Converted(text, file.read_bytes(), proof)
     except UnwritableModelError as fault:
-        faults = tuple(f"`{name}`: {reason}" for name, reason in fault.faults.items())
+        reasons: dict[str, list[str]] = {}
+        for name, reason in fault.faults.items():
+            reasons.setdefault(reason, []).append(f"`{name}`")
+        faults = tuple(f"{', '.join(names)}: {reason}" for reason, names in reasons.items())
         raise RunError(errors.model_unwritable(path=source, faults=faults)) from fault
     except DifferentError as fault:
         raise RunError(errors.model_differs(path=source, reason=str(fault))) from fault

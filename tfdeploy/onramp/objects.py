@@ -7,13 +7,16 @@ written has the configuration of the original. So nothing here has to know what 
 from __future__ import annotations
 
 import json
+import sys
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import keras
 import numpy as np
 from attrs import frozen
 
+from compiler.graph.user_code import BESIDE_SPEC
 from dsl import ir
 from dsl.schema import signatures
 
@@ -217,7 +220,8 @@ def value_of(config: Any, argument: KerasArgument | None = None) -> ir.Value:  #
     if config.get("class_name") in {"__numpy__", "__tensor__"}:
         return value_of(config["config"]["value"])
     if config.get("class_name") == "function":
-        return ir.Call("python", (f"{config.get('module')}:{str(config['config']).rpartition('>')[2]}",))
+        made = keras.saving.deserialize_keras_object(config)
+        return ir.Call("python", (f"{module_of(made)}:{made.__name__}",))
     if "class_name" not in config:
         raise UnwritableError("a dictionary has no notation")
     made = keras.saving.deserialize_keras_object(config)
@@ -253,11 +257,19 @@ def _own(kind: type, config: Mapping[str, Any]) -> ir.Call:
     """Return the call of a class of the user's, which is imported again by its module and name."""
     if kind.__module__ in {"__main__", "builtins"} or "<" in kind.__qualname__:
         raise UnwritableError(f"`{kind.__name__}` is in no module that can be imported")
-    if kind.__module__.partition(".")[0] in {"keras", "tensorflow"}:
+    if getattr(keras.layers, kind.__name__, None) is kind or not issubclass(kind, keras.Layer):
         raise UnwritableError(f"the language has no layer `{kind.__name__}`")
     left_out = {"name", "trainable", "dtype", "build_config"}
     given = {key: _own_value(key, each) for key, each in config.items() if key not in left_out}
-    return ir.Call("python", (f"{kind.__module__}:{kind.__qualname__}",), given)
+    return ir.Call("python", (f"{module_of(kind)}:{kind.__qualname__}",), given)
+
+
+def module_of(made: Any) -> str:
+    """Return the name by which a spec imports the module of a class or function of the user's."""
+    name = str(getattr(made, "__module__", ""))
+    if not name.startswith(BESIDE_SPEC):
+        return name
+    return Path(str(sys.modules[name].__file__)).stem
 
 
 def _own_value(name: str, value: Any) -> ir.Value:

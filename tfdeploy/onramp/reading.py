@@ -63,6 +63,8 @@ def read_model(source: str, *, allow_python: bool) -> Found:
     path = Path(source)
     if path.suffix in {".keras", ".h5", ".hdf5"}:
         return _of_file(path, allow_python=allow_python)
+    if path.suffix == ".py":
+        raise _fault(source, f"name the model in it: `{path.stem}:NAME`")
     if ":" not in source or path.exists():
         raise _fault(source, "it is neither a `.keras` or `.h5` file nor `module:name`")
     made = load_function(source, Path(), None)

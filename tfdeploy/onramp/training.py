@@ -13,7 +13,7 @@ from dsl import ir
 from dsl.schema import signatures
 from dsl.schema.signatures import takes_class_numbers
 from tfdeploy.onramp.graph import free_name
-from tfdeploy.onramp.objects import UnwritableError, call_of
+from tfdeploy.onramp.objects import UnwritableError, call_of, module_of
 
 _CLIPS = {"clipnorm": "norm", "clipvalue": "value", "global_clipnorm": "global_norm"}
 _ELSEWHERE = (
@@ -136,7 +136,7 @@ def _called(given: Any, category: signatures.Category) -> ir.Call:
     name = getattr(function, "__name__", type(function).__name__)
     spelled = {each.lower(): each for each in signatures.names(category)}
     wanted = spelled.get(name.replace("_", ""))
-    module = str(getattr(function, "__module__", ""))
+    module = module_of(function)
     if wanted is not None and module.startswith("keras."):
         return ir.Call(wanted)
     if module in {"__main__", ""} or not name.isidentifier() or module.startswith("keras."):

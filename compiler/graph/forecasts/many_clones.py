@@ -158,7 +158,8 @@ def _map_many(
     named = [(each.ref, each.device) for each in found.devices]
     if named != [(each.ref, plan.tensorflow_device(each)) for each in plan.topology.devices]:
         raise NotAlikeError("their devices are not all like those of a few")
-    found = with_memory(found, _peaks(compiled, of_more), partial(_peaks, first, tasks or patterns))
+    fewer = partial(_peaks, first, tasks or patterns)
+    found = with_memory(found, _peaks(compiled, of_more), fewer, together=plan.micro_batches > 1)
     own = compiled.warnings[len(compiled.plan.warnings) :]
     work = time = None
     if timed or extras.costs:

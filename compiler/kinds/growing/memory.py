@@ -59,18 +59,24 @@ class Peaks:
         return peak, orbits_of(peak.alive, self.patterns.of(ref).spot, self.patterns)
 
 
-def with_memory(many: KindMap, more: Peaks, of_fewer: Callable[[], Peaks]) -> KindMap:
+def with_memory(
+    many: KindMap, more: Peaks, of_fewer: Callable[[], Peaks], *, together: bool = False
+) -> KindMap:
     """Return the map of many clones with a forecast of the memory of a step.
 
     Args:
         many: The map.
         more: The peaks of a step of a few clones, from which they follow for many.
         of_fewer: Returns those of fewer clones, which are needed if some of the few do not have a tensor.
+        together: Whether a clone has all its gradients at once, because they are those of several
+            micro-batches.
     """
     kinds, fewer = Kinds(many), cache(of_fewer)
     grid = kinds.numbers.grid
     of_workers = many.listed is not None
-    arriving = _arriving(many, kinds) if many.mode.update == "sync" and not of_workers else {}
+    arriving = (
+        _arriving(many, kinds, together=together) if many.mode.update == "sync" and not of_workers else {}
+    )
     devices = []
     for kind in many.device_kinds:
         spot = spot_of_kind(many.kinds[kind.of])
@@ -78,7 +84,8 @@ def with_memory(many: KindMap, more: Peaks, of_fewer: Callable[[], Peaks]) -> Ki
         peak = _grown(kinds.template(kind.like.ref), here, more, fewer, grid)
         if here != spot:
             peak = Peak(peak.bytes, tuple(evolve(each, name=at_first(each.name)) for each in peak.alive))
-        waiting = arriving.get(kind.like.ref) if spot == Spot() else None
+        one = many.kinds[kind.of].count == 1
+        waiting = arriving.get(kinds.at(kind.like.ref, spot.host or 0, spot.group or 0)) if one else None
         if waiting is not None and waiting[0] > peak.bytes:
             peak = _of_arriving(*waiting)
         devices.append(DeviceKind(kind.of, _device(kind.like, peak)))
@@ -112,10 +119,11 @@ def _grown(device: Template, place: Spot, more: Peaks, fewer: Callable[[], Peaks
 # --- what arrives from all clones -------------------------------------------------------------------------
 
 
-def _arriving(many: KindMap, kinds: Kinds) -> dict[str, tuple[int, MapTensor, int]]:
-    """Return the bytes of the largest tensor that each device receives from all clones but the first.
+def _arriving(many: KindMap, kinds: Kinds, *, together: bool) -> dict[str, tuple[int, MapTensor, int]]:
+    """Return the bytes that each device receives from all clones but the first before a sum of them is there.
 
-    They are all there before their sum is. With a few clones something else may take more.
+    These are those of the largest tensor, or of all that a clone has at once. With a few clones something
+    else may take more. The largest tensor, and the number of clones, come with them.
     """
     found: dict[str, tuple[int, MapTensor, int]] = {}
     grid = kinds.numbers.grid
@@ -125,7 +133,8 @@ def _arriving(many: KindMap, kinds: Kinds) -> dict[str, tuple[int, MapTensor, in
             tensors = [(each.bytes, kinds.template(each.name)) for each in link.like.largest]
             first = largest_at(tensors, kinds.numbers, *last)[0]
             if first.name.startswith(f"clone_{grid.clones - 1}/"):
-                found[link.like.to_device] = ((grid.clones - 1) * first.bytes, first, grid.clones)
+                size = link.like.bytes if together else first.bytes
+                found[link.like.to_device] = ((grid.clones - 1) * size, first, grid.clones)
     return found
 
 

@@ -163,9 +163,16 @@ class Scale(keras.Layer):
         return x * self.factor
 
 
+class Cubed(keras.Loss):
+    def call(self, target, prediction):
+        return keras.ops.mean(keras.ops.abs(target - prediction) ** 3, axis=-1)
+
+
 def make():
     x = keras.Input((4,), name="x")
-    return keras.Model(x, keras.layers.Dense(2, name="y")(Scale(3.0, name="scale")(x)))
+    model = keras.Model(x, keras.layers.Dense(2, name="y")(Scale(3.0, name="scale")(x)))
+    model.compile("sgd", Cubed(), metrics=["mae"])
+    return model
 """
 
 
@@ -175,6 +182,8 @@ def test_a_layer_of_ones_own_is_named_by_its_module(command: Command) -> None:
     done = command("init", "--from", "mine:make", "mine.tfdeploy")
     assert done.code == 0
     assert '-> python("mine:Scale", factor = 3.0' in command.read("mine.tfdeploy")
+    assert '-> python("mine:Cubed"' in command.read("mine.tfdeploy")
+    assert "mae = [label, y] -> MeanAbsoluteError()" in command.read("mine.tfdeploy")
     assert command("check", "mine.tfdeploy", "--allow-python").code == 0
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from attrs import frozen
 
+from compiler.graph.user_code import plain_message
 from dsl.diagnostics import RunError, SpecError
 from dsl.errors import layers as errors
 from dsl.errors.files import never_replaced
@@ -85,6 +86,9 @@ def convert(
         raise RunError(errors.model_unwritable(path=source, faults=faults)) from fault
     except DifferentError as fault:
         raise RunError(errors.model_differs(path=source, reason=str(fault))) from fault
+    except (ValueError, TypeError, AttributeError, KeyError, NotImplementedError) as fault:  # of Keras
+        reason = f"{type(fault).__name__}: {plain_message(fault)[:300]}"
+        raise RunError(errors.model_differs(path=source, reason=reason)) from fault
     except SpecError as fault:
         first = fault.diagnostics[0]
         reason = f"{first.code}: {first.message}"

@@ -257,7 +257,8 @@ def _own(kind: type, config: Mapping[str, Any]) -> ir.Call:
     """Return the call of a class of the user's, which is imported again by its module and name."""
     if kind.__module__ in {"__main__", "builtins"} or "<" in kind.__qualname__:
         raise UnwritableError(f"`{kind.__name__}` is in no module that can be imported")
-    if getattr(keras.layers, kind.__name__, None) is kind or not issubclass(kind, keras.Layer):
+    public = any(_is_of_keras(kind, category) for category in _CLASSES)
+    if public or (kind.__module__.startswith("keras.") and not issubclass(kind, keras.Layer)):
         raise UnwritableError(f"the language has no layer `{kind.__name__}`")
     left_out = {"name", "trainable", "dtype", "build_config"}
     given = {key: _own_value(key, each) for key, each in config.items() if key not in left_out}

@@ -224,8 +224,10 @@ class _KerasSteps:
 
     def _copy(self, values: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
         """Return a copy of the model without random numbers, and its variables by their names in the spec."""
+        inner = functional_of(self.model)
+        uncompiled = keras.Model(inner.inputs, inner.outputs)  # else the copy is compiled, from descriptions
         with dtype_policy(self.made.precision):
-            copy = keras.models.clone_model(self.model, clone_function=_without_randomness, recursive=True)
+            copy = keras.models.clone_model(uncompiled, clone_function=_without_randomness, recursive=True)
         variables = _variables(self.compiled, self.graph, copy, self.base)
         for name, variable in variables.items():
             variable.assign(values[name])

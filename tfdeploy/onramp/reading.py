@@ -16,6 +16,7 @@ import h5py
 import keras
 from attrs import frozen
 
+from compiler.graph.adapters.keras_private import compiled_with
 from compiler.graph.storage.hdf5_files import StrangeFileError, contents
 from compiler.graph.storage.weight_files import INSIDE
 from compiler.graph.storage.zip_files import SwellingError, ZipArchive
@@ -25,6 +26,7 @@ from dsl.diagnostics import RunError
 from dsl.errors import layers as errors
 from dsl.files.regular import open_regular, system_reason
 from dsl.schema import signatures
+from tfdeploy.onramp.training import objects_of
 
 LARGEST = 1 << 26
 """The most bytes that the description of a model may have."""
@@ -78,8 +80,8 @@ def read_model(source: str, *, allow_python: bool) -> Found:
 
 
 def config_of(model: Any) -> dict[str, Any]:
-    """Return what `compile` was given, as Keras serializes it; empty if the model is not compiled."""
-    return dict(model.get_compile_config() or {}) if model.compiled else {}
+    """Return what `compile` was given, by the names of its arguments; empty if the model is not compiled."""
+    return compiled_with(model)
 
 
 def _fault(source: str, reason: str) -> RunError:
@@ -110,6 +112,12 @@ def _of_file(path: Path, *, allow_python: bool) -> Found:
         with own_names():
             model = _made(described, known)
         _load(model, path)
+        with keras.saving.custom_object_scope(known):
+            training = {
+                **training,
+                "loss": objects_of(training.get("loss"), keras.losses.get),
+                "metrics": objects_of(training.get("metrics"), keras.metrics.get),
+            }
     except (RunError, MemoryError):
         raise
     except Exception as fault:

@@ -47,6 +47,7 @@ __all__ = [
     "Merge",
     "OwnMoments",
     "build_of_shapes",
+    "compiled_with",
     "create",
     "file_utils",
     "first_word_index",
@@ -217,6 +218,11 @@ def functional_of(model: Any) -> Any:
     if isinstance(model, keras.Sequential):
         model = model._functional if model.built else None
     return model if isinstance(model, Functional) else None
+
+
+def compiled_with(model: Any) -> dict[str, Any]:
+    """Return what `compile` of a model was given, by the names of its arguments."""
+    return dict(model._compile_config.config) if model.compiled else {}
 
 
 def layers_within(model: Any) -> list[Any]:

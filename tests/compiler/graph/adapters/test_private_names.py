@@ -88,6 +88,8 @@ def keras_objects() -> dict[str, object]:
     kinds |= {"_keras_history": keras.Input(()), "_inbound_nodes": norm}
     kinds |= dict.fromkeys(("_lookup_layer", "_preprocess"), keras.layers.TextVectorization())
     kinds["_functional"] = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+    kinds["_functional"].compile("sgd", "mse")  # type: ignore[attr-defined]
+    kinds["_compile_config"] = kinds["_functional"]
     lookup = keras.layers.StringLookup(vocabulary=["a"], mask_token="")
     kinds |= dict.fromkeys(
         ("_default_value", "_frozen_vocab_size", "_mask_key", "_mask_value", "_token_start_index"), lookup

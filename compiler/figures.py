@@ -18,12 +18,7 @@ def count(number: int) -> str:
 
 
 def plural(number: int, noun: str) -> str:
-    """Return `1 op`, `2 ops`, `1,234 ops`.
-
-    Args:
-        number: The number.
-        noun: What is counted, in the singular.
-    """
+    """Return `1 op`, `2 ops`, `1,234 ops`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
@@ -42,12 +37,7 @@ def size(number: int) -> str:
 
 
 def share(part: float, whole: float) -> str:
-    """Return a part of a whole in per cent (`38%`), `.` if the whole is nothing.
-
-    Args:
-        part: The part.
-        whole: The whole.
-    """
+    """Return a part of a whole in per cent (`38%`), `.` if the whole is nothing."""
     return f"{part / whole:.0%}" if whole else NOTHING
 
 

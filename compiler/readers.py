@@ -74,12 +74,7 @@ def names_of_shares(plan: Plan) -> list[str]:
 
 
 def name_of(reader: Reader, plan: Plan) -> str:
-    """Return who reads a share, in words: a clone, or the task of several; nothing if it is no share.
-
-    Args:
-        reader: The towers that are fed together.
-        plan: Their plan.
-    """
+    """Return who reads a share, in words: a clone, or the task of several; nothing if it is no share."""
     if reader.shard is None:
         return ""
     if each_clone_reads(plan):

@@ -21,11 +21,6 @@ def task_threads(devices: ir.Devices, job: ir.Job, on_machine: Iterable[str | No
 
     The parameter servers of a machine work at the same time, and so do its workers. Each of them gets its
     share of the cores.
-
-    Args:
-        devices: The `devices` block.
-        job: The job of the task.
-        on_machine: The job of each task on its machine, this one included.
     """
     if devices.intra_op_threads is not None:
         return devices.intra_op_threads

@@ -16,12 +16,7 @@ DEFAULT_BATCH = 32
 
 
 def clone_count(spec: ir.Spec, topology: Topology) -> int:
-    """Return the number of clones: `clones.count`, or one for each device or group for clones.
-
-    Args:
-        spec: The spec, as read and checked without devices.
-        topology: The devices of the spec.
-    """
+    """Return the number of clones: `clones.count`, or one for each device or group for clones."""
     if spec.clones.count is not None:
         return spec.clones.count
     return len(Rulebook(spec.place.rules, topology).clone_groups()[0])
@@ -47,10 +42,6 @@ def lay_out_towers(spec: ir.Spec, topology: Topology) -> tuple[Tower, ...]:
 
     Clones are placed on the devices or groups in order, beginning again with the first after the last. A
     single tower has no name scope.
-
-    Args:
-        spec: A checked spec.
-        topology: Its devices.
     """
     groups, reason = Rulebook(spec.place.rules, topology).clone_groups()
     count = clone_count(spec, topology)
@@ -67,12 +58,7 @@ def lay_out_towers(spec: ir.Spec, topology: Topology) -> tuple[Tower, ...]:
 
 
 def towers_of_worker(towers: Sequence[Tower], host: Host) -> tuple[Tower, ...]:
-    """Return the towers on one host for a graph of their own, in which they are numbered from 0.
-
-    Args:
-        towers: The towers of all clones.
-        host: The task.
-    """
+    """Return the towers on one host for a graph of their own, in which they are numbered from 0."""
     own = [tower for tower in towers if tower.device.host == host]
     return tuple(
         evolve(tower, index=at, scope=f"clone_{at}" if len(own) > 1 else "") for at, tower in enumerate(own)
@@ -80,12 +66,7 @@ def towers_of_worker(towers: Sequence[Tower], host: Host) -> tuple[Tower, ...]:
 
 
 def workers_of(towers: Sequence[Tower], topology: Topology) -> tuple[tuple[Host, tuple[Tower, ...]], ...]:
-    """Return the tasks that have towers, in the order in which they are declared, with the towers of each.
-
-    Args:
-        towers: The towers of all clones.
-        topology: The devices of the spec, in the order of declaration.
-    """
+    """Return the tasks that have towers, in the order in which they are declared, with the towers of each."""
     own: dict[Host, list[Tower]] = {device.host: [] for device in topology.devices}
     for tower in towers:
         own[tower.device.host].append(tower)

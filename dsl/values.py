@@ -81,11 +81,6 @@ def calculate(operator: str, left: Any, right: Any) -> Any:
 
     Two integers divided without remainder give an integer (`64 / 2` is 32), others a float. Raises
     CannotCalculateError.
-
-    Args:
-        operator: `+`, `-`, `*` or `/`.
-        left: The value before the operator.
-        right: The value behind it.
     """
     for operand in (left, right):
         if not isinstance(operand, (int, float, Quantity)) or isinstance(operand, bool):

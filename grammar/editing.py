@@ -14,11 +14,6 @@ def with_rules(tree: syntax.File, roles: Collection[str], rules: Sequence[str]) 
 
     The new rules stand where the first of the old ones stood, or else at the end of the `place` block, which
     is added if there is none. A comment on the line of a rule that is removed stays.
-
-    Args:
-        tree: The spec.
-        roles: The roles, such as `variables`, whose rules are removed.
-        rules: The new rules as text.
     """
     text = tree.source.text
     blocks = syntax.blocks_in(tree.items, "place")
@@ -45,12 +40,6 @@ def with_value(tree: syntax.File, kind: str, name: str, value: str) -> str:
 
     A value that is there is replaced. Otherwise the attribute stands at the end of the block, which is added
     if there is none.
-
-    Args:
-        tree: The spec.
-        kind: The kind of the block, such as `update`.
-        name: The name of the attribute.
-        value: The value as text.
     """
     text = tree.source.text
     blocks = syntax.blocks_in(tree.items, kind)

@@ -117,12 +117,7 @@ _new = str.__new__
 
 
 def span_of(source: Source, token: Token) -> Span:
-    """Return where a token is written.
-
-    Args:
-        source: The text that the token is of.
-        token: The token.
-    """
+    """Return where a token is written."""
     return Span(source, token.start_pos or 0, token.end_pos or 0)
 
 

@@ -31,13 +31,7 @@ QUOTES = ('"', "'")
 
 
 def apply(items: Items, overrides: Sequence[tuple[str, str]], reports: Reports) -> Items:
-    """Return the items with all overrides applied, and report paths and values that are not valid.
-
-    Args:
-        items: The items of the spec.
-        overrides: Paths and values.
-        reports: Collects the diagnostics.
-    """
+    """Return the items with all overrides applied, and report paths and values that are not valid."""
     for path, value in overrides:
         override = _Override(path, value, reports)
         try:

@@ -46,12 +46,7 @@ class Ranges:
         self._ends: list[int] = []
 
     def add(self, start: int, end: int) -> None:
-        """Add the range from `start` to `end`.
-
-        Args:
-            start: The offset of the first character.
-            end: The offset behind the last one.
-        """
+        """Add the range from `start` to `end`."""
         low = bisect_left(self._ends, start)
         high = bisect_right(self._starts, end)
         if low < high:
@@ -109,12 +104,7 @@ class Reports:
         return MOST_TOKENS - sum(count for key, count in self._tokens.items() if key != id(source))
 
     def count(self, source: Source, tokens: int) -> None:
-        """Count the tokens of a text towards those that a spec may have.
-
-        Args:
-            source: The text.
-            tokens: How many tokens it has.
-        """
+        """Count the tokens of a text towards those that a spec may have."""
         self._tokens[id(source)] = tokens
 
     def thin(self, source: Source) -> None:

@@ -105,11 +105,7 @@ def guard() -> None:
 
 
 def go_on_without_output(words: Callable[[OSError], str]) -> None:
-    """Let the command go on if standard output is lost from now on.
-
-    Args:
-        words: Returns what is then written to standard error, once, for the reason.
-    """
+    """Let the command go on if standard output is lost from now on."""
     _STANDARD.words = words
 
 

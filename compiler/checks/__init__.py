@@ -45,9 +45,6 @@ CHECKS: tuple[Check, ...] = (model_has_a_loss, *CHECKS_OF_THE_SPEC)
 def diagnose(reading: Reading) -> list[Diagnostic]:
     """Return everything that `check` says of a spec.
 
-    Args:
-        reading: The spec as it was read.
-
     Returns:
         The diagnostics of the reading and, if it gave a spec, so that there is no error among them, those of
         `check_spec`.

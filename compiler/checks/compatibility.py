@@ -35,12 +35,7 @@ def choices_are_compatible(spec: ir.Spec, topology: Topology) -> Iterator[Diagno
 
 
 def gradients_can_be_summed(spec: ir.Spec, sparse: Sequence[str]) -> Iterator[Diagnostic]:
-    """Report the conflicts that are only known after the model has been traced.
-
-    Args:
-        spec: The spec.
-        sparse: The names of the weights whose gradients are rows.
-    """
+    """Report the conflicts that are only known after the model has been traced."""
     facts = facts_of(spec, sparse=bool(sparse))
     for each in conflicts(facts):
         if any(aspect == "gradients" for aspect, _ in each.when):

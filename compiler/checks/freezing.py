@@ -34,12 +34,7 @@ def globs_match(plan: Plan, names: Collection[str]) -> Iterator[Diagnostic]:
 
 
 def something_is_trained(plan: Plan, trained: Mapping[str, bool]) -> Iterator[Diagnostic]:
-    """Report a model all of whose weights are frozen.
-
-    Args:
-        plan: The plan.
-        trained: For each weight by name, whether training changes it.
-    """
+    """Report a model all of whose weights are frozen."""
     steps = [each.span for each in plan.model.layers if each.frozen]
     globs = plan.spec.update.freeze
     if not trained or any(trained.values()) or not (steps or globs):

@@ -57,13 +57,7 @@ def globs_can_match(spec: ir.Spec, topology: Topology) -> Iterator[Diagnostic]:
 
 
 def _may_match(pattern: str, starts: Sequence[str], known: Collection[str]) -> bool:
-    """Whether a glob may match the name of a weight.
-
-    Args:
-        pattern: The glob.
-        starts: What the names of weights start with, sorted.
-        known: The same as a set.
-    """
+    """Whether a glob may match the name of a weight."""
     wildcard = _WILDCARD.search(pattern)
     plain = pattern if wildcard is None else pattern[: wildcard.start()]
     if any(plain[:end] in known for end in range(1, len(plain) + 1)):
@@ -73,12 +67,7 @@ def _may_match(pattern: str, starts: Sequence[str], known: Collection[str]) -> b
 
 
 def _nearest(pattern: str, layers: Sequence[str]) -> Sequence[str]:
-    """Return the globs that are most similar to one and begin with the name of a layer.
-
-    Args:
-        pattern: The glob.
-        layers: The names of all layers with weights.
-    """
+    """Return the globs that are most similar to one and begin with the name of a layer."""
     if pattern in layers:
         return (f"{pattern}/*",)
     parts = pattern.split("/")

@@ -12,12 +12,7 @@ from dsl.errors import plan as errors
 
 
 def groups_fit_devices(spec: ir.Spec, topology: Topology) -> Iterator[Diagnostic]:
-    """Report a group for which there are too few devices, and an index beyond the size of a group.
-
-    Args:
-        spec: The spec, as read and checked without devices.
-        topology: The devices of the spec, of which the groups are made.
-    """
+    """Report a group for which there are too few devices, and an index beyond the size of a group."""
     book = Rulebook(spec.place.rules, topology)
     reason = book.decide("clones")
     size = 1

@@ -15,11 +15,6 @@ if TYPE_CHECKING:
 
 
 def link_is_used(spec: ir.Spec, topology: Topology) -> Iterator[Diagnostic]:
-    """Warn of `link` if no tensor is ever copied: the devices are all CPU devices of one process.
-
-    Args:
-        spec: The spec, as read and checked without devices.
-        topology: The devices of the spec.
-    """
+    """Warn of `link` if no tensor is ever copied: the devices are all CPU devices of one process."""
     if spec.devices.link is not None and not spec.devices.jobs and not topology.select("gpu"):
         yield errors.link_without_effect(spec.devices.span_of("link"))

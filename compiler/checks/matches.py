@@ -59,10 +59,6 @@ def rules_place(spec: ir.Spec, deciding: Collection[ir.Rule]) -> Iterator[Diagno
     """Warn of every rule that is the reason of nothing in a graph.
 
     A rule that a later one plainly overrules is left out, as in `rules_decide`.
-
-    Args:
-        spec: The spec.
-        deciding: The rules that are the reason of something.
     """
     rules = spec.place.rules
     for at, rule in enumerate(rules):

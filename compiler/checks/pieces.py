@@ -48,10 +48,6 @@ def pieces_have_an_axis(spec: ir.Spec, topology: Topology) -> Iterator[Diagnosti
     """Report the first weight of an embedding or a dense layer that lacks the axis along which it is cut.
 
     Other weights have shapes that only Keras knows. The compiler checks them.
-
-    Args:
-        spec: The spec.
-        topology: Its devices.
     """
     rules = spec.place.rules
     if not any(isinstance(each.target, ir.Sharded) and each.target.axis for each in rules):
@@ -70,10 +66,6 @@ def optimizers_take_pieces(spec: ir.Spec, topology: Topology) -> Iterator[Diagno
 
     They are in pieces, or each clone keeps a part of their slots. The compiler checks the other weights, and
     a `Muon` that is told to leave layers out.
-
-    Args:
-        spec: The spec.
-        topology: Its devices.
     """
     rules = spec.place.rules
     groups = spec.update.optimizers

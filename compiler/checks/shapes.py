@@ -33,9 +33,6 @@ ELEMENTWISE = ENTROPIES | {
 def shapes_fit(spec: ir.Spec) -> Iterator[Diagnostic]:
     """Report each step, and each loss, that cannot be called on the shapes that reach it.
 
-    Args:
-        spec: The spec.
-
     Returns:
         Diagnostics, one for each place in the text of the spec.
     """

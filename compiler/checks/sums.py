@@ -34,12 +34,7 @@ def updates_place_sums(spec: ir.Spec, topology: Topology) -> Iterator[Diagnostic
 
 
 def own_gradients(who: str, mode: str) -> str:
-    """Return the sentence that no gradients are summed, because each clone or worker applies its own.
-
-    Args:
-        who: What applies gradients: `clone` or `worker`.
-        mode: The update mode.
-    """
+    """Return the sentence that no gradients are summed, because each clone or worker applies its own."""
     return f"with `mode = {mode}`, every {who} applies its own gradients where the variables are"
 
 

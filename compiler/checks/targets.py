@@ -12,12 +12,7 @@ from dsl.errors import plan as errors
 
 
 def targets_name_devices(spec: ir.Spec, topology: Topology) -> Iterator[Diagnostic]:
-    """Report a rule whose set of devices is empty, and clones without a device.
-
-    Args:
-        spec: The spec, as read and checked without devices.
-        topology: The devices of the spec, which the rules may name.
-    """
+    """Report a rule whose set of devices is empty, and clones without a device."""
     for rule in spec.place.rules:
         target = rule.target
         devices = target if isinstance(target, ir.DeviceSet) else getattr(target, "devices", None)

@@ -22,10 +22,6 @@ def tensors_can_be_held(spec: ir.Spec, topology: Topology) -> Iterator[Diagnosti
     """Report the first tensor of a clone's batch that is too large, if its shape is known without Keras.
 
     The batches have been checked before, so that each clone has a whole number of examples.
-
-    Args:
-        spec: The spec.
-        topology: Its devices.
     """
     clones = spec.clones
     largest = max(batches(clones, clone_count(spec, topology), spec.update.accumulate), default=1)

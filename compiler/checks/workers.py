@@ -16,12 +16,7 @@ OF_EVERY_GRAPH = {"inputs", "ops", "summaries", "evaluation"}
 
 
 def workers_are_whole(spec: ir.Spec, topology: Topology) -> Iterator[Diagnostic]:
-    """Report tasks without a clone, clones on parameter servers, and more backup workers than are possible.
-
-    Args:
-        spec: The spec.
-        topology: Its devices.
-    """
+    """Report tasks without a clone, clones on parameter servers, and too many backup workers."""
     if replication_of(spec) == "in_graph":
         return
     workers = workers_of(lay_out_towers(spec, topology), topology)

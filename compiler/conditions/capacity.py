@@ -51,12 +51,7 @@ def warnings_of(compiled: CompiledGraph, memory: Mapping[str, StepMemory]) -> tu
 
 
 def too_full(spec: ir.Spec, placement: AnyMap) -> tuple[Diagnostic, ...]:
-    """Return a warning for each GPU or machine whose forecast exceeds its memory; equal ones share one.
-
-    Args:
-        spec: The spec, which says how much memory there is, and where the warning points.
-        placement: The placement map, which has the forecast of memory for each device.
-    """
+    """Return a warning for each GPU or machine whose forecast exceeds its memory; equal ones share one."""
     alike = gathered(
         ((f"{refs.parse(pool.devices[0].ref).kind}_memory", pool.needed), pool)
         for pool in pools(placement)

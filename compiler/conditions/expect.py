@@ -65,13 +65,7 @@ def needs_time(spec: ir.Spec) -> bool:
 def require_expectations(
     compiled: CompiledGraph, memory: Mapping[str, StepMemory], time: MapTime | None = None
 ) -> None:
-    """Raise SpecError for the conditions of the spec that its compiled graph does not meet.
-
-    Args:
-        compiled: The graph.
-        memory: The forecast of a step by device, which conditions on `memory(...)` need.
-        time: The forecast of its time, which conditions on `step_time` and `busy(...)` need.
-    """
+    """Raise SpecError for the conditions of the spec that its compiled graph does not meet."""
     if not compiled.plan.spec.expect.conditions:
         return
     found = check_expectations(compiled.plan, map_placement(compiled, memory=memory, time=time))

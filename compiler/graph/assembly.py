@@ -100,9 +100,6 @@ class Assembly:
         """Return the parts that concern one clone: its tower, and the variables that it uses.
 
         An update that is built from them is the update of a single tower.
-
-        Args:
-            clone: The number of the clone.
         """
         variables = {name: each.alone(clone) for name, each in self.variables.items()}
         return evolve(

@@ -18,12 +18,6 @@ from compiler.graph.adapters.tensorflow_private import add_nodes, from_library
 def import_nodes(graph: tf.Graph, graph_def: Any, outside: Mapping[str, tf.Tensor]) -> None:
     """Add nodes to a graph.
 
-    Args:
-        graph: The graph.
-        graph_def: The nodes.
-        outside: The tensors of `graph` that the nodes have as inputs, by the names that the nodes have for
-            them.
-
     Raises:
         ValueError: A node is not well formed.
     """

@@ -47,12 +47,7 @@ class LossScale:
 
     @classmethod
     def create(cls, placed: Placed, ledger: Ledger) -> LossScale:
-        """Make the variables on the device of the global step.
-
-        Args:
-            placed: The place of the global step, and the reason for it.
-            ledger: The ledger of the graph, in which the ops are entered.
-        """
+        """Make the variables on the device of the global step."""
         scale = create_variable(NAME, lambda: tf.constant(INITIAL_SCALE, tf.float32), placed, ledger)
         good = create_variable(f"{NAME}/good_steps", lambda: tf.constant(0, tf.int64), placed, ledger)
         # without the number, its name would be that of a scope in upper case

@@ -33,13 +33,7 @@ UNPORTABLE = ("_class", "_gradient_op_type", "_user_specified_name", "_output_sh
 
 
 def write_nodes(ops: Iterable[Op | Use], plan: Plan, graph_def: Any) -> None:
-    """Write ops as nodes.
-
-    Args:
-        ops: The ops.
-        plan: The plan, which gives the names of the devices in sessions.
-        graph_def: The GraphDef that gets the nodes, and the functions that they call.
-    """
+    """Write ops as nodes."""
     nodes = _Nodes(plan, graph_def)
     for each in ops:
         if isinstance(each, Use):

@@ -31,11 +31,6 @@ def tower_seed(assembly: Assembly, tower: Tower, seed: int) -> Tensor:
     It depends only on the seed, the clone and the step, so that a resumed run draws the same numbers as an
     uninterrupted one. If the tower computes several micro-batches in a step, there is one state for each, in
     a tensor of shape [micro-batches, 2].
-
-    Args:
-        assembly: The graph under construction.
-        tower: The tower.
-        seed: The seed of the run.
     """
     writer = assembly.ledger.writer("forward").on("forward", tower.index)
     at = Spot(writer, tower.op_name("seed"), Placed(tower.device, tower.reason))

@@ -227,13 +227,7 @@ def _of_boxes(plan: Plan, templates: Mapping[int, Template]) -> _Extent:
 
 
 def _chain(ops: int, scope: str, device: int) -> _Extent:
-    """Return ops in a scope, each of which takes one of the others.
-
-    Args:
-        ops: Their number.
-        scope: The scope.
-        device: The length of the name of their device.
-    """
+    """Return ops in a scope, each of which takes one of the others."""
     name = len(scope) + _SHORTEST
     return _Extent(ops, ops * (_OP_BYTES + name + device + _INPUT_BYTES + name))
 
@@ -262,11 +256,7 @@ class _Sum:
     owned: bool = False
 
     def kind(self, most: int) -> tuple[object, ...]:
-        """Return what sums have in common that have as many ops.
-
-        Args:
-            most: From how many elements on their number makes no difference.
-        """
+        """Return what sums have in common that have as many ops."""
         places = self.destinations[0].device, len(self.destinations), self.owned
         if isinstance(self.value, Rows):
             return places
@@ -323,12 +313,7 @@ def _sum(
 
 
 def _of_sums(plan: Plan, sums: Sequence[_Sum]) -> _Extent:
-    """Return what sums take with the aggregation of a plan.
-
-    Args:
-        plan: The plan.
-        sums: The sums of a step.
-    """
+    """Return what sums take with the aggregation of a plan."""
     update, clones = plan.update, len(plan.towers)
     if clones == 1 or not sums:
         return _Extent()

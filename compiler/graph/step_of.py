@@ -22,11 +22,7 @@ from compiler.step.step import Ends, Slot, Step, Variable
 
 
 def step_of(compiled: CompiledGraph) -> Step:
-    """Return the step of a graph.
-
-    Args:
-        compiled: The graph.
-    """
+    """Return the step of a graph."""
     places = list(shared_places(compiled))
     with collector_paused():
         ops = _owned(compiled, compiled.ledger.ops)
@@ -98,14 +94,7 @@ def _slots(variable: GraphVariable) -> Iterator[Slot]:
 
 
 def _slot(name: str, slot: Any, owner: GraphVariable, copy: int) -> Slot:
-    """Return the record of a slot, or of a moving average.
-
-    Args:
-        name: Its name.
-        slot: Its tf.Variable.
-        owner: The variable, or the part of it that a clone updates.
-        copy: The number of the copy of the variable.
-    """
+    """Return the record of a slot, or of a moving average."""
     shape = slot.shape.as_list()
     shard = owner.info.shard
     return Slot(

@@ -18,11 +18,7 @@ from compiler.topology import Device
 
 
 def ops_of(written: Iterable[Op | Use]) -> dict[str, Op]:
-    """Return ops by name, in the order in which TensorFlow has them.
-
-    Args:
-        written: Ops, and uses of fragments, in their order.
-    """
+    """Return ops by name, in the order in which TensorFlow has them."""
     found: dict[str, Op] = {}
     for each in written:
         records = (each,) if isinstance(each, Op) else (used_op(each, own) for own in each.ops)
@@ -80,12 +76,7 @@ def _made(op: tf.Operation) -> tuple[Tensor, ...]:
 
 
 def used_op(use: Use, own: str) -> Op:
-    """Return the record of an op of a fragment in a step.
-
-    Args:
-        use: The fragment in the step.
-        own: The name of the op in the fragment.
-    """
+    """Return the record of an op of a fragment in a step."""
     attributes, node, name = _attributes.setdefault(use.fragment, {}), use.fragment.node[own], use.names[own]
     if own not in attributes:
         attributes[own] = NodeAttributes(node.op, node.attr)

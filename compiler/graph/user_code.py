@@ -166,13 +166,7 @@ def _not_equal(one: tf.Tensor, other: Any) -> Any:
 
 
 def diagnosed(error: Exception, step: str, span: Span | None) -> Diagnostic:
-    """Return the diagnostic of an exception that code of the user's raised for the model.
-
-    Args:
-        error: The exception.
-        step: The step that runs the code, as messages name it.
-        span: Its place in the spec.
-    """
+    """Return the diagnostic of an exception that code of the user's raised for the model."""
     text = plain_message(error)
     kind = type(error).__name__
     place = raised_at(error)
@@ -251,10 +245,6 @@ def failure(error: Exception, where: Where) -> Diagnostic:
     """Return the diagnostic of an exception of the user's code.
 
     It points at the innermost line of that code.
-
-    Args:
-        error: The exception.
-        where: The function, and the place of its call.
     """
     said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     place = raised_at(error)

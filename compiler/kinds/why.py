@@ -118,12 +118,7 @@ class _Explaining:
     # --- why ----------------------------------------------------------------------------------------------
 
     def explain(self, at: int, member: Member) -> Explanation:
-        """Return what placed an op of a kind.
-
-        Args:
-            at: The number of its kind in the map.
-            member: Its task, and its clone there.
-        """
+        """Return what placed an op of a kind."""
         kind = self.placement.op_kinds[at]
         spot = spot_of_kind(self.placement.kinds[kind.of])
         twin = self.twins.get(at)

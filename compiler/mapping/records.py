@@ -477,12 +477,7 @@ class PlacementMap(Shown):
             yield Links((each.from_device,), (each.to_device,), each.bytes, each.bytes_unknown, 1)
 
     def counted(self, sought: Sought | None = None, *, misplaced: bool = False) -> Iterator[Counted]:
-        """Yield the ops, those that are alike together.
-
-        Args:
-            sought: Chooses ops by their names in the graph, or in their tower.
-            misplaced: Whether to choose only ops that TensorFlow put elsewhere than requested.
-        """
+        """Yield the ops, those that are alike together."""
         for op in self.misplaced if misplaced else self.ops:
             outer, _, inner = op.name.partition("/")
             tower = self._towers.get(outer)
@@ -512,12 +507,7 @@ class PlacementMap(Shown):
         return op.op.rule
 
     def ranged(self, op: Counted, text: str) -> str:
-        """Return one name for ops that are alike, with ranges for the numbers in which they differ.
-
-        Args:
-            op: The ops.
-            text: Their name, or a part of it.
-        """
+        """Return one name for ops that are alike, with ranges for the numbers in which they differ."""
         del op
         return text
 
@@ -544,11 +534,7 @@ class PlacementMap(Shown):
 
 
 def json_lines(placement: Any) -> str:
-    """Return a map as JSON, with a line for each item of its lists.
-
-    Args:
-        placement: A map, of any version.
-    """
+    """Return a map as JSON, with a line for each item of its lists."""
     fields = _plain(placement)
     fields = {"format_version": fields.pop("format_version"), **fields}
     return "{" + ",\n ".join(f"{json.dumps(key)}: {_value(value)}" for key, value in fields.items()) + "}\n"

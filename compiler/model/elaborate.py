@@ -45,9 +45,6 @@ def elaborate(spec: ir.Spec) -> ModelGraph:
 
     The model of the last spec is kept, because several checks and then the plan ask for it.
 
-    Args:
-        spec: A spec that has passed the checks of the language.
-
     Raises:
         SpecError: An expression of layer parameters has no value, or the model is too large.
     """

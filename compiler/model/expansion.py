@@ -21,9 +21,6 @@ DEEPEST = 50
 def require_bounded(spec: ir.Spec) -> None:
     """Refuse a model that is too large to be written out.
 
-    Args:
-        spec: A spec that has passed the checks of the language.
-
     Raises:
         SpecError: The model has too many steps, or `layer` blocks are nested too deeply.
     """

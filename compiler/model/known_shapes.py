@@ -42,11 +42,7 @@ class KnownShapes:
 
 @kept_for_latest
 def known_shapes(graph: ModelGraph) -> KnownShapes:
-    """Return the shapes of the values of a model.
-
-    Args:
-        graph: The model as a flat graph of layer calls.
-    """
+    """Return the shapes of the values of a model."""
     values: dict[int, Shape | None] = {each.value: each.shape for each in graph.inputs}
     misfits: dict[int, Misfit] = {}
     for call in graph.calls:

@@ -11,11 +11,7 @@ Result = TypeVar("Result")
 
 
 def kept_for_latest(function: Callable[[Argument], Result]) -> Callable[[Argument], Result]:
-    """Make a function keep its last result, and return it again for the same object.
-
-    Args:
-        function: A function of one argument that is never changed, such as a frozen record.
-    """
+    """Make a function keep its last result, and return it again for the same object."""
     latest: tuple[Argument, Result] | None = None
 
     @wraps(function)

@@ -27,10 +27,6 @@ State: TypeAlias = Mapping[str, ir.Value]
 def with_vocabularies(model: ModelGraph, base: Path) -> ModelGraph:
     """Return the model with the words of vocabulary files in the stead of the names of these files.
 
-    Args:
-        model: The model.
-        base: The folder from which relative paths start.
-
     Raises:
         SpecError: A file cannot be read, or has something else than whole numbers for an `IntegerLookup`.
     """
@@ -84,12 +80,7 @@ def split_of(node: LayerNode) -> str | None:
 
 
 def with_states(model: ModelGraph, states: Mapping[str, State]) -> ModelGraph:
-    """Return the model with the states of layers, by their paths, in the stead of `adapt`.
-
-    Args:
-        model: The model as the spec has it.
-        states: The arguments that make up the state of each layer, by the path of the layer.
-    """
+    """Return the model with the states of layers, by their paths, in the stead of `adapt`."""
     if not states:
         return model
     layers = (with_state(each, states[each.path]) if each.path in states else each for each in model.layers)
@@ -97,12 +88,7 @@ def with_states(model: ModelGraph, states: Mapping[str, State]) -> ModelGraph:
 
 
 def with_state(node: LayerNode, state: State) -> LayerNode:
-    """Return a layer with arguments of a state in the stead of those from which the state was made.
-
-    Args:
-        node: The layer.
-        state: The arguments that make up the state, by name, such as the words of a vocabulary.
-    """
+    """Return a layer with arguments of a state in the stead of those from which the state was made."""
     made_from = ADAPTED_FROM[node.call.name] if "adapt" in node.call.kwargs else ()
     kept = {
         name: value for name, value in named_arguments(node.call).items() if name not in (*made_from, "adapt")

@@ -14,23 +14,13 @@ from dsl.values import CannotCalculateError, calculate, negate
 
 
 def own_arguments(block: ir.LayerBlock, call: ir.Call) -> dict[str, ir.Value]:
-    """Return the arguments of the use of a block that are not parameters of it.
-
-    Args:
-        block: The `layer` block, which has the parameters.
-        call: The use of the block in a model or in another block.
-    """
+    """Return the arguments of the use of a block that are not parameters of it."""
     parameters = {each.name for each in block.parameters}
     return {key: value for key, value in call.kwargs.items() if key not in parameters}
 
 
 def arguments(block: ir.LayerBlock, call: ir.Call, outer: Mapping[str, ir.Value]) -> dict[str, ir.Value]:
     """Return the values of a block's parameters in one use of it.
-
-    Args:
-        block: The `layer` block.
-        call: The use of it.
-        outer: The values of the parameters of the block in which it is used.
 
     Raises:
         SpecError: An argument is arithmetic without a result.
@@ -44,12 +34,7 @@ def arguments(block: ir.LayerBlock, call: ir.Call, outer: Mapping[str, ir.Value]
 
 
 def with_values(call: ir.Call, parameters: Mapping[str, ir.Value]) -> ir.Call:
-    """Return `call` with its parameters replaced by their values.
-
-    Args:
-        call: A call inside a `layer` block, whose arguments may name the parameters of the block.
-        parameters: The values of the parameters in one use of the block, by name.
-    """
+    """Return `call` with its parameters replaced by their values."""
     args = _evaluated(call.args, parameters)
     kwargs = {key: evaluate(value, parameters) for key, value in call.kwargs.items()}
     if args is call.args and all(kwargs[key] is value for key, value in call.kwargs.items()):
@@ -64,10 +49,6 @@ def _evaluated(values: tuple[ir.Value, ...], parameters: Mapping[str, ir.Value])
 
 def evaluate(value: ir.Value, parameters: Mapping[str, ir.Value]) -> ir.Value:
     """Return a value in which parameters have been replaced, and arithmetic has been done.
-
-    Args:
-        value: The value, as the spec has it.
-        parameters: The values of the parameters of the block around it.
 
     Raises:
         SpecError: The arithmetic has no result.

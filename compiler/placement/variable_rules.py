@@ -114,13 +114,7 @@ def _with_parts(
 
 
 def homes_of(book: Rulebook, names: Sequence[str], towers: Sequence[Tower]) -> tuple[Device, ...]:
-    """Return all devices over which the rules spread variables, whether these are used or not.
-
-    Args:
-        book: The rules.
-        names: The names of the variables.
-        towers: The towers, whose devices hold the copies of replicated variables.
-    """
+    """Return all devices over which the rules spread variables, whether these are used or not."""
     default = _default(book)
     rules = dict.fromkeys((book.decide("variables", name) or default).rule for name in names)
     homes: dict[Device, None] = {}

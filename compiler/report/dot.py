@@ -122,13 +122,7 @@ def _subgraphs(groups: Sequence[Group], nodes: Iterable[Node]) -> Iterator[str]:
 
 
 def _edges(step: _Sites, node_of: Mapping[Site, int], nodes: Sequence[Node]) -> Iterator[str]:
-    """Yield the edges in the order of their nodes.
-
-    Args:
-        step: The step.
-        node_of: The number of the node of each site.
-        nodes: The nodes.
-    """
+    """Yield the edges in the order of their nodes."""
     flows: dict[tuple[int, int], dict[str, int | None]] = {}  # the bytes of tensors, if they are known
     for source, target, tensors in step.edges:
         pair = (node_of[source], node_of[target])

@@ -95,10 +95,6 @@ def groupings(devices: Sequence[str], figures: Callable[[str], Hashable]) -> Ite
 
     Each device by itself; devices of a kind and job with equal figures combined; sums for each host; sums for
     each job.
-
-    Args:
-        devices: The names of the devices.
-        figures: Returns the figures of a device.
     """
     yield tuple(Group(each, (each,)) for each in devices)
     yield _together(devices, lambda ref: (parse(ref).job_kind, figures(ref)), "each")
@@ -118,13 +114,7 @@ def first_that_fits(
     figures: Callable[[str], Hashable],
     fits: Callable[[tuple[Group, ...]], bool],
 ) -> tuple[Group, ...]:
-    """Return the most detailed grouping that fits, or the least detailed if none does.
-
-    Args:
-        devices: The names of the devices.
-        figures: Returns the figures of a device.
-        fits: Whether a grouping fits.
-    """
+    """Return the most detailed grouping that fits, or the least detailed if none does."""
     last: tuple[Group, ...] = ()
     for last in groupings(devices, figures):
         if fits(last):

@@ -68,14 +68,7 @@ def build(
     key: Callable[[T], str],
     number: Callable[[T], int] = lambda _: 1,
 ) -> Scope:
-    """Return the root of a tree of named things.
-
-    Args:
-        things: The things.
-        name: Returns the name by which a thing is put into the tree.
-        key: Returns the key by which it is counted.
-        number: Returns how often it is counted.
-    """
+    """Return the root of a tree of named things."""
     root = Scope("", "")
     known: dict[str, Scope] = {"": root}
     for each in things:
@@ -116,12 +109,7 @@ class CountedScopes:
 
     @classmethod
     def of(cls, ops: Iterable[Counted], name: Callable[[Counted], str]) -> CountedScopes:
-        """Return the tree of ops.
-
-        Args:
-            ops: The ops.
-            name: Returns the name by which an op is put into the tree.
-        """
+        """Return the tree of ops."""
         found = cls()
         found.root = build(ops, name, found._key, lambda each: each.count)
         keys = gathered((ref, key) for key, devices in found._sets.items() for ref in devices)
@@ -164,10 +152,6 @@ def folded(placement: AnyMap, from_count: int = FOLD_FROM) -> Callable[[Counted]
 
     Clones are equal if the names inside them are. What differs in numbers elsewhere has ranges for them:
     `clone_0..511/conv1/Conv2D`, `input/1..63/next`.
-
-    Args:
-        placement: The map.
-        from_count: The least number of clones that are combined.
     """
     labels: dict[int, str] = {}
     if len(placement.clones) >= from_count:
@@ -230,12 +214,6 @@ def cut(
     """Cut a tree so that all parts together cost at most `limit`, by opening the largest scopes first.
 
     Scopes of one size are all opened or not, so that equal clones are shown equally.
-
-    Args:
-        root: The tree.
-        limit: The most that all parts may cost together.
-        worth_opening: Whether opening a scope would show anything new.
-        cost: Returns the cost of a part.
     """
     parts = [Part(root)]
     waiting = {root.total: [parts[0]]} if worth_opening(root) else {}

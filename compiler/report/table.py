@@ -14,12 +14,7 @@ CUT = "..."
 
 
 def table(rows: Sequence[Sequence[str]], *, left: int = 1) -> list[str]:
-    """Return the lines of a table: the first `left` columns flush left, the others flush right.
-
-    Args:
-        rows: The cells of each row, equally many in all.
-        left: The number of columns that are flush left.
-    """
+    """Return the lines of a table: the first `left` columns flush left, the others flush right."""
     widths = column_widths(rows)
     return [
         GAP.join(
@@ -31,13 +26,7 @@ def table(rows: Sequence[Sequence[str]], *, left: int = 1) -> list[str]:
 
 
 def headed(rows: Sequence[Sequence[str]], ink: Ink, *, left: int = 1) -> list[str]:
-    """Return the lines of a table whose first row is its head.
-
-    Args:
-        rows: The cells of each row, equally many in all.
-        ink: Styles the head.
-        left: The number of columns that are flush left.
-    """
+    """Return the lines of a table whose first row is its head."""
     head, *rest = table(rows, left=left)
     return [ink(head, "bold"), *rest]
 
@@ -48,12 +37,7 @@ def column_widths(rows: Iterable[Sequence[str]]) -> list[int]:
 
 
 def signed(change: N, text: Callable[[N], str]) -> str:
-    """Return a difference with its sign.
-
-    Args:
-        change: The difference.
-        text: Returns what is written for its amount.
-    """
+    """Return a difference with its sign."""
     return f"{'+' if change > 0 else '-'}{text(abs(change))}"
 
 
@@ -64,12 +48,7 @@ def width_of(rows: Iterable[Sequence[str]]) -> int:
 
 
 def shorten(text: str, width: int) -> str:
-    """Remove the middle of a text that is wider than `width`, because the ends of a name say the most.
-
-    Args:
-        text: The text.
-        width: The number of characters that it may have.
-    """
+    """Remove the middle of a text that is wider than `width`, because the ends of a name say the most."""
     if len(text) <= width:
         return text
     room = max(width - len(CUT), 2)

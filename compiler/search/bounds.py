@@ -13,10 +13,6 @@ def lower_bound(problem: Problem, best: float) -> float:
     A placement better than the best known one has together what `join_inseparable` joins. So its max-load is
     at least that of each joined group on the device that is best for it, and at least what remains if groups
     could be cut at will and nothing had to be moved.
-
-    Args:
-        problem: The problem.
-        best: The max-load of the best placement that is known.
     """
     joined = merge(unordered(problem), join_inseparable(problem, best))
     alone = joined.host_seconds if joined.host else np.full(joined.size, np.inf)

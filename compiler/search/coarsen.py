@@ -52,15 +52,7 @@ def coarsen(
 def _pairs(
     problem: Problem, wanted: int, limit: float, random: np.random.Generator, apart: Integers | None
 ) -> Integers:
-    """Return the groups with up to `wanted` pairs of them joined.
-
-    Args:
-        problem: The problem.
-        wanted: How many pairs are joined at most.
-        limit: The time on an accelerator that a pair may have.
-        random: The source of chance.
-        apart: As in `coarsen`.
-    """
+    """Return the groups with up to `wanted` pairs of them joined."""
     choice = _Choice.of(problem, limit, apart)
     joined = list(range(problem.size))
     free = [True] * problem.size

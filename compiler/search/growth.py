@@ -33,13 +33,7 @@ class Level:
 
 
 def grow(problem: Problem, width: int) -> tuple[list[Level], bool]:
-    """Return prefixes of every size from none to all groups, and whether they are all that there are.
-
-    Args:
-        problem: The problem, whose order has no cycles.
-        width: How many prefixes of one size are kept at most: those with the least to send, and as many that
-            differ in their work.
-    """
+    """Return prefixes of every size from none to all groups, and whether they are all that there are."""
     graph = _Graph.of(problem)
     front = _Front.empty(graph)
     levels = [front.level(graph)]
@@ -201,13 +195,7 @@ class _Front:
         return rows[first], groups[first]
 
     def grown(self, graph: _Graph, rows: Integers, groups: Integers) -> _Front:
-        """Return prefixes that are larger by a group.
-
-        Args:
-            graph: The graph.
-            rows: The prefixes that grow.
-            groups: The group that each of them grows by.
-        """
+        """Return prefixes that are larger by a group."""
         front = _Front(
             self.members[rows],
             self.waiting[rows],

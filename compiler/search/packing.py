@@ -14,9 +14,6 @@ def pack_components(problem: Problem) -> Integers:
     multiprocessing timing anomalies, 1969). If there are many components, such as operators without edges, no
     placement is much better. If a component fits no device, it is on the one that it misses the least.
 
-    Args:
-        problem: The problem.
-
     Returns:
         The device of each group.
     """

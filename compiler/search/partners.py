@@ -19,10 +19,6 @@ def join_backward(workload: Workload, problem: Problem) -> Integers | None:
     A backward operator is taken to belong to the last forward operator that it reads from. If it reads from
     none, it belongs to those of the backward operators that it reads from, to the first of them.
 
-    Args:
-        workload: The workload.
-        problem: The workload with the operators that have to be together as one group.
-
     Returns:
         The number of the joined group of each group, from 0 on; None if all of them have forward operators,
         or none has.
@@ -52,12 +48,7 @@ def join_backward(workload: Workload, problem: Problem) -> Integers | None:
 
 
 def _depths(operators: Sequence[Operator], among: Sequence[bool]) -> dict[int, int]:
-    """Return for some operators how many are before each in the longest chain of them; not for cycles.
-
-    Args:
-        operators: All operators.
-        among: Whether each is one of them.
-    """
+    """Return for some operators how many are before each in the longest chain of them; not for cycles."""
     waits = [0] * len(operators)
     for at, each in enumerate(operators):
         for reader in each.readers if among[at] else ():

@@ -75,10 +75,6 @@ def count_work(prefixes: Prefixes, best: float) -> int:
 
     For each pair of prefixes, the second of which contains the first, these are one for each state, one for
     each word, and one for each net that either of them cuts.
-
-    Args:
-        prefixes: The prefixes.
-        best: The max-load of a placement that is known.
     """
     early, late = _earliest(prefixes, best), np.arange(len(prefixes.members))
     cut = np.concatenate([[0], np.cumsum(prefixes.cut)])

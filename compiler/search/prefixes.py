@@ -42,12 +42,7 @@ class Prefixes:
 
 
 def find_prefixes(problem: Problem, width: int) -> Prefixes:
-    """Find the prefixes of the forward pass.
-
-    Args:
-        problem: The problem.
-        width: How many prefixes of one size are kept at most.
-    """
+    """Find the prefixes of the forward pass."""
     parts = _cycles(problem.size, problem.order)
     joined = merge(problem, parts)
     levels, complete = grow(joined, width)
@@ -58,12 +53,7 @@ def find_prefixes(problem: Problem, width: int) -> Prefixes:
 
 
 def find_wanted(prefixes: Prefixes, count: int) -> Prefixes:
-    """Return those of some prefixes that are wanted the most, with the empty one and that of everything.
-
-    Args:
-        prefixes: The prefixes.
-        count: How many to return of the others.
-    """
+    """Return those of some prefixes that are wanted the most, with the empty one and that of everything."""
     ranked = np.argsort(prefixes.wanted[1:-1], kind="stable")[:count] + 1
     rows = np.concatenate([[0], np.sort(ranked), [len(prefixes.members) - 1]])
     return evolve(
@@ -78,11 +68,6 @@ def find_wanted(prefixes: Prefixes, count: int) -> Prefixes:
 
 def find_neighbours(prefixes: Prefixes, middle: Iterable[int], count: int) -> Prefixes:
     """Find the prefixes that differ the least from some of those that were found.
-
-    Args:
-        prefixes: The prefixes that were found.
-        middle: The rows of those that others are to be near to.
-        count: How many to find for each of them.
 
     Returns:
         The prefixes nearby, the empty one, and that of everything.
@@ -140,12 +125,7 @@ class _Nearby:
         return cls(needs, read_by, touched)
 
     def find(self, start: int, count: int) -> list[int]:
-        """Return up to `count` prefixes, those that differ the least from one to start with.
-
-        Args:
-            start: The groups of this prefix, as bits.
-            count: How many to find, itself included.
-        """
+        """Return up to `count` prefixes, those that differ the least from one to start with."""
         near = {start: self._movable(start, range(len(self.needs)), ())}
         pending = [start]
         at = 0
@@ -165,13 +145,7 @@ class _Nearby:
         return pending[:count]
 
     def _movable(self, prefix: int, touched: Iterable[int], known: Iterable[int]) -> list[int]:
-        """Return which groups can be added to or taken from a prefix, ascending.
-
-        Args:
-            prefix: The prefix.
-            touched: The groups that are looked at.
-            known: Those of the other groups that are movable, and perhaps some of these.
-        """
+        """Return which groups can be added to or taken from a prefix, ascending."""
         movable = set(known).difference(touched)
         for group in touched:
             inside = prefix >> group & 1

@@ -60,11 +60,7 @@ class Problem:
         return len(self.seconds)
 
     def loads(self, devices: Integers) -> Floats:
-        """Return the load of each accelerator and, as the last, of the host.
-
-        Args:
-            devices: The device of each group.
-        """
+        """Return the load of each accelerator and, as the last, of the host."""
         count = self.accelerators + 1
         on_host = devices == self.accelerators
         loads = _sums(devices, np.where(on_host, self.host_seconds, self.seconds), count)
@@ -75,11 +71,7 @@ class Problem:
         return loads
 
     def excess(self, devices: Integers) -> float:
-        """Return by how much a placement is not possible: bytes too many, and all of what cannot be there.
-
-        Args:
-            devices: The device of each group.
-        """
+        """Return by how much a placement is not possible: bytes too many, and all of what cannot be there."""
         on_accelerator = devices < self.accelerators
         taken = np.bincount(devices, self.bytes, self.accelerators + 1)[: self.accelerators]
         wrong = int(np.sum(on_accelerator & ~self.supported))
@@ -187,10 +179,6 @@ def join_inseparable(problem: Problem, best: float) -> Integers:
     If two groups of a net are apart, an accelerator has one of them and not the other, and pays for that
     group and for the net. Nets for which this alone is more than `best` are joined, until no such net is
     left or `MOST_ROUNDS` have been gone through.
-
-    Args:
-        problem: The problem.
-        best: The max-load of a placement that is known.
 
     Returns:
         The number of the joined group of each group, from 0 on.

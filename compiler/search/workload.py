@@ -65,10 +65,6 @@ def measure_loads(workload: Workload, places: Sequence[int]) -> list[float]:
     reads from elsewhere, once, and each of its own outputs that is read elsewhere, once. The load of the host
     is the time of its operators.
 
-    Args:
-        workload: The operators and devices.
-        places: For each operator the number of its accelerator, or `HOST`.
-
     Returns:
         The loads of the accelerators in order, and that of the host as the last.
     """

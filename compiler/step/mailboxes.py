@@ -56,9 +56,6 @@ class Box:
     def clear(self, workers: int) -> list[str]:
         """Write the ops that empty the boxes of all workers: they hold zeros, or no rows.
 
-        Args:
-            workers: The number of workers.
-
         Returns:
             The names of the ops that end it.
         """

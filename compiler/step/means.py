@@ -34,15 +34,7 @@ def mean(
 def change(
     writer: StepWriter, name: str, values: Mapping[int, Tensor], before: Mapping[int, Tensor], placed: Placed
 ) -> Tensor:
-    """Return the sum of what clones have changed in a statistic.
-
-    Args:
-        writer: Writes the ops.
-        name: The statistic, or a piece of it.
-        values: The value of each clone after the step, by its number.
-        before: The value that each has read.
-        placed: The place of the statistic.
-    """
+    """Return the sum of what clones have changed in a statistic."""
     parts: list[Tensor] = []
     for clone, value in values.items():
         own = writer.unique(f"aggregate/{name}/clone_{clone}/sub")

@@ -13,15 +13,7 @@ from compiler.step.writer import Spot, StepWriter
 def cut_value(
     writer: StepWriter, scope: str, value: Tensor, shards: Sequence[Shard], placed: Placed
 ) -> Sequence[Tensor]:
-    """Return the pieces of a value that has the shape of a weight.
-
-    Args:
-        writer: Writes the ops.
-        scope: The scope of their names.
-        value: The value.
-        shards: The pieces of the weight.
-        placed: The place of the ops.
-    """
+    """Return the pieces of a value that has the shape of a weight."""
     first = shards[0]
     if first.flat:
         value = writer.reshape(f"{scope}/line", value, first.cut_shape, placed)
@@ -31,15 +23,7 @@ def cut_value(
 def join_pieces(
     writer: StepWriter, name: str, pieces: Sequence[Tensor], shards: Sequence[Shard], placed: Placed
 ) -> Tensor:
-    """Return the whole value of which there are pieces.
-
-    Args:
-        writer: Writes the ops.
-        name: The name of the whole value.
-        pieces: The pieces.
-        shards: What they are of the weight.
-        placed: The place of the ops.
-    """
+    """Return the whole value of which there are pieces."""
     first = shards[0]
     if not first.flat:
         return writer.concat(name, pieces, first.axis, placed)
@@ -49,12 +33,6 @@ def join_pieces(
 
 
 def take_piece(at: Spot, value: Tensor, shard: Shard) -> Tensor:
-    """Return one piece, along the first axis, of a value that has the shape of a weight.
-
-    Args:
-        at: Where the ops are written.
-        value: The value.
-        shard: The piece.
-    """
+    """Return one piece, along the first axis, of a value that has the shape of a weight."""
     line = at.writer.reshape(f"{at.scope}/Reshape", value, shard.cut_shape, at.placed)
     return at.writer.part(f"{at.scope}/strided_slice", line, shard.start, shard.stop, at.placed)

@@ -17,12 +17,7 @@ EVEN = 1.01
 
 
 def variable_changes(plan: Plan, sizes: Sequence[int] = ()) -> Iterator[Changes]:
-    """Yield other places of all variables of a plan, in which no clone keeps a part of the slots.
-
-    Args:
-        plan: The plan.
-        sizes: As `variable_rules` has them.
-    """
+    """Yield other places of all variables of a plan, in which no clone keeps a part of the slots."""
     slots = {"slots": _rules_of_slots(plan)} if len(plan.all_towers) > 1 else {}
     for rule in variable_rules(plan.topology, sizes):
         yield Changes({"variables": (rule,), **slots})

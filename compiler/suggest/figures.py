@@ -144,11 +144,7 @@ def _numbers(work: StepWork, loops: Sequence[int]) -> list[int]:
 
 
 def least_time(step: PreparedStep) -> float:
-    """Return a time that a simulation of a step is not below: that of its busiest GPU, machine or link.
-
-    Args:
-        step: The step with its costs.
-    """
+    """Return a time that a simulation of a step is not below: that of its busiest GPU, machine or link."""
     work, cores = step.work, step.costs.cores
     streams = dict.fromkeys(step.devices, 0.0)
     threads = 0.0

@@ -81,10 +81,6 @@ class Outcome:
     def value(self, goal: Goal, limit: float = inf) -> float:
         """Return the figure that a goal is about, or infinity if it is certain that it is above a limit.
 
-        Args:
-            goal: The goal.
-            limit: The largest value that is of interest.
-
         Raises:
             NoForecastError: The goal is the time of a step, of which there is no forecast.
         """

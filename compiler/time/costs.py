@@ -165,12 +165,7 @@ class Costs(Protocol):
         """Return the cost of an op."""
 
     def link(self, source: Device, target: Device) -> Link:
-        """Return the link from one device to another.
-
-        Args:
-            source: The device that sends.
-            target: Another device, which receives.
-        """
+        """Return the link from one device to another."""
 
 
 @define
@@ -271,12 +266,7 @@ class ProfiledCosts:
         return own
 
     def link(self, source: Device, target: Device) -> Link:
-        """Return the link from one device to another.
-
-        Args:
-            source: The device that sends.
-            target: Another device, which receives.
-        """
+        """Return the link from one device to another."""
         if not self.setting.one_process and source.host != target.host:
             measured = self._link("network")
             speed = self.setting.link_speed or (
@@ -364,12 +354,7 @@ class TableCosts:
         return evolve(found, wide=max(found.alone / self.cores, LEAST))
 
     def link(self, source: Device, target: Device) -> Link:
-        """Return the link from one device to another.
-
-        Args:
-            source: The device that sends.
-            target: Another device, which receives.
-        """
+        """Return the link from one device to another."""
         if not self.setting.one_process and source.host != target.host:
             return Link(hardware.NETWORK_LATENCY, self.setting.link_speed or hardware.NETWORK_SPEED)
         if self.gpu is not None and (self.setting.is_gpu(source) or self.setting.is_gpu(target)):

@@ -190,12 +190,7 @@ def read_trace(path: Path | str) -> RunTrace:
 
 
 def lay_beneath(forecast: StepForecast, trace: RunTrace) -> Beneath:
-    """Return the ops of a forecast with their times in the trace of a run.
-
-    Args:
-        forecast: The forecast of a step of the same graph.
-        trace: The ops of real steps, with the time of each.
-    """
+    """Return the ops of a forecast with their times in the trace of a run."""
     measured = dict(trace.seconds())
     times: dict[int, float] = defaultdict(float)
     for bar in forecast.simulated.bars:
@@ -209,12 +204,7 @@ def lay_beneath(forecast: StepForecast, trace: RunTrace) -> Beneath:
 
 
 def join_alike(beneath: Beneath, work: StepWork) -> tuple[AlikeTimes, ...]:
-    """Return the times of ops with those of the same op of other clones, the largest differences first.
-
-    Args:
-        beneath: The ops with their times.
-        work: The step, which says of each op which clone it is of.
-    """
+    """Return the times of ops with those of the same op of other clones, the largest differences first."""
     inner = {op.name: op.name if op.clone is None else op.name.partition("/")[2] for op in work.ops}
     # The name of an op of a clone says the same only of ops of clones.
     of_clones = {op.name for op in work.ops if op.clone is not None}

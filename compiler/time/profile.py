@@ -148,9 +148,6 @@ LEAST_SPEED = 1.0
 def read_profile(path: Path | str) -> Profile:
     """Read a profile.
 
-    Args:
-        path: The file.
-
     Raises:
         RunError: If the file is no profile, or one of a major version that is not known.
         OSError: If the file cannot be read.

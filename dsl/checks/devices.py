@@ -42,10 +42,6 @@ def declared(devices: ir.Devices, kinds: tuple[str, ...] = ("cpu", "gpu")) -> li
     A machine without a declared number of CPU devices has one. GPUs whose number is not declared are left
     out.
 
-    Args:
-        devices: The `devices` block.
-        kinds: The kinds of devices.
-
     Returns:
         The devices, or an empty list if there are too many to list.
     """
@@ -62,12 +58,7 @@ def declared(devices: ir.Devices, kinds: tuple[str, ...] = ("cpu", "gpu")) -> li
 
 
 def named(devices: list[Device], target: ir.DeviceSet) -> list[Device]:
-    """Return the devices that a set names, in the order of the set.
-
-    Args:
-        devices: The devices to choose from.
-        target: The set.
-    """
+    """Return the devices that a set names, in the order of the set."""
     return [each for pattern in target.patterns for each in _named_by(pattern, devices)]
 
 

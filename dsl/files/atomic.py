@@ -132,12 +132,7 @@ def sync(path: Path) -> None:
 
 
 def remove_partial(directory: Path, is_own: Callable[[str], bool]) -> None:
-    """Remove the incomplete files that a killed process has left, and the folders of their parts.
-
-    Args:
-        directory: The folder of the files.
-        is_own: Whether the caller writes files of a name.
-    """
+    """Remove the incomplete files that a killed process has left, and the folders of their parts."""
     for path in directory.glob(f"{PARTIAL}*"):
         is_folder = path.is_dir() and not path.is_symlink()
         found = _PARTIAL.fullmatch(path.name.removesuffix(FOLDER) if is_folder else path.name)
@@ -150,12 +145,7 @@ def remove_partial(directory: Path, is_own: Callable[[str], bool]) -> None:
 
 
 def is_partial(name: str, of: str) -> bool:
-    """Whether `name` is a temporary name of the file `of`; see `temporary_name`.
-
-    Args:
-        name: The name of a file, without its folder.
-        of: The name of the file that it would replace, without its folder.
-    """
+    """Whether `name` is a temporary name of the file `of`; see `temporary_name`."""
     found = _PARTIAL.fullmatch(name)
     return found is not None and found["name"] == of
 

@@ -31,12 +31,7 @@ def is_there(path: Path) -> bool:
 
 
 def matches(base: Path, written: str) -> list[Path]:
-    """Return what a path or glob names, without an order.
-
-    Args:
-        base: The folder at which relative paths start.
-        written: The path or glob.
-    """
+    """Return what a path or glob names, without an order."""
     if is_there(base / written):
         return [base / written]
     if not is_glob(written):
@@ -47,12 +42,7 @@ def matches(base: Path, written: str) -> list[Path]:
 
 
 def absolute(base: Path, written: str) -> str:
-    """Return a path or glob that names the same from every folder.
-
-    Args:
-        base: The absolute folder at which relative paths start.
-        written: The path or glob.
-    """
+    """Return a path or glob that names the same from every folder."""
     if _alone(written) or not is_glob(written) or is_there(base / written):
         return str(base / written)
     return _within(base, written)

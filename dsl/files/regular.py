@@ -22,9 +22,6 @@ _KINDS = (
 def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
     """Open a regular file for reading bytes, without ever blocking.
 
-    Args:
-        path: The file, or a symbolic link to it.
-
     Raises:
         OSError: If the file cannot be opened or is not a regular file.
     """
@@ -67,9 +64,6 @@ def is_text(name: str) -> bool:
 
 def strange_kind(mode: int) -> str | None:
     """Describe the kind of a file that is neither a regular file nor a folder.
-
-    Args:
-        mode: The `st_mode` of the file.
 
     Returns:
         `a pipe`, `a device` or `a socket`, or None for regular files, folders and unknown kinds.

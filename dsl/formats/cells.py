@@ -38,12 +38,7 @@ class Cells:
 
 
 def lay_out(text: str, at: int = 0) -> Cells:
-    """Lay out a single line of text in cells, or what is around a place in a line that is very long.
-
-    Args:
-        text: The line.
-        at: The index of the code point that is of interest.
-    """
+    """Lay out a single line of text in cells, or what is around a place in a line that is very long."""
     if len(text) > BEFORE + BEHIND:
         first = min(max(at - BEFORE, 0), len(text))
         part = lay_out(text[first : first + BEFORE + BEHIND])
@@ -77,10 +72,6 @@ def printable(text: str, *, color: bool = False) -> str:
     """Return a text of any number of lines with a visible symbol for each control sequence.
 
     Newlines and tabs are kept.
-
-    Args:
-        text: The text.
-        color: Whether sequences that choose a colour are kept too.
     """
     if text.isprintable():
         return text

@@ -28,12 +28,7 @@ FORMAT_VERSION = "1.0"
 
 
 def envelope(found: Sequence[Diagnostic], shown: Sequence[Diagnostic]) -> str:
-    """Return the JSON text.
-
-    Args:
-        found: All diagnostics, which are counted.
-        shown: The diagnostics that are included.
-    """
+    """Return the JSON text."""
     errors = sum(each.is_error for each in found)
     content = {
         "format_version": FORMAT_VERSION,

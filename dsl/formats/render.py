@@ -23,11 +23,6 @@ def render(diagnostics: Iterable[Diagnostic], format: str = "human", *, color: b
 
     At most MAX_SHOWN are rendered; the human format ends with the number of all.
 
-    Args:
-        diagnostics: The diagnostics.
-        format: One of FORMATS.
-        color: Whether to use terminal colours, in the human format.
-
     Returns:
         The text. Without diagnostics it is empty, or an empty log for the formats that have one.
     """
@@ -96,12 +91,7 @@ _RESET = "\x1b[0m"
 
 
 def human(diagnostics: Sequence[Diagnostic], *, color: bool = False) -> Iterator[str]:
-    """Yield the text of each diagnostic, in paragraphs.
-
-    Args:
-        diagnostics: The diagnostics.
-        color: Whether to use terminal colours.
-    """
+    """Yield the text of each diagnostic, in paragraphs."""
     for each in diagnostics:
         yield "".join(_line(row, each.severity.value, color=color) + "\n" for row in _rows(each))
 

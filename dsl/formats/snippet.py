@@ -164,11 +164,7 @@ class Rails:
         return len(self._lanes) + 1 if self._lanes else 0
 
     def beside_text(self, starting: Sequence[Mark]) -> list[Styled]:
-        """Return the bars of a row of text.
-
-        Args:
-            starting: The marks that start at the first word of the text.
-        """
+        """Return the bars of a row of text."""
         for mark in starting:
             self._active[self._lane(mark)] = mark
         return self._bars({self._lane(mark) for mark in starting})
@@ -230,13 +226,7 @@ NEAR = 40
 
 
 def snippet(source: Source, marks: list[Mark], gutter: int) -> Iterator[list[Styled]]:
-    """Yield the rows that show marks in a source.
-
-    Args:
-        source: The source.
-        marks: The marks.
-        gutter: The width of the column of line numbers.
-    """
+    """Yield the rows that show marks in a source."""
     rails = Rails([each for each in marks if each.is_tall])
     previous = None
     for number in _numbers(source, marks):

@@ -151,12 +151,7 @@ Those of Keras's categories, such as optimizers and losses, are what can be writ
 
 
 def function(table: str, name: str) -> Function | None:
-    """Return the function with this name in a table, or None.
-
-    Args:
-        table: The table, such as `source` or `transform`.
-        name: The name of the function.
-    """
+    """Return the function with this name in a table, or None."""
     return next((each for each in FUNCTIONS.get(table, ()) if each.name == name), None)
 
 
@@ -166,12 +161,7 @@ def function_names(table: str) -> tuple[str, ...]:
 
 
 def arguments_of(table: str, call: Call) -> dict[str, Any]:
-    """Return the arguments of a call that was checked, such as `shuffle(shards = 4)`, by their names.
-
-    Args:
-        table: The table that has the function.
-        call: The call.
-    """
+    """Return the arguments of a call that was checked, such as `shuffle(shards = 4)`, by their names."""
     signature = function(table, call.name)
     assert signature is not None
     names = [each.name for each in signature.arguments]

@@ -122,10 +122,6 @@ def find(category: str, name: str) -> Signature | None:
 
     An alias such as `Convolution2D` or `he_normal` has the signature, and the name, of the object that it is
     an alias of.
-
-    Args:
-        category: One of CATEGORIES.
-        name: The name of the object.
     """
     table = _table()
     name = table["aliases"][category].get(name, name)
@@ -148,12 +144,7 @@ def names(category: str) -> tuple[str, ...]:
 
 @cache
 def with_argument(category: str, argument: str) -> tuple[str, ...]:
-    """Return the sorted names of the objects of a category that take an argument, without aliases.
-
-    Args:
-        category: The category of objects, such as `layer` or `loss`.
-        argument: The name of the argument.
-    """
+    """Return the sorted names of the objects of a category that take an argument, without aliases."""
     found = {name: find(category, name) for name in sorted(_table()[category])}
     return tuple(name for name, each in found.items() if each is not None and each.argument(argument))
 

@@ -146,31 +146,17 @@ def boolean() -> Type:
 
 
 def string(*, optional: bool = False, filled: bool = False) -> Type:
-    """Return the type of strings; with `filled`, at least one character must not be a space.
-
-    Args:
-        optional: Whether `none` is also a value.
-        filled: Whether a string of nothing but spaces is refused.
-    """
+    """Return the type of strings; with `filled`, at least one character must not be a space."""
     return Type("str", optional=optional, low=1 if filled else None)
 
 
 def path(*, optional: bool = False) -> Type:
-    """Return the type of paths of files and folders of this machine.
-
-    Args:
-        optional: Whether `none` is also a value.
-    """
+    """Return the type of paths of files and folders of this machine."""
     return Type("str", of=PATH, optional=optional, low=1)
 
 
 def word(*words: str, optional: bool = False) -> Type:
-    """Return the type that is one of `words`.
-
-    Args:
-        *words: The words, which are written without quotes.
-        optional: Whether `none` is also a value.
-    """
+    """Return the type that is one of `words`."""
     return Type("word", words=words, optional=optional)
 
 
@@ -227,23 +213,12 @@ def free_shape() -> Type:
 
 
 def call(of: str, *, optional: bool = False) -> Type:
-    """Return the type of calls of a function in the table `of`; empty brackets may be left out.
-
-    Args:
-        of: The name of the table of functions, such as `source`.
-        optional: Whether `none` is also a value.
-    """
+    """Return the type of calls of a function in the table `of`; empty brackets may be left out."""
     return Type("call", of=of, optional=optional)
 
 
 def keras(of: str, words: tuple[str, ...] = (), *, optional: bool = False) -> Type:
-    """Return the type of calls of Keras objects of category `of`, and of `words`.
-
-    Args:
-        of: The category of objects, such as `layer` or `loss`.
-        words: Words that are also values.
-        optional: Whether `none` is also a value.
-    """
+    """Return the type of calls of Keras objects of category `of`, and of `words`."""
     return Type("keras", words=words, of=of, optional=optional)
 
 
@@ -253,12 +228,7 @@ def tensor() -> Type:
 
 
 def either(*options: Type, optional: bool = False) -> Type:
-    """Return the type that is any of `options`.
-
-    Args:
-        *options: The types that a value may have.
-        optional: Whether `none` is also a value.
-    """
+    """Return the type that is any of `options`."""
     return Type("either", options=options, optional=optional)
 
 
@@ -323,13 +293,7 @@ class Function:
 
 
 def needs(name: str, type: Type, doc: str) -> Argument:  # noqa: A002
-    """Return an argument that must be given.
-
-    Args:
-        name: The name of the argument.
-        type: The type of its value.
-        doc: What it means, for descriptions in editors and in the reference.
-    """
+    """Return an argument that must be given."""
     return Argument(name, type, doc, required=True)
 
 

@@ -46,11 +46,6 @@ class Fields:
 def attributes(block: syntax.Block, known: Block, context: Context) -> Fields:
     """Lower a block that has attributes only.
 
-    Args:
-        block: The block as it is written.
-        known: The block of the schema.
-        context: What is known of the spec, and its reports.
-
     Returns:
         The values of its attributes and their places.
     """
@@ -62,14 +57,7 @@ def attributes(block: syntax.Block, known: Block, context: Context) -> Fields:
 
 
 def attribute(item: syntax.Attribute, known: Block, fields: Fields, context: Context) -> None:
-    """Lower one attribute and add it to `fields`.
-
-    Args:
-        item: The attribute as it is written.
-        known: The block of the schema.
-        fields: The attributes of the block so far.
-        context: What is known of the spec, and its reports.
-    """
+    """Lower one attribute and add it to `fields`."""
     row = known.attribute(item.name)
     if row is not None:
         fields.values[item.name] = typed(item.value, row.type, f"`{item.name}`", context)
@@ -77,14 +65,7 @@ def attribute(item: syntax.Attribute, known: Block, fields: Fields, context: Con
 
 
 def own_items(block: syntax.Block, known: Block, fields: Fields, context: Context) -> list[syntax.Item]:
-    """Return the items that are allowed in a block, each name once; report the others.
-
-    Args:
-        block: The block as it is written.
-        known: The block of the schema.
-        fields: The attributes of the block so far, which keep what is refused.
-        context: What is known of the spec, and its reports.
-    """
+    """Return the items that are allowed in a block, each name once; report the others."""
     check_label(block, known, context)
     kept: list[syntax.Item] = []
     first: dict[str, Span] = {}
@@ -112,13 +93,7 @@ def _belongs(item: syntax.Item, known: Block, first: dict[str, Span], context: C
 
 
 def misplaced(item: syntax.Entry, place: str, context: Context) -> None:
-    """Report an expression in a block that has attributes only.
-
-    Args:
-        item: The expression as it is written.
-        place: The block, in words.
-        context: What is known of the spec, and its reports.
-    """
+    """Report an expression in a block that has attributes only."""
     advice = None
     if isinstance(item.value, syntax.Comparison) and item.value.operator == "==":
         advice = "one `=` gives a name its value"
@@ -145,15 +120,7 @@ def once(name: str, span: Span, first: dict[str, Span], kind: str, context: Cont
 def unknown_attribute(
     item: syntax.Attribute, known: tuple[str, ...], inner: tuple[str, ...], place: str, context: Context
 ) -> None:
-    """Report an attribute that is not allowed at its place.
-
-    Args:
-        item: The attribute as it is written.
-        known: The attributes that are allowed.
-        inner: The kinds of blocks that are allowed.
-        place: What it stands in, in words.
-        context: What is known of the spec, and its reports.
-    """
+    """Report an attribute that is not allowed at its place."""
     name, span = item.name, item.name_span
     near = nearest(name, known)
     homes = [block.name for block in schema.BLOCKS.values() if block.attribute(name) is not None]
@@ -200,13 +167,7 @@ def unknown_block(
 
 
 def check_label(block: syntax.Block, known: Block, context: Context) -> None:
-    """Report a label that is missing, superfluous, or not usable as a name of ops.
-
-    Args:
-        block: The block as it is written.
-        known: The block of the schema.
-        context: What is known of the spec, and its reports.
-    """
+    """Report a label that is missing, superfluous, or not usable as a name of ops."""
     if known.label == "none":
         if block.label_span is not None:
             context.reports.add(names.unexpected_label(block.label_span, kind=block.kind))
@@ -306,12 +267,7 @@ def defined(name: str, span: Span, first: dict[str, Span], kind: str, context: C
 
 
 def declare_constants(block: syntax.Block, context: Context) -> None:
-    """Add the constants of `let` to the scope and compute their values.
-
-    Args:
-        block: The block as it was parsed.
-        context: The scope, and the reports to which errors are added.
-    """
+    """Add the constants of `let` to the scope and compute their values."""
 
     def report_circle(circle: list[str]) -> None:
         spans = [context.constants[name].value.span for name in circle]

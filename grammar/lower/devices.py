@@ -22,12 +22,7 @@ KINDS = ("gpu", "cpu")
 
 
 def devices(block: syntax.Block, context: Context) -> ir.Devices | None:
-    """Lower the `devices` block; return None if it has errors.
-
-    Args:
-        block: The block as it was parsed.
-        context: The scope, and the reports to which errors are added.
-    """
+    """Lower the `devices` block; return None if it has errors."""
     fields = blocks.Fields()
     jobs: list[ir.Job | None] = []
     first: dict[str, Span] = {}
@@ -76,10 +71,6 @@ def _job(block: syntax.Block, context: Context) -> ir.Job | None:
 
 def device_set(written: syntax.Expr, context: Context) -> Any:
     """Lower an expression that names devices.
-
-    Args:
-        written: The expression.
-        context: The context.
 
     Returns:
         The set of devices, or BAD if it has an error.

@@ -20,12 +20,6 @@ def evaluate(  # noqa: PLR0911 one for each kind
 ) -> Any:
     """Return the value of an expression, or BAD if it has an error.
 
-    Args:
-        expression: The expression.
-        context: The names in scope.
-        words: The words that an unknown name may be a misspelling of.
-        wanted: What is expected in place of a string, for the message.
-
     Returns:
         A number, string, bool, None, tuple or quantity; or, if it contains layer parameters, a Parameter or
         Arithmetic of the
@@ -109,12 +103,7 @@ def misused_name(
 
 
 def labels_of(expression: syntax.Expr, context: Context) -> tuple[Label, ...]:
-    """Return a label at the definition if an expression is the name of a constant, else nothing.
-
-    Args:
-        expression: The expression as it was parsed.
-        context: The scope, which has the constants.
-    """
+    """Return a label at the definition if an expression is the name of a constant, else nothing."""
     if isinstance(expression, syntax.Path) and expression.bare in context.constants:
         constant = context.constants[expression.bare]
         return (Label(constant.value.span, f"`{constant.name}` is defined here"),)

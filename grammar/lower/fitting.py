@@ -185,12 +185,7 @@ def _shape(value: Any, place: ValuePlace) -> Any:
 
 
 def has_length(items: Sequence[Any], place: ValuePlace) -> bool:
-    """Whether a list has as many items as its place takes; report it if not.
-
-    Args:
-        items: The items.
-        place: The place of the list.
-    """
+    """Whether a list has as many items as its place takes; report it if not."""
     wanted = place.type.length
     if wanted is None or len(items) == wanted:
         return True

@@ -21,12 +21,7 @@ TARGET_NAMES = tuple(dict.fromkeys(each.name for each in schema.TARGETS))
 
 
 def place(block: syntax.Block, context: Context) -> ir.Place | None:
-    """Lower the `place` block; return None if it has errors.
-
-    Args:
-        block: The block.
-        context: The context.
-    """
+    """Lower the `place` block; return None if it has errors."""
     blocks.check_label(block, BLOCKS["place"], context)
     rules = []
     for item in block.items:
@@ -276,12 +271,7 @@ MEASURE_NAMES = tuple(each.name for each in schema.MEASURES)
 
 
 def expect(block: syntax.Block, context: Context) -> ir.Expect | None:
-    """Lower the `expect` block; return None if it has errors.
-
-    Args:
-        block: The block.
-        context: The context.
-    """
+    """Lower the `expect` block; return None if it has errors."""
     blocks.check_label(block, BLOCKS["expect"], context)
     conditions: list[Any] = []
     for item in block.items:

@@ -25,12 +25,7 @@ SPLITS: tuple[ir.SplitName, ...] = get_args(ir.SplitName)
 
 
 def data(block: syntax.Block, context: Context) -> ir.Data | None:
-    """Lower the `data` block; return None if it has errors.
-
-    Args:
-        block: The block as it was parsed.
-        context: The scope, and the reports to which errors are added.
-    """
+    """Lower the `data` block; return None if it has errors."""
     known = BLOCKS["data"]
     given: dict[str, Any] = {}
     spans: dict[str, Span] = {}
@@ -93,12 +88,7 @@ def _transform(step: syntax.Expr, context: Context) -> Any:
 
 
 def update(block: syntax.Block, context: Context) -> ir.Update | None:
-    """Return the record of the block, or None if a part of it is wrong.
-
-    Args:
-        block: The block as it was parsed.
-        context: The scope, and the reports to which errors are added.
-    """
+    """Return the record of the block, or None if a part of it is wrong."""
     known, fields = BLOCKS["update"], blocks.Fields()
     groups: list[Any] = []
     first: syntax.Attribute | syntax.Block | None = None
@@ -160,10 +150,6 @@ _FORM = '`"glob" -> optimizer`'
 
 def part_weights(train: syntax.Block, context: Context) -> tuple[ir.PartWeights, ...] | None:
     """Lower the rules of all blocks `weights` in a block `train`.
-
-    Args:
-        train: The block `train`.
-        context: The context.
 
     Returns:
         The rules in their order, or None if there is an error.

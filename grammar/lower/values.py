@@ -35,14 +35,7 @@ def typed(  # noqa: PLR0911 one for each kind
     what: str,
     context: Context,
 ) -> Any:
-    """Return the value of an expression with the type in the schema, or BAD if it has an error.
-
-    Args:
-        expression: The expression.
-        type: The type in the schema.
-        what: A name for the place, such as "`count`" or "`units` of `Dense`".
-        context: The names in scope.
-    """
+    """Return the value of an expression with the type in the schema, or BAD if it has an error."""
     if isinstance(expression, syntax.Broken):
         return BAD
     if type.kind == "either":
@@ -72,12 +65,6 @@ def _has_calls(expression: syntax.List) -> bool:
 
 def word(expression: syntax.Expr, type: Type, what: str, context: Context) -> Any:  # noqa: A002
     """Return the word of `type` that an expression is: a name, a string, or a constant with a string.
-
-    Args:
-        expression: The expression as it is written.
-        type: The type, which has the words that are allowed.
-        what: What the value is for, in words.
-        context: What is known of the spec, and its reports.
 
     Returns:
         The word; BAD if there is an error, which is reported.
@@ -166,12 +153,6 @@ def _tensor(expression: syntax.Expr, what: str, context: Context) -> Any:
 
 def called(expression: syntax.Expr, type: Type, what: str, context: Context) -> Any:  # noqa: A002, PLR0911 one for each kind
     """Return the call, or the word, in a place whose type allows calls.
-
-    Args:
-        expression: The expression as it is written.
-        type: The type, which names the table of functions or Keras's category.
-        what: What the value is for, in words.
-        context: What is known of the spec, and its reports.
 
     Returns:
         The call or the word; BAD if there is an error, which is reported.
@@ -296,14 +277,7 @@ def _of_keras(call: syntax.Call, type: Type, context: Context) -> Any:  # noqa: 
 
 
 def unknown(kind: str, call: syntax.Call, known: tuple[str, ...], context: Context) -> Any:
-    """Report a call of an unknown function, and evaluate its arguments to report their errors.
-
-    Args:
-        kind: What the function should be, such as `source`.
-        call: The call as it is written.
-        known: The names of the functions that are allowed.
-        context: What is known of the spec, and its reports.
-    """
+    """Report a call of an unknown function, and evaluate its arguments to report their errors."""
     name = call.callee.name
     near = nearest(name, known)
     elsewhere = _known_as(name) if near is None else None

@@ -263,13 +263,7 @@ _MOST_DIGITS = 300
 
 
 def _string(quoted: str, span: Span, reports: Reports) -> str:
-    """Return the value of a quoted string, and report unknown escapes.
-
-    Args:
-        quoted: The string with its quotes.
-        span: Its place.
-        reports: The reports of the text.
-    """
+    """Return the value of a quoted string, and report unknown escapes."""
     inner = quoted[1:-1]
     if "\\" not in inner:
         return inner
@@ -285,13 +279,7 @@ def _string(quoted: str, span: Span, reports: Reports) -> str:
 
 
 def _quantity(token: Token, span: Span, reports: Reports) -> syntax.Expr:
-    """Return the number in a token, with its unit if it has one.
-
-    Args:
-        token: The token.
-        span: Its place.
-        reports: The reports of the text.
-    """
+    """Return the number in a token, with its unit if it has one."""
     written = str(token)
     match = re.fullmatch(_QUANTITY, written) if token.type == "QUANTITY" else None
     digits, unit = (match[1], match[2]) if match else (written, None)

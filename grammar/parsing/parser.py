@@ -24,10 +24,6 @@ if TYPE_CHECKING:
 def parse(source: Source, reports: Reports) -> syntax.File | None:
     """Parse a text.
 
-    Args:
-        source: The text.
-        reports: The reports, to which errors are added.
-
     Returns:
         The syntax tree, or None if nothing could be parsed or there are too many errors.
     """

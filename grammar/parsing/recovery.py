@@ -63,9 +63,6 @@ class Recovery:
     def recover(self, at: int) -> int:
         """Report an unexpected token and repair the stack of the parser.
 
-        Args:
-            at: The index of the token.
-
         Returns:
             The index of the token with which the parser continues.
         """
@@ -327,11 +324,7 @@ def _shown(token: Token) -> str:
 
 
 def _expected(accepted: Iterable[str]) -> tuple[str, ...]:
-    """Describe the tokens that would be allowed, always in the same order.
-
-    Args:
-        accepted: The names of the terminals that the parser accepts.
-    """
+    """Describe the tokens that would be allowed, always in the same order."""
     left = set(accepted) - {"BROKEN"}
     said = []
     if left >= {"INTEGER", "LPAREN"}:

@@ -33,12 +33,7 @@ BRACKET = {
 
 
 def made_after(kind: str, before: Token) -> Token:
-    """Return a new bracket token that is placed directly after the token `before`.
-
-    Args:
-        kind: The name of its terminal, such as `RBRACE`.
-        before: The token before it.
-    """
+    """Return a new bracket token that is placed directly after the token `before`."""
     made = retyped(before, kind, BRACKET[kind])
     made.start_pos = made.end_pos = before.end_pos
     return made
@@ -85,10 +80,6 @@ def starts_item(tokens: list[Token], at: int) -> bool:
     """Whether the token at index `at` starts an attribute, also one of several names, or a block.
 
     The commas between names may not have been recognized as such, if a bracket before them is not closed.
-
-    Args:
-        tokens: The tokens of the text.
-        at: The index of the token.
     """
     last = at
     while [token.type for token in tokens[last + 1 : last + 3]] in (["COMMA", "NAME"], ["ALSO", "NAME"]):
@@ -240,13 +231,7 @@ _CONTINUATION = frozenset({"ARROW", "RPAREN", "RBRACKET"})
 
 
 def balanced(tokens: list[Token], source: Source, reports: Reports) -> list[Token]:
-    """Return the tokens with every brace closed, and every other bracket within its item; report the others.
-
-    Args:
-        tokens: The tokens.
-        source: The text that they are of.
-        reports: The reports of the text.
-    """
+    """Return the tokens with braces closed, and other brackets within their items; report others."""
     tokens = _Braces(tokens, source, reports).run()
     out: list[Token] = []
     for start, end in _items(tokens):

@@ -31,10 +31,6 @@ def without_foreign(source: Source, reports: Reports) -> str:
     """Return the text with comments of other languages replaced by blanks, and report them.
 
     Offsets and lines stay the same. A `//` between two operands is not a comment and is left in the text.
-
-    Args:
-        source: The text.
-        reports: The reports, to which one for all comments of the file is added.
     """
     text = source.text
     if "//" not in text and "/*" not in text:
@@ -97,11 +93,6 @@ def allowances(source: Source, tokens: Sequence[Token], reports: Reports) -> tup
 
     At the end of a line, such a comment is for that line. On a line of its own it is for the next line that
     is not empty, and before everything else it is for the whole file.
-
-    Args:
-        source: The text.
-        tokens: The tokens of the text.
-        reports: Collects the diagnostics.
     """
     if _SIGN not in source.text:
         return ()

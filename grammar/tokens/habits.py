@@ -30,13 +30,7 @@ _KEY = re.compile(r'"[A-Za-z_]\w*"', re.ASCII)
 
 
 def understood(tokens: list[Token], source: Source, reports: Reports) -> list[Token]:
-    """Replace foreign arrows, quoted keys and doubled tokens, and report them.
-
-    Args:
-        tokens: The tokens.
-        source: The text that they are of.
-        reports: The reports of the text.
-    """
+    """Replace foreign arrows, quoted keys and doubled tokens, and report them."""
     pairs = _pairs(tokens)
     odd = any("UNKNOWN" in pair for pair in pairs)
     if odd or "-->" in source.text or "=>" in source.text:
@@ -184,11 +178,6 @@ def _singles(tokens: list[Token], source: Source, reports: Reports) -> list[Toke
 
 def flow_of_calls(tokens: list[Token], opener: int, source: Source) -> tuple[Span, str] | None:
     """Return the span of `Dense(4)(x)` and the same as a flow, `x -> Dense(4)`.
-
-    Args:
-        tokens: The tokens of the text.
-        opener: The index of the second `(`.
-        source: The text.
 
     Returns:
         The span and the flow, or None if there are no arguments or they are named.

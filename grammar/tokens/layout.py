@@ -73,11 +73,7 @@ def _follow(opened: list[str], kind: str, before: str) -> None:
 
 
 def _opens_model(before: list[Token]) -> bool:
-    """Whether a brace is that of a `model` or a `layer`.
-
-    Args:
-        before: The last two tokens before the brace.
-    """
+    """Whether a brace is that of a `model` or a `layer`."""
     if not before:
         return False
     other, one = before if len(before) > 1 else (None, before[-1])
@@ -107,11 +103,6 @@ _ASKS_FOR_MORE = _OPERATORS | {"ARROW", "MINUS"}
 def arrange(tokens: list[Token], source: Source, reports: Reports) -> list[Token] | None:
     """Balance the brackets and drop the newlines that end no item.
 
-    Args:
-        tokens: The tokens.
-        source: The text that they are of.
-        reports: The reports, to which errors are added.
-
     Returns:
         The tokens, or None if brackets are nested too deeply.
     """
@@ -125,13 +116,7 @@ def arrange(tokens: list[Token], source: Source, reports: Reports) -> list[Token
 
 
 def is_too_deep(tokens: list[Token], source: Source, reports: Reports) -> bool:
-    """Report the first bracket that is nested too deeply, and return whether there is one.
-
-    Args:
-        tokens: The tokens.
-        source: The text that they are of.
-        reports: The reports, to which the error is added.
-    """
+    """Report the first bracket that is nested too deeply, and return whether there is one."""
     return _reported_depth(_survey(tokens), source, reports)
 
 

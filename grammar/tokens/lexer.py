@@ -29,10 +29,6 @@ _INSTEAD = {":": ("=", "EQUALS"), ";": (",", "COMMA")}
 def tokens(source: Source, reports: Reports) -> list[Token]:
     """Return the tokens of a text, with newlines, without comments and other white space.
 
-    Args:
-        source: The text.
-        reports: The reports, to which errors are added.
-
     Raises:
         TooManyError: If the spec has more tokens than are read, or has too many errors.
     """

@@ -128,10 +128,6 @@ class Builder:
 
         The graph of many clones that are alike is not built for it.
 
-        Args:
-            spec: The spec.
-            extras: What is wanted beside the map of many clones.
-
         Raises:
             SpecError: If the graph cannot be built.
             RunError: If the file is no profile.
@@ -144,10 +140,6 @@ class Builder:
 
     def many(self, spec: ir.Spec, extras: Extras = NO_EXTRAS) -> MapByKinds | str:
         """Return the map of many clones that are alike and show warnings, or why their graph has to be built.
-
-        Args:
-            spec: The spec.
-            extras: What is wanted beside the map.
 
         Raises:
             SpecError: If the spec does not fit its devices.

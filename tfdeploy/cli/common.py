@@ -53,12 +53,7 @@ class Common:
 
 
 def colored(wish: str, *, is_terminal: bool) -> bool:
-    """Whether to use colour: `auto` depends on NO_COLOR, FORCE_COLOR and the terminal.
-
-    Args:
-        wish: The value of `--color`: `auto`, `always` or `never`.
-        is_terminal: Whether the stream leads to a terminal.
-    """
+    """Whether to use colour: `auto` depends on NO_COLOR, FORCE_COLOR and the terminal."""
     if wish != "auto":
         return wish == "always"
     if os.environ.get("NO_COLOR"):
@@ -79,15 +74,7 @@ INPUT = "<stdin>"
 def say(
     text: object, *, color: bool = False, err: bool = False, end: str = "\n", flush: bool = False
 ) -> None:
-    """Write text for people; with `color`, escape sequences for colours are kept.
-
-    Args:
-        text: The text, from which whatever could control the terminal is removed.
-        color: Whether escape sequences for colours are kept.
-        err: Whether to write to standard error in place of standard output.
-        end: What is written behind the text.
-        flush: Whether it is written at once.
-    """
+    """Write text for people; with `color`, escape sequences for colours are kept."""
     stream = sys.stderr if err else sys.stdout
     stream.write(f"{printable(str(text), color=color)}{end}")
     if flush:

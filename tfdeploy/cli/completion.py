@@ -83,12 +83,7 @@ def install() -> None:
 
 
 def script(shell: str, program: str) -> str:
-    """Return what a shell reads to complete the command lines of a program.
-
-    Args:
-        shell: `bash`, `zsh` or `fish`.
-        program: `tfdeploy` or `compile-and-run`.
-    """
+    """Return what a shell reads to complete the command lines of a program."""
     install()
     kind = get_completion_class(shell)
     assert kind is not None

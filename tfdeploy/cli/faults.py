@@ -42,12 +42,7 @@ _STRANGE = re.compile("[\udc80-\udcff]")
 
 
 def run(command: click.Command, name: str) -> NoReturn:
-    """Run `command`, known as `name`, with the arguments of this process, and exit with its code.
-
-    Args:
-        command: The command of click.
-        name: The name under which it was called, for help texts and for completion.
-    """
+    """Run `command`, known as `name`, with the arguments of this process, and exit with its code."""
     if os.environ.get(f"_{name.replace('-', '_').upper()}_COMPLETE"):
         from tfdeploy.cli import completion
 
@@ -110,23 +105,14 @@ def telling(common: Common) -> dict[str, Any]:
 
 
 def show(diagnostics: Iterable[Diagnostic], common: Common) -> None:
-    """Write `diagnostics` to standard error for people to read.
-
-    Args:
-        diagnostics: The diagnostics, in the order in which they are shown.
-        common: Says whether standard error gets colours, and whether there are errors only.
-    """
+    """Write `diagnostics` to standard error for people to read."""
     shown = [each for each in diagnostics if each.is_error or not common.quiet]
     if shown:
         sys.stderr.write(render(shown, "human", color=common.color_errors))
 
 
 def goes_on(common: Common) -> None:
-    """Let a command go on if its terminal goes, or if its output cannot be written.
-
-    Args:
-        common: Says whether standard error gets colours.
-    """
+    """Let a command go on if its terminal goes, or if its output cannot be written."""
     color = common.color_errors
     outlive_terminal(
         lambda reason: render([files.output_given_up(reason=_words(reason))], "human", color=color)

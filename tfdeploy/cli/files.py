@@ -82,11 +82,6 @@ STDIN = "-"
 def read(path: str, common: Common, *, stdin: bool = False) -> grammar.Reading:
     """Read the spec at `path` with the overrides of the command line; with `stdin`, `-` is standard input.
 
-    Args:
-        path: The path of the spec.
-        common: Has the overrides, and says whether Python of the user may be called.
-        stdin: Whether `-` means standard input.
-
     Raises:
         SpecError: Standard input is no text, or is too large.
     """
@@ -108,11 +103,6 @@ def standard_input() -> Source:
 
 def read_spec(path: str, common: Common, *, stdin: bool = False) -> ir.Spec:
     """Return the spec at `path` (see `read`), its warnings on standard error.
-
-    Args:
-        path: The path of the spec.
-        common: Has the overrides, and says whether Python of the user may be called.
-        stdin: Whether `-` means standard input.
 
     Raises:
         SpecError: There are errors. The exception has all diagnostics, warnings included.

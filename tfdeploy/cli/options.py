@@ -44,13 +44,7 @@ def offer(what: str) -> Callable[[click.Context, click.Parameter, str], Any]:
 
 
 def set_option(name: str, parameter: str, words: str) -> Option:
-    """Return an option that replaces attributes of a spec.
-
-    Args:
-        name: Its name.
-        parameter: The parameter of the command that has its pairs of path and value.
-        words: Its help text.
-    """
+    """Return an option that replaces attributes of a spec."""
     return click.option(
         name,
         parameter,
@@ -63,13 +57,7 @@ def set_option(name: str, parameter: str, words: str) -> Option:
 
 
 def file_option(name: str, words: str, metavar: str = "FILE") -> Option:
-    """Return an option that names a file.
-
-    Args:
-        name: Its name.
-        words: Its help text.
-        metavar: What stands for the file in help texts.
-    """
+    """Return an option that names a file."""
     return click.option(name, metavar=metavar, shell_complete=offer("files"), help=words)
 
 

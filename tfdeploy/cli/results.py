@@ -41,11 +41,7 @@ def require_free(outputs: Iterable[str], reading: Iterable[str], *, force: bool)
 
 
 def require_distinct(results: Iterable[str]) -> None:
-    """Raise UsageError if two results would go to the same file, or both to standard output.
-
-    Args:
-        results: Where each result goes: the path of a file, or `-` for standard output.
-    """
+    """Raise UsageError if two results would go to the same file, or both to standard output."""
     taken: set[str] = set()
     for each in results:
         place = each if each == STDOUT else os.path.realpath(each)
@@ -56,23 +52,13 @@ def require_distinct(results: Iterable[str]) -> None:
 
 
 def require_apart(outputs: Iterable[str], reading: InputFiles) -> None:
-    """Raise RunError for outputs that are among the files that are read.
-
-    Args:
-        outputs: The paths of files that will be written.
-        reading: The files that are read.
-    """
+    """Raise RunError for outputs that are among the files that are read."""
     for each in outputs:
         reading.require_not_input(Path(each))
 
 
 def write_text(path: str, text: str) -> None:
-    """Write `text`, made printable, to a file, which is named on standard error, or to standard output.
-
-    Args:
-        path: The path of the file, or `-` for standard output.
-        text: The whole content.
-    """
+    """Write `text`, made printable, to a file, which is named on standard error, or to standard output."""
     text = printable(text)
     if path == STDOUT:
         write_result(text)
@@ -85,11 +71,6 @@ def write_text(path: str, text: str) -> None:
 
 def write_page(path: str, page: str, *, open_page: bool) -> None:
     """Write a page, and open it in a browser if that is wanted: in $BROWSER, or in that of the desktop.
-
-    Args:
-        path: The path of the file, or `-` for standard output.
-        page: The whole page of HTML.
-        open_page: Whether to open it.
 
     Raises:
         ClickException: No program of this machine opens pages. The page is written even so.
@@ -121,9 +102,6 @@ def map_file(path: str) -> str | None:
 
 def read_map(path: str) -> AnyMap:
     """Return the placement map in a file.
-
-    Args:
-        path: The file.
 
     Raises:
         RunError: If the file is no map, or one of a format that is not known.

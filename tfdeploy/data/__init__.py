@@ -55,11 +55,6 @@ def open_split(split: ir.Split, wanted: Sequence[Field], options: StreamOptions)
 
     The records themselves are not read; see `Stream.check`.
 
-    Args:
-        split: The split.
-        wanted: The inputs of the model that the examples are to feed.
-        options: How the split is to be read.
-
     Raises:
         SpecError: If the source or a transform does not exist, or the transforms do not fit the data, or the
             data does not fit the inputs.

@@ -75,13 +75,7 @@ class Arguments:
         return height, width
 
     def tensor(self, name: str, tensors: Mapping[str, Field], argument: str = "name") -> Field:
-        """Return the tensor that an argument names; raises SpecError if there is none.
-
-        Args:
-            name: The name of the tensor.
-            tensors: The tensors that there are, by name.
-            argument: The argument that names it, whose place is shown.
-        """
+        """Return the tensor that an argument names; raises SpecError if there is none."""
         if name not in tensors:
             near = nearest(name, tensors)
             raise SpecError(

@@ -83,12 +83,7 @@ def _elements(make: Callable[[], Any]) -> Generator[Any, None, None]:
 
 
 def run_to_end(start: Any, tensors: Any) -> Iterator[Any]:
-    """Yield the values of tensors of the current graph until its iterator ends; raises OpError.
-
-    Args:
-        start: The op that starts the iterator.
-        tensors: The tensors, which depend on the iterator.
-    """
+    """Yield the values of tensors of the current graph until its iterator ends; raises OpError."""
     with _session() as session:
         session.run(start)
         step = session.make_callable(tensors)

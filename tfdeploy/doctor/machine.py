@@ -165,11 +165,7 @@ def _connect() -> int:
 
 
 def proxy(environment: Mapping[str, str] = os.environ) -> Finding:
-    """Return whether a proxy stands between tasks of this machine.
-
-    Args:
-        environment: The variables by name.
-    """
+    """Return whether a proxy stands between tasks of this machine."""
     used = proxy_variable(environment)
     if used is None:
         return Finding("proxy", "fine", "none that TensorFlow would use")

@@ -88,12 +88,7 @@ def _folders() -> set[Path]:
 
 
 def judge_names(owners: Mapping[str, Sequence[str]], folders: Iterable[Path]) -> Finding:
-    """Judge whether names are shared.
-
-    Args:
-        owners: The distributions that bring each top-level package, by its name.
-        folders: The folders from which tfdeploy and its inner packages are imported.
-    """
+    """Judge whether names are shared."""
     shared = {
         name: sorted({*owners.get(name, ())} - {OWN}) for name in INNER if {*owners.get(name, ())} - {OWN}
     }

@@ -80,13 +80,7 @@ def network_policy(deployment: Deployment) -> Manifest:
 
 
 def command(deployment: Deployment, name: str, *options: str) -> list[str]:
-    """Return the arguments of `tfdeploy` that run command `name` on the deployed spec.
-
-    Args:
-        deployment: The run that is deployed, whose flags come last.
-        name: The command, such as `serve`.
-        *options: The options of the command.
-    """
+    """Return the arguments of `tfdeploy` that run command `name` on the deployed spec."""
     return [name, f"{SPEC_FOLDER}/{deployment.spec_file}", *options, *deployment.flags]
 
 
@@ -94,11 +88,6 @@ def task_command(deployment: Deployment, name: str, *options: str) -> list[str]:
     """Return the arguments that run a task with a server of its own.
 
     A pod may start before its name can be looked up. The policy of the network keeps others away from it.
-
-    Args:
-        deployment: The run that is deployed.
-        name: The command, `serve` or `compile-and-run`.
-        *options: The options of the command.
     """
     return command(deployment, name, *options, "--listen-everywhere")
 
@@ -212,12 +201,7 @@ def headless_service(deployment: Deployment) -> Manifest:
 
 
 def indexed_job(deployment: Deployment, job: ir.Job) -> Manifest:
-    """Return the Job of all tasks of `job`; the pod of task k bears the index k.
-
-    Args:
-        deployment: The run that is deployed.
-        job: The job of the spec.
-    """
+    """Return the Job of all tasks of `job`; the pod of task k bears the index k."""
     place = f"{job.name}:$({INDEX})"
     name = "serve" if deployment.serves(job) else "compile-and-run"
     template = pod(

@@ -51,12 +51,7 @@ def attribute(row: Attribute, known: Block | None) -> str:
 
 
 def argument(row: Argument, function: str) -> str:
-    """Describe an argument of a function.
-
-    Args:
-        row: The argument.
-        function: The name of the function.
-    """
+    """Describe an argument of a function."""
     parts = [code(f"{function}({parameter(row)})")]
     if row.doc:
         parts.append(_sentence(row.doc))
@@ -156,12 +151,7 @@ _MODULES = {
 
 @lru_cache(maxsize=500)
 def first_paragraph(category: str, name: str) -> str | None:
-    """Return the first paragraph of the documentation of a Keras object, or None if it cannot be found.
-
-    Args:
-        category: A category of `dsl.schema.signatures`, such as `layer`.
-        name: The name in Keras.
-    """
+    """Return the first paragraph of the documentation of a Keras object, or None if it cannot be found."""
     place = _places(category).get(name)
     folder = _folder()
     if place is None or folder is None:

@@ -60,13 +60,7 @@ class Findings:
 
 
 def examine(document: Document, texts: Mapping[str, str], settings: Settings) -> Findings:
-    """Read a document and check it, as `check` does.
-
-    Args:
-        document: The document.
-        texts: The open texts by their absolute paths.
-        settings: How it is read.
-    """
+    """Read a document and check it, as `check` does."""
     reading = grammar.read(
         document.path,
         settings.overrides,
@@ -81,10 +75,6 @@ def by_file(findings: Findings, documents: Documents) -> dict[str, list[types.Di
     """Return the diagnostics of the protocol by the addresses of the files that they are shown in.
 
     Every file of the spec is among them, so that what was shown and is mended disappears.
-
-    Args:
-        findings: What reading the spec has found.
-        documents: The open documents, by which offsets become lines and columns.
     """
     own = findings.document.uri
     read = [each for each in findings.reading.sources if each.name != "--set"]
@@ -100,12 +90,7 @@ def by_file(findings: Findings, documents: Documents) -> dict[str, list[types.Di
 
 
 def shown_as(diagnostic: Diagnostic, documents: Documents) -> types.Diagnostic:
-    """Return a diagnostic as the protocol has it; one without a place is at the start of its document.
-
-    Args:
-        diagnostic: The diagnostic.
-        documents: The open documents.
-    """
+    """Return a diagnostic as the protocol has it; one without a place is at the start of its document."""
     lines = [diagnostic.message, *(f"note: {note}" for note in diagnostic.notes)]
     if diagnostic.help:
         lines.append(f"help: {diagnostic.help}")

@@ -98,13 +98,7 @@ class Positions:
 
 
 def span_of(source: Source, positions: Positions, range_: types.Range) -> Span:
-    """Return the span of a source at a range of the protocol.
-
-    Args:
-        source: The source of the text.
-        positions: The places in the text.
-        range_: The range, in lines and in units of the editor's encoding.
-    """
+    """Return the span of a source at a range of the protocol."""
     return Span(source, positions.offset(range_.start), positions.offset(range_.end))
 
 
@@ -191,13 +185,7 @@ class Documents:
     _included: dict[str, frozenset[str]] = field(factory=dict, init=False)
 
     def open(self, uri: str, version: int, text: str) -> Document:
-        """Add a document that the editor has opened.
-
-        Args:
-            uri: The address of the document.
-            version: The number of its version, counted by the editor.
-            text: The text.
-        """
+        """Add a document that the editor has opened."""
         document = Document(uri, path_of(uri), version, text, self.encoding)
         self._open[uri] = document
         return document
@@ -205,13 +193,7 @@ class Documents:
     def change(
         self, uri: str, version: int, changes: Sequence[types.TextDocumentContentChangeEvent]
     ) -> Document:
-        """Replace a document by its next version.
-
-        Args:
-            uri: The address of the document.
-            version: The number of its new version.
-            changes: What has changed, in the order of the protocol.
-        """
+        """Replace a document by its next version."""
         self._open[uri] = self._open[uri].changed(version, changes)
         return self._open[uri]
 

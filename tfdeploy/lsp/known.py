@@ -32,9 +32,6 @@ def shapes_of(spec: ir.Spec) -> Mapping[str, Shape]:
     """Return the shapes of the tensors of a model by their names, without the batch axis.
 
     A tensor whose shape is not certain, or that a `layer` block makes, is left out.
-
-    Args:
-        spec: A spec without errors.
     """
     try:
         graph = elaborate(spec)
@@ -107,11 +104,6 @@ def _listed(parts: Iterable[str]) -> str:
 def placed_by_rules(document: Document, spec: ir.Spec, folders: Iterable[Path]) -> Mapping[int, Placed]:
     """Return what each rule of a document has placed, by the line of the rule from 1.
 
-    Args:
-        document: The document.
-        spec: Its spec, which names the run directory.
-        folders: The folders in which runs may have been started, the likeliest first.
-
     Returns:
         Nothing if there is no map, or if it was made of another text.
     """
@@ -140,13 +132,7 @@ def placed_by_rules(document: Document, spec: ir.Spec, folders: Iterable[Path]) 
 
 
 def variables_of(document: Document, spec: ir.Spec, folders: Iterable[Path]) -> tuple[str, ...]:
-    """Return the names of the variables in the map of the last run of a spec; nothing if there is none.
-
-    Args:
-        document: The document.
-        spec: A spec that it is or was, which names the run directory.
-        folders: The folders in which runs may have been started, the likeliest first.
-    """
+    """Return the names of the variables in the map of the last run of a spec; nothing if there is none."""
     placement = _map(document, RunDirectory.of(spec).placement, folders)
     return () if placement is None else tuple(each.name for each in placement.variables_like)
 

@@ -152,11 +152,7 @@ def _key(block: syntax.Block) -> tuple[str, int]:
 
 
 def names_of(trees: Sequence[syntax.File]) -> Names:
-    """Find all names in the files of a spec.
-
-    Args:
-        trees: The syntax trees of the files.
-    """
+    """Find all names in the files of a spec."""
     finding = _Finding()
     blocks = [block for tree in trees for block in syntax.blocks_in(tree.items)]
     for block in blocks:

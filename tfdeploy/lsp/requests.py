@@ -221,11 +221,7 @@ OPTIONS: dict[str, Any] = {
 
 
 def create_server(settings: Settings) -> SpecServer:
-    """Return a server with all its features.
-
-    Args:
-        settings: How specs are read.
-    """
+    """Return a server with all its features."""
     server = SpecServer(settings)
     _add_notifications(server)
     for method, answer in AT_ONCE.items():

@@ -60,12 +60,7 @@ def _parameter(item: syntax.Attribute) -> Argument | None:
 
 
 def devices_of(trees: Sequence[syntax.File], names: Names) -> tuple[Devices, ...]:
-    """Return the devices that a spec declares: those of the machine, and those of each job.
-
-    Args:
-        trees: The syntax trees of all files of the spec.
-        names: The names of the spec, by which constants in numbers of devices are found.
-    """
+    """Return the devices that a spec declares: those of the machine, and those of each job."""
     found = []
     for block in (each for tree in trees for each in syntax.blocks_in(tree.items, "devices")):
         jobs = [each for each in syntax.blocks_in(block.items) if each.label]
@@ -119,12 +114,7 @@ def known_names(names: Names, source: Source, offset: int) -> dict[str, Use]:
 
 
 def attributes_of(trees: Sequence[syntax.File], kind: str) -> frozenset[str]:
-    """Return the names of the attributes and inner blocks that blocks of a kind have already.
-
-    Args:
-        trees: The syntax trees of all files of the spec.
-        kind: The kind of the blocks, such as `update`.
-    """
+    """Return the names of the attributes and inner blocks that blocks of a kind have already."""
     found: set[str] = set()
     nodes = (node for tree in trees for item in tree.items for node in syntax.within(item))
     for block in syntax.blocks_in(nodes, kind):

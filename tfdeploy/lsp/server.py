@@ -101,13 +101,7 @@ class SpecServer(LanguageServer):
     # --- documents
 
     def opened(self, uri: str, version: int, text: str) -> None:
-        """Add a document and read it.
-
-        Args:
-            uri: The address of the document.
-            version: The number that the editor has given to the text.
-            text: The whole text.
-        """
+        """Add a document and read it."""
         self.documents.encoding = (
             self.server_capabilities.position_encoding or types.PositionEncodingKind.Utf16
         )

@@ -130,13 +130,7 @@ def function_at(cursor: Cursor, layers: Mapping[str, Function], level: int) -> F
 
 
 def function_of(name: str, slot: Slot, layers: Mapping[str, Function]) -> Function | None:
-    """Return the function that a name means at a place, or None if there is none of this name.
-
-    Args:
-        name: The name as it is written.
-        slot: What the language takes at the place.
-        layers: The functions that stand for the `layer` blocks of the spec, by name.
-    """
+    """Return the function that a name means at a place, or None if there is none of this name."""
     if name.startswith(PREFIX):
         return _keras("operation", name.removeprefix(PREFIX))
     match slot.want:

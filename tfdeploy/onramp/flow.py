@@ -62,12 +62,7 @@ class _Writer:
         return ir.Ref(self._names[value])
 
     def _inline(self, value: int, *, flows: bool) -> ir.Expr:
-        """Return what makes a value if it is used here alone and short enough, else a reference to it.
-
-        Args:
-            value: The value.
-            flows: Whether it may be a flow.
-        """
+        """Return what makes a value if it is used here alone and short enough, else a reference to it."""
         made = self._open.get(value)
         if made is None or self.uses[value] > 1 or (isinstance(made, ir.Flow) and not flows):
             return self._named(value)
@@ -120,12 +115,7 @@ def _size(expression: Any) -> int:
 
 
 def layer_block(body: Body, block_names: set[str]) -> ir.LayerBlock:
-    """Return the `layer` block of a body.
-
-    Args:
-        body: The body.
-        block_names: The names of all blocks, which no binding in it may have.
-    """
+    """Return the `layer` block of a body."""
     inputs = tuple(ir.Binding(each, ir.Input(None, None)) for each in body.inputs.values())
     names = {*block_names, *body.inputs.values(), *(each.name for each in body.parameters), *RESERVED}
     bindings, outputs = bindings_of(body, names)

@@ -25,12 +25,7 @@ LOST_NAME = 0.5
 
 
 def fold(bodies: list[Body], taken: set[str]) -> None:
-    """Replace parts that occur several times by uses of new bodies, which are added to the list.
-
-    Args:
-        bodies: The bodies of the model.
-        taken: The names that no block may have.
-    """
+    """Replace parts that occur several times by uses of new bodies, which are added to the list."""
     names = {*taken, *RESERVED, *(each.name for each in bodies)}
     while True:
         found = (each for each in _groups(bodies) if each.worth > 0)

@@ -40,12 +40,7 @@ class Reader:
     owners: dict[int, int] = field(factory=dict)
 
     def body(self, model: Any, name: str) -> Body:
-        """Return the body of a functional or sequential model.
-
-        Args:
-            model: The model, which has been built.
-            name: The name of the body.
-        """
+        """Return the body of a functional or sequential model."""
         inner = functional_of(model)
         return _Scope(self, inner, Body(name, {})).read()
 
@@ -294,12 +289,7 @@ def _argument(value: Any, inputs: list[Any]) -> Any:
 
 
 def free_name(wanted: str, taken: set[str]) -> str:
-    """Return a name of the language like another one, and take it.
-
-    Args:
-        wanted: The name.
-        taken: The names that are taken already.
-    """
+    """Return a name of the language like another one, and take it."""
     stem = re.sub(r"\W+", "_", wanted, flags=re.ASCII).strip("_") or "x"
     stem = f"x{stem}" if stem[0].isdigit() else stem
     name, number = stem, 1
@@ -311,12 +301,7 @@ def free_name(wanted: str, taken: set[str]) -> str:
 
 
 def inputs_of(operation: Any, node: Any) -> list[Any]:
-    """Return the tensors that a call takes in a spec, in the order in which the spec has them.
-
-    Args:
-        operation: The layer or operation.
-        node: The node of its call.
-    """
+    """Return the tensors that a call takes in a spec, in the order in which the spec has them."""
     inputs: list[Any] = []
     arguments = _arguments(operation, node)
     if not isinstance(operation, keras.Layer):

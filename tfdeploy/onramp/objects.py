@@ -49,11 +49,6 @@ class UnwritableError(Exception):
 def call_of(made: Any, category: signatures.Category, besides: tuple[str, ...] = ()) -> ir.Call:
     """Return the call that makes an object of Keras, or of a class that can be imported.
 
-    Args:
-        made: The object, which has a `get_config`.
-        category: What kind of object it is.
-        besides: What of its configuration is said elsewhere.
-
     Raises:
         UnwritableError: The language has no call for it.
     """
@@ -82,12 +77,7 @@ _known: dict[str, dict[str, Any] | None] = {}
 
 
 def config_without(config: Any, besides: tuple[str, ...] = ()) -> Any:
-    """Return a configuration to compare: without names, which Keras numbers, and with numbers of 32 bits.
-
-    Args:
-        config: The configuration, made of what JSON knows.
-        besides: Further keys to leave out at its top.
-    """
+    """Return a configuration to compare: without names, which Keras numbers, and with numbers of 32 bits."""
     if isinstance(config, dict):
         if _is_policy(config):
             return config["config"]["name"]
@@ -107,12 +97,7 @@ class _Search:
     besides: tuple[str, ...]
 
     def shortest(self, given: dict[str, Any], needed: frozenset[str]) -> dict[str, Any] | None:
-        """Return the arguments, some of `given`; None if all of them make another object.
-
-        Args:
-            given: All arguments.
-            needed: The names of those that are required.
-        """
+        """Return the arguments, some of `given`; None if all of them make another object."""
         if not self._makes(given):
             return None
         made = _made(self.kind, {name: each for name, each in given.items() if name in needed})
@@ -280,12 +265,7 @@ def _own_value(name: str, value: Any) -> ir.Value:
 
 
 def is_automatic(name: str, class_name: str) -> bool:
-    """Whether a name is one that Keras gives by itself: `conv2d_12`.
-
-    Args:
-        name: The name.
-        class_name: The class of the layer.
-    """
+    """Whether a name is one that Keras gives by itself: `conv2d_12`."""
     stem, _, number = name.rpartition("_")
     own = keras.src.utils.naming.to_snake_case(class_name)
     return name == own or (stem == own and number.isdigit())

@@ -245,11 +245,7 @@ class _KerasSteps:
         return [np.asarray(each) for each in keras.tree.flatten(around(self._fed(), training=False))]
 
     def trained(self, values: Mapping[str, Any]) -> Trajectory:
-        """Return the loss and the weights after one step.
-
-        Args:
-            values: The weights before it, by their names in the spec.
-        """
+        """Return the loss and the weights after one step."""
         copy, variables = self._copy(values)
         inner = functional_of(copy)
         around = keras.Model(inner.inputs if len(inner.inputs) > 1 else inner.inputs[0], inner.outputs)

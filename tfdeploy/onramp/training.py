@@ -106,13 +106,7 @@ def objects_of(given: Any, get: Callable[[Any], Any]) -> Any:
 
 
 def _by_output(given: Any, names: list[str], *, lists: bool = False) -> dict[str, Any]:
-    """Return what `compile` was given for each output: one for all, a list, or a dictionary.
-
-    Args:
-        given: What was given.
-        names: The names of the outputs.
-        lists: Whether each output has a list.
-    """
+    """Return what `compile` was given for each output: one for all, a list, or a dictionary."""
     if isinstance(given, Mapping):
         found = {name: given.get(name) for name in names}
     elif isinstance(given, list | tuple) and (not lists or any(isinstance(each, list) for each in given)):

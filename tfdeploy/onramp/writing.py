@@ -198,12 +198,7 @@ def _model(made: Draft) -> str:
 
 
 def _spaced(text: str, inputs: int) -> str:
-    """Return the text of a block with empty lines behind its inputs, and before what it gives.
-
-    Args:
-        text: The text.
-        inputs: The number of its inputs.
-    """
+    """Return the text of a block with empty lines behind its inputs, and before what it gives."""
     header, *lines = text.split("\n")
     body = [*lines[:inputs], "", *lines[inputs:]]
     at = next((at for at, line in enumerate(body) if line.startswith(("loss =", "output ="))), 0)

@@ -52,9 +52,6 @@ def require_one_graph(plan: Plan) -> None:
 def learn_states(plan: Plan) -> Mapping[str, LayerRecord]:
     """Return what the layers of a plan learn from the data, by their paths; nothing if no layer learns.
 
-    Args:
-        plan: The plan.
-
     Raises:
         SpecError: If a layer cannot learn where it is, or from its examples.
         RunError: If the data cannot be read.
@@ -82,12 +79,7 @@ def _settings(plan: Plan, node: LayerNode) -> str:
 
 
 def node_of(plan: Plan, path: str) -> LayerNode:
-    """Return a layer of a plan by its path.
-
-    Args:
-        plan: The plan.
-        path: The path of a layer that the plan has.
-    """
+    """Return a layer of a plan by its path."""
     return next(each for each in plan.model.layers if each.path == path)
 
 
@@ -147,13 +139,7 @@ def adapted(plan: AnyPlan, *, must: bool = False) -> AnyPlan:
 
 
 def adapted_for_run(plan: AnyPlan, directory: RunDirectory, *, goes_on: bool) -> AnyPlan:
-    """Return the plan of a run whose layers have learnt, and record that in its directory.
-
-    Args:
-        plan: The plan.
-        directory: The run directory, which is locked.
-        goes_on: Whether there is a checkpoint from which the run may continue.
-    """
+    """Return the plan of a run whose layers have learnt, and record that in its directory."""
     if not adapting_layers(plan.model):
         return plan
     if goes_on:
@@ -202,12 +188,7 @@ class LayerRecord:
 
     @classmethod
     def of(cls, state: State, settings: str) -> LayerRecord:
-        """Return the record of a state.
-
-        Args:
-            state: The arguments that make up what the layer has learnt, by name.
-            settings: What it was learnt with: the layer and those before it, as text.
-        """
+        """Return the record of a state."""
         vocabulary = state.get("vocabulary", ())
         has_words = isinstance(vocabulary, tuple) and isinstance(next(iter(vocabulary), 0), str)
         words = vocabulary if has_words else None
@@ -251,10 +232,6 @@ def _nested(values: tuple[float, ...], shape: tuple[int, ...]) -> ir.Value:
 def write_layer_states(path: Path, records: Mapping[str, LayerRecord]) -> None:
     """Replace the file as a whole.
 
-    Args:
-        path: The path of `layer_states.json`.
-        records: What the layers have learnt, by their paths.
-
     Raises:
         RunError: The file cannot be written.
     """
@@ -263,10 +240,6 @@ def write_layer_states(path: Path, records: Mapping[str, LayerRecord]) -> None:
 
 def read_layer_states(path: Path, wanted: Mapping[str, tuple[LayerNode, str]]) -> Mapping[str, LayerRecord]:
     """Return what layers have learnt.
-
-    Args:
-        path: The file.
-        wanted: The layers that have learnt something, by their paths, each with its settings.
 
     Raises:
         RunError: If the file cannot be read or is damaged, or a layer is missing or had other settings.

@@ -122,22 +122,13 @@ class NothingNamedError(LookupError):
     """
 
     def __init__(self, name: str, nearest: tuple[str, ...]) -> None:
-        """Make the message.
-
-        Args:
-            name: The name.
-            nearest: The nearest names.
-        """
+        """Make the message."""
         super().__init__(f"{name!r} names no op or variable; the nearest names are {', '.join(nearest)}")
         self.nearest = nearest
 
 
 def explain_graph(compiled: CompiledGraph, name: str) -> Explained:
     """Return what explains the places of things in a graph.
-
-    Args:
-        compiled: The graph.
-        name: A name, a glob, or a message of TensorFlow that names ops.
 
     Raises:
         NothingNamedError: If it names nothing.
@@ -152,10 +143,6 @@ def explain_graph(compiled: CompiledGraph, name: str) -> Explained:
 
 def explain_by_kinds(many: MapByKinds, name: str) -> Explained:
     """Return what explains the places of things of many clones that are alike.
-
-    Args:
-        many: The map of the clones.
-        name: A name, a glob, or a message of TensorFlow that names ops.
 
     Raises:
         NothingNamedError: If it names nothing.

@@ -43,12 +43,7 @@ def require_trainable(spec: ir.Spec) -> None:
 
 
 def no_training_data(spec: ir.Spec, missing: str = "`data.train`") -> Diagnostic:
-    """Return the error about a spec without training data, which shows what to write for its inputs.
-
-    Args:
-        spec: The spec.
-        missing: What the spec lacks, as the message names it.
-    """
+    """Return the error about a spec without training data, which shows what to write for its inputs."""
     inputs = {
         each.name: len(each.value.shape or ())
         for each in spec.model.bindings

@@ -78,9 +78,6 @@ FATAL_ONLY = "3"  # what TensorFlow logs as an error is also raised, or has no c
 def start_tensorflow(*, verbose: bool = False) -> Any:
     """Import TensorFlow and Keras, and let TensorFlow reach servers of this machine without a proxy.
 
-    Args:
-        verbose: Whether the messages that they write meanwhile are shown.
-
     Returns:
         The module `tensorflow`.
 

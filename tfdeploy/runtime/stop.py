@@ -82,11 +82,7 @@ def _clean_up() -> None:
 
 
 def end_process(code: int) -> NoReturn:
-    """End the process at once, whatever its threads are doing.
-
-    Args:
-        code: The exit code of the process.
-    """
+    """End the process at once, whatever its threads are doing."""
     _clean_up()
     os._exit(code)
 
@@ -107,12 +103,7 @@ def in_background(work: Callable[[], T]) -> Future[T]:
 
 @contextmanager
 def alongside(work: Callable[[threading.Event], None], name: str) -> Iterator[None]:
-    """Do some work in a thread during a block, and wait at the end of the block until it has ended.
-
-    Args:
-        work: The work, which ends when its event is set.
-        name: The name of the thread.
-    """
+    """Do some work in a thread during a block, and wait at the end of the block until it has ended."""
     over = threading.Event()
     thread = threading.Thread(target=work, args=(over,), daemon=True, name=name)
     thread.start()
@@ -192,11 +183,7 @@ class StopSignals:
                         self.arrived = signal.Signals(number), time.monotonic()
 
     def end_run(self, number: signal.Signals) -> None:
-        """End a run that cannot be ended in another way: the process, or the wait for its thread.
-
-        Args:
-            number: The signal that ends it.
-        """
+        """End a run that cannot be ended in another way: the process, or the wait for its thread."""
         if self._own_process:
             end_process(BASE + number)
         self.given_up = True
@@ -230,9 +217,6 @@ class StopSignals:
 
     def check(self, result: Result | None = None) -> None:
         """Raise the exception of the signal that has been received, if there is one.
-
-        Args:
-            result: The outcome of the run so far, which the exception carries.
 
         Raises:
             Interrupted: If SIGINT was received.

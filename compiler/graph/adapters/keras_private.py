@@ -116,11 +116,6 @@ class OwnMoments(keras.layers.BatchNormalization):  # type: ignore[misc]  # Kera
 def build_of_shapes(layer: keras.Layer, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
     """Build a layer of the shapes of its arguments, as Keras does before it calls a layer.
 
-    Args:
-        layer: The layer.
-        args: The arguments of the call by position.
-        kwargs: The arguments of the call by name.
-
     Returns:
         Whether the layer and all layers inside it are built now. If not, only a call can build them.
     """
@@ -137,13 +132,7 @@ def flattened_layers(layer: keras.Layer) -> Sequence[Any]:
 
 
 def freeze_lookup(layer: Any, run: Callable[[Any], Any], table: Callable[[Any, Any, Any], Any]) -> None:
-    """Give a lookup another table, and make its tensors plain values that any graph can use.
-
-    Args:
-        layer: A lookup that has its vocabulary.
-        run: Returns the values of tensors of the graph in which the lookup was made.
-        table: Makes the new table of the keys, their values, and the value of all other keys.
-    """
+    """Give a lookup another table, and make its tensors plain values that any graph can use."""
     keys, values = run(layer.lookup_table.export())
     layer.lookup_table = table(keys, values, layer._default_value)
     layer._frozen_vocab_size = len(keys) + layer._token_start_index()
@@ -165,12 +154,7 @@ def lookup_of(vectorization: Any) -> Any:
 
 
 def words_of(vectorization: Any, texts: Any) -> Any:
-    """Return the words into which a `TextVectorization` splits texts, ragged if it splits them at all.
-
-    Args:
-        vectorization: The `TextVectorization` layer.
-        texts: The texts, a tensor of strings.
-    """
+    """Return the words into which a `TextVectorization` splits texts, ragged if it splits them at all."""
     return vectorization._preprocess(texts)
 
 
@@ -202,9 +186,6 @@ def initializer_of(variable: Any) -> Any:
 
 def maker_of(tensor: Any) -> tuple[Any, Any, int]:
     """Return the layer or operation that makes a symbolic tensor.
-
-    Args:
-        tensor: The tensor of a functional model.
 
     Returns:
         The layer, the record of its call, and which of the results of that call the tensor is.
@@ -301,12 +282,7 @@ def rate_of(optimizer: keras.optimizers.Optimizer) -> Any:
 
 
 def replace_rate(optimizer: keras.optimizers.Optimizer, rate: Callable[[], Any]) -> None:
-    """Let an optimizer whose learning rate is a function take another one, without arguments.
-
-    Args:
-        optimizer: The optimizer.
-        rate: Returns the learning rate whenever Keras asks for it.
-    """
+    """Let an optimizer whose learning rate is a function take another one, without arguments."""
     optimizer._learning_rate = rate
 
 

@@ -109,22 +109,12 @@ def python_functions(graph: tf.Graph) -> list[Any]:
 
 
 def set_device(op: tf.Operation, device: str) -> None:
-    """Move an op to a device, as a device function does while the op is made.
-
-    Args:
-        op: The op, which is already in its graph.
-        device: The name of the device in TensorFlow, or an empty string to ask for none.
-    """
+    """Move an op to a device, as a device function does while the op is made."""
     op._set_device(device)
 
 
 def add_control_input(op: tf.Operation, before: tf.Operation) -> None:
-    """Let an op that is already in its graph wait for another one.
-
-    Args:
-        op: The op that waits.
-        before: The op for which it waits, of the same graph.
-    """
+    """Let an op that is already in its graph wait for another one."""
     op._add_control_input(before)
 
 
@@ -144,11 +134,6 @@ def fed_callable(
     """Return a function that runs a session with values for some tensors, and knows beforehand how.
 
     `Session.make_callable` finds out anew in each run what is fed and fetched, if there are feeds.
-
-    Args:
-        session: The session, whose graph has all ops that will run.
-        fetches: What is run, each op and tensor once.
-        feeds: The tensors that are fed.
 
     Returns:
         A function of one value for each of `feeds` that returns the values of the tensors in `fetches`. It

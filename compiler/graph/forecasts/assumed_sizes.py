@@ -31,9 +31,6 @@ def sized_step(compiled: CompiledGraph) -> Step:
     """Return the step of the same plan with the sizes that forecasts assume.
 
     That is the step itself if all inputs have fixed shapes.
-
-    Args:
-        compiled: The graph.
     """
     plan = compiled.plan
     if not any(each.free for each in plan.model.inputs):
@@ -47,10 +44,6 @@ def sized_step(compiled: CompiledGraph) -> Step:
 
 
 def with_sizes(plan: AnyPlan) -> AnyPlan:
-    """Return a plan with the sizes that forecasts assume, in place of those that are free.
-
-    Args:
-        plan: The plan.
-    """
+    """Return a plan with the sizes that forecasts assume, in place of those that are free."""
     inputs = tuple(evolve(each, shape=each.assumed_shape, free=()) for each in plan.model.inputs)
     return evolve(plan, model=evolve(plan.model, inputs=inputs))

@@ -187,13 +187,7 @@ def _require_servers(compiled: CompiledGraph, grid: Grid) -> None:
 
 
 def _listed(compiled: CompiledGraph, placement: PlacementMap, grid: Grid) -> Listed:
-    """Return the names of the ops of a graph, of the tensors of those that make one for each clone, and more.
-
-    Args:
-        compiled: The graph.
-        placement: Its map.
-        grid: The grid of its clones.
-    """
+    """Return the names of ops, of tensors that ops make one of for each clone, of slots and of towers."""
     ops, plan = compiled.step.ops, compiled.plan
     slots = [slot for variable in placement.variables for slot in variable.slots]
     wholes = [slot.shard.of for slot in slots if slot.shard is not None]

@@ -35,10 +35,6 @@ def is_timed(plan: Plan, machine: FoundProfile | None) -> bool:
 def require_few_alone(plan: Plan, grid: Grid) -> None:
     """Check that not very many clones update by themselves of which none can stand for others.
 
-    Args:
-        plan: The plan of all clones.
-        grid: Their grid.
-
     Raises:
         NotAlikeError: There are too many to simulate their updates.
     """
@@ -52,11 +48,6 @@ def stands(plan: Plan, grid: Grid, *, timed: bool) -> bool:
 
     Clones that are not in step would take the cores of a machine from each other that they share, all at the
     same moment, if one stood for others. That matters for the time of a step if they compute on these cores.
-
-    Args:
-        plan: The plan of all clones.
-        grid: Their grid.
-        timed: Whether the time of the step is forecast from its work.
     """
     if grid.job is None or grid.hosts <= MORE:
         return False

@@ -20,10 +20,6 @@ def clip_gradients(assembly: Assembly, gradients: Sequence[SummedGradient]) -> l
     """Return the gradients clipped as `update.clip` says: by their global norm, by own norms, or by element.
 
     If a norm is not finite, the gradients that it scales become NaN, so that the fault remains visible.
-
-    Args:
-        assembly: The graph under construction, whose plan has `update.clip`.
-        gradients: The summed gradients of all variables.
     """
     clip = assembly.plan.update.clip
     if clip is None:

@@ -125,12 +125,7 @@ def _destinations(assembly: Assembly, variable: GraphVariable, home: Placed) -> 
 
 
 def regularize_gradients(assembly: Assembly, gradients: Sequence[SummedGradient]) -> list[SummedGradient]:
-    """Add the gradients of regularizers, once for each step whatever the number of clones.
-
-    Args:
-        assembly: The graph under construction.
-        gradients: The summed gradients of the data losses.
-    """
+    """Add the gradients of regularizers, once for each step whatever the number of clones."""
     wanted = [
         Unregularized(each.variable, copy, f"{assembly.scope}/{copy_name(each.variable, copy)}", gradient)
         for each in gradients

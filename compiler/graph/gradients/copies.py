@@ -13,14 +13,7 @@ from compiler.step.writer import Spot
 
 
 def beside(assembly: Assembly, gradient: SummedGradient, scope: str, copy: int = 0) -> Spot:
-    """Return where ops are written on the device of a copy of the gradient's variable.
-
-    Args:
-        assembly: The graph under construction.
-        gradient: The gradient.
-        scope: The name scope of the ops.
-        copy: The number of the copy.
-    """
+    """Return where ops are written on the device of a copy of the gradient's variable."""
     variable = gradient.variable
     own = f"{assembly.scope}/{scope}/{variable.name}"
     return Spot(assembly.ledger.writer("update"), own, variable.beside(copy))

@@ -61,13 +61,7 @@ def _joined(
 
 
 def add_rows(at: Spot, total: Tensor, rows: Sequence[Rows]) -> Tensor:
-    """Write a tensor to which rows of it are added.
-
-    Args:
-        at: Where the ops are written.
-        total: The tensor.
-        rows: The rows, which are added one after another.
-    """
+    """Write a tensor to which rows of it are added."""
     found: Tensor = write_traced(at, _scattered, total, rows) if rows else total
     return found
 

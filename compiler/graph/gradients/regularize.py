@@ -99,10 +99,6 @@ class Unregularized:
 def add_regularization(gradients: Sequence[Unregularized], ledger: Ledger) -> list[Value]:
     """Return gradients with those of the regularizers of their variables added.
 
-    Args:
-        gradients: The gradients.
-        ledger: The ledger of the graph.
-
     Returns:
         A tensor of the shape of the variable for each that has a regularizer, even if there were rows. The
         gradients of the others are as they were.

@@ -28,13 +28,6 @@ def write_slope(
 ) -> Tensor | None:
     """Write the gradient of the regularizer of a weight.
 
-    Args:
-        writer: Writes the ops.
-        scope: The scope of the ops, without a slash at the end.
-        info: What is known of the weight, which has a regularizer.
-        weight: The weight.
-        placed: The place of the ops.
-
     Returns:
         The gradient, of the shape of the weight; None if there is none.
     """

@@ -34,12 +34,7 @@ class _Way:
 
 
 def send_together(assembly: Assembly, gradients: Sequence[SummedGradient]) -> list[SummedGradient]:
-    """Return the gradients; those of a worker that go the same way to a server are sent as one tensor.
-
-    Args:
-        assembly: The graph under construction.
-        gradients: The gradients, on the devices on which they were made or summed.
-    """
+    """Return the gradients; those of a worker that go the same way to a server are sent as one tensor."""
     found = list(gradients)
     if not isinstance(assembly.plan, WorkerPlan):
         return found

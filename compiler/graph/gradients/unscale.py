@@ -24,11 +24,6 @@ def unscale(
 ) -> list[SummedGradient]:
     """Divide the gradients by the loss scale, each on the device of its variable.
 
-    Args:
-        assembly: The graph.
-        scale: The scale by which the losses of the towers were multiplied.
-        gradients: The sums of the gradients.
-
     Returns:
         The gradients of the loss itself, in the same order.
     """
@@ -40,13 +35,7 @@ def unscale(
 
 
 def gate_of(assembly: Assembly, scale: LossScale, gradients: Sequence[SummedGradient]) -> Gate:
-    """Return a gate that is open in a step with finite gradients. The scale is adjusted in every step.
-
-    Args:
-        assembly: The graph.
-        scale: The scale of the loss.
-        gradients: The sums of the gradients, still multiplied by the scale.
-    """
+    """Return a gate that is open in a step with finite gradients. The scale is adjusted in every step."""
     parts = [  # all copies of a variable get the same bits
         write_traced(beside(assembly, each, NAME), _finite, values_of(each.copies[0])) for each in gradients
     ]

@@ -47,13 +47,7 @@ class LossSum:
 def loss_sums(
     at: Spot, towers: Sequence[StampedTower], share: Callable[[StampedTower], float]
 ) -> list[LossSum]:
-    """Write the parts of the loss over towers.
-
-    Args:
-        at: Where the ops are written.
-        towers: The towers.
-        share: Returns the factor on the losses of a tower.
-    """
+    """Write the parts of the loss over towers."""
     parts = towers[0].template.losses
     names = ["data_loss" if len(parts) == 1 and part.weight is None else "values" for part in parts]
 
@@ -74,13 +68,7 @@ def loss_sums(
 
 
 def data_loss(at: Spot, sums: Sequence[LossSum], name: str) -> Tensor:
-    """Write the sum of the parts of a loss.
-
-    Args:
-        at: Where the ops are written.
-        sums: The parts of the loss, of which there is at least one.
-        name: The name of the op that adds them.
-    """
+    """Write the sum of the parts of a loss."""
     if len(sums) == 1 and sums[0].weight is None:
         found: Tensor = sums[0].value
         return found
@@ -88,12 +76,7 @@ def data_loss(at: Spot, sums: Sequence[LossSum], name: str) -> Tensor:
 
 
 def tower_loss(at: Spot, tower: StampedTower) -> Tensor:
-    """Write a tower's loss over its own batch.
-
-    Args:
-        at: Where the ops are written.
-        tower: The tower.
-    """
+    """Write a tower's loss over its own batch."""
     return data_loss(at, tower_losses(tower), f"clone_{tower.tower.index}/own")
 
 

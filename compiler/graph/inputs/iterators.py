@@ -75,11 +75,7 @@ class InputPipe:
                 return tf.raw_ops.MakeIterator(dataset=variant_of(dataset), iterator=self.iterator)
 
     def at(self, clone: int | None = None) -> Spot:
-        """Return where its ops are written, or those for a clone.
-
-        Args:
-            clone: The number of the clone among those that it feeds.
-        """
+        """Return where its ops are written, or those for a clone."""
         scope = self.name if clone is None else f"{self.name}/clone_{clone}"
         return Spot(self.ledger.writer("input"), scope, self.placed)
 
@@ -152,10 +148,6 @@ def _take_time(pipe: InputPipe, at: Spot, asked: Tensor | None, given: Mapping[s
 def split_batch(pipe: InputPipe, sizes: Sequence[int]) -> list[dict[str, Tensor]]:
     """Split the pipe's global batch into consecutive pieces of `sizes` examples, one for each clone.
 
-    Args:
-        pipe: The pipe, whose batch has as many examples as all pieces together.
-        sizes: The number of examples for each clone.
-
     Returns:
         The tensors of each clone's piece, by the names of the inputs.
     """
@@ -209,10 +201,6 @@ def draw_batches(pipe: InputPipe, sizes: Sequence[int]) -> list[dict[str, Tensor
     """Let every clone draw from the pipe by itself: a clone that is ready gets the next ones of the stream.
 
     A clone's batch is made of as many batches of the pipe as fill its size.
-
-    Args:
-        pipe: The pipe, the size of whose batches divides all of `sizes`.
-        sizes: The number of examples for each clone.
 
     Returns:
         The tensors of each clone's batch, by the names of the inputs.

@@ -78,12 +78,6 @@ def is_staged(plan: Plan, tower: Tower, source: Placed, piece: Mapping[str, Tens
     """Whether a tower gains by a batch ahead: it is on a GPU, and there is something to copy.
 
     Workers with graphs of their own do their steps in several runs, and have no batch ahead.
-
-    Args:
-        plan: The plan.
-        tower: The tower.
-        source: The place of the piece.
-        piece: The tensors of the inputs by name.
     """
     away = tower.device.kind == "gpu" and source.device != tower.device
     alone = not isinstance(plan, WorkerPlan)
@@ -91,14 +85,7 @@ def is_staged(plan: Plan, tower: Tower, source: Placed, piece: Mapping[str, Tens
 
 
 def stage(tower: Tower, source: Placed, piece: Mapping[str, Tensor], ledger: Ledger) -> Staged:
-    """Put staging areas between a tower and its piece.
-
-    Args:
-        tower: The tower.
-        source: The place of the piece.
-        piece: The tensors of the inputs by name.
-        ledger: The ledger of the graph.
-    """
+    """Put staging areas between a tower and its piece."""
     scope, name = tower.op_name("input"), f"tfdeploy/clone_{tower.number}"
     writer, ticket = ledger.writer("input"), "ticket"
     on_host = Spot(writer, f"{scope}/tickets", source)

@@ -49,12 +49,6 @@ def require_divisible_parts(
 ) -> None:
     """Raise SpecError for weights whose clones cannot each update a part.
 
-    Args:
-        plan: The plan.
-        rulebook: The rules for places.
-        parts: The parts that clones update.
-        rules: The rules of the update, by the names of whole weights.
-
     Raises:
         SpecError: An optimizer needs the whole weight.
     """

@@ -54,11 +54,7 @@ class UpdateRules:
         return self.weights[name]
 
     def for_pieces(self, weights: Mapping[str, WeightInfo]) -> UpdateRules:
-        """Return these rules with one for each piece of a weight, in place of that for the whole.
-
-        Args:
-            weights: All weights, and pieces instead of those that are in pieces.
-        """
+        """Return these rules with one for each piece of a weight, in place of that for the whole."""
         found = {}
         for each in weights.values():
             rule = self.weights.get(each.weight)
@@ -67,11 +63,7 @@ class UpdateRules:
         return evolve(self, weights=found)
 
     def with_parts(self, parts: Mapping[str, WeightInfo]) -> UpdateRules:
-        """Return these rules with one more for each part of a weight that a clone updates by itself.
-
-        Args:
-            parts: The parts by their names.
-        """
+        """Return these rules with one more for each part of a weight that a clone updates by itself."""
         found = dict(self.weights)
         for each in parts.values():
             rule = self.weights[each.weight]
@@ -130,10 +122,6 @@ def _constant(at: Spot, name: str, number: Tensor) -> Tensor:
 
 def assign_rules(groups: Sequence[Group], weights: Mapping[str, WeightInfo]) -> UpdateRules:
     """Return the rule of each trainable weight: that of the first group whose glob matches its name.
-
-    Args:
-        groups: The groups, in the order of the spec.
-        weights: All weights of the model by their names.
 
     Raises:
         SpecError: A weight belongs to no group, a group has no weight, or a glob of weights that do not decay

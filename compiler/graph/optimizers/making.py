@@ -40,10 +40,6 @@ _OF_ALL_WEIGHTS = ("apply", "apply_gradients", "_backend_apply_gradients")
 def make_groups(update: ir.Update, base: str = ".") -> tuple[Group, ...]:
     """Return the groups of weights that `update` names, each with its update rule.
 
-    Args:
-        update: The block of the spec.
-        base: The folder in which `python(...)` looks first.
-
     Raises:
         SpecError: An argument is not known, or Keras refuses its value.
         RunError: The user's own code fails.
@@ -60,11 +56,6 @@ def make_groups(update: ir.Update, base: str = ".") -> tuple[Group, ...]:
 
 def make_optimizer(call: ir.Call, base: str = ".", *, group: int = 0) -> Optimizer:
     """Return the update rule for a call of the spec.
-
-    Args:
-        call: A call of one of Keras's optimizers, or of `python`.
-        base: The folder in which `python(...)` looks first.
-        group: The number of the group of weights that it is for.
 
     Raises:
         SpecError: An argument is not known, or Keras refuses its value.

@@ -53,13 +53,7 @@ class UpdateTrace:
     ends: tuple[str, ...]
 
     def write(self, name: str, given: Mapping[str | int, tf.Tensor]) -> tf.Operation:
-        """Write the update into the default graph; return the op that ends it.
-
-        Args:
-            name: What the scope of its ops is called.
-            given: The handle of the weight and of each slot by its number, the gradient and the numbers of
-                the step, by the constants of this module.
-        """
+        """Write the update into the default graph; return the op that ends it."""
         graph = tf.compat.v1.get_default_graph()
         scope = graph.unique_name(name)
         outside = {placeholder: given[what] for placeholder, what in self.inputs.items()}

@@ -23,13 +23,7 @@ from compiler.step.writer import Spot
 
 
 def combine_metric(at: Spot, node: ObjectiveNode, towers: Sequence[StampedTower]) -> MetricTensors:
-    """Write a metric over the batches of all `towers`.
-
-    Args:
-        at: The scope of metrics.
-        node: The metric in the model.
-        towers: The towers, each with the states of the metric for its own batch.
-    """
+    """Write a metric over the batches of all `towers`."""
     at = evolve(at, scope=f"{at.scope}/{node.name}")
     parts = [[tower.record(name) for name in tower.template.metric_states[node.name]] for tower in towers]
     kind = "AddN" if len(towers) > 1 else "Identity"
@@ -39,12 +33,6 @@ def combine_metric(at: Spot, node: ObjectiveNode, towers: Sequence[StampedTower]
 
 def metric_of(at: Spot, node: ObjectiveNode, metric: Any, states: Sequence[Tensor]) -> MetricTensors:
     """Write the metric for states that have been added up.
-
-    Args:
-        at: The scope of the metric.
-        node: The metric in the model.
-        metric: The Keras object.
-        states: Its states.
 
     Raises:
         SpecError: Code of the user's raises an exception.

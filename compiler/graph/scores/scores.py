@@ -60,14 +60,7 @@ def scores_of(assembly: Assembly) -> Scores:
 def scores_of_all(
     assembly: Assembly, own: Scores, losses: Sequence[LossSum], states: Sequence[Tensor]
 ) -> Scores:
-    """Return the scores of all workers.
-
-    Args:
-        assembly: The graph under construction.
-        own: The scores of the towers of this graph.
-        losses: The sums of the parts of the loss over all workers.
-        states: The sums of the states of the metrics over all workers.
-    """
+    """Return the scores of all workers."""
     at = Spot(assembly.ledger.writer("metric"), "all_workers", assembly.rulebook.optimizer())
     (loss,) = at.op("Identity", "data_loss", data_loss(at, losses, "loss"))
     (total_loss,) = at.op("AddV2", "total_loss", loss, own.regularization)

@@ -47,13 +47,7 @@ class JoinedExchange:
 def write_exchanges(
     writer: StepWriter, meetings: Mapping[str, JoinedExchange], sent_by: Callable[[Tower, str], Tensor]
 ) -> None:
-    """Write the ops of every exchange.
-
-    Args:
-        writer: Writes the ops.
-        meetings: The exchanges by name.
-        sent_by: Returns a tensor of a tower by its name in the template.
-    """
+    """Write the ops of every exchange."""
     for name, meeting in meetings.items():
         members, scope = meeting.members, f"{SCOPE}/{name}"
         moments = [[sent_by(tower, own) for own in each.sent] for tower, each in members]

@@ -81,11 +81,7 @@ class PieceWriter:
         return self.shards[0].axis
 
     def join(self, name: str) -> Tensor:
-        """Write the read of the whole weight.
-
-        Args:
-            name: The name of the joined value.
-        """
+        """Write the read of the whole weight."""
         reads = [
             self.writer.read(f"{name}/shard_{shard.number}", each.variable.tensor, placed)
             for shard, each, placed in zip(self.shards, self.source.sources, self.beside, strict=True)

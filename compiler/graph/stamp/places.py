@@ -98,19 +98,10 @@ class TowerPlaces:
         return Placed(home.device, evolve(reason, beaten=rules))
 
     def put_port(self, port: str, device: Device) -> None:
-        """Note the device on which the value of a port is made.
-
-        Args:
-            port: The name of the port in the template.
-            device: The device.
-        """
+        """Note the device on which the value of a port is made."""
         self._ports[port] = device
 
     def made_at(self, tensor: str) -> Device:
-        """Return the device on which a tensor is made.
-
-        Args:
-            tensor: The name of the tensor in the template.
-        """
+        """Return the device on which a tensor is made."""
         base = tensor.partition(":")[0]
         return self._ports[base] if base in self._ports else self.of(base).device

@@ -40,15 +40,7 @@ class Rider:
 
 
 def carry(writer: StepWriter, rows: Tensor, riders: Sequence[Rider], placed: Placed, tower: Placed) -> Tensor:
-    """Write the ops that send rows with riders as one tensor; return the rows in the tower.
-
-    Args:
-        writer: Writes the ops.
-        rows: The rows beside the table.
-        riders: What comes with them.
-        placed: The place beside the table.
-        tower: The place of the tower.
-    """
+    """Write the ops that send rows with riders as one tensor; return the rows in the tower."""
     name, row = rows.op, (rows.shape or ())[1:]
     flat = [writer.reshape(f"{name}/flat", rows, [-1], placed)]
     flat += [writer.reshape(f"{name}/with/{each.weight}", each.read, [-1], placed) for each in riders]

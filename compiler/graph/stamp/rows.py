@@ -17,15 +17,7 @@ from compiler.step.writer import StepWriter
 def gather_rows(
     writer: StepWriter, name: str, source: WeightSource, indices: Tensor, placed: Placed
 ) -> Tensor:
-    """Write the gather of some rows of a variable in the type of the table.
-
-    Args:
-        writer: Writes the ops.
-        name: The name of the gathered rows.
-        source: The variable.
-        indices: The numbers of the rows.
-        placed: The place beside the variable.
-    """
+    """Write the gather of some rows of a variable in the type of the table."""
     handle = source.variable.tensor
     if source.by_rows:
         given = {"dtype": handle.holds[0]}

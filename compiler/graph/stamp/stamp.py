@@ -104,12 +104,7 @@ class StampedTower:
         return evolve(self.use.tensor(name), shape=self.template.results[name].shape)
 
     def gradient(self, part: int, weight: str) -> Value:
-        """Return the gradient of the tower's scaled loss by a weight; that of an embedding may be sparse.
-
-        Args:
-            part: The number of the part of the loss.
-            weight: The name of the weight.
-        """
+        """Return the gradient of the tower's scaled loss by a weight; that of an embedding may be sparse."""
         found = self.template.losses[part].gradients[weight]
         if found.indices is None:
             return self.record(found.values)
@@ -117,10 +112,6 @@ class StampedTower:
 
     def dealt_rows(self, part: int, weight: str) -> DealtRows | None:
         """Return how the rows of a gradient were dealt to the pieces of its weight when they were looked up.
-
-        Args:
-            part: The number of the part of the loss.
-            weight: The name of the weight.
 
         Returns:
             None if the gradient has other rows than those of a single look-up outside of a loop, or if the
@@ -156,13 +147,7 @@ class StampedTower:
 def stamp(
     stamps: Sequence[tuple[Template, Bindings]], rulebook: Rulebook, ledger: Ledger
 ) -> list[StampedTower]:
-    """Write templates into a graph, and record every op in the ledger.
-
-    Args:
-        stamps: Each template with the tensors for its ports, one for each tower.
-        rulebook: The rules of the spec.
-        ledger: The ledger of the graph.
-    """
+    """Write templates into a graph, and record every op in the ledger."""
     writer = ledger.writer("aggregate")
     known: dict[int, Layout] = {}
     writers: list[_Writer] = []

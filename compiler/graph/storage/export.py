@@ -48,11 +48,6 @@ def keras_model(compiled: CompiledGraph, values: Mapping[str, np.ndarray], *, ba
     """Return a functional Keras model from the inputs that the outputs need to the outputs.
 
     Layers that only a loss uses are left out.
-
-    Args:
-        compiled: The graph.
-        values: The values of the weights by their names in `CompiledGraph.weights`.
-        base: The folder in which `python(...)` looks for modules first.
     """
     plain = plain_model(compiled, base=base)
     with tf.init_scope():
@@ -122,12 +117,7 @@ def plain_model(
 
 @contextmanager
 def saving(what: LayerNode | ModelGraph, span: Span | None) -> Iterator[None]:
-    """Raise SpecError if Keras, or code of the user's, fails inside, so that a model cannot be saved.
-
-    Args:
-        what: The step, or the model.
-        span: Its place in the spec.
-    """
+    """Raise SpecError if Keras, or code of the user's, fails inside, so that a model cannot be saved."""
     try:
         yield
     except (SpecError, RunError, MemoryError):
@@ -181,12 +171,7 @@ def _name(name: str) -> str:
 
 
 def final_weights(compiled: CompiledGraph, read: Any) -> dict[str, np.ndarray]:
-    """Return the weights that evaluation uses: their averages if there are any, else the weights themselves.
-
-    Args:
-        compiled: The graph.
-        read: Maps a list of names of `CompiledGraph.saved` to their values.
-    """
+    """Return the weights that evaluation uses: their averages if there are any."""
     names = evaluated_names(compiled)
     found: Mapping[str, np.ndarray] = read(list(names.values()))
     return {name: found[saved] for name, saved in names.items()}

@@ -76,10 +76,6 @@ def require_savable(compiled: CompiledGraph, *, base: str = ".") -> None:
     No variable is created, and no file written: the configuration that the file would have is made, and a
     model of it.
 
-    Args:
-        compiled: The graph.
-        base: The folder in which `python(...)` looks for modules first.
-
     Raises:
         SpecError: Keras, or code of the user's, refuses. The diagnostic has the step that is the reason.
     """

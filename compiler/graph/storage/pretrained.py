@@ -39,11 +39,6 @@ if TYPE_CHECKING:
 def read_pretrained(compiled: CompiledGraph, base: str, say: Callable[[str], None]) -> dict[str, np.ndarray]:
     """Return the pretrained weights of applications, by their names in `CompiledGraph.weights`.
 
-    Args:
-        compiled: The graph.
-        base: The folder of the spec.
-        say: Called with a line of text before a file is downloaded.
-
     Raises:
         RunError: A file cannot be downloaded or read. The diagnostic names it.
     """

@@ -161,12 +161,7 @@ class Saving:
         )
 
     def values(self, run: Callable[[Any], Any], names: Sequence[str]) -> dict[str, Any]:
-        """Return the values of variables as arrays, fetched slice by slice if they are large.
-
-        Args:
-            run: `Session.run` of the session that has the variables.
-            names: Their names in `reads`.
-        """
+        """Return the values of variables as arrays, fetched slice by slice if they are large."""
         slices = self.slices()
         found: dict[str, Any] = run({name: self.reads[name] for name in names if len(slices[name]) == 1})
         for name in names:
@@ -186,11 +181,7 @@ class Saving:
         return found
 
     def not_finite(self, run: Callable[[Any], Any]) -> list[str]:
-        """Return the names of the tensors that have elements which are not finite.
-
-        Args:
-            run: `Session.run` of the session that has the variables.
-        """
+        """Return the names of the tensors that have elements which are not finite."""
         names: dict[str, None] = {}
         for group in self.groups:
             asked = [each for each in group.slices if each.finite is not None]

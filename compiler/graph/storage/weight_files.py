@@ -56,13 +56,6 @@ def read_weights(
     No number is read before the file is known to have exactly the weights of the model, each with its shape.
     Those that only a loss or a metric depends on are among them, but not those that nothing depends on.
 
-    Args:
-        compiled: The graph.
-        path: The file.
-        span: The place in the spec that names it.
-        base: The folder in which `python(...)` looks for modules first.
-        elsewhere: The names of weights that start from other files, which this one may lack.
-
     Raises:
         RunError: The file cannot be read, or has other weights or shapes.
     """
@@ -93,10 +86,6 @@ def read_weights(
 def beyond(found: Mapping[str, Stored], known: Collection[str]) -> list[str]:
     """Return what a file has beyond some keys, other than the states of random layers.
 
-    Args:
-        found: The arrays of the file by their keys.
-        known: The keys.
-
     Returns:
         The key and the shape of each array.
     """
@@ -110,13 +99,7 @@ def beyond(found: Mapping[str, Stored], known: Collection[str]) -> list[str]:
 def faults_of(
     compiled: CompiledGraph, wanted: Mapping[str, Keys], found: Mapping[str, Stored]
 ) -> Iterator[str]:
-    """Yield what is wrong with the arrays of some weights: they are missing, or have another shape.
-
-    Args:
-        compiled: The graph.
-        wanted: The keys of the array of each weight.
-        found: The arrays of a file by their keys.
-    """
+    """Yield what is wrong with the arrays of some weights: they are missing, or have another shape."""
     for name, keys in wanted.items():
         here = compiled.weights[name].shape
         there = {found[key].shape for key in keys if key in found}
@@ -130,11 +113,6 @@ def values_of(
     compiled: CompiledGraph, wanted: Mapping[str, Keys], found: Mapping[str, Stored]
 ) -> dict[str, np.ndarray]:
     """Return the values of some weights in a file that has them, each with its shape in the graph.
-
-    Args:
-        compiled: The graph.
-        wanted: The keys in the file by the names of the weights.
-        found: The arrays of the file by their keys.
 
     Returns:
         The values by the names of the weights.
@@ -160,10 +138,6 @@ class Arrays:
 def open_arrays(path: Path, span: Span | None) -> Iterator[Arrays]:
     """Open a file of weights.
 
-    Args:
-        path: The file.
-        span: The place in the spec that names it.
-
     Raises:
         RunError: The file cannot be read.
     """
@@ -173,12 +147,7 @@ def open_arrays(path: Path, span: Span | None) -> Iterator[Arrays]:
 
 @contextmanager
 def readable(path: Path, span: Span | None) -> Iterator[None]:
-    """Turn errors of reading a file of weights within into a diagnostic.
-
-    Args:
-        path: The file.
-        span: The place of the spec that names it.
-    """
+    """Turn errors of reading a file of weights within into a diagnostic."""
     try:
         yield
     except _UNREADABLE as fault:
@@ -236,12 +205,7 @@ class Layout:
 
 
 def layout_of(compiled: CompiledGraph, base: str) -> Layout:
-    """Return where a file of all layers of this model has its weights.
-
-    Args:
-        compiled: The graph.
-        base: The folder in which `python(...)` looks for modules first.
-    """
+    """Return where a file of all layers of this model has its weights."""
     plain = plain_model(compiled, base=base, whole=True)
     names = list(plain.variables)
     numbers = {id(variable): number for number, variable in enumerate(plain.variables.values())}

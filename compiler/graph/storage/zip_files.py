@@ -42,11 +42,6 @@ class ZipArchive(zipfile.ZipFile):
     def open(self, name: str | zipfile.ZipInfo, *more: Any, **options: Any) -> IO[bytes]:
         """Open a member.
 
-        Args:
-            name: The name of the member, or its record in the archive.
-            *more: Further arguments of `ZipFile.open`, in its order.
-            **options: Further arguments of `ZipFile.open`, by name.
-
         Raises:
             KeyError: There is no such member.
             SwellingError: The member is far larger unpacked than packed.

@@ -50,11 +50,6 @@ class Adaptation:
     def of(cls, model: ModelGraph, node: LayerNode, base: str) -> Adaptation:
         """Return how a layer of a model learns.
 
-        Args:
-            model: The model.
-            node: The layer.
-            base: The folder in which `python(...)` looks for modules first.
-
         Raises:
             SpecError: It is used more than once or gets several tensors, or there are weights before it.
         """
@@ -87,10 +82,6 @@ class Adaptation:
 
     def learn(self, examples: Mapping[str, tf.Tensor], run: Callable[[Any], Iterable[Fetched]]) -> State:
         """Return what the layer learns. To be called in the graph of the examples.
-
-        Args:
-            examples: A batch of the inputs, by their names.
-            run: Returns the values of tensors, batch after batch.
 
         Raises:
             SpecError: There are weights before the layer, or it cannot learn from the examples.

@@ -64,12 +64,6 @@ def refusal(
     An exception that passes through code of the user's is one of this code. An error that a file of the
     compiler raises is a fault of this package and not of the spec, and is not changed.
 
-    Args:
-        step: The name of the step.
-        values: The tensors that reach it, with their batch axis.
-        span: The place of the step in the spec.
-        alone: The places of those of them that have no batch axis.
-
     Raises:
         SpecError: Keras, TensorFlow or code of the user's raised an error inside.
     """
@@ -122,11 +116,6 @@ def check_call(layer: Any, step: str, values: Sequence[Any], span: Span | None) 
 def outputs_of(made: Any, step: str, call: CallNode) -> Sequence[Any]:
     """Return the outputs of a step, as many as its call has values.
 
-    Args:
-        made: What the layer has returned: a tensor, or tensors in lists and dictionaries.
-        step: The name of the step.
-        call: The call in the model.
-
     Raises:
         SpecError: There are more outputs, or fewer.
     """
@@ -140,12 +129,6 @@ def check_output(made: Any, step: str, values: Sequence[Any], span: Span | None)
     """Raise SpecError if the output of a layer is not one tensor with examples along its first axis.
 
     A layer for one tensor that is called on a list of tensors stacks them along a new first axis.
-
-    Args:
-        made: The output of the layer.
-        step: The name of the step.
-        values: The tensors on which the layer was called.
-        span: The place of the step in the spec.
     """
     stacked = len(values) > 1 and made.shape.rank == values[0].shape.rank + 1 and made.shape[0] == len(values)
     if stacked:
@@ -159,13 +142,6 @@ def check_operation(
 
     The operation is tried on symbolic tensors with an unknown number of examples: each result must have that
     unknown number along its first axis and along no other, and as many examples as went in.
-
-    Args:
-        network: The layers of the model.
-        call: The call of an operation.
-        made: What it has made of the tensors of a tower.
-        values: These tensors.
-        repeated: The places of those of them that are made of weights, once for each example.
     """
     model = network.model
     if model.without_examples.issuperset(call.values):
@@ -195,13 +171,6 @@ def _symbolic_shapes(
     """Return the shapes of the results of an operation for an unknown number of examples.
 
     Keras knows more of them than TensorFlow, but gives a few functions the shape of their first tensor.
-
-    Args:
-        network: The layers of the model.
-        call: The call of the operation.
-        made: What it has made of the tensors of a tower.
-        values: These tensors.
-        alone: The places of those of them that have no batch axis.
     """
     shapes = [list(each.shape) if at in alone else [None, *each.shape[1:]] for at, each in enumerate(values)]
     known = [tf.get_static_value(each) if at in alone else None for at, each in enumerate(values)]

@@ -49,9 +49,6 @@ class WeightInfo:
         """Return how clones join its new values if it changes without gradients.
 
         What is not a floating-point number has no mean.
-
-        Args:
-            batch_norm: How `update` says that statistics are joined.
         """
         if self.declared == "sum":
             return "sum"

@@ -117,11 +117,6 @@ class Tracer:
     def register(self, variable: Any, node: LayerNode, layer: Any) -> WeightInfo:
         """Name a Keras variable. The name is the same in every mode and placement.
 
-        Args:
-            variable: The variable.
-            node: Its layer in the model.
-            layer: Its layer, or one that has it inside.
-
         Returns:
             What is known of the weight.
         """

@@ -52,12 +52,7 @@ class Traces:
     _known: list[tuple[_Kind, Tracer, dict[int | None, Template]]] = field(factory=list, repr=False)
 
     def of(self, plan: Plan, seed: int) -> Traced:
-        """Return the towers of a plan; those that are not known yet are traced.
-
-        Args:
-            plan: The plan, whose towers have the sizes of batches.
-            seed: The seed of the run, from which the first values of weights come.
-        """
+        """Return the towers of a plan; those that are not known yet are traced."""
         tracer, known = self._find(plan, seed)
         sizes = dict.fromkeys(tower.batch for tower in plan.towers)
         for size in (*sizes, None):

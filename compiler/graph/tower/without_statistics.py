@@ -29,12 +29,7 @@ def only_first_keeps_statistics(plan: Plan) -> bool:
 
 
 def templates_of_towers(plan: Plan, templates: Mapping[int, Template]) -> list[Template]:
-    """Return the template of each tower of a plan.
-
-    Args:
-        plan: The plan.
-        templates: The traced templates by the number of their examples.
-    """
+    """Return the template of each tower of a plan."""
     discarding = {}
     if only_first_keeps_statistics(plan):
         discarding = {size: without_statistics(each) for size, each in templates.items()}

@@ -12,12 +12,7 @@ from compiler.graph.assembly import Assembly
 
 
 def join_ends(assembly: Assembly, done: Sequence[str]) -> list[str]:
-    """Return the names of ops that run after all of `done`: only one on each task without the global step.
-
-    Args:
-        assembly: The graph under construction.
-        done: The names of the ops that end the updates of the variables.
-    """
+    """Return the names of ops that run after all of `done`: only one on each task without the global step."""
     entries, home = assembly.ledger.entries, assembly.step_place.device.host
     by_task: dict[object, list[str]] = {}
     for each in done:

@@ -74,12 +74,7 @@ def _end(alone: Assembly, done: Sequence[str]) -> str:
 
 
 def _average_when_due(assembly: Assembly, done: Mapping[int, str]) -> str:
-    """Return the name of the op that ends the averaging in steps in which it is due, else the updates.
-
-    Args:
-        assembly: The graph under construction.
-        done: The name of the op that ends the update of each clone.
-    """
+    """Return the name of the op that ends the averaging in steps in which it is due, else the updates."""
     ledger, every = assembly.ledger, assembly.plan.update.average_every
     assert every is not None
     at = Spot(ledger.writer("update"), "average", assembly.step_place)

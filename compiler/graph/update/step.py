@@ -62,13 +62,7 @@ class Update:
 
 
 def build_update(assembly: Assembly, scalars: StepScalars, statistics: Collection[Join] = ALL) -> Update:
-    """Sum, condition and apply the gradients of the towers.
-
-    Args:
-        assembly: The graph under construction.
-        scalars: The scalars of the step.
-        statistics: Which statistics get new values, too, by how they are joined over clones.
-    """
+    """Sum, condition and apply the gradients of the towers."""
     scale, gradients = assembly.loss_scale, sum_gradients(assembly)
     gradients = send_together(assembly, gradients)
     gradients = join_parts(assembly, gradients, own_inverses(assembly))
@@ -93,13 +87,7 @@ def applied_values(gradients: Sequence[SummedGradient]) -> dict[str, Tensor]:
 
 
 def count_update(assembly: Assembly, done: Sequence[str], name: str = "train_step") -> Run:
-    """Return the op that increments the global step, unless the step was skipped. It is atomic.
-
-    Args:
-        assembly: The graph under construction.
-        done: The names of the ops that come before.
-        name: The name of the op.
-    """
+    """Return the op that increments the global step, unless the step was skipped. It is atomic."""
     ends = join_ends(assembly, done)
     at = Spot(assembly.ledger.writer("update"), "", assembly.step_place).waiting(ends)
     if assembly.applied is None:

@@ -15,12 +15,6 @@ def tables_dominate(
 
     An update goes through its table once, whatever the batch is. A tower goes through each of its other
     weights for every example, so bytes of tables are compared with bytes of other weights times examples.
-
-    Args:
-        weights: All weights by name.
-        tables: The names of the weights whose gradients are rows.
-        rules: The rule of each trainable weight.
-        examples: The examples of a step, of all towers together.
     """
     updated = [weights[each] for each in tables if not rules.of(each).by_rows]
     others = sum(each.bytes for each in weights.values() if each.name not in tables)

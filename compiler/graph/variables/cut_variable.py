@@ -57,24 +57,14 @@ def pieces_of(saved: Saved, value: np.ndarray) -> list[np.ndarray]:
 
 
 def whole_of(saved: Saved, values: Sequence[np.ndarray]) -> np.ndarray:
-    """Return the value of a whole tensor, from those of its variables.
-
-    Args:
-        saved: The tensor, as one variable or as several.
-        values: The values of its variables, in the order of `variables_of`.
-    """
+    """Return the value of a whole tensor, from those of its variables."""
     if isinstance(saved, CutVariable):
         return np.concatenate(values, saved.shards[0].axis).reshape(saved.shards[0].whole)
     return values[0]
 
 
 def read_saved(run: Callable[[Any], Any], saved: Mapping[str, Saved]) -> dict[str, np.ndarray]:
-    """Return the values of tensors by name.
-
-    Args:
-        run: `Session.run` of the session that has the variables.
-        saved: The tensors.
-    """
+    """Return the values of tensors by name."""
     found = run({name: list(variables_of(each)) for name, each in saved.items()})
     return {name: whole_of(each, found[name]) for name, each in saved.items()}
 

@@ -30,14 +30,7 @@ class EqualCopies:
         self._writer = self.ledger.writer("init")
 
     def add(self, name: str, family: Sequence[Any], place: Callable[[int], Placed], kept: Any = None) -> None:
-        """Assign `kept`, by default the first copy, to all other copies.
-
-        Args:
-            name: The name of what is copied.
-            family: The copies, as tf.Variables.
-            place: Returns the place of a copy by its number.
-            kept: The tf.Variable that has the value.
-        """
+        """Assign `kept`, by default the first copy, to all other copies."""
         source = family[0] if kept is None else kept
         targets = [(copy, each) for copy, each in enumerate(family) if each is not source]
         if not targets:

@@ -27,11 +27,7 @@ _known: WeakKeyDictionary[Any, dict[tuple[tuple[int, ...], str], Fragment | None
 
 
 def called(info: WeightInfo) -> tf.Tensor:
-    """Return the first value of a weight, made in the default graph.
-
-    Args:
-        info: What is known of the weight, whose initializer makes the whole.
-    """
+    """Return the first value of a weight, made in the default graph."""
     return tf.cast(info.initializer(info.shape, dtype=info.dtype), info.dtype)
 
 
@@ -42,9 +38,6 @@ def is_plain(initializer: Any) -> bool:
 
 def first_nodes(info: WeightInfo) -> Fragment | None:
     """Return the nodes that make the first value of a weight.
-
-    Args:
-        info: What is known of the weight, whose initializer makes the whole.
 
     Returns:
         None if the value has to be made in the graph that has the variable: random ops with a state draw

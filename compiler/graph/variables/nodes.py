@@ -158,11 +158,6 @@ class VariableWriter:
         """Write what a function makes.
 
         All functions are called in one graph, because random ops with a state are seeded by the ops before.
-
-        Args:
-            scope: The scope of its ops.
-            initial: The function.
-            placed: The place of the ops.
         """
         graph, made = self._graph, self._made
         begin = graph.num_operations()

@@ -197,12 +197,7 @@ class VariablePart(GraphVariable):
 def joined_source(
     pieces: Sequence[GraphVariable], sources: Sequence[WeightSource]
 ) -> WeightSource | CutSource:
-    """Return what reads a weight: from one variable, or from those of its pieces.
-
-    Args:
-        pieces: The variable of the weight, or those of its pieces in order.
-        sources: What is read of each of them.
-    """
+    """Return what reads a weight: from one variable, or from those of its pieces."""
     shards = tuple(each.info.shard for each in pieces if each.info.shard is not None)
     return CutSource(shards, tuple(sources)) if shards else sources[0]
 
@@ -274,16 +269,7 @@ def create_variables(
     averaged: bool,
     separate: bool = False,
 ) -> dict[str, GraphVariable]:
-    """Make every variable with its slots, and return them by name.
-
-    Args:
-        weights: The weights by name.
-        placements: The places of the variables.
-        slots: The slots of the trainable weights by the names of the weights.
-        ledger: The ledger of the graph.
-        averaged: Whether there are moving averages.
-        separate: Whether each copy is trained by itself, so that there is also a variable for their mean.
-    """
+    """Make every variable with its slots, and return them by name."""
     made: dict[str, GraphVariable] = {}
     writer = VariableWriter(ledger)
     for info, placement in zip(weights.values(), placements, strict=True):
@@ -322,10 +308,6 @@ def _add_slots(writer: VariableWriter, variable: GraphVariable, slots: Sequence[
 
 def cut_weights(weights: Mapping[str, WeightInfo], rulebook: Rulebook) -> dict[str, WeightInfo]:
     """Return what there is a variable for: every weight, or the pieces into which the rules cut it.
-
-    Args:
-        weights: The weights by name.
-        rulebook: The rules of the spec.
 
     Raises:
         SpecError: A weight cannot be cut as its rule says.
@@ -378,12 +360,7 @@ class _Initial:
 def part_infos(
     weights: Mapping[str, WeightInfo], placements: Sequence[VariablePlacement]
 ) -> dict[str, WeightInfo]:
-    """Return what is known of the parts that clones update, by their names.
-
-    Args:
-        weights: The weights by name.
-        placements: The places of the weights, in the same order.
-    """
+    """Return what is known of the parts that clones update, by their names."""
     found = {}
     for info, placement in zip(weights.values(), placements, strict=True):
         for each in placement.parts:
@@ -412,12 +389,7 @@ def _parts(variable: GraphVariable) -> Iterator[VariablePart]:
 
 
 def checkpoint_copy(name: str, clone: int | str) -> str:
-    """Return the name in checkpoints of what one of several clones has by itself.
-
-    Args:
-        name: The name of the weight or slot.
-        clone: The number of the clone, or a pattern of it.
-    """
+    """Return the name in checkpoints of what one of several clones has by itself."""
     return f"{name}/replica_{clone}"
 
 
@@ -444,14 +416,7 @@ def _take_slots(variable: GraphVariable, found: Mapping[str, Any], slots: Sequen
 def create_variable(
     name: str, initial: Callable[[], tf.Tensor], placed: Placed, ledger: Ledger
 ) -> StepVariable:
-    """Make one variable.
-
-    Args:
-        name: Its name.
-        initial: A function that makes its first value.
-        placed: Its place.
-        ledger: The ledger of the graph.
-    """
+    """Make one variable."""
     writer = VariableWriter(ledger)
     value = writer.called(f"{name}/Initializer", initial, placed)
     writer.add(name, value.known_shape or (), value.dtype, value, placed)

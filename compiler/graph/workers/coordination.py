@@ -114,14 +114,7 @@ class Coordination:
 
     @classmethod
     def build(cls, global_step: Any, placed: Placed, ledger: Ledger, plan: WorkerPlan) -> Coordination:
-        """Make the variables and ops for the worker of a plan.
-
-        Args:
-            global_step: The variable of the global step.
-            placed: The place of the variables, that of the global step.
-            ledger: The ledger of the graph.
-            plan: The plan of the worker.
-        """
+        """Make the variables and ops for the worker of a plan."""
         table = Table.create(global_step, placed, ledger, plan)
         mine, given, generation, first, second, third = write_traced(table.at(""), _arguments)
         table = evolve(table, mine=mine)
@@ -170,14 +163,7 @@ class Table:
 
     @classmethod
     def create(cls, global_step: Any, placed: Placed, ledger: Ledger, plan: WorkerPlan) -> Table:
-        """Make the variables, except the global step.
-
-        Args:
-            global_step: The variable of the global step.
-            placed: The place of the variables.
-            ledger: The ledger of the graph.
-            plan: The plan of the worker.
-        """
+        """Make the variables, except the global step."""
         worker = plan.worker
         made: dict[str, Any] = {"global_step": global_step}
         for name in (*SINGLE, *PER_WORKER):
@@ -205,25 +191,11 @@ class Table:
         return Spot(self.ledger.writer("update"), scope, self.placed).waiting(after)
 
     def call(self, at: Spot, function: Callable[..., Any], *given: Any, **fixed: Any) -> Any:
-        """Write the ops of a function of the handles of the variables by name, as `write_traced` does.
-
-        Args:
-            at: Where the ops are written.
-            function: The function.
-            given: What else it is called with.
-            fixed: Its other arguments, by their names.
-        """
+        """Write the ops of a function of the handles of the variables by name, as `write_traced` does."""
         return write_traced(at, function, self.handles, *given, **fixed)
 
     def set_own(self, name: str, value: Any, scope: str, after: Sequence[str] = ()) -> str:
-        """Write an op that sets the worker's own element of a vector; return its name.
-
-        Args:
-            name: The name of the vector, which has an element for each worker.
-            value: The new value, a scalar.
-            scope: The name scope of the op.
-            after: The names of ops that run before.
-        """
+        """Write an op that sets the worker's own element of a vector; return its name."""
         found: str = self.call(self.at(scope, after), _set, value, name=name, worker=self.worker)
         return found
 
@@ -259,13 +231,7 @@ class Table:
         return found
 
     def open(self, generation: Tensor, step: Tensor, examples: Tensor) -> str:
-        """Write what begins a generation at a step; return the name of the op that ends it.
-
-        Args:
-            generation: The number of the generation.
-            step: The global step at which it begins.
-            examples: The number of examples that were consumed until then.
-        """
+        """Write what begins a generation at a step; return the name of the op that ends it."""
         return self.write(
             "open",
             [
@@ -329,10 +295,6 @@ class Table:
 
     def renew(self, scope: str, worker: Any) -> str:
         """Write what begins a new life of a worker, and gives back its unused claims.
-
-        Args:
-            scope: The name scope of the ops.
-            worker: The number of the worker, an integer or a scalar tensor.
 
         Returns:
             The name of the op that ends it.

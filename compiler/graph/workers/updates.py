@@ -102,14 +102,7 @@ class WorkerExchange:
 def build_between(
     assembly: Assembly, plan: WorkerPlan, losses: Sequence[LossSum], states: Sequence[Tensor]
 ) -> WorkerExchange:
-    """Add a worker's part of the update and, for the chief, the part that applies it.
-
-    Args:
-        assembly: The parts of the worker's graph.
-        plan: The worker's plan.
-        losses: The worker's shares of the parts of the loss.
-        states: The states of the worker's metrics.
-    """
+    """Add a worker's part of the update and, for the chief, the part that applies it."""
     coordination = Coordination.build(assembly.global_step, assembly.step_place, assembly.ledger, plan)
     if plan.update.mode == "async":
         return _build_async(assembly, plan, coordination)

@@ -53,21 +53,11 @@ class Grid:
         return self.hosts * self.groups
 
     def number(self, host: int, group: int) -> int:
-        """Return the number of a clone.
-
-        Args:
-            host: The number of the task.
-            group: The number of the clone on the task.
-        """
+        """Return the number of a clone."""
         return host * self.groups + group
 
     def number_of_sum(self, host: int, place: int) -> int:
-        """Return the number of a sum among those of all tasks.
-
-        Args:
-            host: The number of the task.
-            place: The number of the sum on the task.
-        """
+        """Return the number of a sum among those of all tasks."""
         return host * self.sums + place
 
     def spot(self, clone: int) -> Spot:
@@ -75,10 +65,5 @@ class Grid:
         return Spot(*divmod(clone, self.groups))
 
     def cut(self, hosts: int, groups: int) -> Grid:
-        """Return the grid of a deployment that has fewer tasks, or fewer clones on each.
-
-        Args:
-            hosts: The most tasks that the new grid has.
-            groups: The most clones that it has on each task.
-        """
+        """Return the grid of a deployment that has fewer tasks, or fewer clones on each."""
         return evolve(self, hosts=min(self.hosts, hosts), groups=min(self.groups, groups))

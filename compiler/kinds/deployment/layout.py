@@ -26,12 +26,7 @@ FEW, MORE = 2, 3
 
 
 def why_not(plan: Plan, least: int = MANY) -> str | None:
-    """Return why the map of a plan is made from the graph of all its clones; None if it is not.
-
-    Args:
-        plan: The plan.
-        least: The number of clones from which it is worth it to build graphs with few of them instead.
-    """
+    """Return why the map of a plan is made from the graph of all its clones; None if it is not."""
     if len(plan.all_towers) < least:
         return "they are few"
     try:
@@ -44,10 +39,6 @@ def why_not(plan: Plan, least: int = MANY) -> str | None:
 
 def grid_of(plan: Plan, *, rounds: bool = False) -> Grid:
     """Return the grid of the clones of a plan.
-
-    Args:
-        plan: The plan of a graph with all clones.
-        rounds: Whether gradients may be summed in rounds or levels that depend on the number of clones.
 
     Raises:
         NotAlikeError: They are laid out otherwise, or are not alike; the message says why, after "because".
@@ -89,11 +80,6 @@ def _sums(plan: Plan, hosts: int, groups: int) -> int:
 
     Copies of variables get the sums from one of the clones, another one for each variable. In mode `local`
     there are copies in any case. A worker with a graph of its own posts the total of its clones.
-
-    Args:
-        plan: The plan.
-        hosts: The number of tasks that have clones.
-        groups: The number of clones on each of them.
     """
     call = plan.spec.update.aggregate
     copied = plan.spec.update.mode == "local"
@@ -130,12 +116,7 @@ def _names_none_or_all(pattern: ir.DevicePattern, grid: Grid) -> bool:
 
 
 def with_grid(plan: Plan, grid: Grid) -> ir.Spec:
-    """Return the spec of a plan for a grid with fewer clones of the same size.
-
-    Args:
-        plan: The plan of the deployment with all clones.
-        grid: The grid of the smaller deployment, with the same job, kind and number of devices for a clone.
-    """
+    """Return the spec of a plan for a grid with fewer clones of the same size."""
     spec, number = plan.spec, grid.groups * grid.members
     jobs = tuple(_job(each, grid) if each.name == grid.job else each for each in spec.devices.jobs)
     devices = evolve(spec.devices, jobs=jobs)

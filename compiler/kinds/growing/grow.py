@@ -308,12 +308,7 @@ class _Growing:
 
 
 def _on_devices(kinds: Kinds, things: Iterable[tuple[str, int, int]]) -> Counter[str]:
-    """Add up what is on each device.
-
-    Args:
-        kinds: The kinds of the map.
-        things: The device of things of a kind as a template, the number of the kind, and what each adds.
-    """
+    """Add up what is on each device."""
     sums: Counter[tuple[str, int]] = Counter()
     for text, of, each in things:
         sums[text, of] += each
@@ -386,12 +381,7 @@ def pattern_for(text: str, spot: Spot, patterns: Patterns, tasks: Patterns | Non
 
 
 def tensorflow_name(ref: str, *, emulate: bool) -> str:
-    """Return the name in TensorFlow of devices of a kind, as a template.
-
-    Args:
-        ref: Their name in specs.
-        emulate: Whether every declared device is a logical CPU of this process.
-    """
+    """Return the name in TensorFlow of devices of a kind, as a template."""
     if emulate:
         return f"/job:{LOCAL_JOB}/replica:0/task:0/device:CPU:{ORDINAL}"
     found = _DEVICE.fullmatch(ref)
@@ -407,10 +397,6 @@ def _firsts(count: int) -> range:
 
 def joined(spots: Iterable[Spot], what: str) -> Spot:
     """Return the place of something that has several ends.
-
-    Args:
-        spots: The places of the ends.
-        what: What has the ends, for the message.
 
     Raises:
         NotAlikeError: Two ends are on different tasks or clones other than the first, so that no kind has
@@ -428,11 +414,6 @@ def joined(spots: Iterable[Spot], what: str) -> Spot:
 
 def within(own: Spot, named: Spot, name: str) -> Spot:
     """Return the place of an op of a clone, which no part of its name may contradict.
-
-    Args:
-        own: The place of the clone.
-        named: The place that the name of the op says.
-        name: The name of the op, for the message.
 
     Raises:
         NotAlikeError: The name is that of another clone.

@@ -40,10 +40,6 @@ class FewGraphs:
 def grow_graph(known: FewGraphs, grid: Grid) -> StepKinds:
     """Return the graph of a step of many clones, by kinds.
 
-    Args:
-        known: What is known of few clones.
-        grid: The grid of the many.
-
     Raises:
         NotAlikeError: The graph of somewhat more clones does not follow from that of the few.
     """

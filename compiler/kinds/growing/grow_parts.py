@@ -29,13 +29,6 @@ class Among:
 def grow_parts(few: Among, more: Among, patterns: Patterns, grid: Grid, plan: WorkerPlan) -> StepParts:
     """Return the parts of a step of the chief among many workers.
 
-    Args:
-        few: Those among two workers.
-        more: Those among three.
-        patterns: The names in the graph for the two, in which only the tasks have places.
-        grid: The grid of the clones of all workers.
-        plan: The plan of the chief among all workers.
-
     Raises:
         NotAlikeError: They do not follow from those among a few.
     """

@@ -61,12 +61,6 @@ class FewSteps:
 def grow_step(known: FewSteps, grid: Grid, plan: Plan, *, fold: bool = False) -> StepWork:
     """Return the work of a step of many clones.
 
-    Args:
-        known: The work of few clones.
-        grid: The grid of the many.
-        plan: The plan of the many.
-        fold: Whether the last task with clones stands for all but the first.
-
     Raises:
         NotAlikeError: The work of many does not follow from that of the few.
     """
@@ -77,10 +71,6 @@ def has_same_work(one: StepWork, other: StepWork) -> bool:
     """Whether two steps have the same ops, in the same order, and whether these wait for the same.
 
     If clones update by themselves, each also has to repeat the same ops.
-
-    Args:
-        one: A step.
-        other: The step with which it is compared.
     """
     same = one.ops == other.ops and one.loops == other.loops
     return same and Counter(one.arrows) == Counter(other.arrows)
@@ -240,14 +230,7 @@ class _Growing:
         return self._as_many(few, more, kind)
 
     def _note_joined(self, few: int, more: int, kind: _Kind, twin: TimedOp) -> None:
-        """Note how many entries an op has that joins vectors of which some grow.
-
-        Args:
-            few: The entries among the few.
-            more: Those among somewhat more.
-            kind: The op.
-            twin: The same op among somewhat more.
-        """
+        """Note how many entries an op has that joins vectors of which some grow."""
         pairs = zip(kind.op.signature.inputs, twin.signature.inputs, strict=True)
         ratios = {self._ratio(*each, kind) for each in pairs if each[0] != each[1]}
         if len(ratios) == 1:
@@ -257,14 +240,7 @@ class _Growing:
                 self.joined[few, more] = few + added
 
     def _like(self, kind: _Kind, twin: TimedOp, few_more: int, many_more: int) -> TimedOp:
-        """Return an op with its costs among many clones.
-
-        Args:
-            kind: The op among the few.
-            twin: The same op among somewhat more.
-            few_more: How many inputs this one has more.
-            many_more: How many inputs it has more among many.
-        """
+        """Return an op with its costs among many clones."""
         op = kind.op
         before, after = op.signature, twin.signature
         if (before, op.flops, op.bytes) == (after, twin.flops, twin.bytes):

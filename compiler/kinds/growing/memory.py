@@ -48,12 +48,7 @@ class Peaks:
     patterns: Patterns
 
     def at(self, device: Template, place: Spot) -> tuple[Peak, list[Orbit]]:
-        """Return the peak of a device, and the tensors that are alive then.
-
-        Args:
-            device: The name of devices of a kind.
-            place: The place of the device.
-        """
+        """Return the peak of a device, and the tensors that are alive then."""
         ref = device.at(Numbers(self.patterns.grid), place.host or 0, place.group or 0)
         peak = self.of[ref]
         return peak, orbits_of(peak.alive, self.patterns.of(ref).spot, self.patterns)
@@ -98,15 +93,7 @@ def _device(device: MapDevice, peak: Peak) -> MapDevice:
 
 
 def _grown(device: Template, place: Spot, more: Peaks, fewer: Callable[[], Peaks], grid: Grid) -> Peak:
-    """Return the peak of the devices that are like one of a few clones, with their largest tensors.
-
-    Args:
-        device: The name of the devices.
-        place: The place of the one that is there with a few clones.
-        more: The peaks of a step of a few clones.
-        fewer: Returns those of fewer clones.
-        grid: The grid of all clones.
-    """
+    """Return the peak of the devices that are like one of a few clones, with their largest tensors."""
     peak, orbits = more.at(device, place)
     few = more.patterns.grid
     if any(each.missing for each in orbits):

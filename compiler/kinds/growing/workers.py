@@ -38,12 +38,6 @@ def held_for_each(
 ) -> dict[str, int]:
     """Return the bytes that each worker more adds to what devices hold, by the names of these.
 
-    Args:
-        few: What the graph for a few workers holds.
-        more: What that for more workers holds.
-        patterns: The names in the graph for a few.
-        workers: The numbers of the workers of both.
-
     Raises:
         NotAlikeError: Something else grows with the number of workers, or otherwise.
     """
@@ -72,9 +66,5 @@ def first_worker(spot: Spot) -> Spot:
 
 
 def at_first(text: str) -> str:
-    """Return a name in the graph of the first worker for the same thing of others, which has that name there.
-
-    Args:
-        text: The name as a template, with a place for the number of the task alone.
-    """
+    """Return a template of other workers with the task's number in the graph of the first."""
     return text.replace(f"{{{NAMES[TASK]}}}", "0")

@@ -63,12 +63,7 @@ class Listed:
         return found
 
     def likely(self, texts: Sequence[str], at: int) -> int | None:
-        """Return what a number is by the words before it: of a tower, a copy, a pipe, a worker, or a device.
-
-        Args:
-            texts: The texts between the numbers of a name.
-            at: The position of the number.
-        """
+        """Return what a number is of by the words before it: a tower, copy, pipe, worker or device."""
         before, of_pipe, job = texts[at], texts[0].startswith(_PIPE), f"/at_{self.grid.job}_"
         if before == _PIPE:
             return CLONE if self.own_pipes else TASK
@@ -87,11 +82,7 @@ class Listed:
         return INDEX if ours and before.endswith(f"_{self.grid.kind}_") else None
 
     def tables(self, likely: int | None) -> list[Table]:
-        """Return what numbers can be, by their values.
-
-        Args:
-            likely: What is tried first.
-        """
+        """Return what numbers can be, by their values."""
         grid, groups = self.grid, range(self.grid.groups if self.by_group else 0)
         places = {at: (PLACE, Spot(0 if self.of_worker else None, at)) for at in groups}
         found: dict[int, Table] = {
@@ -122,12 +113,7 @@ class Listed:
 
 
 def fit(few: Listed, more: Listed) -> tuple[dict[str, Parts], dict[str, Parts]]:
-    """Return the parts of those names of each graph that have numbers of tasks or clones.
-
-    Args:
-        few: The names among a few clones.
-        more: Those among somewhat more.
-    """
+    """Return the parts of those names of each graph that have numbers of tasks or clones."""
     return _Fit((few, more)).parts()
 
 
@@ -157,13 +143,7 @@ class _Fit:
         return grows or self.listed[0].likely(texts, at) is not None
 
     def _fit(self, texts: Sequence[str], loose: Sequence[int], pair: Sequence[list[Member]]) -> None:
-        """Find what the numbers are of names that differ in them alone.
-
-        Args:
-            texts: The texts between the numbers.
-            loose: The positions of the numbers.
-            pair: The names in each graph.
-        """
+        """Find what the numbers are of names that differ in them alone."""
         texts = list(texts)
         bare = self._bare(texts, loose, pair)
         if bare is not None:
@@ -200,13 +180,7 @@ class _Fit:
         return name, (*numbers[:at], 0, *numbers[at + 1 :])
 
     def _tables(self, texts: Sequence[str], at: int, pair: Sequence[Sequence[Member]]) -> Sequence[Table]:
-        """Return by its values what a number is in both graphs; nothing if it is not of tasks or clones.
-
-        Args:
-            texts: The texts between the numbers.
-            at: The position of the number.
-            pair: The names in each graph.
-        """
+        """Return by its values what a number is in both graphs; nothing if it is not of tasks or clones."""
         values = [{numbers[at] for _, numbers in members} for members in pair]
         likely = self.listed[0].likely(texts, at)
         found = list(zip(*(each.tables(likely) for each in self.listed), strict=True))

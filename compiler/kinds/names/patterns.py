@@ -35,12 +35,6 @@ class Pattern:
     def at(self, numbers: Numbers, whole: Spot, host: int, group: int) -> str:
         """Return the name for a task and a clone of a grid.
 
-        Args:
-            numbers: The numbers of the grid.
-            whole: The place of the thing that the name is a part of.
-            host: The task for which that thing is repeated.
-            group: The clone for which it is repeated.
-
         Raises:
             NotAlikeError: The name is of a task or a clone that the thing is not of.
         """
@@ -53,10 +47,6 @@ class Pattern:
 
     def template(self, grid: Grid, whole: Spot) -> Template:
         """Return the name for all tasks and clones of a kind.
-
-        Args:
-            grid: The grid of all clones.
-            whole: The place of the thing that the name is a part of.
 
         Raises:
             NotAlikeError: The name is of a task or a clone that the thing is not of.
@@ -128,12 +118,7 @@ class Patterns:
 
     @classmethod
     def of_both(cls, few: Listed, more: Listed) -> tuple[Patterns, Patterns]:
-        """Return the patterns of the names in two graphs.
-
-        Args:
-            few: The names among a few clones.
-            more: Those among somewhat more.
-        """
+        """Return the patterns of the names in two graphs."""
         found = fit(few, more)
         return cls(few, found[0]), cls(more, found[1])
 

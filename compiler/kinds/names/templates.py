@@ -43,10 +43,6 @@ class Numbers:
     def of(self, host: int, group: int) -> tuple[str, ...]:
         """Return the texts of a clone, by what they are of.
 
-        Args:
-            host: The number of the task.
-            group: The number of the clone on the task.
-
         Returns:
             The numbers of the clone, task and place, the clone before, the suffix of its names, and its
             devices' indices.
@@ -76,13 +72,7 @@ class Template:
     parts: tuple[str | int, ...]
 
     def at(self, numbers: Numbers, host: int, group: int) -> str:
-        """Return the text for a task and a clone.
-
-        Args:
-            numbers: The numbers of the grid.
-            host: The number of the task.
-            group: The number of the clone on the task.
-        """
+        """Return the text for a task and a clone."""
         parts = self.parts
         if len(parts) == 1 and isinstance(parts[0], str):
             return parts[0]
@@ -128,10 +118,6 @@ def escaped(text: str) -> str:
 
 def parse(text: str, grid: Grid) -> Template:
     """Return a template.
-
-    Args:
-        text: The template as it is written.
-        grid: The grid of all clones.
 
     Raises:
         NotAlikeError: It has places that are not known, or is no format string.

@@ -55,13 +55,7 @@ class Orbit:
 
 
 def orbits_of(tensors: Iterable[MapTensor], here: Spot, patterns: Patterns) -> list[Orbit]:
-    """Return tensors of a few clones by their names in each, the largest first.
-
-    Args:
-        tensors: The tensors.
-        here: The place of that to which they belong.
-        patterns: The names in the graph of the few clones.
-    """
+    """Return tensors of a few clones by their names in each, the largest first."""
     few = Numbers(patterns.grid)
     families: dict[tuple[str, int, Spot, tuple[bool, bool]], list[Pattern]] = {}
     for each in tensors:
@@ -83,11 +77,6 @@ def compared(orbits: Iterable[Orbit], fewer: Iterable[Orbit], grids: tuple[Grid,
     """Return tensors of some clones, with what fewer clones say of those of which some are not there.
 
     If only one of three workers has a tensor at a moment, and one of two, then one of many has it.
-
-    Args:
-        orbits: The tensors.
-        fewer: Those of fewer clones.
-        grids: The grid of the fewer clones, and that of the others.
     """
     known = {_alike(each): each.count(grids[0]) for each in fewer}
     found = []
@@ -103,12 +92,7 @@ def _alike(orbit: Orbit) -> Hashable:
 
 
 def largest_of(orbits: list[Orbit], grid: Grid) -> tuple[Orbit, ...]:
-    """Return those of the orbits, in their order, from which the largest tensors are.
-
-    Args:
-        orbits: The orbits, with the largest tensors first.
-        grid: The grid of all clones, which says how many tensors an orbit has.
-    """
+    """Return those of the orbits, in their order, from which the largest tensors are."""
     seen = 0
     found: list[Orbit] = []
     for each in orbits:
@@ -124,10 +108,6 @@ def named(orbits: Iterable[Orbit], grid: Grid) -> tuple[MapTensor, ...]:
 
     Among tensors of one size those with the first names are named, and which these are may depend on the
     numbers in them. Then there are more, of which `largest_at` takes the first.
-
-    Args:
-        orbits: The tensors.
-        grid: The grid of all clones.
     """
     numbers = Numbers(grid)
     found = [(-each.bytes, template) for each in orbits for template in each.templates(grid)]

@@ -348,13 +348,7 @@ class Kinds:
         return found
 
     def at(self, text: str, host: int, group: int) -> str:
-        """Return a text of the map for a task and a clone on it.
-
-        Args:
-            text: The text, with places for numbers.
-            host: The number of the task.
-            group: The number of the clone on the task.
-        """
+        """Return a text of the map for a task and a clone on it."""
         return self.template(text).at(self.numbers, host, group)
 
     def members(self, of: int) -> Iterator[Member]:
@@ -368,12 +362,7 @@ class Kinds:
         return repeated([(spots[each.of], each) for each in things], self.numbers.grid)
 
     def devices(self, text: str, of: int) -> tuple[str, ...]:
-        """Return the devices that a template names for the things of a kind, equally many on each.
-
-        Args:
-            text: The name of the devices as a template of the map.
-            of: The number of the kind in the map.
-        """
+        """Return the devices that a template names for the things of a kind, equally many on each."""
         key = (text, of)
         found = self._devices.get(key)
         if found is None:
@@ -389,13 +378,7 @@ class Kinds:
             yield template.at(self.numbers, host, group)
 
     def one(self, like: R, host: int, group: int) -> R:
-        """Return one thing of a kind, with its own numbers in its texts.
-
-        Args:
-            like: What is true of each thing of the kind.
-            host: The task of the thing.
-            group: The clone on the task.
-        """
+        """Return one thing of a kind, with its own numbers in its texts."""
         kind: Any = type(like)
         found: R = kind(
             *[
@@ -423,12 +406,7 @@ class Kinds:
         return self.one(value, host, group)
 
     def ranged(self, text: str, of: int) -> str:
-        """Return one text for all things of a kind, with ranges for the numbers in which they differ.
-
-        Args:
-            text: The text, with places for numbers.
-            of: The number of the kind.
-        """
+        """Return one text for all things of a kind, with ranges for the numbers in which they differ."""
         parts = self.template(text).parts
         return "".join([each if isinstance(each, str) else self._range(each, of) for each in parts])
 
@@ -724,10 +702,6 @@ class KindMap(Shown):
         """Yield the kinds of ops with names that are looked for: the number of each kind, and these ops.
 
         The ops are None if they are all of the kind.
-
-        Args:
-            sought: The names.
-            inner: Whether names in the tower of an op count, too.
         """
         search = _Search(self.named, sought)
         scopes = self.named.scopes if inner else {}
@@ -752,12 +726,7 @@ class KindMap(Shown):
         return self.named.one(op.op.rule, *next(self.named.members(op.of)))
 
     def ranged(self, op: Counted, text: str) -> str:
-        """Return one name for ops that are alike, with ranges for the numbers in which they differ.
-
-        Args:
-            op: The ops.
-            text: Their name, or a part of it.
-        """
+        """Return one name for ops that are alike, with ranges for the numbers in which they differ."""
         return text if op.of is None else self.named.ranged(text, op.of)
 
     def last_name(self, op: Counted) -> str:

@@ -38,9 +38,6 @@ class _Version:
 def read_map(path: Path | str) -> AnyMap:
     """Read a placement map.
 
-    Args:
-        path: The file.
-
     Raises:
         BadRecord: If it is no placement map, or of a version that is not known.
         OSError: If the file cannot be read or is not a regular file.

@@ -30,12 +30,7 @@ class StepOpKind:
     spot: Spot
 
     def member(self, host: int, group: int) -> Member:
-        """Return which of the ops there is for a task and a clone.
-
-        Args:
-            host: The task of something that the op is a part of.
-            group: The clone on the task.
-        """
+        """Return which of the ops there is for a task and a clone."""
         return host if self.spot.host else 0, group if self.spot.group else 0
 
 

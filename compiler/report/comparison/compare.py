@@ -175,10 +175,6 @@ def compare(before: AnyMap, after: AnyMap) -> Comparison:
 
     An op is identified by its clone, its name inside its tower, and its type. The only clone of one map,
     which has no scope, is clone 0 of the other.
-
-    Args:
-        before: The first map, of any version.
-        after: The second map, of any version.
     """
     one, other = before.expanded(after), after.expanded(before)
     return Comparison(

@@ -28,12 +28,7 @@ WIDTH = 80
 
 
 def diff_text(comparison: Comparison, ink: Ink) -> str:
-    """Return the text: ops by scope, variables, then bytes of devices and links before and after.
-
-    Args:
-        comparison: The differences.
-        ink: Colours the text, or leaves it plain.
-    """
+    """Return the text: ops by scope, variables, then bytes of devices and links before and after."""
     if not comparison.different:
         return "no difference\n"
     blocks = [

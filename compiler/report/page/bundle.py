@@ -19,9 +19,6 @@ def bundle(entry: str) -> str:
     """Return the text of a script that does what the module `entry` does.
 
     Each module becomes a function that returns what the module exports.
-
-    Args:
-        entry: The path of a module in the folder of the scripts.
     """
     numbers: dict[str, int] = {}
     parts: list[str] = []

@@ -33,13 +33,7 @@ def html_page(placement: AnyMap, lines: Lines, details: Details | None = None) -
 
 
 def diff_page(before: Side, after: Side, found: Comparison) -> str:
-    """Return the page of two placements side by side.
-
-    Args:
-        before: The first placement.
-        after: The second one.
-        found: Their differences.
-    """
+    """Return the page of two placements side by side."""
     return _filled("diff.html", "diff.js", diff_data(before, after, found))
 
 

@@ -18,12 +18,7 @@ MANY = 16
 
 
 def device_table(placement: AnyMap, view: View) -> list[str]:
-    """Return the lines of the table, with a sum below if there are several devices.
-
-    Args:
-        placement: The map, of any version.
-        view: The settings of the view: how wide the lines may be, and whether they have colours.
-    """
+    """Return the lines of the table, with a sum below if there are several devices."""
     totals = device_totals(placement)
     groups = first_that_fits(list(totals), totals.__getitem__, lambda groups: len(groups) <= MANY)
     named = [(each.title, of_group(each, totals)) for each in groups]
@@ -81,12 +76,7 @@ def device_row(name: str, totals: Totals, *, forecast: bool) -> tuple[str, ...]:
 
 
 def fullness(placement: AnyMap, view: View) -> list[str]:
-    """Return a line for each GPU and machine; nothing if the spec does not give their memory.
-
-    Args:
-        placement: The map, of any version.
-        view: The settings of the view, which colour the head of the table.
-    """
+    """Return a line for each GPU and machine; nothing if the spec does not give their memory."""
     alike = gathered(
         ((refs.parse(pool.devices[0].ref).job_kind, pool.needed, pool.limit), pool)
         for pool in pools(placement)

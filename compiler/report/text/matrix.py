@@ -117,15 +117,7 @@ def _label(row: Row) -> str:
 def _remarks(
     alike: Sequence[str], idle: Sequence[str], root: Scope, depth: int, *, chosen: bool
 ) -> Iterator[str]:
-    """Return notes on what the table leaves out.
-
-    Args:
-        alike: The devices of workers whose graphs are like that which is listed.
-        idle: The other devices without ops.
-        root: The tree.
-        depth: The depth that is shown.
-        chosen: Whether only chosen ops are shown.
-    """
+    """Return notes on what the table leaves out."""
     if idle:
         yield f"{'none of these' if chosen else 'no ops'} on {refs.label(idle)}"
     if alike and not chosen:

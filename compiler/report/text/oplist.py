@@ -10,12 +10,7 @@ from compiler.report.view import View
 
 
 def op_list(placement: PlacementMap, view: View) -> Iterator[str]:
-    """Yield a line for each op that `view` chooses, in the order of the graph: device, role, name, reason.
-
-    Args:
-        placement: The map.
-        view: The settings of the view, which choose the ops.
-    """
+    """Yield a line for each op that `view` chooses, in the order of the graph: device, role, name, reason."""
     ops = [each.op for each in view.chosen(placement)]
     if not ops:
         yield view.nothing()
@@ -32,10 +27,6 @@ def reason(rule: RuleRef, spec: str) -> str:
     """Return the reason for a place in one line: `clones -> gpu[*] (line 16)`.
 
     The file is named if it is not `spec`.
-
-    Args:
-        rule: What placed the op or variable.
-        spec: The path of the spec.
     """
     decided = rule.decided_by or rule.text
     follows = f"follows {rule.text}" if rule.reason == "follows" else ""

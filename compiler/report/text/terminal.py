@@ -23,12 +23,7 @@ MISPLACED_SHOWN = 10
 
 
 def terminal_map(placement: AnyMap, view: View) -> str:
-    """Return the map as text, in lines of at most `view.width` characters unless names are longer.
-
-    Args:
-        placement: The map, of any version.
-        view: The settings of the view.
-    """
+    """Return the map as text, in lines of at most `view.width` characters unless names are longer."""
     blocks = [
         headline(placement),
         device_table(placement, view),
@@ -76,12 +71,7 @@ def assumptions(placement: AnyMap) -> list[str]:
 
 
 def misplaced(placement: AnyMap, view: View) -> list[str]:
-    """Return lines about the ops that are not where they were requested; nothing before a step has run.
-
-    Args:
-        placement: The map.
-        view: The settings of the view, which colour the first line.
-    """
+    """Return lines about the ops that are not where they were requested; nothing before a step has run."""
     ran = placement.ran
     if not ran:
         return []
@@ -103,12 +93,7 @@ SHOWN = 5
 
 
 def step_time(placement: AnyMap, view: View) -> list[str]:
-    """Return the lines about the time of a step; nothing if it was not forecast.
-
-    Args:
-        placement: The map, of any version.
-        view: The settings of the view, which colour the heads of tables.
-    """
+    """Return the lines about the time of a step; nothing if it was not forecast."""
     time = placement.time
     if time is None:
         return []
@@ -133,12 +118,7 @@ def step_time(placement: AnyMap, view: View) -> list[str]:
 
 
 def time_line(update: str, time: MapTime | KindTime) -> str:
-    """Return how long a step takes, and what that was forecast from, in words.
-
-    Args:
-        update: The mode of updates.
-        time: The forecast.
-    """
+    """Return how long a step takes, and what that was forecast from, in words."""
     each = "there is an update every" if update == "async" else "a step takes"
     return f"{each} {duration(time.seconds)}, {origin(time)}"
 

@@ -19,12 +19,7 @@ NAMED = 8
 
 
 def why_text(found: Sequence[Explanation], ink: Ink) -> str:
-    """Return the explanations as text, with a paragraph for each rule or default that decided.
-
-    Args:
-        found: The explanations, one for each op or variable.
-        ink: Colours the text, or leaves it plain.
-    """
+    """Return the explanations as text, with a paragraph for each rule or default that decided."""
     if len(found) == 1:
         return "".join(f"{line}\n" for line in _single(found[0], ink))
     groups = gathered(((each.decider, each.beaten), each) for each in found)
@@ -96,13 +91,7 @@ def _decision(each: Explanation, ink: Ink) -> Iterator[str]:
 
 
 def frame(rule: ir.Rule, labels: tuple[Label, ...], ink: Ink) -> list[str]:
-    """Return the lines of a rule as a diagnostic shows them, without the head of a diagnostic.
-
-    Args:
-        rule: The rule that decides.
-        labels: Notes at other places of the spec, such as at rules that it overrides.
-        ink: Says whether the lines have colours.
-    """
+    """Return the lines of a rule as a diagnostic shows them, without the head of a diagnostic."""
     shown = Diagnostic("", "", rule.span, "placed by this rule", severity=Severity.WARNING, labels=labels)
     (text,) = human([shown], color=ink.color)
     return text.splitlines()[1:]

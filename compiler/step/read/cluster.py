@@ -22,14 +22,7 @@ from compiler.topology import Host
 def widen(
     own: PlacementMap, step: Step, plan: WorkerPlan, transfers: tuple[MapTransfer, ...]
 ) -> PlacementMap:
-    """Return the map of all tasks.
-
-    Args:
-        own: The map of the chief's graph.
-        step: The step of the chief.
-        plan: The plan of the chief.
-        transfers: What a step of all tasks sends.
-    """
+    """Return the map of all tasks."""
     worker = plan.worker
     return evolve(
         own,

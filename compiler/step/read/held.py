@@ -28,11 +28,7 @@ class Held:
 
 
 def held_variables(step: Step) -> Iterator[Held]:
-    """Yield each variable of a graph once; all handles of one name on a device are of the same variable.
-
-    Args:
-        step: A step of the graph.
-    """
+    """Yield each variable of a graph once; all handles of one name on a device are of the same variable."""
     kinds: dict[str, str] = {}
     for variable in step.variables.values():
         kinds |= {each.handle: "slot" for each in variable.slots}
@@ -44,12 +40,7 @@ def held_variables(step: Step) -> Iterator[Held]:
 
 
 def held_by_device(step: Step, *, own: bool = False) -> Mapping[str, Counter[str]]:
-    """Return the bytes of variables of each kind that devices hold, by the names of the devices.
-
-    Args:
-        step: A step of the graph.
-        own: Whether only those count that each worker with a graph of its own has on its own devices.
-    """
+    """Return the bytes of variables of each kind that devices hold, by the names of the devices."""
     found: dict[str, Counter[str]] = defaultdict(Counter)
     for each in held_variables(step):
         if not own or step.ops[each.name].own:

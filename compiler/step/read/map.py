@@ -56,13 +56,7 @@ class Found:
 
 
 def map_step(step: Step, tensorflow: str, found: Found) -> PlacementMap:
-    """Return the placement map of a step.
-
-    Args:
-        step: The step.
-        tensorflow: The version of TensorFlow that runs it.
-        found: What is known besides.
-    """
+    """Return the placement map of a step."""
     plan, sizes, sent = step.plan, found.sizes, found.sent
     own_sizes = None if sizes is None else sizes[plan.worker.index if isinstance(plan, WorkerPlan) else 0]
     rules = _Rules()

@@ -42,11 +42,7 @@ class RowCounts:
                         self._shapes[tensor.name] = shape
 
     def sized(self, op: Op) -> Op:
-        """Return an op of the step with the shapes that its tensors are taken to have.
-
-        Args:
-            op: The op.
-        """
+        """Return an op of the step with the shapes that its tensors are taken to have."""
         if not self._shapes or not any(each.name in self._shapes for each in (*op.inputs, *op.outputs)):
             return op
         return evolve(

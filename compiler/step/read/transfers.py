@@ -48,12 +48,7 @@ def list_transfers(
 
 
 def crossings(step: Step, of_worker: Host | None = None) -> Iterator[tuple[Tensor, Device, Device]]:
-    """Yield each tensor that a step sends, with the device that it leaves and the device that receives it.
-
-    Args:
-        step: The step.
-        of_worker: The task of another worker whose step is meant.
-    """
+    """Yield each tensor that a step sends, with the device that it leaves and the device that receives it."""
     return _Step(step, of_worker).crossings()
 
 

@@ -43,13 +43,7 @@ _COPY = re.compile(r"/_\d+$")  # what TensorFlow appends to the ends of a connec
 def explain_placement(
     step: Step, pattern: str, assigned: Mapping[str, str] | None = None
 ) -> tuple[Explanation, ...]:
-    """Return an explanation for each op and variable that `pattern` names, in the order of the graph.
-
-    Args:
-        step: The step.
-        pattern: A name, a glob, or a message of TensorFlow that names ops.
-        assigned: The full name of the device on which each op ran, by op name, as far as it is known.
-    """
+    """Return an explanation for each op and variable that `pattern` names, in the order of the graph."""
     found = dict.fromkeys(name for each in names_in(pattern) for name in _matching(step, each))
     return tuple(explain_op(step, name, (assigned or {}).get(name)) for name in found)
 
@@ -76,14 +70,7 @@ def names_in(text: str) -> tuple[str, ...]:
 def meant_by(
     step: Step, wanted: str, exactly: Callable[[str], list[Thing]], by_glob: Callable[[str], list[Thing]]
 ) -> list[Thing]:
-    """Return what a name means: all pieces of a weight, an op, one inside the towers, a glob, or a scope.
-
-    Args:
-        step: The step, whose variables are known.
-        wanted: The name, to which TensorFlow may have appended something.
-        exactly: Returns the things with a name.
-        by_glob: Returns the things whose name, in the graph or inside their tower, matches a glob.
-    """
+    """Return what a name means: all pieces of a weight, an op, one inside the towers, a glob, or a scope."""
     pieces = (name for name, each in step.variables.items() if each.placement.info.weight == wanted)
     found = [thing for each in pieces for thing in exactly(each)]
     for name in (wanted, _COPY.sub("", wanted)):
@@ -144,12 +131,7 @@ def explain_op(step: Step, name: str, assigned: str | None = None) -> Explanatio
 
 
 def group_of(step: Step, variable: Variable) -> ir.OptimizerRule | None:
-    """Return the rule of `optimizer` for a variable; None if there are no groups, or it is not trained.
-
-    Args:
-        step: The step.
-        variable: A variable of the model.
-    """
+    """Return the rule of `optimizer` for a variable; None if there are no groups, or it is not trained."""
     info = variable.placement.info
     if not info.trainable:
         return None

@@ -52,11 +52,7 @@ def timed_step(step: Step) -> StepWork:
 
 
 def step_parts(step: Step) -> StepParts:
-    """Return the parts of a step of the chief.
-
-    Args:
-        step: The step of the chief, which has a graph of its own.
-    """
+    """Return the parts of a step of the chief."""
     ends = step.ends
     assert ends.of_worker
     chief = read_part(step, needed_for(step, ends.of_worker))
@@ -66,11 +62,7 @@ def step_parts(step: Step) -> StepParts:
 
 
 def graph_step(step: Step) -> StepWork:
-    """Return the work of a step, of which all that is in its graph runs at once.
-
-    Args:
-        step: The step.
-    """
+    """Return the work of a step, of which all that is in its graph runs at once."""
     loops = [needed_for(step, ends) for ends in step.ends.loops]
     part = read_part(step, [*step_ops(step), *(op for loop in loops for op in loop)])
     numbers = {each.name: at for at, each in enumerate(part.ops)}
@@ -79,12 +71,7 @@ def graph_step(step: Step) -> StepWork:
 
 
 def read_part(step: Step, needed: Iterable[Op]) -> GraphPart:
-    """Return some ops of a step, and what they wait for.
-
-    Args:
-        step: The step.
-        needed: The ops that are read, in any order.
-    """
+    """Return some ops of a step, and what they wait for."""
     return _Reader(step, {op.name for op in needed}).read()
 
 

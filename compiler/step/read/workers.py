@@ -64,12 +64,7 @@ class GraphPart:
 
 
 def work_of(plan: Plan, part: GraphPart) -> StepWork:
-    """Return the work of some ops on the devices of a plan.
-
-    Args:
-        plan: The plan, which has all devices and says how many threads a process uses.
-        part: The ops, of one graph or of those of several workers.
-    """
+    """Return the work of some ops on the devices of a plan."""
     jobs = plan.spec.devices.jobs
     processes = {each.host for each in plan.topology.devices}
     shared = not plan.emulate and len(processes) > 1 and on_one_machine(jobs)
@@ -102,13 +97,7 @@ class StepParts:
 
 
 def steps_of_all(plan: WorkerPlan, parts: StepParts, *, fold: bool = False) -> StepWork:
-    """Return the work of the steps of all workers.
-
-    Args:
-        plan: The plan of the chief.
-        parts: The parts of its step.
-        fold: Whether the last worker stands for all but the first.
-    """
+    """Return the work of the steps of all workers."""
     if parts.applied is None:
         return _steps_alone(plan, parts.chief, fold=fold)
     return (_folded if fold else _together)(plan, parts.chief, parts.applied)
@@ -149,15 +138,7 @@ def _together(plan: WorkerPlan, chief: GraphPart, applied: GraphPart) -> StepWor
 def _apply(
     plan: WorkerPlan, joined: _Joined, applied: GraphPart, needed: Sequence[int], ended: dict[int, int]
 ) -> list[int]:
-    """Let the chief apply what workers contributed, and others wait for it; return what ends the applying.
-
-    Args:
-        plan: The plan of the chief.
-        joined: The parts of the workers.
-        applied: What the chief runs.
-        needed: The ends of the parts that it waits for.
-        ended: The end of its part for each worker that waits for the chief.
-    """
+    """Let the chief apply what workers contributed, and others wait for it; return what ends the applying."""
     waited = joined.after(needed, WAITING, _first_device(plan, 0))
     numbers = joined.add(applied)
     joined.arrows += [Arrow(waited, numbers[at]) for at in applied.first]
@@ -227,11 +208,6 @@ def of_worker(plan: WorkerPlan, chief: GraphPart, worker: int) -> GraphPart:
 
     If the chief is where variables are, the graphs of others also differ: they have constants, and what is
     made of constants alone, on each device that needs them, and join small gradients that they send there.
-
-    Args:
-        plan: The plan of the chief.
-        chief: The part.
-        worker: The number of the worker.
     """
     if worker == plan.worker.index:
         return chief

@@ -15,11 +15,6 @@ def cut(reduction: Reduction, rank: int, count: int) -> list[Value]:
     """Return at most `count` pieces of the value of a clone: ranges of its elements, or rows by remainders.
 
     The values of all clones are cut in the same way.
-
-    Args:
-        reduction: The values.
-        rank: The number of the clone.
-        count: The number of pieces that are wanted.
     """
     writer, value, home = reduction.writer, reduction.values[rank], reduction.homes[rank]
     scope = reduction.inner(f"cut_{rank}")
@@ -32,13 +27,7 @@ def cut(reduction: Reduction, rank: int, count: int) -> list[Value]:
 
 
 def glue(reduction: Reduction, destination: int, pieces: Sequence[Value]) -> Value:
-    """Return the value of which `cut` made pieces.
-
-    Args:
-        reduction: The values that were cut.
-        destination: The number of the place that needs the whole.
-        pieces: Its pieces, in the order of `cut`.
-    """
+    """Return the value of which `cut` made pieces."""
     writer, like = reduction.writer, reduction.values[0]
     place, scope = reduction.destinations[destination], reduction.inner(f"glue_{destination}")
     if isinstance(like, Rows):
@@ -50,14 +39,7 @@ def glue(reduction: Reduction, destination: int, pieces: Sequence[Value]) -> Val
 
 
 def flatten(reductions: Sequence[Reduction], rank: int, scope: str, placed: Placed) -> Tensor:
-    """Return the values of a clone for several sums as one line of elements.
-
-    Args:
-        reductions: The sums, of tensors.
-        rank: The number of the clone.
-        scope: The scope of the ops.
-        placed: Their place.
-    """
+    """Return the values of a clone for several sums as one line of elements."""
     writer = reductions[0].writer
     lines = [
         writer.reshape(f"{scope}/Reshape", value, [-1], placed)

@@ -32,30 +32,18 @@ class Machine:
     _since: float = 0.0  # until when it is known what the tasks have left
 
     def begin(self, task: Active, now: float) -> None:
-        """Let another task run.
-
-        Args:
-            task: The task.
-            now: The time.
-        """
+        """Let another task run."""
         self._let_time_pass(now)
         self.tasks.append(task)
 
     def next_end(self, now: float) -> float:
-        """Return when the next task ends if no other begins; infinity if none runs.
-
-        Args:
-            now: The time, from which on the tasks are as fast as they are now.
-        """
+        """Return when the next task ends if no other begins; infinity if none runs."""
         self._speeds = speeds(self.tasks, self.cores, self.awake) if self.tasks else []
         left = zip(self.tasks, self._speeds, strict=True)
         return min([now + each.left / speed if each.left > 0 else now for each, speed in left], default=inf)
 
     def take_ended(self, now: float) -> list[Active]:
         """Remove the tasks that end now.
-
-        Args:
-            now: The time that `next_end` has returned.
 
         Returns:
             These tasks, at least one.
@@ -119,11 +107,6 @@ def spread(cost: Cost, inner: int, cores: int) -> tuple[float, float]:
     Between one thread and one for each core, the time follows Amdahl's law: a part of the op is done by one
     thread, and the rest is shared. Such an op uses a core for each of its threads: those that are done with
     their part look for another one. Two ops at once then take as long as one after the other.
-
-    Args:
-        cost: What the op costs.
-        inner: The threads that may work on it.
-        cores: The cores of the machine.
     """
     if inner == 1 or cores == 1 or cost.alone <= 0:
         return cost.alone, 1.0
@@ -164,12 +147,7 @@ class Clock:
         heappush(self._events, (when, self._order, event))
 
     def let_run(self, machine: int, task: Active) -> None:
-        """Let a machine run another task from now on.
-
-        Args:
-            machine: The number of the machine.
-            task: The task.
-        """
+        """Let a machine run another task from now on."""
         self.machines[machine].begin(task, self.now)
         self._changed.add(machine)
 

@@ -96,12 +96,7 @@ class Seen:
 
 
 def groups_of(count: int, places: int) -> list[int]:
-    """Return for how many clones each group of others is.
-
-    Args:
-        count: The number of the others.
-        places: The number of groups, at most.
-    """
+    """Return for how many clones each group of others is."""
     together = -(-count // max(1, places))
     return [min(together, count - start) for start in range(0, count, together)]
 

@@ -125,12 +125,7 @@ class PreparedStep:
 
 
 def prepare(work: StepWork, costs: Costs) -> PreparedStep:
-    """Return a step made ready to be simulated on machines with these costs.
-
-    Args:
-        work: The ops of the step, and what they wait for.
-        costs: What ops, threads and links cost.
-    """
+    """Return a step made ready to be simulated on machines with these costs."""
     hosts = list(dict.fromkeys(None if work.one_process else each.host for each in work.devices))
     numbered = {host: at for at, host in enumerate(hosts)}
     of_host = {each.host: numbered[None if work.one_process else each.host] for each in work.devices}

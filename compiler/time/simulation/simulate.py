@@ -45,12 +45,7 @@ BEFORE = 1
 
 
 def simulate(work: StepWork, costs: Costs) -> Simulated:
-    """Return when each op of a step runs on machines with these costs.
-
-    Args:
-        work: The ops of the step, and what they wait for.
-        costs: What ops, threads and links cost.
-    """
+    """Return when each op of a step runs on machines with these costs."""
     found = _Simulation(prepare(work, costs)).run()
     assert found is not None
     return found

@@ -33,11 +33,7 @@ class Threads:
         self.pools = [[Thread(at, each) for each in range(step.pool)] for at in range(len(step.homes))]
 
     def start(self, tasks: Iterable[tuple[int, Task]]) -> None:
-        """Put the first tasks of a run into the queues of threads in turn, and let all threads look for some.
-
-        Args:
-            tasks: The tasks, each with the number of its process.
-        """
+        """Put the first tasks of a run into the queues of threads in turn, and let all look for some."""
         for turn, (process, task) in enumerate(tasks):
             pool = self.pools[process]
             pool[turn % len(pool)].queue.append(task)

@@ -75,12 +75,7 @@ class Transfers:
         self._bring(task, send, start, start + taken + link.latency)
 
     def ask(self, task: Task, number: int) -> None:
-        """Bring a tensor that has been asked for, if it is already there.
-
-        Args:
-            task: The task that asks for it.
-            number: The number of the send.
-        """
+        """Bring a tensor that has been asked for, if it is already there."""
         task.run.asked.add(number)
         early = task.run.early.pop(number, None)
         if early is not None:

@@ -64,13 +64,7 @@ class Tensors:
 
 
 def expression(written: syntax.Expr, tensors: Tensors, *, what: str = "this place") -> Any:  # noqa: PLR0911 one for each kind
-    """Lower an expression that gives a tensor or several; return BAD if it has an error.
-
-    Args:
-        written: The expression as it is written.
-        tensors: The tensors that are known at its place.
-        what: What the tensor is for, in words.
-    """
+    """Lower an expression that gives a tensor or several; return BAD if it has an error."""
     if is_operation(written, TensorNames(tensors.kinds)):
         return operations(tensors).read(written)
     match written:
@@ -100,13 +94,7 @@ def operations(tensors: Tensors) -> Operations:
 
 
 def tensor(written: syntax.Expr, tensors: Tensors, *, what: str = "this place") -> Any:
-    """Lower an expression that must be a single tensor to a Ref or a Flow; return BAD if it has an error.
-
-    Args:
-        written: The expression as it is written.
-        tensors: The tensors that are known at its place.
-        what: What the tensor is for, in words.
-    """
+    """Lower an expression that must be a single tensor to a Ref or a Flow; return BAD if it has an error."""
     found = expression(written, tensors, what=what)
     if isinstance(found, ir.Group):
         return tensors.context.refuse(types.several_tensors(written.span, what=what))
@@ -115,10 +103,6 @@ def tensor(written: syntax.Expr, tensors: Tensors, *, what: str = "this place") 
 
 def flow(written: syntax.Flow, tensors: Tensors) -> Any:
     """Lower a flow: its source and its steps.
-
-    Args:
-        written: The flow as it was parsed.
-        tensors: The scope of the block.
 
     Returns:
         The `Flow`, or BAD if a part of it has errors.
@@ -186,10 +170,6 @@ def _reference(path: syntax.Path, tensors: Tensors) -> Any:
 
 def step(written: syntax.Expr, tensors: Tensors) -> Any:
     """Lower one step of a flow.
-
-    Args:
-        written: The step as it was parsed.
-        tensors: The scope of the block.
 
     Returns:
         The step, or BAD if it has errors.
@@ -403,10 +383,6 @@ def _python(call: syntax.Call, context: Context) -> Any:
 
 def layer_made(call: syntax.Call, tensors: Tensors) -> Any:
     """Lower `layer(Dense(64))`, a layer that has the same weights wherever it is used.
-
-    Args:
-        call: The call of `layer` as it was parsed.
-        tensors: The scope of the block.
 
     Returns:
         The `SharedLayer`, or BAD if it has errors.

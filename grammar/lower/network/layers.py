@@ -64,11 +64,6 @@ def read_bindings(
 ) -> tuple[ir.Binding, ...] | None:
     """Lower the bindings.
 
-    Args:
-        items: The bindings as written.
-        tensors: The names in scope.
-        in_layer: Whether they are in a `layer` block instead of the model.
-
     Returns:
         The bindings, each after those that it needs, or None if there is an error.
     """
@@ -208,10 +203,6 @@ def _names(value: syntax.Node) -> Iterator[str]:
 
 def parameter(item: syntax.Attribute, tensors: Tensors) -> Any:
     """Lower the declaration of a parameter of a `layer` block.
-
-    Args:
-        item: The item, whose value is a call of `parameter`.
-        tensors: The scope of the block.
 
     Returns:
         The `LayerParameter`, or BAD if it has errors.

@@ -34,12 +34,7 @@ ATTRIBUTES = frozenset(BLOCKS["model"].names)
 
 
 def model(block: syntax.Block, context: Context) -> ir.Model | None:
-    """Lower the `model` block; return None if it has errors.
-
-    Args:
-        block: The block as it was parsed.
-        context: The scope, and the reports to which errors are added.
-    """
+    """Lower the `model` block; return None if it has errors."""
     blocks.check_label(block, BLOCKS["model"], context)
     lost = frozenset(name for item in block.items for name in blocks.lost_names(item))
     spans: dict[str, Span] = {}
@@ -186,11 +181,6 @@ def _weighted(written: syntax.Chain, weight: float, tensors: Tensors) -> Any:
 
 def objective(written: syntax.Expr, category: str, tensors: Tensors) -> Any:
     """Lower `[target, prediction] -> Loss()`, or the same with a metric.
-
-    Args:
-        written: The expression as it is written.
-        category: `loss` or `metric`.
-        tensors: The tensors of the model.
 
     Returns:
         The record of the loss or metric; BAD if there is an error, which is reported.

@@ -31,12 +31,7 @@ FUNCTIONS = {"+": "add", "-": "subtract", "*": "multiply", "/": "divide"}
 
 
 def is_operation(written: syntax.Node, names: Container[str]) -> bool:
-    """Whether an expression computes with tensors.
-
-    Args:
-        written: The expression as it was parsed.
-        names: The names of the tensors in scope.
-    """
+    """Whether an expression computes with tensors."""
     match written:
         case syntax.Call():
             return written.callee.name.startswith(PREFIX)

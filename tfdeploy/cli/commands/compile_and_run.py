@@ -151,12 +151,6 @@ def launch_tasks(spec: ir.Spec, path: str, common: Common, options: RunOptions) 
     Tasks read the same file with the same options as this process. A task that is started again reads a
     copy, in case the file has been changed meanwhile.
 
-    Args:
-        spec: The spec.
-        path: The file of the spec.
-        common: The common options.
-        options: The options of the run.
-
     Returns:
         The exit code, and the outcome of the run if it has one. For the errors see `start.run`.
     """

@@ -36,13 +36,7 @@ _NOT_FINITE = re.compile(r"[+-]?(nan|inf|infinity)", re.IGNORECASE)
 
 
 def fault_of(where: Where, cell: str, dtype: str) -> Diagnostic | None:
-    """Return the diagnostic about a cell that cannot be read as `dtype`; None if it can.
-
-    Args:
-        where: The place of the cell.
-        cell: Its text.
-        dtype: The name of the dtype.
-    """
+    """Return the diagnostic about a cell that cannot be read as `dtype`; None if it can."""
     text = cell.strip(" \t")
     if dtype == "string":
         return None

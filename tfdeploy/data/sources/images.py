@@ -102,12 +102,7 @@ class Images(Source):
         return tuple(found)
 
     def _images_in(self, folder: Path, above: frozenset[tuple[int, int]] = frozenset()) -> Iterator[Path]:
-        """Yield the images in a folder and in the folders in it, in the order of names; raises RunError.
-
-        Args:
-            folder: The folder.
-            above: The folders that it is in, by the numbers that the system gives them.
-        """
+        """Yield the images in a folder and in the folders in it, in the order of names; raises RunError."""
         entries, itself = self._entries(folder), folder.stat()
         number = (itself.st_dev, itself.st_ino)
         if number in above:

@@ -164,10 +164,6 @@ class Archive:
     def pieces(self, array: Array, rows: int) -> Iterator[np.ndarray]:
         """Yield the examples of `array`, at most `rows` at a time.
 
-        Args:
-            array: The array, of which each element along the first axis is an example.
-            rows: The most examples in a piece.
-
         Raises:
             RunError: The array cannot be read, or is damaged.
         """

@@ -82,10 +82,6 @@ def share_of(
 def deal(counts: Sequence[int], of: int) -> tuple[tuple[int, ...], ...] | None:
     """Assign files to workers, the largest file first, and each to the worker with the fewest records so far.
 
-    Args:
-        counts: The number of records of each file.
-        of: The number of workers.
-
     Returns:
         The numbers of the files of each worker; None if not all workers get equally many records.
     """

@@ -213,12 +213,7 @@ class Examples:
         return mapped(batches, lambda each: (each[0], self._decode_batch(None, each[1]))).unbatch().cache()
 
     def batched(self, size: int, *, drop_remainder: bool) -> Any:
-        """Return a dataset of batches of examples.
-
-        Args:
-            size: The number of examples in a batch.
-            drop_remainder: Whether a last batch with fewer examples is left out.
-        """
+        """Return a dataset of batches of examples."""
         if self._goes_alone:
             return _grouped(self.single(1), size, ragged=self.ragged, drop_remainder=drop_remainder)
         if self.per_record:

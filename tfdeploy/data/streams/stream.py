@@ -85,11 +85,6 @@ class Stream:
         With `repeat`, pass follows pass without end and a batch may hold the end of one and the start of
         the next, so that every run of `size` examples is one exact pass. `drop_remainder` leaves out a
         last, smaller batch.
-
-        Args:
-            batch_size: The number of examples in a batch.
-            repeat: Whether passes follow each other without end.
-            drop_remainder: Whether a last batch with fewer examples is left out.
         """
         examples = self._examples(repeat=repeat, batch=batch_size)
         batches = examples.batched(batch_size, drop_remainder=drop_remainder)
@@ -233,13 +228,7 @@ class Stream:
         return self.source.where(self._used()[0] + number)
 
     def where_holding(self, number: int, value: int, inputs: Collection[str]) -> Where:
-        """Return the place of an example, and of the tensor that feeds a value if it is one alone.
-
-        Args:
-            number: The number of the example among those that `in_order` returns.
-            value: The value.
-            inputs: The inputs of the model that it may feed.
-        """
+        """Return the place of an example, and of the tensor that feeds a value if it is one alone."""
         index = self._used()[0] + number
         values, now = small_graphs.first_element(lambda: self._decoded(index)) or {}, self._names_now()
         held = [name for name, each in values.items() if now[name] in inputs and np.any(each == value)]
@@ -254,11 +243,7 @@ class Stream:
         return now
 
     def is_zero(self, name: str) -> bool:
-        """Whether a tensor is zero in every example.
-
-        Args:
-            name: The input that it feeds.
-        """
+        """Whether a tensor is zero in every example."""
 
         def others() -> Any:
             batches = self.in_order(self._passes.chunk)

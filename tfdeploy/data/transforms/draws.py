@@ -54,13 +54,7 @@ class Keys:
         return tf.cast(tf.bitwise.right_shift(bits, tf.constant(32 - BITS, tf.uint32)), tf.float32) / 2**BITS
 
     def between(self, draw: int, low: float, high: float) -> Any:
-        """Return a random number of each row from `low` to `high`, a float32 tensor of shape [rows].
-
-        Args:
-            draw: The number of the draw: each draws other numbers from the same keys.
-            low: The lower end of the range.
-            high: The upper end of the range.
-        """
+        """Return a random number of each row from `low` to `high`, a float32 tensor of shape [rows]."""
         return low + (high - low) * self.uniform(draw)
 
     def below(self, draw: int, count: int) -> Any:

@@ -49,12 +49,6 @@ class Runner:
     ) -> dict[str, object]:
         """Run a command on a document.
 
-        Args:
-            name: The command of the protocol.
-            document: The document.
-            options: Options of the command line.
-            tell: Is called with each line of the output.
-
         Returns:
             The exit code, as `code`, and the `output`.
 

@@ -67,13 +67,7 @@ _OF_TARGETS = {
 def complete(
     at: Place, *, snippets: bool, variables: Callable[[], Sequence[str]] = tuple
 ) -> types.CompletionList:
-    """Return what can be written at a place.
-
-    Args:
-        at: The place.
-        snippets: Whether the editor can insert snippets.
-        variables: Returns the names of the variables of the last run, of which globs are offered.
-    """
+    """Return what can be written at a place."""
     cursor = cursor_at(at.document.text, at.offset)
     if cursor.within is not None:
         takes_globs = cursor.within == "string" and _takes_globs(cursor)
@@ -131,13 +125,7 @@ def resolve(item: types.CompletionItem, trees: Sequence[syntax.File]) -> types.C
 
 
 def described(category: str, name: str, layers: Mapping[str, Function]) -> str | None:
-    """Return the description of something by its category and name, or None if there is none.
-
-    Args:
-        category: `block`, `attribute:BLOCK`, a category of Keras objects, or a table of functions.
-        name: The name.
-        layers: The layer blocks of the spec, as functions.
-    """
+    """Return the description of something by its category and name, or None if there is none."""
     kind, _, of = category.partition(":")
     if kind == "block":
         return describe.block(schema.BLOCKS[name]) if name in schema.BLOCKS else None

@@ -82,14 +82,7 @@ def _quick_fixes(
 
 
 def fixed(document: Document, spec: Document, documents: Documents, settings: Settings) -> str:
-    """Return the text of a document after all safe fixes in it, as `check --fix` leaves it.
-
-    Args:
-        document: The document.
-        spec: The spec that includes it, or the document itself.
-        documents: The open documents.
-        settings: How specs are read.
-    """
+    """Return the text of a document after all safe fixes in it, as `check --fix` leaves it."""
     own = absolute(document.path)
     text = document.source.text
     for _ in range(ROUNDS):
@@ -126,12 +119,7 @@ def _last_line(range_: types.Range) -> int:
 
 
 def difference(document: Document, text: str) -> list[types.TextEdit]:
-    """Return edits of whole lines that make a document have a text.
-
-    Args:
-        document: The document as the editor has it.
-        text: The text that it is to have.
-    """
+    """Return edits of whole lines that make a document have a text."""
     before, after = document.source.text.splitlines(keepends=True), text.splitlines(keepends=True)
     starts = [0]
     for line in before:

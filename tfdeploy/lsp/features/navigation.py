@@ -32,12 +32,7 @@ def definitions(at: Place) -> list[types.Location]:
 
 
 def references(at: Place, *, with_definition: bool) -> list[types.Location]:
-    """Return where the name at a place is used, in all files of the spec.
-
-    Args:
-        at: The place.
-        with_definition: Whether the definition is returned, too.
-    """
+    """Return where the name at a place is used, in all files of the spec."""
     return _locations(at, [each for each in _same_name(at) if with_definition or not each.is_definition])
 
 
@@ -68,10 +63,6 @@ def renamable(at: Place) -> types.Range | None:
 
 def rename(at: Place, name: str) -> types.WorkspaceEdit:
     """Return the edits that give the thing named at a place another name.
-
-    Args:
-        at: The place.
-        name: The new name.
 
     Raises:
         CannotRenameError: If there is no name at the place, or if the new one would mean something else.

@@ -103,12 +103,7 @@ def _spans(items: Iterable[syntax.Item]) -> Iterator[Span]:
 
 
 def selections(document: Document, offsets: Sequence[int]) -> list[types.SelectionRange]:
-    """Return for each place the ranges around it, from the word to the whole text.
-
-    Args:
-        document: The document.
-        offsets: The places, as offsets in the text.
-    """
+    """Return for each place the ranges around it, from the word to the whole text."""
     found = []
     for offset in offsets:
         made = types.SelectionRange(document.positions.range(0, len(document.text)))

@@ -80,11 +80,6 @@ def measure(spec: ir.Spec, request: MeasureRequest, wait: Wait = at_once) -> Mea
     If the spec has jobs, the devices of all tasks are logical CPUs of this process, and the link between two
     tasks of this machine is measured as well.
 
-    Args:
-        spec: The spec.
-        request: What is to be measured.
-        wait: Is called before each turn.
-
     Raises:
         SpecError: If the graph of the spec cannot be built.
         RunError: If a layer learns from data that cannot be read, or TensorFlow refuses made-up examples.

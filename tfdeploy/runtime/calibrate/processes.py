@@ -281,11 +281,6 @@ def measure_in_processes(
 ) -> list[Measured] | None:
     """Start a process for each number of threads; return None if one failed, and has said why.
 
-    Args:
-        arguments: The command `calibrate` with its spec and options, as words.
-        threads: The numbers of threads that may work on an op.
-        between: Is called when each process has had a turn, while all of them wait.
-
     Returns:
         What was measured with each number of threads.
     """

@@ -43,14 +43,7 @@ def timed(step: Callable[[], Any]) -> float:
 def timed_in_turns(
     steps: Sequence[Callable[[], Any]], warm: int, number: int, between: Callable[[], Any] = lambda: None
 ) -> list[list[float]]:
-    """Return the seconds of steps that take turns, so that all meet the machine in the same states.
-
-    Args:
-        steps: The steps.
-        warm: How often each is made before it is measured.
-        number: How often each is measured.
-        between: What is done before each.
-    """
+    """Return the seconds of steps that take turns, so that all meet the machine in the same states."""
     found: list[list[float]] = [[] for _ in steps]
     for _ in range(warm + number):
         for step, seconds in zip(steps, found, strict=True):
@@ -60,11 +53,7 @@ def timed_in_turns(
 
 
 def plain_config(inner_threads: int) -> Any:
-    """Return the options of a session that runs one op at a time, and the ops as they are written.
-
-    Args:
-        inner_threads: How many threads may work on one op.
-    """
+    """Return the options of a session that runs one op at a time, and the ops as they are written."""
     import tensorflow as tf
 
     config = tf.compat.v1.ConfigProto(inter_op_parallelism_threads=1, use_per_session_threads=True)
@@ -104,11 +93,7 @@ class TracedSteps:
 
     @classmethod
     def together(cls, parts: Iterable[TracedSteps]) -> TracedSteps:
-        """Return the times of the steps of all parts, which are of the same graph.
-
-        Args:
-            parts: The parts, at least one.
-        """
+        """Return the times of the steps of all parts, which are of the same graph."""
         found = list(parts)
         return cls(found[0].known, [step for each in found for step in each.steps])
 
@@ -165,12 +150,7 @@ _HALVINGS = 10
 
 
 def fitted(found: Measured, work: StepWork) -> Measured:
-    """Return what was measured, with the hand-over and the slowing by others that make the simulation right.
-
-    Args:
-        found: What was measured, without a time to hand over an op.
-        work: The step that was measured.
-    """
+    """Return what was measured, with hand-over and slowing by others for which the simulation is right."""
     parallel = evolve(work, inner_threads=1, op_threads=found.machine.cores)
 
     def is_enough(other: Measured) -> bool:
@@ -205,22 +185,12 @@ def _slowed(cost: OpCost, part: float) -> OpCost:
 
 
 def _slower(cost: OpCost, more: float) -> OpCost:
-    """Return the cost of an op that others slow more than was measured.
-
-    Args:
-        cost: What was measured.
-        more: By how much, as a part of its time beside others.
-    """
+    """Return the cost of an op that others slow more than was measured."""
     return evolve(cost, crowded=max(cost.alone, cost.crowded) * (1 + more))
 
 
 def _least(holds: Callable[[float], bool], most: float) -> float:
-    """Return the number from 0 to `most` from which on something holds; `most` if it holds for none.
-
-    Args:
-        holds: Says whether it holds for a number.
-        most: The largest number.
-    """
+    """Return the number from 0 to `most` from which on something holds; `most` if it holds for none."""
     if holds(0.0):
         return 0.0
     low, high = 0.0, most

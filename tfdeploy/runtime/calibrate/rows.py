@@ -67,12 +67,7 @@ def ratios_by_rows(ops: Iterable[Any], inner_threads: int) -> tuple[RowRatio, ..
 
 
 def with_other_rows(costs: Iterable[OpCost], ratios: Iterable[RowRatio]) -> tuple[OpCost, ...]:
-    """Return the costs of ops, and those of the same ops with other numbers of rows that none of them has.
-
-    Args:
-        costs: The costs of the ops of the step.
-        ratios: How long ops take with other numbers of rows.
-    """
+    """Return the costs of ops, and those of the same ops with other numbers of rows that none of them has."""
     found = {Signature(each.type, each.inputs, each.detail): each for each in costs}
     for each in ratios:
         like = found.get(each.like)
@@ -186,10 +181,5 @@ def _with_rows(tf: Any, op: Any, factor: float) -> Any:
 
 
 def _times(steps: Sequence[Any], between: Any) -> list[float]:
-    """Return the seconds of steps that take turns: the lower quartile, in which others do least.
-
-    Args:
-        steps: What makes each of the steps.
-        between: What is done before each of them.
-    """
+    """Return the seconds of steps that take turns: the lower quartile, in which others do least."""
     return [quartile(each) for each in timed_in_turns(steps, WARM, STEPS, between)]

@@ -46,10 +46,6 @@ def make_thread_pool(spec: ir.Spec, membership: Membership) -> None:
     TensorFlow has one such pool in a process, and makes it for the first session, whatever that is for. A
     worker reads examples and builds its graph in sessions too, so the server that it starts after that would
     have as many threads as if it were alone on the machine.
-
-    Args:
-        spec: The spec, which has the devices.
-        membership: The cluster, and the task of this process in it.
     """
     wanted = server_config(spec, membership.own, membership.cluster)
     config = tf.compat.v1.ConfigProto(

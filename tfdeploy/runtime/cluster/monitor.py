@@ -230,9 +230,6 @@ class TaskMonitor(HealthMonitor):
 
         Missing tasks are reported after some seconds, and again whenever the wait has doubled.
 
-        Args:
-            why: What is waited for, such as `to start training`.
-
         Raises:
             RunError: If waiting cannot help, or a task has been missing for `timeout` seconds.
             Exception: What `check` raises.
@@ -411,11 +408,6 @@ def cluster_status(
     spec: ir.Spec, environment: Mapping[str, str], *, verbose: bool = False
 ) -> list[TaskStatus]:
     """Return the status of every task of the spec's cluster, in order.
-
-    Args:
-        spec: The spec.
-        environment: The environment variables, of which TF_CONFIG is read.
-        verbose: Whether TensorFlow's own messages are shown.
 
     Raises:
         SpecError: If the addresses of the tasks are not known.

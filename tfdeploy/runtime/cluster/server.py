@@ -49,12 +49,7 @@ class Server:
         self.where = f"{_bracketed(host)}:{port}" if host is not None else f"port {port} of every address"
 
     def announce(self, say: Callable[[str], None], warn: Callable[[Diagnostic], None]) -> None:
-        """Report where the server listens, and warn if other machines can reach it.
-
-        Args:
-            say: Called with sentences for users.
-            warn: Called with warnings.
-        """
+        """Report where the server listens, and warn if other machines can reach it."""
         ref = self.published.identity.task.ref
         if self.host is None or not ipaddress.ip_address(self.host).is_loopback:
             warn(errors.open_to_network(ref=ref, where=self.where))
@@ -69,10 +64,6 @@ class Server:
 
 def serve_task(spec: ir.Spec, membership: Membership) -> Server:
     """Start the server of this process's task from the spec alone.
-
-    Args:
-        spec: The spec, which has the devices.
-        membership: The cluster, the task of this process in it, and the secret of the run.
 
     Raises:
         RunError: If it cannot listen at its address.
@@ -137,11 +128,6 @@ def server_config(spec: ir.Spec, task: Task, cluster: Cluster) -> Any:
 
     Tasks on one machine share its cores. A thread that looks for work for a while before it sleeps takes a
     core from another task then, so threads sleep at once.
-
-    Args:
-        spec: The spec.
-        task: The task of the server.
-        cluster: The addresses of all tasks.
     """
     import tensorflow as tf
 
@@ -272,11 +258,7 @@ _SETTINGS = (
 
 
 def holds_pieces(spec: ir.Spec) -> bool:
-    """Whether a rule cuts variables of a spec into pieces.
-
-    Args:
-        spec: The spec.
-    """
+    """Whether a rule cuts variables of a spec into pieces."""
     return any(isinstance(rule.target, ir.Sharded) for rule in spec.place.rules)
 
 
@@ -305,13 +287,6 @@ def serve(
     verbose: bool = False,
 ) -> None:
     """Run the server of a task, and return when the client or the chief of the run has shut it down.
-
-    Args:
-        spec: The spec.
-        membership: The part of this process in the cluster, with its task.
-        say: Called with a sentence when the server listens, and when it ends.
-        warn: Called with warnings.
-        verbose: Whether TensorFlow's own messages are shown.
 
     Raises:
         SpecError: If the task is not run by `tfdeploy serve`, or lacks GPUs.

@@ -81,11 +81,6 @@ class SessionTarget:
 
         If workers have graphs of their own, they stop before anything is changed. Returns the chief's view of
         all workers then, else None.
-
-        Args:
-            engine: The session of the chief, or of the only process.
-            stop: The signals of the process.
-            say: Called with sentences for users.
         """
         self.attach_monitors(engine)
         if self.elsewhere:

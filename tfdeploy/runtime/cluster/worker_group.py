@@ -204,12 +204,7 @@ class WorkerGroup:
         self.run(self.ops.announce, self.generation)
 
     def open(self, step: int, examples: int) -> None:
-        """Open the generation: all workers continue from `step`, after `examples` examples.
-
-        Args:
-            step: The global step.
-            examples: The number of examples that all workers together have consumed.
-        """
+        """Open the generation: all workers continue from `step`, after `examples` examples."""
         if self.exchange.clear is not None:
             self.run(self.exchange.clear)
         self.run(self.ops.open, self.generation, step, examples)

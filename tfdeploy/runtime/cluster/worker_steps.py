@@ -137,13 +137,7 @@ class AsyncChiefSteps(_ChiefSteps):
         group.engine.activity.causes["updates"] = self._owing
 
     def next(self, *, logged: bool, until: int) -> StepResult:
-        """Make an update, or wait for one of another worker; return all updates since the last call.
-
-        Args:
-            logged: Whether the report of the chief's own update is needed.
-            until: The number of the last step that may begin, counted from the first one that this object has
-                made.
-        """
+        """Make an update, or wait for one of another worker; return all updates since the last call."""
         if self.start + until != self.allowed:
             self.allowed = self.start + until
             self.group.run(self.group.ops.allow, self.allowed)

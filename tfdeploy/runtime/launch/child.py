@@ -21,12 +21,7 @@ ORPHANED = 128 + signal.SIGKILL
 
 
 def follow(pipe: int, parent: int) -> None:
-    """Make this process end when its parent ends.
-
-    Args:
-        pipe: A descriptor whose other end only the parent has.
-        parent: The number of the parent's process.
-    """
+    """Make this process end when its parent ends."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(PARENT_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0) != 0:
         sys.stderr.write(f"no signal at the launcher's end: {os.strerror(ctypes.get_errno())}\n")

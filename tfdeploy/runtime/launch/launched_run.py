@@ -60,13 +60,7 @@ class TaskOutput:
         self._one_line = threading.Lock()
 
     def on_line(self, task: Task, line: str, stream: Stream) -> None:
-        """Handle a line that a task has written.
-
-        Args:
-            task: The task.
-            line: The line without its end.
-            stream: The stream to which it was written.
-        """
+        """Handle a line that a task has written."""
         if task == self._chief and stream == "stdout" and is_result(line):
             self.result = line
         else:
@@ -99,11 +93,6 @@ def require_launchable(spec: ir.Spec) -> None:
 def run_client(command: TaskCommand, options: RunOptions, output: TaskOutput) -> Result:
     """Train in one graph: all tasks are servers, and this process is their client.
 
-    Args:
-        command: How the tasks are started.
-        options: The options of the run.
-        output: Handles the output of the tasks.
-
     Returns:
         The outcome of the run.
 
@@ -135,11 +124,6 @@ def run_workers(command: TaskCommand, output: TaskOutput, *, own_process: bool =
     """Train with a graph for each worker, and return when all processes have ended.
 
     A signal is passed on to the chief, which writes a checkpoint.
-
-    Args:
-        command: How the tasks are started.
-        output: Handles the output of the tasks.
-        own_process: Whether this process exists for this run alone.
 
     Raises:
         BrokenPipeError: If the reader of the output has closed it.
@@ -212,11 +196,6 @@ def _launch(spec: ir.Spec, options: RunOptions) -> Result:
 @contextmanager
 def copied_spec(spec: ir.Spec, flags: Sequence[str], options: RunOptions) -> Iterator[TaskCommand]:
     """Write the spec, with its overrides, to a temporary file during the block.
-
-    Args:
-        spec: The spec.
-        flags: The options of the command line that all tasks get.
-        options: The options of the run.
 
     Yields:
         How tasks are started with this file.

@@ -71,13 +71,7 @@ class TaskCommand:
     later: TaskCommand | None = None
 
     def arguments(self, task: Task, chief: Task, *, again: bool) -> list[str]:
-        """Return the arguments of `tfdeploy` that run a task; `again` if it has been started before.
-
-        Args:
-            task: The task.
-            chief: The task whose result is that of the run.
-            again: Whether the task has been started before, so that it resumes.
-        """
+        """Return the arguments of `tfdeploy` that run a task; `again` if it has been started before."""
         common = ["--task", task.ref, *self.options]
         if is_server(self.spec, task):
             return ["serve", self.path, *common]
@@ -164,12 +158,7 @@ class Launcher:
         )
 
     def send(self, task: Task, number: int) -> None:
-        """Send a signal to a task.
-
-        Args:
-            task: The task.
-            number: The number of the signal, such as `signal.SIGTERM`.
-        """
+        """Send a signal to a task."""
         self._children[task].send(number)
 
     # --- tasks --------------------------------------------------------------------------------------------

@@ -74,13 +74,6 @@ def start(
 
     The process is in a session of its own, so that Ctrl-C in a terminal reaches the launcher alone. Linux
     ends the process with the thread that calls this function, so that thread must live as long as it.
-
-    Args:
-        task: The task.
-        arguments: The arguments of `tfdeploy`.
-        environment: The environment variables of the process.
-        pipe: The pipe that tells the process when this process has ended.
-        on_line: Called from threads with each line of output and the stream to which it was written.
     """
     process = subprocess.Popen(
         [sys.executable, str(SCRIPT), str(pipe), str(os.getpid()), *arguments],

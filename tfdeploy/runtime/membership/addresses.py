@@ -200,10 +200,6 @@ class TfConfig:
 def read_tf_config(text: str, jobs: tuple[ir.Job, ...]) -> TfConfig | None:
     """Read the text of TF_CONFIG for a spec.
 
-    Args:
-        text: The value of the variable.
-        jobs: The jobs of the spec.
-
     Returns:
         The content; None if it names no cluster.
 

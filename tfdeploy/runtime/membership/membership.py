@@ -70,10 +70,6 @@ def find_membership(
 def with_run_secret(membership: Membership, environment: Mapping[str, str]) -> Membership:
     """Add the secret of the run, and the launcher, to the membership of a process.
 
-    Args:
-        membership: The cluster, and the task of this process in it.
-        environment: The environment variables of the process, which may name the file of the secret.
-
     Raises:
         RunError: If the secret can be neither read nor made.
     """
@@ -107,22 +103,12 @@ def _require_task(spec: ir.Spec, task: Task) -> None:
 
 
 def is_server(spec: ir.Spec, task: Task) -> bool:
-    """Whether a task only serves: every task in one graph, else parameter servers alone.
-
-    Args:
-        spec: The spec, which says whether workers have graphs of their own.
-        task: The task.
-    """
+    """Whether a task only serves: every task in one graph, else parameter servers alone."""
     return replication_of(spec) == "in_graph" or task.job == PARAMETER_SERVER
 
 
 def require_server(spec: ir.Spec, task: Task) -> None:
-    """Raise SpecError if `task` is not run by `tfdeploy serve`.
-
-    Args:
-        spec: The spec, which says whether workers have graphs of their own.
-        task: The task of this process.
-    """
+    """Raise SpecError if `task` is not run by `tfdeploy serve`."""
     if not is_server(spec, task):
         _refuse(spec, task)
 

@@ -43,13 +43,7 @@ def effective_text(spec: ir.Spec, directory: Path | None = None) -> str:
 
 
 def with_paths(spec: ir.Spec, moved: Callable[[str], str], directory: str | None) -> ir.Spec:
-    """Return the spec with other paths.
-
-    Args:
-        spec: The spec.
-        moved: Returns the new path for each path to a file of data or weights.
-        directory: The new run directory.
-    """
+    """Return the spec with other paths."""
     train = spec.train
     train = evolve(
         train,

@@ -78,12 +78,7 @@ def write_atomically(path: Path, text: str, *, follow: bool = False) -> None:
 
 
 def write_fault(path: Path, fault: OSError) -> Diagnostic:
-    """Return the diagnostic about a file of the run that could not be written.
-
-    Args:
-        path: The file.
-        fault: The error of the operating system.
-    """
+    """Return the diagnostic about a file of the run that could not be written."""
     return cannot_write(path=str(path), reason=system_reason(fault), full=fault.errno in FULL)
 
 
@@ -113,12 +108,7 @@ class InputFiles:
 
     @classmethod
     def of(cls, spec: ir.Spec, *more: str | os.PathLike[str]) -> InputFiles:
-        """Return the spec, what it includes, the files that it names, and `more`.
-
-        Args:
-            spec: The spec.
-            *more: Further files that are read.
-        """
+        """Return the spec, what it includes, the files that it names, and `more`."""
         return cls((Path(spec.path), *map(Path, (*spec.includes, *more)), *files_of(spec), *_named(spec)))
 
     def require_not_input(self, output: Path) -> None:
@@ -135,11 +125,6 @@ class InputFiles:
 def require_free(output: Path, is_own: Callable[[Path], bool], *, force: bool) -> None:
     """Check that a file may be written.
 
-    Args:
-        output: The file.
-        is_own: Whether an existing file was written by the same command.
-        force: Whether every existing file may be replaced.
-
     Raises:
         RunError: If another file would be replaced.
     """
@@ -149,9 +134,6 @@ def require_free(output: Path, is_own: Callable[[Path], bool], *, force: bool) -
 
 def require_place(output: Path) -> None:
     """Check that a file can be where it is to be written, before the work for it is done.
-
-    Args:
-        output: The file.
 
     Raises:
         RunError: A folder has its name, or its own folder is missing.

@@ -159,12 +159,7 @@ class DirectoryGuard:
             raise RunError(errors.directory_gone(self.span, directory=str(self.path), now=self._now()))
 
     def require_file(self, path: Path, descriptor: int) -> None:
-        """Raise RunError if the directory, or the open file `path` in it, was renamed or removed.
-
-        Args:
-            path: The path of the file.
-            descriptor: The descriptor by which the file is open.
-        """
+        """Raise RunError if the directory, or the open file `path` in it, was renamed or removed."""
         self.require()
         if not is_open_as(path, descriptor):
             raise RunError(errors.file_gone(self.span, path=str(path)))
@@ -198,12 +193,7 @@ def guard_directory(path: Path, span: Span | None = None) -> Iterator[DirectoryG
 
 
 def is_open_as(path: Path, descriptor: int) -> bool:
-    """Whether `path` names the file or folder that `descriptor` has open.
-
-    Args:
-        path: The path, at which there may be nothing.
-        descriptor: The descriptor of an open file or folder.
-    """
+    """Whether `path` names the file or folder that `descriptor` has open."""
     try:
         return os.path.samestat(path.stat(), os.fstat(descriptor))
     except OSError:

@@ -62,11 +62,7 @@ class Scores:
     empty: frozenset[str] = frozenset()
 
     def without_value(self, name: str) -> str | None:
-        """Return why a score, `loss` or a metric, has no value to compare; None if it has one.
-
-        Args:
-            name: The name of the score.
-        """
+        """Return why a score, `loss` or a metric, has no value to compare; None if it has one."""
         if name.partition("[")[0] in self.empty:
             return f"no example counts for `{name}`"
         value = self.loss if name == LOSS else self.metrics.get(name, math.nan)

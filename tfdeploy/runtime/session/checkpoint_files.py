@@ -57,13 +57,7 @@ class ServerFiles:
     """
 
     def write(self, run: Run, saving: Saving, prefix: str) -> None:
-        """Write all variables, a group after the other.
-
-        Args:
-            run: `Session.run` of the session that has the variables.
-            saving: The ops of the graph that write and read checkpoints.
-            prefix: The path by which TensorFlow knows the checkpoint.
-        """
+        """Write all variables, a group after the other."""
         if len(saving.groups) == 1:
             run(saving.written, {saving.path: prefix})
             return
@@ -73,14 +67,7 @@ class ServerFiles:
         run(saving.merge, {saving.path: prefix, saving.parts: parts})
 
     def read(self, run: Run, saving: Saving, prefix: str, names: Sequence[str]) -> None:
-        """Read each value on the device of its variable: small ones at once, then large ones one by one.
-
-        Args:
-            run: `Session.run` of the session that has the variables.
-            saving: The ops of the graph that write and read checkpoints.
-            prefix: The path by which TensorFlow knows the checkpoint.
-            names: The names of the variables in the checkpoint.
-        """
+        """Read each value on the device of its variable: small ones at once, then large ones one by one."""
         sliced = [name for name in names if any(each.region.rows for each in saving.refills[name])]
         run([saving.restores[name] for name in names if name not in sliced], {saving.path: prefix})
         for name in sliced:
@@ -106,13 +93,7 @@ class ClientFiles(ServerFiles):
     """This process writes and reads the files."""
 
     def write(self, run: Run, saving: Saving, prefix: str) -> None:
-        """Fetch all variables and write them, a group after the other.
-
-        Args:
-            run: `Session.run` of the session that has the variables.
-            saving: The ops of the graph that write and read checkpoints.
-            prefix: The path by which TensorFlow knows the checkpoint.
-        """
+        """Fetch all variables and write them, a group after the other."""
         parts = _part_prefixes(saving, prefix) if len(saving.groups) > 1 else [prefix]
         for group, part in zip(saving.groups, parts, strict=True):
             values = run([each.read for each in group.slices])
@@ -133,14 +114,7 @@ class ClientFiles(ServerFiles):
             )
 
     def read(self, run: Run, saving: Saving, prefix: str, names: Sequence[str]) -> None:
-        """Read the values and feed them, one region after the other.
-
-        Args:
-            run: `Session.run` of the session that has the variables.
-            saving: The ops of the graph that write and read checkpoints.
-            prefix: The path by which TensorFlow knows the checkpoint.
-            names: The names of the variables in the checkpoint.
-        """
+        """Read the values and feed them, one region after the other."""
         for name in names:
             for each in saving.refills[name]:
                 value = _read_slice(prefix, name, each.region.spec, each.value.dtype)

@@ -77,10 +77,6 @@ class Checkpoints:
 
         A checkpoint of the same step is not written again, unless it has been removed or damaged.
 
-        Args:
-            step: The global step.
-            examples: The number of examples consumed since the start of the run.
-
         Returns:
             The seconds that it took.
 
@@ -155,9 +151,6 @@ class Checkpoints:
     def latest(self, warn: Callable[[Diagnostic], None]) -> Checkpoint | None:
         """Restore the newest checkpoint that can be read.
 
-        Args:
-            warn: Called with a warning about each damaged checkpoint, which is passed over.
-
         Returns:
             The checkpoint; None if there is none.
 
@@ -196,10 +189,6 @@ class Checkpoints:
 
     def restore(self, checkpoint: Checkpoint, warn: Callable[[Diagnostic], None]) -> None:
         """Restore the variables from `checkpoint`. Slots and averages that it lacks are initialised.
-
-        Args:
-            checkpoint: The checkpoint.
-            warn: Called with a warning about what it lacks, or has beyond the weights of the model.
 
         Raises:
             DamagedCheckpoint: If its content is damaged. Some variables may have been restored by then.
@@ -248,10 +237,6 @@ class Checkpoints:
 
     def _shapes(self, path: str, checkpoint: Checkpoint) -> Mapping[str, list[int]]:
         """Return the shapes of the tensors of a checkpoint by their names.
-
-        Args:
-            path: The path by which TensorFlow reads it.
-            checkpoint: The checkpoint.
 
         Raises:
             RunError: If it is of another model.

@@ -40,13 +40,6 @@ def open_stream(
 ) -> Stream:
     """Open a split and check its first example.
 
-    Args:
-        plan: The plan of the spec.
-        split: The split.
-        inputs: The inputs of the model that the split feeds.
-        training: Whether the examples are for training.
-        seed: The seed of shuffles without one of their own.
-
     Raises:
         RunError: If files are missing or damaged.
         SpecError: If the data does not fit its transforms or the inputs.
@@ -65,10 +58,6 @@ def open_stream(
 
 def require_shares(plan: Plan, stream: Stream) -> None:
     """Check that each clone or worker that reads a share of the training data has an example.
-
-    Args:
-        plan: The plan of all clones, or of one of the workers.
-        stream: The training data as a whole.
 
     Raises:
         RunError: If one of them has none.

@@ -181,13 +181,7 @@ class Engine:
     # --- data ---------------------------------------------------------------------------------------------
 
     def feed(self, pipe: InputPipe, stream: Stream, *, training: bool) -> None:
-        """Start `pipe` at the beginning of `stream`, which is repeated endlessly in training.
-
-        Args:
-            pipe: The pipe of the graph.
-            stream: The data of a split.
-            training: Whether passes follow each other without end, in batches that are all full.
-        """
+        """Start `pipe` at the beginning of `stream`, which is repeated endlessly in training."""
         batch = pipe.size if pipe.size is not None else self.compiled.plan.towers[0].batch
         if stream not in self._starters:
             self._starters[stream] = pipe.attach(
@@ -206,14 +200,7 @@ class Engine:
         *,
         traced: bool = False,
     ) -> Any:
-        """Run what is run again and again, and return its values. The function for it is made once.
-
-        Args:
-            key: What is run, in a word.
-            fetches: Returns what `Session.run` takes, which is the same whenever the key is.
-            feed: The values that are fed to tensors, always the same ones.
-            traced: Whether to run it by `traced` this time.
-        """
+        """Run what is run again and again, and return its values. The function for it is made once."""
         given = feed or {}
         if traced:
             return self.traced(fetches(), feed)
@@ -250,12 +237,7 @@ class Engine:
         return StepReport.of(values, self.waited)
 
     def step_fetches(self, op: Any, *, logged: bool = True) -> dict[str, Any]:
-        """Return what is fetched with the op of a step: the loss, and all that is logged if it is to be.
-
-        Args:
-            op: The op.
-            logged: Whether the step is logged.
-        """
+        """Return what is fetched with the op of a step: the loss, and all that is logged if it is to be."""
         compiled = self.compiled
         found = {"op": op, "data_loss": compiled.data_loss}
         if logged:
@@ -363,9 +345,6 @@ def close_session(session: Any) -> None:
     TensorFlow waits for a server that is gone until the operations of a session time out, which is as long as
     `train.task_timeout`, and handles no signal meanwhile. So a session at a server is closed by a thread,
     which is left to itself after a while.
-
-    Args:
-        session: A session of TensorFlow, in this process or at a server.
     """
     if not session.sess_str:
         _close(session)

@@ -244,13 +244,7 @@ OUT_OF_RANGE = re.compile(
 
 
 def completed(batches: Any, pipe: InputPipe, stream: Stream) -> Any:
-    """Return batches with zeros for the inputs of a pipe that the stream does not feed.
-
-    Args:
-        batches: A dataset of dicts of tensors with a batch axis.
-        pipe: The pipe.
-        stream: The stream that they are from.
-    """
+    """Return batches with zeros for the inputs of a pipe that the stream does not feed."""
     there = {each.name for each in stream.fields}
     missing = [each for each in pipe.wanted if each.name not in there]
 
@@ -313,15 +307,7 @@ def _first_failure(
 def at_example(
     told: Diagnostic, reason: str, stream: Stream, number: int, inputs: Collection[str]
 ) -> Diagnostic:
-    """Return the diagnostic about a failure of the model, with the example that has caused it.
-
-    Args:
-        told: What is said of the failure without it.
-        reason: The reason that TensorFlow gives.
-        stream: The examples.
-        number: The number of the example.
-        inputs: The inputs of the model that the op which has failed may read.
-    """
+    """Return the diagnostic about a failure of the model, with the example that has caused it."""
     found = OUT_OF_RANGE.search(reason)
     if found is None:
         return evolve(told, notes=(f"it fails with {stream.where(number).words}", *told.notes))

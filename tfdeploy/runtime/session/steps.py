@@ -186,13 +186,7 @@ class Steps(ABC):
 
     @abstractmethod
     def next(self, *, logged: bool, until: int) -> StepResult:
-        """Return the next step that is done.
-
-        Args:
-            logged: Whether the report of the step is needed.
-            until: The number of the last step that may begin, counted from the first one that this object has
-                made.
-        """
+        """Return the next step that is done."""
 
     def settle(self) -> list[StepResult]:
         """Wait for the steps that have begun, and return them. The next step begins when `next` is called."""

@@ -62,13 +62,7 @@ def console(*, color: bool) -> Console:
 
 
 def make_reporter(*, color: bool, color_errors: bool, quiet: bool = False) -> Reporter:
-    """Return the reporter that suits standard output.
-
-    Args:
-        color: Whether standard output gets colours.
-        color_errors: Whether standard error gets colours.
-        quiet: Whether only errors and the summary at the end are shown.
-    """
+    """Return the reporter that suits standard output."""
     out = console(color=color)
     kind = SummaryReporter if quiet else BarReporter if out.is_interactive else LineReporter
     return kind(out, color_errors=color_errors)

@@ -81,11 +81,6 @@ def _apart(low: float, high: float) -> tuple[float, float]:
 def read_curves(runs: Sequence[Path], score: str) -> list[Curve]:
     """Read the curves of a score.
 
-    Args:
-        runs: Run directories, or files of a history.
-        score: `loss`, `data_loss`, `learning_rate`, `examples_per_second`, the name of a metric, or
-            `learning_rate/GLOB` for a group of weights.
-
     Returns:
         A curve for each run, split and worker that has the score.
 
@@ -138,15 +133,7 @@ MARGIN = 11
 
 
 def draw(curves: Sequence[Curve], title: str, *, width: int, height: int, color: bool) -> str:
-    """Return `curves` as text of `width` columns and about `height` rows, with a legend below.
-
-    Args:
-        curves: The curves.
-        title: The first line.
-        width: The number of columns.
-        height: The number of rows, without title and legend.
-        color: Whether each curve has a colour of its own.
-    """
+    """Return `curves` as text of `width` columns and about `height` rows, with a legend below."""
     frame = Frame.around(curves)
     columns, rows = max(width - MARGIN, 10), max(height, 3)
     cells: dict[tuple[int, int], tuple[int, int]] = {}
@@ -213,12 +200,7 @@ LINE = 20
 
 
 def picture(curves: Sequence[Curve], title: str) -> str:
-    """Return the text of an SVG file with `curves`, axes and a legend.
-
-    Args:
-        curves: The curves, of which at least one has a point.
-        title: The text above them.
-    """
+    """Return the text of an SVG file with `curves`, axes and a legend."""
     frame = Frame.around(curves)
     height = HEIGHT + LINE * len(curves)
     parts = [

@@ -82,12 +82,7 @@ class Reporter:
         """
 
     def evaluated(self, line: HistoryRecord, examples: int) -> None:
-        """A split was evaluated.
-
-        Args:
-            line: The scores, the split, and the global step at which it was evaluated.
-            examples: The number of examples of the split.
-        """
+        """A split was evaluated."""
 
     def ended(self) -> None:
         """The last step has been made, or an error has ended the run."""

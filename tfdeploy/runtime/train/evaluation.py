@@ -65,12 +65,7 @@ class BestTracker:
 
     @classmethod
     def of(cls, train: ir.Train, path: Path) -> Self | None:
-        """Return the tracker that a spec asks for, with the file `path`; None if it asks for none.
-
-        Args:
-            train: The block `train` of the spec.
-            path: The file in which the best evaluation is kept.
-        """
+        """Return the tracker that a spec asks for, with the file `path`; None if it asks for none."""
         if train.best is None:
             return None
         call = train.best
@@ -83,13 +78,7 @@ class BestTracker:
         return self.patience is not None and self.since >= self.patience
 
     def compare(self, step: int, loss: float, metrics: Mapping[str, float]) -> bool:
-        """Compare an evaluation with the best one, and return whether it is better.
-
-        Args:
-            step: The step of the evaluation.
-            loss: Its loss.
-            metrics: Its metrics by name.
-        """
+        """Compare an evaluation with the best one, and return whether it is better."""
         value = {LOSS: loss, **metrics}.get(self.score, math.nan)
         if not self._beats(value):
             self.since += 1
@@ -350,11 +339,7 @@ class Evaluations:
                 self.evaluate(name, step)
 
     def without_any(self, split: SplitName) -> str | None:
-        """Return why no evaluation of a split had a value to compare; None if one had, or there was none.
-
-        Args:
-            split: The split.
-        """
+        """Return why no evaluation of a split had a value to compare; None if one had, or there was none."""
         best = self.tracker.best if self.tracker is not None and split == self.watched else None
         if best is not None or split in self.counted or split not in self.scores:
             return None
@@ -368,12 +353,7 @@ class Evaluations:
         return any((each.split, each.step) == (split, step) for each in self.history.records)
 
     def evaluate(self, split: SplitName, step: int) -> Scores | None:
-        """Evaluate a split with the present weights, those after `step`; None if a signal has come.
-
-        Args:
-            split: The split.
-            step: The global step after which this is.
-        """
+        """Evaluate a split with the present weights, those after `step`; None if a signal has come."""
         stream = self.streams[split]
         self.engine.publish()
         try:

@@ -134,12 +134,7 @@ class Events:
             self._writer("train").write(graph_def=drawn.SerializeToString())
 
     def show_placement(self, placement: PlacementMap, step: int) -> None:
-        """Write the totals of the placement map as text.
-
-        Args:
-            placement: The placement map of the run.
-            step: The global step with which TensorBoard shows it.
-        """
+        """Write the totals of the placement map as text."""
         if not self.wanted:
             return
         lines = [*headline(placement), "", *device_table(placement, View(width=TEXT_WIDTH))]

@@ -82,11 +82,6 @@ def run_spec(spec: ir.Spec, options: RunOptions, stop: StopSignals) -> Result:
 
     A worker of a cluster that is not the chief has no run directory, and its result has the step alone.
 
-    Args:
-        spec: The spec.
-        options: The options of the run.
-        stop: The signals of the process.
-
     Returns:
         The outcome of the run.
 

@@ -23,12 +23,6 @@ if TYPE_CHECKING:
 def run_worker(plan: Plan, options: RunOptions, stop: StopSignals, activity: Activity) -> Result:
     """Train as a worker that is not the chief.
 
-    Args:
-        plan: The plan of this worker.
-        options: The options of the run.
-        stop: The signals of the process.
-        activity: What the run is doing.
-
     Returns:
         A result that has the global step at the end and the seconds, and nothing else.
     """

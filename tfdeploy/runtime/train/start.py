@@ -17,10 +17,6 @@ if TYPE_CHECKING:
 def run(spec: ir.Spec, options: RunOptions) -> Result:
     """Train a spec in its run directory.
 
-    Args:
-        spec: The spec.
-        options: The options of the run.
-
     Returns:
         The outcome of the run.
 

@@ -253,10 +253,6 @@ def write_graph(compiled: CompiledGraph, placement: PlacementMap, directory: Pat
 def write_saved_model(trained: TrainedModel, folder: Path) -> None:
     """Write a trained model as a SavedModel; `folder`, which must not exist, appears when it is complete.
 
-    Args:
-        trained: The trained model.
-        folder: The folder of the SavedModel.
-
     Raises:
         RunError: The model cannot be written.
     """

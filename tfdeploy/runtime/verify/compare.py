@@ -33,60 +33,31 @@ class Trajectory:
 
 
 def run_steps(setup: TrialSetup, spec: ir.Spec, steps: int) -> Trajectory:
-    """Train a combination whose clones take their steps together.
-
-    Args:
-        setup: What all trials of the spec have in common.
-        spec: The spec of the combination.
-        steps: The number of steps.
-    """
+    """Train a combination whose clones take their steps together."""
     with make_trial(setup, spec) as trial:
         return train_trial(trial, steps)
 
 
 def train_trial(trial: Trial, steps: int) -> Trajectory:
-    """Train the clones of a trial, which take their steps together.
-
-    Args:
-        trial: The trial, with the values with which it begins.
-        steps: The number of steps.
-    """
+    """Train the clones of a trial, which take their steps together."""
     losses = tuple(trial.step() for _ in range(steps))
     return Trajectory(losses, trial.values())
 
 
 def evaluation_tower(setup: TrialSetup, spec: ir.Spec) -> Trial:
-    """Return one tower without averaged weights, which evaluates given weights as an exported model does.
-
-    Args:
-        setup: What all trials of the spec have in common.
-        spec: The spec of the combination.
-    """
+    """Return one tower without averaged weights, which evaluates given weights as an exported model does."""
     alone = Case("sync", PLAIN, "shared", (GLOBAL_BATCH,)).apply(spec)
     return Trial(evolve(setup, start={}), evolve(alone, update=evolve(alone.update, ema=None)))
 
 
 def one_tower(setup: TrialSetup, spec: ir.Spec, steps: int) -> Trajectory:
-    """Train one tower on the whole batch, micro-batches and all.
-
-    Args:
-        setup: What all trials of the spec have in common.
-        spec: The spec of the combination.
-        steps: The number of steps.
-    """
+    """Train one tower on the whole batch, micro-batches and all."""
     whole = Case("sync", PLAIN, "shared", (GLOBAL_BATCH * spec.update.accumulate,)).apply(spec)
     return run_steps(setup, evolve(whole, update=evolve(whole.update, accumulate=1)), steps)
 
 
 def same_clones(setup: TrialSetup, spec: ir.Spec, batches: tuple[int, ...], steps: int) -> Trajectory:
-    """Train the same clones with shared variables and `add_n`.
-
-    Args:
-        setup: What all trials of the spec have in common.
-        spec: The spec of the combination.
-        batches: The number of examples of each clone.
-        steps: The number of steps.
-    """
+    """Train the same clones with shared variables and `add_n`."""
     return run_steps(setup, Case("sync", PLAIN, "shared", batches).apply(spec), steps)
 
 
@@ -94,12 +65,6 @@ def alternating_towers(setup: TrialSetup, spec: ir.Spec, batches: Sequence[int],
     """Let single towers update one after the other, each from the values that the previous one has left.
 
     Statistics move with the updates of the first alone, unless they are declared to be sums.
-
-    Args:
-        setup: What all trials of the spec have in common.
-        spec: The spec of the combination.
-        batches: The number of examples of each tower.
-        steps: The number of updates that each tower makes.
     """
     losses = []
     with ExitStack() as stack:
@@ -119,15 +84,7 @@ def alternating_towers(setup: TrialSetup, spec: ir.Spec, batches: Sequence[int],
 def averaged_towers(
     setup: TrialSetup, spec: ir.Spec, batches: Sequence[int], steps: int, *, slots: bool
 ) -> Trajectory:
-    """Train single towers independently, and average them regularly, weighted by their examples.
-
-    Args:
-        setup: What all trials of the spec have in common.
-        spec: The spec of the combination.
-        batches: The number of examples of each tower.
-        steps: The number of steps that each tower makes.
-        slots: Whether slots of optimizers are averaged too.
-    """
+    """Train single towers independently, and average them regularly, weighted by their examples."""
     shares = [size / sum(batches) for size in batches]
     losses = []
     with ExitStack() as stack:
@@ -234,12 +191,7 @@ class Differences:
         return max(self.weights, self.slots, self.losses, self.evaluated)
 
     def with_evaluated(self, found: float, expected: float) -> Differences:
-        """Return the same with an evaluation's loss and that of the exported model compared.
-
-        Args:
-            found: The loss of the evaluation.
-            expected: The loss of the exported model on the same examples.
-        """
+        """Return the same with an evaluation's loss and that of the exported model compared."""
         evaluated = _losses((found,), (expected,))
         return evolve(
             self, evaluated=evaluated, worst="loss evaluated" if evaluated > self.largest else self.worst
@@ -300,11 +252,7 @@ def compare(
 
 
 def spread(runs: Sequence[Trajectory]) -> dict[str, float]:
-    """Return by the name of a value how far apart it is in several trainings that differ by rounding.
-
-    Args:
-        runs: The trainings.
-    """
+    """Return by the name of a value how far apart it is in several trainings that differ by rounding."""
     return {
         name: _largest(np.ptp(np.asarray([each.values[name] for each in runs], np.float64), axis=0))
         for name in runs[0].values

@@ -27,12 +27,6 @@ LONGEST = 16
 def read_examples(spec: ir.Spec, model: ModelGraph, count: int, seed: int) -> dict[str, Any]:
     """Return the first `count` examples of the training data, as arrays; small data comes round again.
 
-    Args:
-        spec: The spec, whose block `data` says where the examples are.
-        model: The model, whose inputs are read.
-        count: The number of examples.
-        seed: The seed of the transforms that draw random numbers.
-
     Returns:
         The arrays by the names of the inputs, each with the examples along its first axis.
 
@@ -107,10 +101,6 @@ def count_classes(model: ModelGraph, widths: Mapping[int, int]) -> dict[str, int
 
     `widths` has the last dimension of values of the model. An index into a table is below the table's length,
     the target of a loss below the number of its predictions; of what is neither nothing is said.
-
-    Args:
-        model: The model.
-        widths: The last dimension of values, by the number of the value in the model.
 
     Returns:
         The numbers by the names of inputs.

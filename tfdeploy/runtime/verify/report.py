@@ -33,12 +33,7 @@ def heading(verification: Verification) -> Iterator[str]:
 
 
 def rows(outcomes: Iterable[Outcome], tolerance: float) -> Iterator[str]:
-    """Yield a line for each mode, aggregation and placement as soon as its cases are through.
-
-    Args:
-        outcomes: The outcomes, with those of one mode, aggregation and placement next to each other.
-        tolerance: The largest relative difference that counts as agreement.
-    """
+    """Yield a line for each mode, aggregation and placement as soon as its cases are through."""
     group: list[Outcome] = []
     for outcome in outcomes:
         if group and _key(group[0]) != _key(outcome):
@@ -50,12 +45,7 @@ def rows(outcomes: Iterable[Outcome], tolerance: float) -> Iterator[str]:
 
 
 def summary(verification: Verification, outcomes: Sequence[Outcome]) -> Iterator[str]:
-    """Yield what came of it: what was left out, what failed, and the largest difference of all.
-
-    Args:
-        verification: What was verified, with which tolerance, and what was left out.
-        outcomes: The outcomes of all cases, of which there is at least one.
-    """
+    """Yield what came of it: what was left out, what failed, and the largest difference of all."""
     tolerance = verification.tolerance
     yield ""
     for reason, number in verification.selected.left_out:
@@ -79,12 +69,7 @@ def summary(verification: Verification, outcomes: Sequence[Outcome]) -> Iterator
 
 
 def to_json(verification: Verification, outcomes: Sequence[Outcome]) -> str:
-    """Return a verification as one line of JSON; a difference that is infinite is null.
-
-    Args:
-        verification: What was verified, with which tolerance, and what was left out.
-        outcomes: The outcomes of all cases.
-    """
+    """Return a verification as one line of JSON; a difference that is infinite is null."""
     tolerance = verification.tolerance
     cases = [
         {

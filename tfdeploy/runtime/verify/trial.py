@@ -70,12 +70,7 @@ class FedGraph:
     )
 
     def assign(self, session: Any, values: Arrays) -> None:
-        """Give variables, and all copies of them, new values; `values` are by their names in a checkpoint.
-
-        Args:
-            session: A session of the graph.
-            values: The values of whole variables, by their names in a checkpoint.
-        """
+        """Give variables, and all copies of them, new values; `values` are by their names in a checkpoint."""
         ops: list[tf.Operation] = []
         feed: dict[tf.Tensor, Any] = {}
         for name, value in values.items():
@@ -104,12 +99,7 @@ class FedGraph:
             before += pipe.examples
 
     def evaluate_on(self, session: Any, batch: Arrays) -> None:
-        """Feed the evaluation with one batch.
-
-        Args:
-            session: A session of the graph.
-            batch: The examples by the names of the inputs.
-        """
+        """Feed the evaluation with one batch."""
         self._start(session, self.compiled.evaluation.pipe, batch, tf.data.Dataset.from_tensors)
 
     def _start(
@@ -211,9 +201,6 @@ class LaunchedServers:
     def verify(self, attempt: Callable[[], Result]) -> Result:
         """Verify a combination; if a server is lost, wait until it is back, and begin again.
 
-        Args:
-            attempt: Verifies it from the beginning.
-
         Returns:
             What the attempt returns.
 
@@ -250,12 +237,6 @@ def launched_servers(
     spec: ir.Spec, flags: Sequence[str], say: Callable[[str], None]
 ) -> Iterator[LaunchedServers]:
     """Start the servers of a spec in one graph as processes of this machine, and end them in the end.
-
-    Args:
-        spec: The spec, as it was read.
-        flags: The options of the command line with which the tasks read the same spec.
-        say: Called with what the tasks write to standard error, and with the names of tasks that are waited
-            for.
 
     Raises:
         RunError: If the servers do not start.
@@ -325,12 +306,7 @@ class TrialSetup:
         return self.servers is not None and bool(spec.devices.jobs)
 
     def session(self, compiled: CompiledGraph, target: Callable[[], str] = str) -> LocatedSession:
-        """Open a session for a graph, on the servers of the trials if the spec has jobs.
-
-        Args:
-            compiled: The graph.
-            target: Returns the target of a session in this process.
-        """
+        """Open a session for a graph, on the servers of the trials if the spec has jobs."""
         if self.servers is not None and compiled.plan.spec.devices.jobs:
             return LocatedSession(self.servers.session(compiled), compiled, self.servers.monitor.lost)
         session = tf.compat.v1.Session(target(), graph=compiled.graph, config=session_config(compiled.plan))
@@ -457,12 +433,7 @@ def _exchange_of(compiled: CompiledGraph) -> WorkerExchange:
 
 
 def make_trial(setup: TrialSetup, spec: ir.Spec) -> Trial:
-    """Return a trial of a combination.
-
-    Args:
-        setup: What all trials of the spec have in common.
-        spec: The spec of the combination.
-    """
+    """Return a trial of a combination."""
     return (WorkerGroupTrial if replication_of(spec) == "between_graph" else Trial)(setup, spec)
 
 

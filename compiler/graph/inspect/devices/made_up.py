@@ -35,9 +35,6 @@ def made_up_batch(pipe: InputPipe) -> dict[str, Any]:
 
     Floats are random. So are integers that are looked up in a table: if all were equal, their row would be in
     the caches, and a step would take less time than with real examples. The rest are zeros or empty strings.
-
-    Args:
-        pipe: The iterator that gives the batch.
     """
     generator = np.random.default_rng(0)
     batch = {}
@@ -54,11 +51,7 @@ def made_up_batch(pipe: InputPipe) -> dict[str, Any]:
 
 
 def _rows_of_table(numbers: tf.Tensor) -> int | None:
-    """Return the rows of the smallest table in which numbers are looked up; None if they are in none.
-
-    Args:
-        numbers: The numbers, as a batch has them.
-    """
+    """Return the rows of the smallest table in which numbers are looked up; None if they are in none."""
     found, seen, pending = list[int](), set[str](), [numbers]
     while pending:
         tensor = pending.pop()

@@ -27,9 +27,6 @@ if TYPE_CHECKING:
 def run_one_step(compiled: CompiledGraph) -> dict[str, str]:
     """Initialise, do one training step, and evaluate one batch. The devices must exist, or be emulated.
 
-    Args:
-        compiled: The graph.
-
     Returns:
         The full name of the device on which each op ran, by op name.
     """

@@ -34,11 +34,6 @@ def sizes_for(compiled: CompiledGraph, batch: Mapping[str, Any]) -> tuple[Sizes,
 
     The devices must exist, or be emulated.
 
-    Args:
-        compiled: The graph.
-        batch: The examples of one step of all towers: an array for each input, along whose first axis they
-            are in the order of the towers.
-
     Returns:
         For each worker with a graph of its own what it sends in its step, else what all towers send, as the
         only one.

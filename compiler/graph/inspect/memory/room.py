@@ -24,10 +24,6 @@ MOST = 1 << 47
 def require_holdable(plan: Plan, weights: Mapping[str, WeightInfo]) -> None:
     """Raise SpecError if the weights of a model have more bytes than any process can hold.
 
-    Args:
-        plan: The plan, which knows where the layers stand in the spec.
-        weights: The weights by name.
-
     Raises:
         SpecError: At the step with the largest weight.
     """

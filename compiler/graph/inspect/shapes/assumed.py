@@ -27,9 +27,6 @@ def assumed_graph(compiled: CompiledGraph) -> tf.Graph:
 
     That is the graph itself if all inputs have fixed shapes. Shapes stay unknown behind ops whose
     output shape TensorFlow does not know, such as loops over the positions of a sequence.
-
-    Args:
-        compiled: The graph.
     """
     if not any(each.free for each in compiled.plan.model.inputs):
         return compiled.graph

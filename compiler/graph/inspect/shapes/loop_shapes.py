@@ -23,11 +23,7 @@ _SHAPES = "_output_shapes"
 
 
 def shaped_graph(compiled: CompiledGraph) -> tf.Graph:
-    """Return a graph with the ops of a compiled graph by name, with the shapes of all ops in its loops.
-
-    Args:
-        compiled: The graph, which has loops over micro-batches.
-    """
+    """Return a graph with the ops of a compiled graph by name, with the shapes of all ops in its loops."""
     whole = compiled.graph.as_graph_def(add_shapes=True)
     nodes = {each.name: each for each in whole.node}
     for each in whole.node:
@@ -52,13 +48,7 @@ def _pass_on(node: Any) -> None:
 
 
 def _collect(end: Any, nodes: Mapping[str, Any], count: int) -> None:
-    """Let the node after a loop have the rows of all iterations, if the loop collects rows.
-
-    Args:
-        end: The node.
-        nodes: All nodes by name.
-        count: The number of iterations.
-    """
+    """Let the node after a loop have the rows of all iterations, if the loop collects rows."""
     switch = nodes[_maker(end.input[0])]
     back = nodes[_maker(nodes[_maker(switch.input[0])].input[1])]
     joined = nodes[_maker(back.input[0])]

@@ -17,11 +17,6 @@ _LAYERS: Mapping[str, Callable[..., Any]] = {"relu": keras.layers.ReLU, "softmax
 def activation_of(name: str, args: list[Any], kwargs: Mapping[str, Any]) -> Any:
     """Return the activation that a call such as `leaky_relu(negative_slope = 0.1)` describes.
 
-    Args:
-        name: The name of a function in `keras.activations`.
-        args: The arguments by position, after the tensor.
-        kwargs: The arguments by name.
-
     Returns:
         The name if there are no arguments, else an operation or a layer of Keras, to call on a tensor.
 

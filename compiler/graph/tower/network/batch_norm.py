@@ -103,10 +103,6 @@ class Exchanges:
     def within(self, layer: keras.Layer, path: str) -> Iterator[None]:
         """Let the batch normalizations in a layer exchange moments while the layer is called.
 
-        Args:
-            layer: A layer of the network, or a model in it.
-            path: The path of the layer in the model, of which the names of its exchanges are made.
-
         Raises:
             ValueError: The policy wants a layer to use the whole batch, but the plan forbids it.
         """
@@ -184,9 +180,6 @@ def gradients_kind(number: int) -> str:
     """Return the name, in its exchange, of the gradients of one backward pass through a layer.
 
     There are several passes if parts of the loss are differentiated separately.
-
-    Args:
-        number: The number of the pass.
     """
     return f"gradients_{number}" if number else "gradients"
 
@@ -195,9 +188,6 @@ def whole_moments(sent: Sequence[Sequence[tf.Tensor]]) -> list[tf.Tensor]:
     """Return mean, variance and number of elements of all batches.
 
     What is computed for one batch is in a scope that has the number of its clone.
-
-    Args:
-        sent: The same three of each batch, in the order of the clones.
     """
     total = tf.add_n([count for _, _, count in sent], name="count")
     shares, means, variances = [], [], []
@@ -214,10 +204,6 @@ def whole_moments(sent: Sequence[Sequence[tf.Tensor]]) -> list[tf.Tensor]:
 
 
 def summed_gradients(sent: Sequence[Sequence[tf.Tensor]]) -> list[tf.Tensor]:
-    """Return the sums over all towers of the gradients by mean and variance.
-
-    Args:
-        sent: The two gradients of each tower.
-    """
+    """Return the sums over all towers of the gradients by mean and variance."""
     by_mean, by_variance = zip(*sent, strict=True)
     return [tf.add_n(list(by_mean), name="mean"), tf.add_n(list(by_variance), name="variance")]

@@ -51,13 +51,7 @@ def own_names() -> Iterator[None]:
 
 @contextmanager
 def replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
-    """Set an attribute of a module or class while the context is open.
-
-    Args:
-        owner: The module or class.
-        name: The name of the attribute.
-        value: Its value.
-    """
+    """Set an attribute of a module or class while the context is open."""
     before = getattr(owner, name)
     setattr(owner, name, value)
     try:

@@ -177,12 +177,6 @@ def metric_for(call: ir.Call, target: Any, prediction: Any, base: str = ".") -> 
     Some metrics make their variables when they see the first batch. They are called on placeholders in a
     graph that is discarded.
 
-    Args:
-        call: The call.
-        target: A tensor like those that are to be predicted.
-        prediction: A tensor like those that are compared with them.
-        base: The folder in which `python(...)` looks for modules first.
-
     Raises:
         SpecError: Keras refuses the arguments.
     """
@@ -231,10 +225,6 @@ class Network:
         They are made of free weights, and have no batch axis. A layer gets all of them so, because it works
         on examples, and a function that joins tensors those that only lack the batch axis. All else means
         what it means in Keras.
-
-        Args:
-            call: The call.
-            tensors: The tensors by the numbers of their values in the model.
         """
         of_weights = {at for at, value in enumerate(call.inputs) if value in self.model.of_weights}
         layer = self.layers[call.layer]
@@ -248,13 +238,7 @@ class Network:
         return {at for at in of_weights if {ranks[at] + 1} == of_examples}
 
     def gathered(self, call: CallNode, tensors: Mapping[int, Any], repeat: Callable[[int], Any]) -> list[Any]:
-        """Return the tensors that a call gets.
-
-        Args:
-            call: The call.
-            tensors: The tensors by the numbers of their values in the model.
-            repeat: Returns one of them once for each example.
-        """
+        """Return the tensors that a call gets."""
         repeated = self.repeated(call, tensors)
         return [repeat(each) if at in repeated else tensors[each] for at, each in enumerate(call.inputs)]
 
@@ -280,11 +264,6 @@ class Network:
 
     def build(self, call: CallNode, values: list[Any], **arguments: Any) -> bool:
         """Make the variables of the layer of `call` of the shapes of tensors, without calling it.
-
-        Args:
-            call: What would be called.
-            values: As for `apply`.
-            arguments: As for `apply`.
 
         Returns:
             Whether the layer is built now. If not, it must be called.
@@ -321,12 +300,7 @@ def flattened(made: Any) -> list[Any]:
 
 
 def filled(argument: Argument, values: Sequence[Any]) -> Any:
-    """Return an argument of a call with the tensors that it stands for.
-
-    Args:
-        argument: The argument: the number of a tensor, a slice, a list of arguments, or a plain value.
-        values: The tensors of the call, by their numbers.
-    """
+    """Return an argument of a call with the tensors that it stands for."""
     if isinstance(argument, TensorAt):
         return values[argument.number]
     if isinstance(argument, IndexSlice):
@@ -341,10 +315,6 @@ def spread(layer: keras.Layer, values: list[Any]) -> list[Any]:
 
     Merging layers have one list as their argument (`Add`), attention has several (`MultiHeadAttention`), and
     a model made from a dictionary of inputs has a dictionary, in whose order the tensors are given.
-
-    Args:
-        layer: The layer, or a whole model that is used as a layer.
-        values: The tensors of the call, of which there is at least one.
     """
     if isinstance(layer, Functional) and isinstance(layer.input, dict):
         return [dict(zip(layer.input, values, strict=False))]
@@ -358,12 +328,7 @@ def spread(layer: keras.Layer, values: list[Any]) -> list[Any]:
 
 
 def takes(layer: keras.Layer, argument: str) -> bool:
-    """Whether the layer's `call` has an argument of that name.
-
-    Args:
-        layer: The layer.
-        argument: The name of the argument, such as `training`.
-    """
+    """Whether the layer's `call` has an argument of that name."""
     return argument in inspect.signature(layer.call).parameters
 
 

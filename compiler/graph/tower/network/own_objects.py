@@ -133,12 +133,6 @@ def require_summable(metric: Any, target: Any, prediction: Any, node: ObjectiveN
 
     The metric is tried on made-up batches. Its state must start from zero, and over two batches it must be
     the sum of the states over each.
-
-    Args:
-        metric: The metric, with its variables.
-        target: A tensor like those that are to be predicted.
-        prediction: A tensor like those that are compared with them.
-        node: The metric in the model.
     """
     generator = np.random.default_rng(0)
     with tf.Graph().as_default(), UserCode(node.label, node.span).running():

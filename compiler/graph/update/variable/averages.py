@@ -34,13 +34,6 @@ def move_average(
 ) -> str:
     """Move the average of a weight, or of a part of one, by (1 - decay) towards its new value.
 
-    Args:
-        assembly: The graph under construction.
-        at: Where the new value was written.
-        variable: The variable.
-        new: Its value after the update.
-        scalars: The scalars of the step.
-
     Returns:
         The name of the op that does it, on the device of the average.
     """

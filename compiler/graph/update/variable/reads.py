@@ -7,13 +7,7 @@ from compiler.graph.variables.variables import GraphVariable
 
 
 def reads_of(assembly: Assembly, variable: GraphVariable, copy: int) -> list[str]:
-    """Return the names of the reads of a copy by the towers and for scores, which must end before it changes.
-
-    Args:
-        assembly: The graph.
-        variable: The variable.
-        copy: The number of the copy.
-    """
+    """Return the names of the reads of a copy which must end before it changes."""
     readers = assembly.towers[copy : copy + 1] if variable.replicated else assembly.towers
     scores = assembly.score_reads.get(variable.copies[copy].name, [])
     shard = variable.info.shard

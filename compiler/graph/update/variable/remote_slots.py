@@ -31,14 +31,6 @@ def apply_at_slots(
 ) -> str:
     """Apply a gradient to a copy of a variable, on the device of its slots.
 
-    Args:
-        assembly: The graph under construction.
-        at: Where the ops beside the variable are written, after the reads of the towers.
-        variable: The variable.
-        copy: The number of the copy.
-        gradient: The gradient.
-        scalars: The scalars of the step.
-
     Returns:
         The name of the op that ends the update.
     """

@@ -27,18 +27,7 @@ def write_rule(
     scalars: Scalars,
     ended_after: Sequence[str] = (),
 ) -> str:
-    """Write the update of a variable; return the name of the op that ends it.
-
-    Args:
-        assembly: The graph under construction.
-        at: Where the ops are written.
-        rule: The rule.
-        variable: The handle of the variable.
-        slots: Its slots.
-        gradient: The gradient.
-        scalars: The numbers of the step.
-        ended_after: The names of the ops for which the last op waits.
-    """
+    """Write the update of a variable; return the name of the op that ends it."""
     if isinstance(gradient, Rows) and assembly.ledger.entries[gradient.values.op].device != at.placed.device:
         gradient = evolve(gradient, merged=None)  # more rows would be sent
     given = (variable, [each.tensor for each in slots], gradient, scalars)
@@ -61,16 +50,6 @@ def update_apart(
     """Update a value in a variable of its own, which is not used between steps.
 
     Optimizers apply gradients to variables.
-
-    Args:
-        assembly: The graph under construction.
-        at: Where the ops are written.
-        rule: The rule.
-        own: The handle of the variable.
-        value: The value.
-        slots: The slots.
-        gradient: The gradient.
-        scalars: The numbers of the step.
 
     Returns:
         The new value.

@@ -45,10 +45,6 @@ def new_statistics(assembly: Assembly, joins: Collection[Join] = ALL) -> list[St
     """Return the statistics with their values after the step.
 
     In a mean, clones are weighted by their examples. Synchronized statistics are equal in all clones.
-
-    Args:
-        assembly: The graph under construction, with its towers stamped.
-        joins: Which of them to return, by how they are joined.
     """
     writer = assembly.ledger.writer("aggregate")
     made: list[tuple[GraphVariable, Join, Tensor]] = []
@@ -101,12 +97,7 @@ def _cut(
 
 
 def changed(assembly: Assembly, statistic: Statistic) -> tuple[GraphVariable, Tensor]:
-    """Return the variable of a statistic with its new value.
-
-    Args:
-        assembly: The graph under construction.
-        statistic: The statistic.
-    """
+    """Return the variable of a statistic with its new value."""
     variable, value = statistic.variable, statistic.value
     if statistic.join == "sum":
         at = Spot(assembly.ledger.writer("update"), f"{assembly.scope}/{variable.name}", variable.beside())
@@ -129,11 +120,7 @@ def update_statistics(
 
 
 def add_changes(assembly: Assembly) -> list[str]:
-    """Add what the towers have changed in statistics that are sums, whatever others add meanwhile.
-
-    Args:
-        assembly: The graph under construction, with its towers stamped.
-    """
+    """Add what the towers have changed in statistics that are sums, whatever others add meanwhile."""
     done = []
     for each in new_statistics(assembly, ADDED):
         scope, handle = f"{assembly.scope}/{each.variable.name}", each.variable.copies[0].tensor

@@ -40,11 +40,6 @@ class Side:
 def diff_data(before: Side, after: Side, found: Comparison) -> dict[str, Any]:
     """Return the data that the scripts of the page read.
 
-    Args:
-        before: The first placement.
-        after: The second one.
-        found: Their differences.
-
     Returns:
         Two `sides`; the `scopes` of ops that have changed, each `[scope, ops, devices before and after in
         words]`; `ops`, each `[name, devices before and after, rules before and after, bytes]` by numbers

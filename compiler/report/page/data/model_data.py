@@ -12,10 +12,6 @@ from dsl.source import Span
 def model_data(model: ModelGraph, files: Numbers) -> dict[str, Any]:
     """Return the boxes and the arrows between them.
 
-    Args:
-        model: The model.
-        files: Numbers for the files of specs.
-
     Returns:
         `boxes`, each `[scope inside a tower, what it is, kind, file, line, column]` with `input`, `layer`,
         `operation`, `weight` or `loss` for its kind, and `arrows`, each `[from, to]` by numbers of boxes.

@@ -20,13 +20,7 @@ from compiler.report.totals import device_totals
 
 
 def page_data(placement: AnyMap, lines: Lines, details: Details) -> dict[str, Any]:
-    """Return the data that the page's scripts read.
-
-    Args:
-        placement: The map.
-        lines: The lines of the spec that are shown.
-        details: What is known beyond the map.
-    """
+    """Return the data that the page's scripts read."""
     tables = Tables(Numbers({each.ref: at for at, each in enumerate(placement.devices)}))
     with collector_paused():
         tree, families = tree_data(placement, tables, details)

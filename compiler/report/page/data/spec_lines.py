@@ -26,13 +26,7 @@ def rules_of(placement: AnyMap) -> Iterable[RuleRef]:
 
 
 def lines_of(placement: AnyMap, texts: Mapping[str, str], spans: Iterable[Span] = ()) -> Lines:
-    """Return the lines of the map's rules and of other places, and those around them.
-
-    Args:
-        placement: The map.
-        texts: The texts of the specs by their files.
-        spans: The other places.
-    """
+    """Return the lines of the map's rules and of other places, and those around them."""
     found: dict[str, dict[int, str]] = {}
     places = dict.fromkeys((each.file, each.line) for each in rules_of(placement))
     listed = list(spans)

@@ -27,11 +27,6 @@ ROWS = 64
 def timeline_data(forecast: StepForecast, source: str, trace: RunTrace | None = None) -> dict[str, Any]:
     """Return the timeline, with times in microseconds from the start of the step.
 
-    Args:
-        forecast: The forecast of the step.
-        source: What it was made from: the file of a profile, or the name of the hardware.
-        trace: The trace of a run, one step of which is laid beneath the forecast.
-
     Returns:
         `alone` is whether clones update by themselves, so that `seconds` is the time from update to update.
         `around` is what the step costs before its first op and after its last one, which no row shows.
@@ -164,14 +159,7 @@ def _beneath(forecast: StepForecast, trace: RunTrace, names: Numbers) -> dict[st
 
 
 def _in_lanes(bars: Iterable[list[Any]], key: str, count: str, names: Numbers) -> dict[str, Any]:
-    """Return bars whose lanes are numbered from 0 in the order of their threads, and the number of lanes.
-
-    Args:
-        bars: The bars, with threads for lanes.
-        key: What the bars are called in the result.
-        count: What the number of lanes is called there.
-        names: The numbers of names, which the bars get.
-    """
+    """Return bars whose lanes are numbered from 0 in the order of their threads, and the number of lanes."""
     listed = list(bars)
     lanes = {thread: lane for lane, thread in enumerate(sorted({each[1] for each in listed}))}
     placed = [[names.of(name), lanes[thread], *rest] for name, thread, *rest in listed]

@@ -138,11 +138,6 @@ def tree_data(placement: AnyMap, tables: Tables, details: Details) -> tuple[list
 
     What is there once for each task or clone, outside of the clones, is one op at several places.
 
-    Args:
-        placement: The map.
-        tables: The tables, which the tree is written into.
-        details: What is known of the step beside the map.
-
     Returns:
         The tree, in which `{"family": number}` stands for a family, and the families: the numbers of their
         `clones`, a `label` for all of them, the `tree` of one of them and the `spots` in it.

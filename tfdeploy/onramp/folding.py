@@ -259,13 +259,14 @@ def _apart(windows: Sequence[_Window]) -> list[_Window]:
 def _columns(
     windows: Sequence[_Window], arguments: Mapping[int, Mapping[str, Any]]
 ) -> dict[tuple[int, str], tuple[Any, ...]]:
-    """Return the arguments in which windows differ, by the place of the node and the name."""
+    """Return the arguments in which windows differ, or that are parameters of blocks around them."""
     found = {}
     rows = [each.nodes for each in windows]
     for at, node in enumerate(rows[0]):
         for key, each in arguments[id(node)].items():
             column = tuple(arguments[id(row[at])][key] for row in rows)
-            if _is_number(each) and len(set(map(repr, column))) > 1:
+            of_another = any(isinstance(one, ir.Parameter | ir.Arithmetic) for one in column)
+            if of_another or (_is_number(each) and len(set(map(repr, column))) > 1):
                 found[at, key] = column
     return found
 

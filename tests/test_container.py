@@ -7,7 +7,7 @@ import re
 import tomllib
 
 from tests.folders import ROOT
-from tfdeploy.kubernetes import manifests
+from tfdeploy.kubernetes.resources import USER
 
 FILE = ROOT / "deploy" / "Dockerfile"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -54,9 +54,9 @@ def test_the_image_starts_the_command_as_the_user_of_the_manifests() -> None:
     assert f"Programming Language :: Python :: 3.{minors.pop()}" in PROJECT["classifiers"]
     (command,) = of("ENTRYPOINT")
     assert json.loads(command)[0] in PROJECT["scripts"]
-    assert of("USER") == [str(manifests.USER)]
+    assert of("USER") == [str(USER)]
     *_, user = of("RUN")
-    assert f"--uid {manifests.USER} " in user
+    assert f"--uid {USER} " in user
     (folder,) = of("WORKDIR")
     assert f"mkdir {folder}" in user
     assert f"chown runner {folder}" in user

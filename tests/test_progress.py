@@ -45,7 +45,6 @@ BECAUSE = (
     "building the graph of all 33 clones of small, "
     "because they do not have all devices of one kind, one each ...\n"
 )
-FORECASTING = "forecasting the memory that a step of small takes ...\n"
 TIMING = "forecasting the time of a step of small ...\n"
 KIND = ("--set", "devices.kind=cpu")
 
@@ -60,9 +59,9 @@ def spec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 COMMANDS = {
-    "plan": ([], [BUILDING, FORECASTING]),
+    "plan": ([], [BUILDING]),
     "why": (["y/kernel", *KIND], [BUILDING, TIMING]),
-    "diff": (["--set-b", "clones.batch=2"], [BUILDING, FORECASTING, BUILDING, FORECASTING]),
+    "diff": (["--set-b", "clones.batch=2"], [BUILDING, BUILDING]),
     "compile": (["--out", "out"], [BUILDING]),
     "compile-and-run": ([], [BUILDING]),
     "verify": (["--quick", "--steps", "2", "--json"], ["training small as one tower ...\n", "training"]),

@@ -117,7 +117,7 @@ class Screenshot:
         from compiler.report.page.data.diff_data import Side
         from compiler.report.page.data.spec_lines import lines_of, texts_of
         from compiler.report.page.html import diff_page
-        from tfdeploy.looking import placement_of
+        from tfdeploy.looking import map_of
 
         graph = tfdeploy.compile(tfdeploy.load(path, dict(self.settings)), emulate=True)
         if not self.against:
@@ -127,8 +127,8 @@ class Screenshot:
         sides = [
             Side(label, placement, lines_of(placement, texts_of(each.plan.spec)))
             for label, each, placement in (
-                (str(path), graph, placement_of(graph)),
-                (f"{path}{words}", other, placement_of(other)),
+                (str(path), graph, map_of(graph)),
+                (f"{path}{words}", other, map_of(other)),
             )
         ]
         return diff_page(sides[0], sides[1], compare(sides[0].placement, sides[1].placement))

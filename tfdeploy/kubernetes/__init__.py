@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tfdeploy.kubernetes.deployment import Deployment, default_name
-from tfdeploy.kubernetes.manifests import (
+from tfdeploy.kubernetes.resources import (
     Manifest,
     client_job,
     config_map,

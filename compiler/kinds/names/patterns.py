@@ -17,8 +17,6 @@ from compiler.kinds.names.fit import Listed, Number, Parts, fit
 from compiler.kinds.names.templates import CLONE, INDEX, PLACE, SUM, TASK, Numbers, Template
 from compiler.topology import LOCAL_JOB
 
-_RECEIVED = re.compile(r"Recv_(?P<op>.+)_(?P<output>\d+)(?P<rest>_on_/job_.+)")
-
 
 @frozen
 class Pattern:
@@ -141,17 +139,9 @@ class Patterns:
     def _parts(self, text: str) -> Parts:
         if text in self.fitted or text in self.listed.hosts:
             return self.fitted.get(text, (text,))
-        received = _RECEIVED.fullmatch(text)
-        if received is not None:
-            tensor = self._parts(f"{received['op']}:{received['output']}")
-            made = [each.replace(":", "_") if isinstance(each, str) else each for each in tensor]
-            return ["Recv_", *made, *self._devices(received["rest"])]
         op, colon, output = text.rpartition(":")
         if colon:
             return [*self._parts(op), colon + output]
-        inside, slash, last = text.rpartition("/")
-        if inside in self.fitted:  # the simulation of a step has nodes in place of some ops
-            return [*self.fitted[inside], slash + last]
         return list(self._devices(text))
 
     def _devices(self, text: str) -> Iterator[str | Number]:

@@ -44,6 +44,4 @@ def test_what_grows_otherwise_has_no_kind(more: list[Held], words: str) -> None:
 
 def test_other_workers_have_the_names_of_the_first() -> None:
     """Their graphs do not say of which worker they are."""
-    assert at_first("Recv_a_on_/job_worker/task_{task}/device_GPU_3:0") == (
-        "Recv_a_on_/job_worker/task_0/device_GPU_3:0"
-    )
+    assert at_first("worker[{task}].gpu[3]") == ("worker[0].gpu[3]")

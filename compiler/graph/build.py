@@ -22,7 +22,7 @@ from compiler.graph.inputs.feeding import Feeds, feed_towers
 from compiler.graph.inputs.staging import time_after
 from compiler.graph.inspect.devices.own_devices import require_own_devices
 from compiler.graph.inspect.devices.verify_placement import verify_placement
-from compiler.graph.inspect.memory.room import require_holdable
+from compiler.graph.inspect.room import require_holdable
 from compiler.graph.ledger import Ledger
 from compiler.graph.loss_scale import LossScale
 from compiler.graph.optimizers import UpdateRules, make_groups

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf
 from attrs import evolve, frozen
 
-from compiler.graph.inspect.memory.room import require_room
+from compiler.graph.inspect.room import require_room
 from compiler.graph.storage.export import final_weights, keras_model
 from compiler.graph.storage.saving import add_saving
 from compiler.machine_memory import memory_limit

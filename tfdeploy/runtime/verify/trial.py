@@ -17,7 +17,7 @@ from attrs import define, evolve, field, frozen
 
 from compiler.compatibility import replication_of
 from compiler.graph.build import compile_graph
-from compiler.graph.inspect.memory.room import require_room
+from compiler.graph.inspect.room import require_room
 from compiler.graph.session_options import session_config
 from compiler.graph.storage.export import final_weights
 from compiler.graph.tower.traces import Traces

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from compiler.graph.build import compile_graph
-from compiler.graph.inspect.memory.room import require_room, variable_bytes
+from compiler.graph.inspect.room import require_room, variable_bytes
 from compiler.graph.tower.traces import Traces
 from compiler.pipeline import make_plan
 from compiler.step.read.memory import forecast_memory

@@ -10,12 +10,13 @@ from collections.abc import Iterator
 
 from compiler.plan import Plan, WorkerPlan
 from compiler.suggest.changes import Changes
+from dsl.schema.functions import function_names
 
 VARIED = ("clones", "aggregate", "pack", "groups")
 """What can be asked for."""
 
-AGGREGATIONS = ("add_n", "tree", "hierarchical", "shuffle", "ring")
-"""The aggregations that are tried. What TensorFlow's collectives send is not forecast, and they are not."""
+NOT_FORECAST = "collective"
+"""The aggregation that is not tried, because what TensorFlow's collectives send is not forecast."""
 
 PACKS = ("none", "1MiB", "16MiB")
 """The sizes of buckets that are tried."""
@@ -25,8 +26,8 @@ _FOR_SUMS = "gradients are summed in another order, which changes their last dig
 
 def aggregations(plan: Plan) -> Iterator[Changes]:
     """Yield the other aggregations of a plan with several clones."""
-    for name in AGGREGATIONS if len(plan.towers) > 1 else ():
-        if name != plan.update.aggregate.name:
+    for name in function_names("aggregation") if len(plan.towers) > 1 else ():
+        if name not in (NOT_FORECAST, plan.update.aggregate.name):
             yield Changes({}, {("update", "aggregate"): name}, {"aggregate": _FOR_SUMS})
 
 

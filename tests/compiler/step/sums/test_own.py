@@ -39,11 +39,10 @@ def chain(reduction: Reduction) -> list[Value]:
 
 @pytest.fixture(autouse=True)
 def _added(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Add it: a function, its row in the language, its ops, and its name among what is tried."""
+    """Add it: a function, and its row in the language."""
     row = Function("chain", doc="the sum is passed from clone to clone")
     monkeypatch.setitem(functions.FUNCTIONS, "aggregation", (*functions.AGGREGATIONS, row))
     monkeypatch.setitem(sums.AGGREGATIONS, "chain", chain)
-    monkeypatch.setattr(variations, "AGGREGATIONS", (*variations.AGGREGATIONS, "chain"))
 
 
 def test_it_trains_and_is_mapped_and_timed() -> None:

@@ -127,7 +127,7 @@ def processes_of(wanted: Sequence[Case]) -> Iterator[tuple[Case, ...]]:
     """Yield the layouts that are measured in the same process, or in the same two."""
 
     def key(case: Case) -> tuple[str, ...]:
-        own = case.name if case.family == "between" else ""
+        own = case.name if case.family == "between" else str(case.clones) if case.tasks > 1 else ""
         return str(case.tasks), str(case.pool), own
 
     for _, same in groupby(sorted(wanted, key=key), key):

@@ -25,8 +25,9 @@ OPTIMIZER = "optimizer = Momentum(0.01, momentum = 0.9)"
 TOGETHER = "variables -> cpu[0]"
 SPREAD = "variables -> balanced(cpu[*])"
 COPIED = "variables -> replicated"
-TASKS = 'job "worker" { tasks = 2 }'
+TASKS = 'job "worker" {{ tasks = 2, cpu = {} }}'
 NEAR, FAR = "variables -> worker[0].cpu[0]", "variables -> balanced(worker[*].cpu[*])"
+BETWEEN = "replication = between_graph"
 
 LATER_HALF = {
     "lenet": ("flatten", "dense", "dense_1"),
@@ -79,7 +80,8 @@ class Case:
     @property
     def pool(self) -> int:
         """The threads that may work on one op, or 0 for TensorFlow's default."""
-        return 1 if self.threads == 1 or (self.tasks == 1 and self.clones > 1 and not self._of_tables) else 0
+        alone = self.clones == self.tasks or self._of_tables
+        return 0 if alone and self.threads > 1 else 1
 
     @property
     def _of_tables(self) -> bool:
@@ -107,7 +109,7 @@ class Case:
             place += [f'ops("{layer}/*") -> group[1]' for layer in LATER_HALF[self.model]]
             devices = f"cpu = {2 * self.clones}"
         elif self.tasks > 1:
-            place, devices = [self.variables], TASKS
+            place, devices = [self.variables], TASKS.format(self.clones // self.tasks)
         return problem.spec + BLOCKS.format(
             devices=devices + (ONE_THREAD if self.threads == 1 else ""),
             count="" if self.tasks > 1 else f"count = {self.clones}, ",
@@ -142,5 +144,14 @@ def cases(model: str) -> Iterator[Case]:
     for clones, threads in ((1, 1), (1, 2), (2, 2)):
         yield Case(model, "groups", clones, threads)
     yield Case(model, "cluster", 2, variables=FAR)
+    yield Case(model, "cluster", 2, variables=COPIED, update="aggregate = ring")
+    yield Case(model, "cluster", 2, variables=NEAR, update="pack = 1MiB")
+    yield Case(model, "cluster", 2, variables=NEAR, update="accumulate = 2")
+    yield Case(model, "cluster", 4, variables=NEAR)
+    yield Case(model, "cluster", 4, variables=NEAR, update="aggregate = hierarchical")
     for mode in ("sync", "async"):
-        yield Case(model, "between", 2, variables=NEAR, update=f"replication = between_graph, mode = {mode}")
+        between = f"{BETWEEN}, mode = {mode}"
+        yield Case(model, "between", 2, variables=NEAR, update=between)
+        yield Case(model, "between", 2, variables=FAR, update=between)
+        yield Case(model, "between", 4, variables=NEAR, update=between)
+    yield Case(model, "between", 2, variables=NEAR, update=f"{BETWEEN}, mode = sync, accumulate = 2")

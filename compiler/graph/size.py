@@ -55,7 +55,7 @@ _OPS_OF_BOX = 3
 """What each mailbox of each worker has: its handle, what empties it and what is read of it."""
 
 _WRITTEN = 256
-"""The most clones whose sums are written to be counted. More clones have at least as many ops for each."""
+"""The most clones whose sums are written to be counted."""
 
 
 @frozen
@@ -332,23 +332,38 @@ def _of_sums(plan: Plan, sums: Sequence[_Sum]) -> _Extent:
 
 
 def _written(plan: Plan, sums: Sequence[_Sum]) -> _Extent:
-    """Return what is written for sums that travel together."""
+    """Return what is written for sums that travel together.
+
+    What more than some clones write follows from what these write, and half of them: it grows with their
+    number or, as the pieces of a ring do, with its square, until each element is a piece.
+    """
+    clones = len(sums[0].homes)
+    if clones <= _WRITTEN:
+        return _counted(plan, sums, clones)
+    half, whole = (_counted(plan, sums, number) for number in (_WRITTEN // 2, _WRITTEN))
+    elements = [clones if isinstance(each.value, Rows) else each.value.elements or 0 for each in sums]
+    beyond = max(0, min(clones, sum(elements)) - _WRITTEN)
+    bent = _Extent(max(0, whole.ops - 2 * half.ops), max(0, whole.bytes - 2 * half.bytes))
+    return whole.times(clones, _WRITTEN) + bent.times(2 * clones * beyond, _WRITTEN**2)
+
+
+def _counted(plan: Plan, sums: Sequence[_Sum], clones: int) -> _Extent:
+    """Return what is written for the sums of the first clones."""
     counted = _Counted(plan)
     writer = StepWriter("aggregate", str, ops=counted)
     reductions = [
         Reduction(
             each.name,
-            [each.value for _ in each.homes[:_WRITTEN]],
-            each.homes[:_WRITTEN],
-            each.destinations[:_WRITTEN],
+            [each.value for _ in each.homes[:clones]],
+            each.homes[:clones],
+            each.destinations[:clones],
             writer,
             owner=0 if each.owned else None,
         )
         for each in sums
     ]
     reduce_all(reductions, plan.update)
-    clones = len(sums[0].homes)
-    return counted.extent.times(max(clones, _WRITTEN), _WRITTEN)
+    return counted.extent
 
 
 class _Counted(list[Op | Use]):

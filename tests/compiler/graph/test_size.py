@@ -117,14 +117,15 @@ def test_what_is_left_out_of_the_estimate_makes_it_no_larger(
     assert refused(plan, monkeypatch, real // 4, traces) is not None
 
 
-def test_sums_of_some_clones_stand_for_those_of_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What more clones write is counted as growing with their number, which for a ring is less than it is."""
+@pytest.mark.parametrize("place", [SHARED, COPIED])
+def test_sums_of_some_clones_stand_for_those_of_more(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the pieces of a ring are for more clones follows from those of some."""
     traces = Traces(".")
-    plan = plan_of("cpu = 12", SHARED, "aggregate = ring")
+    plan = plan_of("cpu = 12", place, "aggregate = ring")
     real = compile_graph(plan, seed=0, traces=traces).graph.as_graph_def().ByteSize()
-    monkeypatch.setattr(size, "_WRITTEN", 8)
+    monkeypatch.setattr(size, "_WRITTEN", 4)
     assert refused(plan, monkeypatch, real, traces) is None
-    assert refused(plan, monkeypatch, real // 3, traces) is not None
+    assert refused(plan, monkeypatch, real // 2, traces) is not None
 
 
 def said(plan: Plan, monkeypatch: pytest.MonkeyPatch, most: int = 50_000) -> tuple[str, str, str]:

@@ -67,6 +67,14 @@ def refused(plan: Plan, monkeypatch: pytest.MonkeyPatch, most: int, traces: Any 
     return None
 
 
+def require_near(plan: Plan, monkeypatch: pytest.MonkeyPatch, part: int) -> None:
+    """Check that a graph is built if it may be as large as it is, and refused if only a part of that."""
+    traces = Traces(".")
+    real = compile_graph(plan, seed=0, traces=traces).graph.as_graph_def().ByteSize()
+    assert refused(plan, monkeypatch, real, traces) is None
+    assert refused(plan, monkeypatch, real // part, traces) is not None
+
+
 @pytest.mark.family(every=5)
 @pytest.mark.parametrize(
     ("devices", "place", "update"),
@@ -91,11 +99,7 @@ def test_the_estimate_is_below_the_real_size(
     devices: str, place: str, update: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """But not below half of it: so a graph that fits is built, and one of twice the limit is not."""
-    traces = Traces(".")
-    plan = plan_of(devices, place, update)
-    real = compile_graph(plan, seed=0, traces=traces).graph.as_graph_def().ByteSize()
-    assert refused(plan, monkeypatch, real, traces) is None
-    assert refused(plan, monkeypatch, real // 2, traces) is not None
+    require_near(plan_of(devices, place, update), monkeypatch, 2)
 
 
 @pytest.mark.parametrize(
@@ -110,22 +114,14 @@ def test_what_is_left_out_of_the_estimate_makes_it_no_larger(
     devices: str, place: str, update: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Cutting gradients in parts, loops over micro-batches, and most of what a worker's own graph has."""
-    traces = Traces(".")
-    plan = plan_of(devices, place, update)
-    real = compile_graph(plan, seed=0, traces=traces).graph.as_graph_def().ByteSize()
-    assert refused(plan, monkeypatch, real, traces) is None
-    assert refused(plan, monkeypatch, real // 4, traces) is not None
+    require_near(plan_of(devices, place, update), monkeypatch, 4)
 
 
 @pytest.mark.parametrize("place", [SHARED, COPIED])
 def test_sums_of_some_clones_stand_for_those_of_more(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the pieces of a ring are for more clones follows from those of some."""
-    traces = Traces(".")
-    plan = plan_of("cpu = 12", place, "aggregate = ring")
-    real = compile_graph(plan, seed=0, traces=traces).graph.as_graph_def().ByteSize()
     monkeypatch.setattr(size, "_WRITTEN", 4)
-    assert refused(plan, monkeypatch, real, traces) is None
-    assert refused(plan, monkeypatch, real // 2, traces) is not None
+    require_near(plan_of("cpu = 12", place, "aggregate = ring"), monkeypatch, 2)
 
 
 def said(plan: Plan, monkeypatch: pytest.MonkeyPatch, most: int = 50_000) -> tuple[str, str, str]:

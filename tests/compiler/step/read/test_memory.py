@@ -51,18 +51,21 @@ def measured_peaks(training: Training) -> dict[str, int]:
     ],
 )
 def test_peak_of_a_step_is_near_what_the_allocator_counts(name: str, inputs: Any, towers: list[str]) -> None:
-    """Not below a fifth less; for the devices of towers at most two fifths more."""
+    """At most a tenth less; for the devices of towers at most two fifths more.
+
+    In which order ops run differs from step to step, and so does the peak: three steps are measured.
+    """
     spec = grammar.load(EXAMPLES / f"{name}.tfdeploy")
     with Training(spec, made_up(spec, inputs), emulate=True) as training:
         training.steps(2)
-        peaks = measured_peaks(training)
+        peaks = [measured_peaks(training) for _ in range(3)]
         memory = forecast_memory(training.compiled.step)
         for device in map_placement(training.compiled, memory=memory).devices:
             assert device.step_bytes is not None
-            ratio = device.step_bytes / peaks[device.device]
-            assert ratio >= 0.8
+            found = [each[device.device] for each in peaks]
+            assert device.step_bytes >= 0.9 * min(found)
             if device.ref in towers:  # one process shares what real devices would each have a copy of
-                assert ratio <= 1.4
+                assert device.step_bytes <= 1.4 * max(found)
 
 
 @pytest.mark.full

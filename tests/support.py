@@ -103,7 +103,7 @@ class Drafted:
             import tensorflow as tf
 
             from compiler.graph.finished import Finished
-            from compiler.graph.importing import import_nodes
+            from compiler.graph.nodes import import_nodes
 
             graph, whole = tf.Graph(), self.given.as_graph_def(add_shapes=True)
             whole.MergeFrom(self.ledger.graph_def())

@@ -10,7 +10,7 @@ import pytest
 import grammar
 from compiler.graph.build import compile_graph
 from compiler.graph.compiled import CompiledGraph
-from compiler.graph.inspect.mapping.placement_map import map_placement
+from compiler.graph.inspect.placement_map import map_placement
 from compiler.pipeline import make_plan
 from dsl.source import Source
 from grammar.format import format_text

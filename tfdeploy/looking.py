@@ -202,7 +202,7 @@ def map_placement(
 
     if isinstance(subject, Spec):
         return map_of(subject)
-    from compiler.graph.inspect.mapping.placement_map import map_placement as map_of_graph
+    from compiler.graph.inspect.placement_map import map_placement as map_of_graph
 
     return map_of_graph(subject, assigned, memory, time, batch=batch)
 
@@ -298,7 +298,7 @@ def _page_of_comparison(found: Comparison) -> str:
 def _placement_of(graph: CompiledGraph, time: MapTime | None) -> PlacementMap:
     """Return the map of a graph with a forecast of a step's memory, and with that of its time, if given."""
     from compiler.graph.forecasts.assumed_sizes import sized_step
-    from compiler.graph.inspect.mapping.placement_map import map_placement
+    from compiler.graph.inspect.placement_map import map_placement
     from compiler.step.read.memory import forecast_memory
 
     return map_placement(graph, None, forecast_memory(sized_step(graph)), time)

@@ -16,7 +16,7 @@ import tensorflow as tf
 
 import grammar
 from compiler.graph.build import compile_graph
-from compiler.graph.inspect.mapping.placement_map import map_placement
+from compiler.graph.inspect.placement_map import map_placement
 from compiler.graph.session_options import session_config
 from compiler.pipeline import make_plan
 from compiler.step.read.memory import forecast_memory

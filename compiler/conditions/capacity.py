@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from compiler.conditions.expect import largest_variables, memory_parts, needs_memory
 from compiler.figures import size
 from compiler.graph.forecasts.assumed_sizes import sized_step
-from compiler.graph.inspect.mapping.placement_map import map_placement
+from compiler.graph.inspect.placement_map import map_placement
 from compiler.report import refs
 from compiler.report.totals import Pool, pools
 from compiler.step.read.memory import StepMemory, forecast_memory

@@ -14,7 +14,7 @@ from attrs import frozen
 
 from compiler.figures import duration, plural, size
 from compiler.graph.compiled import CompiledGraph
-from compiler.graph.inspect.mapping.placement_map import map_placement
+from compiler.graph.inspect.placement_map import map_placement
 from compiler.kinds.records.kind_map import AnyMap, KindTime
 from compiler.mapping.records import MapDevice, MapTensor, Sought
 from compiler.mapping.step_time import MapTime

@@ -20,23 +20,21 @@ from compiler.graph.gradients.regularize import with_regularizers
 from compiler.graph.gradients.weighting import tower_loss
 from compiler.graph.inputs.feeding import Feeds, feed_towers
 from compiler.graph.inputs.staging import time_after
-from compiler.graph.inspect.devices.own_devices import require_own_devices
-from compiler.graph.inspect.devices.verify_placement import verify_placement
+from compiler.graph.inspect.own_devices import require_own_devices
 from compiler.graph.inspect.room import require_holdable
+from compiler.graph.inspect.verify_placement import verify_placement
 from compiler.graph.ledger import Ledger
 from compiler.graph.loss_scale import LossScale
 from compiler.graph.optimizers import UpdateRules, make_groups
 from compiler.graph.optimizers.divisible import require_divisible, require_divisible_parts
 from compiler.graph.optimizers.groups import assign_rules
 from compiler.graph.randomness import draw_seed, tower_seed
-from compiler.graph.scores.evaluation import build_evaluation
-from compiler.graph.scores.metrics import combine_metric
-from compiler.graph.scores.scores import scores_of, scores_of_all
-from compiler.graph.scores.summaries import build_summaries, read_weights
+from compiler.graph.scores import build_evaluation, combine_metric, scores_of, scores_of_all
 from compiler.graph.size import Measures, require_small_enough
 from compiler.graph.stamp.lookups import usage_of
 from compiler.graph.stamp.stamp import Bindings, StampedTower, stamp
 from compiler.graph.step_of import step_of
+from compiler.graph.summaries import build_summaries, read_weights
 from compiler.graph.tower.template import Template, WeightInfo
 from compiler.graph.tower.traces import Traced, Traces
 from compiler.graph.tower.without_statistics import templates_of_towers

@@ -14,8 +14,7 @@ import tensorflow as tf
 from attrs import define, evolve, field
 
 from compiler.graph.adapters.tensorflow_private import set_device
-from compiler.graph.importing import import_nodes
-from compiler.graph.nodes import write_nodes
+from compiler.graph.nodes import import_nodes, write_nodes
 from compiler.graph.step_records import ops_of
 from compiler.plan import Plan
 from compiler.reasons import Placed

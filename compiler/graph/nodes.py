@@ -16,7 +16,7 @@ from typing import Any
 import tensorflow as tf
 from attrs import define, field, frozen
 
-from compiler.graph.adapters.tensorflow_private import op_definition
+from compiler.graph.adapters.tensorflow_private import add_nodes, from_library, op_definition
 from compiler.plan import Plan
 from compiler.reasons import Placed
 from compiler.step.record import Op, Tensor, Use
@@ -186,3 +186,42 @@ def _set(attribute: Any, kind: str, value: Any) -> None:
         attribute.list.shape.extend(tf.TensorShape(each).as_proto() for each in value)
     else:
         attribute.s = value.encode()
+
+
+def import_nodes(graph: tf.Graph, graph_def: Any, outside: Mapping[str, tf.Tensor]) -> None:
+    """Add nodes to a graph.
+
+    Raises:
+        ValueError: A node is not well formed.
+    """
+    try:
+        add_nodes(graph, graph_def, dict(outside))
+    except tf.errors.InvalidArgumentError as fault:
+        raise ValueError(str(fault)) from fault
+    with graph.as_default():  # outside of a graph, TensorFlow would add functions elsewhere
+        for each in from_library(graph_def.library) if graph_def.library.function else ():
+            each.add_to_graph(graph)
+
+
+def count_inputs(node: Any) -> int:
+    """Return the number of a node's data inputs, which come before what it waits for."""
+    return sum(not each.startswith("^") for each in node.input)
+
+
+def output_types(node: Any) -> list[int]:
+    """Return the types (numbers of DataType) of a node's outputs."""
+    types: list[int] = []
+    for each in op_definition(node.op).output_arg:
+        if each.type_list_attr:
+            types += _attribute(node, each.type_list_attr).list.type
+        else:
+            times = _attribute(node, each.number_attr).i if each.number_attr else 1
+            types += [_attribute(node, each.type_attr).type if each.type_attr else each.type] * times
+    return types
+
+
+def _attribute(node: Any, name: str) -> Any:
+    """Return an attribute of a node, or its default."""
+    if name in node.attr:
+        return node.attr[name]
+    return next(each.default_value for each in op_definition(node.op).attr if each.name == name)

@@ -12,9 +12,8 @@ from compiler.collector import collector_paused
 from compiler.graph.compiled import CompiledGraph
 from compiler.graph.dtypes import size_in_bytes
 from compiler.graph.finished import in_graph
-from compiler.graph.inspect.devices.own_devices import shared_places
-from compiler.graph.inspect.shapes.assumed import assumed_graph
-from compiler.graph.inspect.shapes.loop_shapes import shaped_graph
+from compiler.graph.inspect.own_devices import shared_places
+from compiler.graph.inspect.shapes import assumed_graph, shaped_graph
 from compiler.graph.variables.variables import AVERAGE, GraphVariable
 from compiler.plan import WorkerPlan
 from compiler.step.record import Op, Tensor

@@ -289,7 +289,7 @@ def test_an_evaluation_of_other_weights_is_found(monkeypatch: pytest.MonkeyPatch
     """The penalty of the training's weights beside the loss of averages, or of a mean of copies, is named."""
     from attrs import evolve
 
-    from compiler.graph.scores import evaluation
+    from compiler.graph import scores
     from dsl import ir
     from tests.support import spec_of
     from tfdeploy.runtime.verify import Options, Verification
@@ -305,7 +305,7 @@ def test_an_evaluation_of_other_weights_is_found(monkeypatch: pytest.MonkeyPatch
 
     more = {} if averages else {"update__ema": "none"}
     assert differing() == set()
-    monkeypatch.setattr(evaluation, "_regularization", lambda *given: given[-1].regularization)
+    monkeypatch.setattr(scores, "_regularization", lambda *given: given[-1].regularization)
     assert differing() == ({"sync", "local"} if averages else {"local"})
 
 

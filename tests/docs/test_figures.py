@@ -9,7 +9,7 @@ import pytest
 
 import grammar
 from compiler.graph.build import compile_graph
-from compiler.graph.inspect.mapping.placement_map import map_placement
+from compiler.graph.inspect.placement_map import map_placement
 from compiler.pipeline import make_plan
 from compiler.step.read.memory import forecast_memory
 from tests.docs.pages import DOCS, ROOT, name_of, page_files, prose_of

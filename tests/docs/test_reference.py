@@ -14,7 +14,7 @@ from tensorflow.python.framework.config import disable_op_determinism
 
 import tfdeploy
 from compiler.graph.build import compile_graph
-from compiler.graph.inspect.mapping.placement_map import map_placement
+from compiler.graph.inspect.placement_map import map_placement
 from compiler.pipeline import make_plan
 from compiler.towers import DEFAULT_BATCH
 from dsl.schema import BLOCKS

@@ -12,7 +12,7 @@ import grammar
 from compiler.graph import ledger
 from compiler.graph.build import compile_graph
 from compiler.graph.forecasts.assumed_sizes import with_sizes
-from compiler.graph.inspect.mapping.placement_map import map_placement
+from compiler.graph.inspect.placement_map import map_placement
 from compiler.graph.tower.trace import Tracer
 from compiler.step.read.memory import forecast_memory
 from compiler.step.read.work import timed_step

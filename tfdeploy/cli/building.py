@@ -56,7 +56,7 @@ class BuiltGraph:
 
     def placement(self, assigned: Mapping[str, str] | None = None) -> PlacementMap:
         """Return the placement map; `assigned` gives the device that each op ran on, if one has."""
-        from compiler.graph.inspect.mapping.placement_map import map_placement
+        from compiler.graph.inspect.placement_map import map_placement
 
         return map_placement(self.compiled, assigned, self.memory, self.map_time())
 

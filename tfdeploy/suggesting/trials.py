@@ -278,7 +278,7 @@ class Trials:
     def _build(self, changes: Changes) -> Tried:
         """Build the spec with changes."""
         from compiler.graph.finished import in_graph
-        from compiler.graph.inspect.mapping.placement_map import map_placement
+        from compiler.graph.inspect.placement_map import map_placement
 
         text = self.text(changes)
         spec = self.read(text)

@@ -25,7 +25,7 @@ from compiler.graph.forecasts.work_of_many import (
     stands,
     work_of_many,
 )
-from compiler.graph.inspect.mapping.placement_map import map_placement
+from compiler.graph.inspect.placement_map import map_placement
 from compiler.graph.size import too_large_to_run
 from compiler.graph.tower.traces import Traces
 from compiler.kinds.deployment.grid import Grid, NotAlikeError

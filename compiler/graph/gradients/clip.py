@@ -8,8 +8,7 @@ import tensorflow as tf
 
 from compiler.graph.assembly import Assembly
 from compiler.graph.fragments import write_traced
-from compiler.graph.gradients.copies import beside, change_copies, values_of
-from compiler.graph.gradients.summed import SummedGradient
+from compiler.graph.gradients.summed import SummedGradient, beside, change_copies, values_of
 from compiler.step.record import Tensor
 from compiler.step.writer import Spot
 

@@ -1,11 +1,19 @@
-"""A gradient that has been summed over towers, on its way from the aggregation to the update."""
+"""Summed gradients, each beside the copies of its variable: tensors, or rows of embeddings."""
 
 from __future__ import annotations
 
-from attrs import frozen
+from collections.abc import Callable, Sequence
 
+import tensorflow as tf
+from attrs import evolve, frozen
+
+from compiler.graph.assembly import Assembly
+from compiler.graph.fragments import write_traced
+from compiler.graph.gradients.weighting import SCOPE
 from compiler.graph.variables.variables import GraphVariable
-from compiler.step.record import Value
+from compiler.step.record import Rows, Tensor, Value
+from compiler.step.rows import join_rows, merge_rows
+from compiler.step.writer import Spot
 
 
 @frozen
@@ -22,3 +30,103 @@ class SummedGradient:
     variable: GraphVariable
     copies: tuple[Value, ...]
     part: int = 0
+
+
+def beside(assembly: Assembly, gradient: SummedGradient, scope: str, copy: int = 0) -> Spot:
+    """Return where ops are written on the device of a copy of the gradient's variable."""
+    variable = gradient.variable
+    own = f"{assembly.scope}/{scope}/{variable.name}"
+    return Spot(assembly.ledger.writer("update"), own, variable.beside(copy))
+
+
+def change_copies(
+    assembly: Assembly, gradient: SummedGradient, scope: str, change: Callable[[Spot, Tensor], Tensor]
+) -> SummedGradient:
+    """Return a gradient whose value for every copy of its variable is changed on the device of that copy.
+
+    Args:
+        assembly: The graph.
+        gradient: The gradient, with a value for each copy of its variable.
+        scope: The name scope of the new ops.
+        change: Writes the new elements of one copy; rows keep their numbers.
+    """
+    copies = [
+        with_values(value, change(beside(assembly, gradient, scope, copy), values_of(value)))
+        for copy, value in enumerate(gradient.copies)
+    ]
+    return evolve(gradient, copies=tuple(copies))
+
+
+def values_of(gradient: Value) -> Tensor:
+    """Return the elements of a gradient; for a sparse one, those of its rows."""
+    return gradient.values if isinstance(gradient, Rows) else gradient
+
+
+def tensors_of(gradient: Value) -> list[Tensor]:
+    """Return the tensors that a gradient consists of."""
+    return [gradient.values, gradient.indices] if isinstance(gradient, Rows) else [gradient]
+
+
+def with_values(gradient: Value, values: Tensor) -> Value:
+    """Return a gradient with other elements; a sparse one stays sparse.
+
+    Args:
+        gradient: The gradient.
+        values: Its new elements; for a sparse one, those of its rows.
+    """
+    return Rows(values, gradient.indices) if isinstance(gradient, Rows) else values
+
+
+def join_parts(
+    assembly: Assembly, gradients: Sequence[SummedGradient], inverses: Sequence[Tensor | None]
+) -> list[SummedGradient]:
+    """Return the gradient of the loss by each variable, made beside the variable from those of the parts.
+
+    Args:
+        assembly: The graph under construction.
+        gradients: The gradients of the parts.
+        inverses: For each part, the factor on its gradients, or None.
+    """
+    found: dict[str, list[SummedGradient]] = {}
+    for each in gradients:
+        found.setdefault(each.variable.name, []).append(each)
+    return [_joined(assembly, each, inverses) for each in found.values()]
+
+
+def _joined(
+    assembly: Assembly, parts: Sequence[SummedGradient], inverses: Sequence[Tensor | None]
+) -> SummedGradient:
+    first = parts[0]
+    if len(parts) == 1 and inverses[first.part] is None:
+        return first
+    copies: list[Value] = []
+    for copy in range(len(first.copies)):
+        at = beside(assembly, first, SCOPE, copy)
+        weighted: list[Value] = []
+        for each in parts:
+            value, factor = each.copies[copy], inverses[each.part]
+            times = value if factor is None else with_values(value, at.times(values_of(value), factor))
+            weighted.append(times)
+        rows = [each for each in weighted if isinstance(each, Rows)]
+        dense = [each for each in weighted if isinstance(each, Tensor)]
+        if dense:
+            total = dense[0] if len(dense) == 1 else at.sum("AddN", dense)
+            copies.append(add_rows(at, total, rows))
+        elif len(rows) == 1:
+            copies += rows
+        else:
+            joined = join_rows(at.writer, at.scope, rows, at.placed)
+            copies.append(merge_rows(at.writer, at.scope, joined, at.placed))
+    return evolve(first, copies=tuple(copies), part=0)
+
+
+def add_rows(at: Spot, total: Tensor, rows: Sequence[Rows]) -> Tensor:
+    """Write a tensor to which rows of it are added."""
+    found: Tensor = write_traced(at, _scattered, total, rows) if rows else total
+    return found
+
+
+def _scattered(total: tf.Tensor, rows: Sequence[tf.IndexedSlices]) -> tf.Tensor:
+    for each in rows:
+        total = tf.tensor_scatter_nd_add(total, tf.expand_dims(each.indices, 1), each.values)
+    return total

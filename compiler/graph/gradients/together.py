@@ -15,8 +15,7 @@ from attrs import evolve, frozen
 
 from compiler.graph.assembly import Assembly
 from compiler.graph.fragments import write_traced
-from compiler.graph.gradients.copies import values_of
-from compiler.graph.gradients.summed import SummedGradient
+from compiler.graph.gradients.summed import SummedGradient, values_of
 from compiler.plan import WorkerPlan
 from compiler.reasons import Placed
 from compiler.step.record import SMALL, Rows, Tensor, Value

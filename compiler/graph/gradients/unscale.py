@@ -9,8 +9,7 @@ from attrs import define, field
 
 from compiler.graph.assembly import Assembly
 from compiler.graph.fragments import write_traced
-from compiler.graph.gradients.copies import beside, change_copies, values_of
-from compiler.graph.gradients.summed import SummedGradient
+from compiler.graph.gradients.summed import SummedGradient, beside, change_copies, values_of
 from compiler.graph.ledger import Ledger
 from compiler.graph.loss_scale import NAME, LossScale
 from compiler.reasons import Placed

@@ -1,4 +1,4 @@
-"""Stochastic gradient descent, without momentum."""
+"""Stochastic gradient descent, plain and with momentum (Polyak, 1964; Sutskever et al., 2013)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import tensorflow as tf
 from attrs import frozen
 
-from compiler.graph.optimizers.base import Gradient, Optimizer, Scalars, rate_for, scatter_sub
+from compiler.graph.optimizers.base import Gradient, Optimizer, Scalars, constant, rate_for, scatter_sub
 
 
 @frozen
@@ -39,3 +39,24 @@ class GradientDescent(Optimizer):
         """Apply the gradient of some rows; the others do not change."""
         del slots
         return scatter_sub(handle, gradient.indices, gradient.values * rate_for(gradient, scalars))
+
+
+@frozen
+class Momentum(Optimizer):
+    """v <- momentum v - rate g; w <- w + v, or with Nesterov w <- w + momentum v - rate g."""
+
+    SLOTS = ("Momentum",)
+
+    def apply_dense(
+        self, handle: tf.Tensor, slots: Sequence[tf.Tensor], gradient: tf.Tensor, scalars: Scalars
+    ) -> tf.Operation:
+        """Apply a dense gradient."""
+        return tf.raw_ops.ResourceApplyKerasMomentum(
+            var=handle,
+            accum=slots[0],
+            lr=rate_for(gradient, scalars),
+            grad=gradient,
+            momentum=constant(self.settings.momentum, gradient),
+            use_locking=True,
+            use_nesterov=bool(self.settings.nesterov),
+        )

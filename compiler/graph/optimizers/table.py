@@ -15,11 +15,9 @@ from compiler.graph.optimizers.adam import Adam
 from compiler.graph.optimizers.base import Optimizer
 from compiler.graph.optimizers.ftrl import Ftrl
 from compiler.graph.optimizers.keras_rule import KerasRule
-from compiler.graph.optimizers.lazy_adam import LazyAdam
-from compiler.graph.optimizers.lazy_adamax import LazyAdamax
-from compiler.graph.optimizers.momentum import Momentum
+from compiler.graph.optimizers.lazy import LazyAdam, LazyAdamax
 from compiler.graph.optimizers.rmsprop import RMSprop
-from compiler.graph.optimizers.sgd import GradientDescent
+from compiler.graph.optimizers.sgd import GradientDescent, Momentum
 from compiler.graph.tower.template import WeightInfo
 
 

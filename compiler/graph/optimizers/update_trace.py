@@ -22,8 +22,7 @@ from compiler.graph.adapters.keras_private import (
     weight_at,
 )
 from compiler.graph.adapters.tensorflow_private import add_control_input
-from compiler.graph.importing import import_nodes
-from compiler.graph.nodes import UNPORTABLE
+from compiler.graph.nodes import UNPORTABLE, import_nodes
 from compiler.graph.tower.template import WeightInfo
 from compiler.graph.variables.variables import SlotSpec
 

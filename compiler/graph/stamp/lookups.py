@@ -11,7 +11,7 @@ import tensorflow as tf
 from attrs import define, field, frozen
 
 from compiler.graph.adapters.tensorflow_private import op_definition
-from compiler.graph.node_types import output_types
+from compiler.graph.nodes import output_types
 from compiler.graph.tower.template import Template
 
 GATHER = "GatherV2"

@@ -15,7 +15,7 @@ from typing import Any
 from attrs import define, evolve, field, frozen
 
 from compiler.graph.ledger import Ledger
-from compiler.graph.node_types import count_inputs
+from compiler.graph.nodes import count_inputs
 from compiler.graph.tower.template import Template
 from compiler.plan import Tower
 from compiler.reasons import Placed

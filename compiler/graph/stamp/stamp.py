@@ -14,7 +14,7 @@ from typing import Any
 from attrs import define, evolve, field, frozen
 
 from compiler.graph.ledger import Ledger
-from compiler.graph.node_types import count_inputs
+from compiler.graph.nodes import count_inputs
 from compiler.graph.stamp.lookups import Lookup, runs_functions, usage_of
 from compiler.graph.stamp.micro_batches import AccumulatedResults, MicroBatchWriter
 from compiler.graph.stamp.moment_exchange import JoinedExchange, received_tensors, write_exchanges

@@ -8,9 +8,9 @@ computed, and weights are read, at the same time as updates. The global step cou
 from __future__ import annotations
 
 from compiler.graph.assembly import Assembly
+from compiler.graph.update.apply import step_scalars
+from compiler.graph.update.statistics import MOVED, add_changes
 from compiler.graph.update.step import Updates, build_update, count_update
-from compiler.graph.update.variable.apply import step_scalars
-from compiler.graph.update.variable.statistics import MOVED, add_changes
 from compiler.step.record import Run
 
 

@@ -15,9 +15,9 @@ from attrs import frozen
 
 from compiler.graph.assembly import Assembly
 from compiler.graph.fragments import write_traced
+from compiler.graph.update.apply import step_scalars
+from compiler.graph.update.statistics import ADDED, MOVED, update_statistics
 from compiler.graph.update.step import Updates, build_update, count_update
-from compiler.graph.update.variable.apply import step_scalars
-from compiler.graph.update.variable.statistics import ADDED, MOVED, update_statistics
 from compiler.graph.variables.variables import GraphVariable
 from compiler.reasons import Placed
 from compiler.step.record import Run, Tensor, Value

@@ -9,17 +9,14 @@ from attrs import field, frozen
 from compiler.graph.assembly import Assembly
 from compiler.graph.gradients.clip import clip_gradients
 from compiler.graph.gradients.collect import regularize_gradients, sum_gradients
-from compiler.graph.gradients.copies import values_of
-from compiler.graph.gradients.parts import join_parts
-from compiler.graph.gradients.summed import SummedGradient
+from compiler.graph.gradients.summed import SummedGradient, join_parts, values_of
 from compiler.graph.gradients.together import send_together
 from compiler.graph.gradients.unscale import gate_of, unscale
 from compiler.graph.gradients.weighting import own_inverses
 from compiler.graph.optimizers.groups import StepScalars
 from compiler.graph.tower.template import Join
-from compiler.graph.update.ends import join_ends
-from compiler.graph.update.variable.apply import apply_gradients
-from compiler.graph.update.variable.statistics import ALL, update_statistics
+from compiler.graph.update.apply import apply_gradients
+from compiler.graph.update.statistics import ALL, update_statistics
 from compiler.step.record import Run, Tensor
 from compiler.step.writer import Spot
 
@@ -95,3 +92,19 @@ def count_update(assembly: Assembly, done: Sequence[str], name: str = "train_ste
     else:
         one = at.cast(assembly.applied, "int64")
     return Run(at.run("AssignAddVariableOp", name, assembly.global_step.tensor, one))
+
+
+def join_ends(assembly: Assembly, done: Sequence[str]) -> list[str]:
+    """Return the names of ops that run after all of `done`: only one on each task without the global step."""
+    entries, home = assembly.ledger.entries, assembly.step_place.device.host
+    by_task: dict[object, list[str]] = {}
+    for each in done:
+        by_task.setdefault(entries[each].device.host, []).append(each)
+    ends, writer = by_task.pop(home, []), assembly.ledger.writer("update")
+    for ops in by_task.values():
+        if len(ops) == 1:
+            ends += ops
+            continue
+        placed = entries[ops[0]].placed
+        ends.append(writer.after(f"{assembly.scope}/ended/{placed.device.scope}", ops, placed))
+    return ends

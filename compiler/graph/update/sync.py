@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from compiler.graph.assembly import Assembly
+from compiler.graph.update.apply import step_scalars
 from compiler.graph.update.step import Updates, build_update, count_update
-from compiler.graph.update.variable.apply import step_scalars
 
 
 def build_sync(assembly: Assembly) -> Updates:

@@ -13,8 +13,7 @@ from compiler.graph.dtypes import size_in_bytes
 from compiler.graph.ledger import Ledger
 from compiler.graph.stamp.sources import CutSource, WeightSource
 from compiler.graph.tower.template import WeightInfo
-from compiler.graph.variables.first_values import called, first_nodes, is_plain
-from compiler.graph.variables.initial import FirstValue
+from compiler.graph.variables.initial import FirstValue, called, first_nodes, is_plain
 from compiler.graph.variables.nodes import Initial, StepVariable, VariableWriter
 from compiler.placement.rules import Rulebook, following
 from compiler.placement.variable_rules import pieces_of

@@ -16,7 +16,7 @@ from attrs import evolve, field, frozen
 
 from compiler.graph.fragments import write_traced
 from compiler.graph.ledger import Ledger
-from compiler.graph.update.variable.mutex import take_turn
+from compiler.graph.update.apply import take_turn
 from compiler.graph.variables.variables import create_variable
 from compiler.plan import WorkerPlan
 from compiler.reasons import Placed

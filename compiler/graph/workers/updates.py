@@ -18,13 +18,10 @@ from compiler.graph.assembly import Assembly
 from compiler.graph.fragments import write_traced
 from compiler.graph.gradients.clip import clip_gradients
 from compiler.graph.gradients.collect import regularize_gradients, sum_gradients
-from compiler.graph.gradients.parts import join_parts
-from compiler.graph.gradients.summed import SummedGradient
+from compiler.graph.gradients.summed import SummedGradient, join_parts
 from compiler.graph.gradients.weighting import LossSum, inverse_weights
-from compiler.graph.update.ends import join_ends
-from compiler.graph.update.step import Updates, applied_values, build_update
-from compiler.graph.update.variable.apply import apply_gradients, step_scalars
-from compiler.graph.update.variable.statistics import (
+from compiler.graph.update.apply import apply_gradients, step_scalars
+from compiler.graph.update.statistics import (
     MOVED,
     Statistic,
     add_changes,
@@ -32,6 +29,7 @@ from compiler.graph.update.variable.statistics import (
     changed,
     new_statistics,
 )
+from compiler.graph.update.step import Updates, applied_values, build_update, join_ends
 from compiler.graph.variables.variables import GraphVariable
 from compiler.graph.workers.coordination import Coordination
 from compiler.plan import Worker, WorkerPlan

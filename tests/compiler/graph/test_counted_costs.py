@@ -10,7 +10,7 @@ import pytest
 import grammar
 from compiler.graph.adapters import tensorflow_private
 from compiler.graph.build import compile_graph
-from compiler.graph.inspect.mapping.placement_map import map_placement
+from compiler.graph.inspect.placement_map import map_placement
 from compiler.graph.stamp import lookups
 from compiler.graph.storage.saving import add_saving
 from compiler.graph.tower.template import Template

@@ -10,8 +10,8 @@ import pytest
 import tensorflow as tf
 from attrs import evolve
 
-from compiler.graph.importing import import_nodes
 from compiler.graph.ledger import Ledger
+from compiler.graph.nodes import import_nodes
 from compiler.graph.randomness import DRAWS_PER_STEP, draw_seed, tower_seed
 from compiler.pipeline import make_plan
 from compiler.reasons import Placed, Reason

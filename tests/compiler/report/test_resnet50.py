@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from compiler.graph.inspect.mapping.placement_map import map_placement
+from compiler.graph.inspect.placement_map import map_placement
 from compiler.mapping.records import LIMIT, PlacementMap
 from compiler.report.page.data.spec_lines import lines_of, texts_of
 from compiler.report.page.html import html_page

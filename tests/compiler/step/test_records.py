@@ -13,7 +13,7 @@ from compiler.graph.fragments import recorded
 from compiler.graph.stamp.pieces import PieceWriter
 from compiler.graph.stamp.sources import CutSource, WeightSource
 from compiler.graph.step_records import record_of
-from compiler.graph.update.variable.mutex import take_turn
+from compiler.graph.update.apply import take_turn
 from compiler.shards import cut
 from compiler.step.mailboxes import Box
 from compiler.step.means import change, mean

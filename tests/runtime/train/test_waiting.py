@@ -13,7 +13,7 @@ from tensorflow.python.framework.config import disable_op_determinism
 from tensorflow.python.ops.script_ops import _py_funcs
 
 from compiler.graph import ledger
-from compiler.graph.importing import import_nodes
+from compiler.graph.nodes import import_nodes
 from tests.runtime.train.test_exports import events_of
 from tfdeploy import api
 from tfdeploy.runtime.records.result import Result, Seconds

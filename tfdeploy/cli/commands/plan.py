@@ -198,7 +198,7 @@ def _shown(common: Common, path: str, wanted: Wanted) -> ShownMap:
 def _one_step(compiled: CompiledGraph) -> dict[str, str]:
     """Run one step, and return the device that each op ran on by op name."""
     from compiler.graph.finished import in_graph
-    from compiler.graph.inspect.devices.one_step import run_one_step
+    from compiler.graph.inspect.one_step import run_one_step
     from tfdeploy.runtime.plans import require_devices
 
     require_devices(compiled.plan)

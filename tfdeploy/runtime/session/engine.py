@@ -16,7 +16,7 @@ import tensorflow as tf
 from attrs import define, field, frozen
 
 from compiler.graph.adapters.tensorflow_private import fed_callable, is_op_determinism_enabled
-from compiler.graph.inspect.devices.assigned import read_assigned
+from compiler.graph.inspect.assigned import read_assigned
 from compiler.graph.session_options import session_config
 from compiler.graph.storage.saving import Saving, add_saving
 from compiler.graph.variables.cut_variable import assigning

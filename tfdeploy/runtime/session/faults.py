@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf
 from attrs import evolve
 
-from compiler.graph.scores.evaluation import SCOPE as EVALUATION
+from compiler.graph.scores import SCOPE as EVALUATION
 from dsl.diagnostics import Label, RunError
 from dsl.errors import running as errors
 from dsl.errors.data import out_of_range

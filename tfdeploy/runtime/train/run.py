@@ -13,7 +13,7 @@ from attrs import define, field
 from compiler.conditions.capacity import forecast_if_needed, warnings_of
 from compiler.conditions.expect import require_expectations
 from compiler.conditions.timing import time_if_needed
-from compiler.graph.inspect.mapping.placement_map import map_placement
+from compiler.graph.inspect.placement_map import map_placement
 from compiler.graph.inspect.room import require_room
 from compiler.graph.randomness import draw_seed
 from compiler.graph.storage.keras_file import require_savable, write_keras_file

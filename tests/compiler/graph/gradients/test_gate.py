@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from compiler.graph.build import compile_graph
-from compiler.graph.inspect.devices.one_step import run_one_step
-from compiler.graph.inspect.mapping.placement_map import map_placement
+from compiler.graph.inspect.one_step import run_one_step
+from compiler.graph.inspect.placement_map import map_placement
 from compiler.pipeline import make_plan
 from tests.models import model
 

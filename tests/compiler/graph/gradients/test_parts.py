@@ -9,8 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from compiler.graph.fragments import recorded
-from compiler.graph.gradients.parts import join_parts
-from compiler.graph.gradients.summed import SummedGradient
+from compiler.graph.gradients.summed import SummedGradient, join_parts
 from tests.compiler.step.sums.test_sums import Bench
 
 

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from compiler.graph.fragments import recorded, write_traced
-from compiler.graph.gradients.pieces import cut_rows
+from compiler.graph.gradients.collect import cut_rows
 from compiler.graph.stamp.pieces import DealtRows
 from compiler.shards import Shard, cut
 from compiler.step.pieces import cut_value

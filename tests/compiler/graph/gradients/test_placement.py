@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from compiler.graph.build import compile_graph
-from compiler.graph.inspect.mapping.placement_map import map_placement
+from compiler.graph.inspect.placement_map import map_placement
 from compiler.mapping.records import PlacementMap
 from compiler.pipeline import make_plan
 from tests.models import model

@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 from compiler.graph.build import compile_graph
-from compiler.graph.gradients.row_sums import Copied, sum_rows
+from compiler.graph.gradients.collect import Copied, sum_rows
 from compiler.graph.tower.copied_rows import copied_rows
 from compiler.pipeline import make_plan
 from tests.support import spec_of

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from compiler.graph.inspect.mapping.placement_map import map_placement
+from compiler.graph.inspect.placement_map import map_placement
 from tests.models import data, model
 from tests.support import Training, classifier, examples, largest_difference, rounding
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from compiler.graph.build import compile_graph
-from compiler.graph.inspect.devices.one_step import run_one_step
-from compiler.graph.inspect.mapping.placement_map import map_placement
+from compiler.graph.inspect.one_step import run_one_step
+from compiler.graph.inspect.placement_map import map_placement
 from compiler.step.read.ops import step_ops
 from compiler.step.read.why import explain_placement
 from tests.compiler.graph.inspect.family import Member, plan_of

@@ -11,8 +11,8 @@ import tensorflow as tf
 from attrs import evolve
 
 from compiler.graph.build import compile_graph
-from compiler.graph.inspect.devices.assigned import read_assigned
-from compiler.graph.inspect.mapping.placement_map import map_placement
+from compiler.graph.inspect.assigned import read_assigned
+from compiler.graph.inspect.placement_map import map_placement
 from compiler.pipeline import make_plan
 from dsl import ir
 from dsl.diagnostics import SpecError

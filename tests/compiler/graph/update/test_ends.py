@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from compiler.graph.update.ends import join_ends
+from compiler.graph.update.step import join_ends
 from compiler.pipeline import make_plan
 from compiler.reasons import Placed, Reason
 from tests.support import CLASSIFIER, CONVOLUTION, Drafted, spec_of

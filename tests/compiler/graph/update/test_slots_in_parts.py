@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from compiler.graph.build import compile_graph
-from compiler.graph.inspect.mapping.placement_map import map_placement
+from compiler.graph.inspect.placement_map import map_placement
 from compiler.pipeline import make_plan
 from dsl import ir
 from tests.support import CLASSIFIER, Training, examples, largest_difference, spec_of

@@ -12,9 +12,9 @@ from attrs import evolve
 
 import grammar
 from compiler.graph.build import compile_graph
-from compiler.graph.inspect.devices.one_step import run_one_step
-from compiler.graph.inspect.devices.verify_placement import verify_placement
-from compiler.graph.inspect.mapping.placement_map import map_placement
+from compiler.graph.inspect.one_step import run_one_step
+from compiler.graph.inspect.placement_map import map_placement
+from compiler.graph.inspect.verify_placement import verify_placement
 from compiler.pipeline import make_plan
 from compiler.report.text.why import why_text
 from compiler.report.view import Ink

@@ -12,8 +12,8 @@ import tensorflow as tf
 
 from compiler.graph.build import compile_graph
 from compiler.graph.compiled import CompiledGraph
-from compiler.graph.inspect.devices.one_step import run_one_step
-from compiler.graph.inspect.mapping.placement_map import map_placement
+from compiler.graph.inspect.one_step import run_one_step
+from compiler.graph.inspect.placement_map import map_placement
 from compiler.graph.session_options import session_config
 from compiler.mapping.records import MapTransfer
 from compiler.pipeline import make_plan

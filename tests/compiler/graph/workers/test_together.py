@@ -10,8 +10,8 @@ import tensorflow as tf
 
 from compiler.graph.build import compile_graph
 from compiler.graph.compiled import CompiledGraph
-from compiler.graph.inspect.devices.one_step import StepCopy, before_a_step, run_one_step
-from compiler.graph.inspect.mapping.placement_map import map_placement
+from compiler.graph.inspect.one_step import StepCopy, before_a_step, run_one_step
+from compiler.graph.inspect.placement_map import map_placement
 from compiler.pipeline import make_plan
 from compiler.step.read.ops import step_ops
 from tests.support import rounding, spec_of

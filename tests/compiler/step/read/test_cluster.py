@@ -9,7 +9,7 @@ import pytest
 
 from compiler.graph.build import compile_graph
 from compiler.graph.forecasts.many_clones import map_many
-from compiler.graph.inspect.mapping.placement_map import map_placement
+from compiler.graph.inspect.placement_map import map_placement
 from compiler.kinds.deployment.grid import NotAlikeError
 from compiler.mapping.records import PlacementMap
 from compiler.pipeline import make_plan

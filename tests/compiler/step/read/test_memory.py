@@ -12,7 +12,7 @@ import tensorflow as tf
 
 import grammar
 from compiler.graph.build import compile_graph
-from compiler.graph.inspect.mapping.placement_map import map_placement
+from compiler.graph.inspect.placement_map import map_placement
 from compiler.mapping.records import MapTensor
 from compiler.pipeline import make_plan
 from compiler.reasons import Placed, Reason

@@ -13,7 +13,7 @@ from attrs import evolve
 import grammar
 from compiler.graph.dtypes import size_in_bytes
 from compiler.graph.fragments import write_traced
-from compiler.graph.inspect.mapping.placement_map import map_placement
+from compiler.graph.inspect.placement_map import map_placement
 from compiler.reasons import Placed, Reason
 from compiler.step.record import Run
 from compiler.step.writer import Spot

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from compiler.graph.build import compile_graph
-from compiler.graph.inspect.mapping.placement_map import map_placement
+from compiler.graph.inspect.placement_map import map_placement
 from compiler.pipeline import make_plan
 from compiler.step.read.ops import step_ops
 from compiler.step.read.transfers import list_transfers

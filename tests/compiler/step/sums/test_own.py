@@ -7,7 +7,7 @@ import pytest
 from attrs import evolve
 
 import grammar
-from compiler.graph.inspect.mapping.placement_map import map_placement
+from compiler.graph.inspect.placement_map import map_placement
 from compiler.step import sums
 from compiler.step.read.work import timed_step
 from compiler.step.record import Value

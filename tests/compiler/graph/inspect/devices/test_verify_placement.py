@@ -10,8 +10,8 @@ from attrs import evolve
 
 from compiler.graph.build import compile_step
 from compiler.graph.finished import in_graph
-from compiler.graph.inspect.devices.verify_placement import verify_placement
-from compiler.graph.inspect.mapping.placement_map import map_placement
+from compiler.graph.inspect.placement_map import map_placement
+from compiler.graph.inspect.verify_placement import verify_placement
 from compiler.pipeline import make_plan
 from compiler.reasons import Placed, Reason
 from compiler.step.record import Entry, Tensor

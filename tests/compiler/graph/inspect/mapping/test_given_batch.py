@@ -12,8 +12,7 @@ import pytest
 import tensorflow as tf
 
 from compiler.graph.build import compile_graph
-from compiler.graph.inspect.mapping.given_batch import sizes_for
-from compiler.graph.inspect.mapping.placement_map import map_placement
+from compiler.graph.inspect.placement_map import map_placement, sizes_for
 from compiler.graph.session_options import session_config
 from compiler.pipeline import make_plan
 from compiler.step.read.transfers import list_transfers

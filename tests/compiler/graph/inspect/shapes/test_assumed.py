@@ -6,7 +6,7 @@ import pytest
 
 from compiler.graph.build import compile_graph
 from compiler.graph.forecasts.assumed_sizes import sized_step
-from compiler.graph.inspect.mapping.placement_map import map_placement
+from compiler.graph.inspect.placement_map import map_placement
 from compiler.mapping.records import MapAssumption, PlacementMap
 from compiler.pipeline import make_plan
 from compiler.report.text.terminal import terminal_map

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from compiler.graph.build import compile_graph
-from compiler.graph.inspect.mapping.placement_map import map_placement
+from compiler.graph.inspect.placement_map import map_placement
 from compiler.graph.tower.network.batch_norm import Exchanges, SyncPolicy
 from compiler.graph.tower.network.normalization import BatchNormalization
 from compiler.pipeline import make_plan

@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 from compiler.graph.build import compile_graph
-from compiler.graph.inspect.mapping.placement_map import map_placement
+from compiler.graph.inspect.placement_map import map_placement
 from compiler.graph.storage.export import keras_model
 from compiler.graph.tower.network import lookups
 from compiler.graph.tower.network.keras_scope import own_names

@@ -15,9 +15,9 @@ import tensorflow as tf
 
 from compiler.graph.build import compile_graph
 from compiler.graph.compiled import CompiledGraph
-from compiler.graph.inspect.devices.one_step import run_one_step
-from compiler.graph.inspect.devices.verify_placement import verify_placement
-from compiler.graph.inspect.mapping.placement_map import map_placement
+from compiler.graph.inspect.one_step import run_one_step
+from compiler.graph.inspect.placement_map import map_placement
+from compiler.graph.inspect.verify_placement import verify_placement
 from compiler.mapping.records import PlacementMap
 from compiler.pipeline import make_plan
 from compiler.step.read.why import explain_placement

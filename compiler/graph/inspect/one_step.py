@@ -14,9 +14,9 @@ import tensorflow as tf
 from attrs import define, field
 
 from compiler.graph.adapters.tensorflow_private import variant_of
-from compiler.graph.importing import import_nodes
-from compiler.graph.inspect.devices.assigned import read_assigned
-from compiler.graph.inspect.devices.made_up import made_up_batch
+from compiler.graph.inspect.assigned import read_assigned
+from compiler.graph.inspect.made_up import made_up_batch
+from compiler.graph.nodes import import_nodes
 from compiler.graph.session_options import session_config
 
 if TYPE_CHECKING:

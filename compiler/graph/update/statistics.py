@@ -14,7 +14,7 @@ from compiler.graph.gradients.collect import copy_name
 from compiler.graph.gradients.unscale import Gate
 from compiler.graph.stamp.stamp import StampedTower
 from compiler.graph.tower.template import Join
-from compiler.graph.update.variable.reads import reads_of
+from compiler.graph.update.apply import reads_of
 from compiler.graph.variables.variables import GraphVariable
 from compiler.step.means import change, mean
 from compiler.step.pieces import cut_value

@@ -1,4 +1,4 @@
-"""The sizes that tensors of a step have for a given batch, if their shapes do not say it.
+"""Make the placement map of a compiled graph, for a given batch of examples if sizes depend on them.
 
 Look-ups in a table that is in pieces send distinct rows only, so that their bytes depend on the examples. One
 step is run on a copy of the graph, in a session of its own, in which the examples are those of the batch.
@@ -16,14 +16,47 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import tensorflow as tf
 
-from compiler.graph.inspect.devices.one_step import StepCopy
+from compiler.graph.inspect.one_step import StepCopy
+from compiler.mapping.records import MapTransfer, PlacementMap
+from compiler.mapping.step_time import MapTime
 from compiler.plan import WorkerPlan
 from compiler.step.mailboxes import sent_rows
+from compiler.step.read.map import Found, map_step
+from compiler.step.read.memory import StepMemory
 from compiler.step.read.transfers import crossings
 
 if TYPE_CHECKING:
     from compiler.graph.compiled import CompiledGraph
     from compiler.model.graph import InputNode
+
+
+def map_placement(
+    compiled: CompiledGraph,
+    assigned: Mapping[str, str] | None = None,
+    memory: Mapping[str, StepMemory] | None = None,
+    time: MapTime | None = None,
+    *,
+    batch: Mapping[str, Any] | None = None,
+    sent: tuple[MapTransfer, ...] | None = None,
+) -> PlacementMap:
+    """Return the placement map of a compiled graph.
+
+    Args:
+        compiled: The graph.
+        assigned: The full name of the device on which each op ran, by op name, as `read_assigned` returns it.
+            Ops that it lacks have no `assigned` device in the map.
+        memory: The peak of a step by the device's name in specs, as `forecast_memory` returns it.
+            Without it the map has no memory of a step.
+        time: The forecast of the time of a step, if there is one.
+        batch: The examples of a step of all towers, an array for each input. A step is run on a copy of the
+            graph, and transfers have the bytes of this step, also of rows that are looked up in tables in
+            pieces. If each worker has a graph of its own, the steps of all workers are run on that copy.
+        sent: The transfers of the map, if they are already known; by default they are those of a step of all
+            workers.
+    """
+    sizes = None if batch is None else sizes_for(compiled, batch)
+    return map_step(compiled.step, tf.__version__, Found(assigned or {}, memory or {}, time, sizes, sent))
+
 
 Sizes = Mapping[str, int]
 """The bytes of tensors by name."""

@@ -1,1 +1,0 @@
-"""The devices of ops: those that they are given, checked, and those on which they really run."""

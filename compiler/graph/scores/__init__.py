@@ -1,1 +1,0 @@
-"""What a step and an evaluation report: loss, metrics and summaries."""

@@ -245,7 +245,7 @@ _ROWS = (
     Code("TFD757", "bad-trace", "a file that is no trace of a run", "plan"),
     Code("TFD758", "bad-map", "a file that is no placement map", "plan"),
     Code("TFD759", "nothing-named", "a name that no op and no variable has", "plan"),
-    # TFD760 to TFD779: the tasks of a cluster.
+    # TFD760 to TFD774: the tasks of a cluster.
     Code("TFD760", "bad-tf-config", "a TF_CONFIG that cannot be used", "run"),
     Code(
         "TFD761", "no-such-task", "a task that the cluster lacks, or that nothing tells the place of", "run"
@@ -268,6 +268,8 @@ _ROWS = (
     Code("TFD772", "disbelieved", "a request to end from somebody without the secret of the run", "run"),
     Code("TFD773", "no-progress", "a run of which nothing comes for a while", "run"),
     Code("TFD774", "collective-on-cluster", "TensorFlow's all-reduce between processes"),
+    # TFD775 to TFD779: several runs, and what follows them.
+    Code("TFD775", "no-runs", "folders without runs", "run"),
     # TFD780 to TFD789: data and manifests of a cluster.
     Code("TFD781", "in-process-source", "a source that needs Python, although servers read the data", "run"),
     Code("TFD785", "nothing-to-deploy", "a spec without jobs, which has no tasks for manifests", "plan"),

@@ -255,3 +255,62 @@ def _function(call: syntax.Call, type: Type) -> Function | None:  # noqa: A002
     name = name.removeprefix("applications.")
     signature = next((found for of in categories if (found := signatures.find(of, name)) is not None), None)
     return None if signature is None else keras_function(signature)
+
+
+# --- what a spec sets, by these paths ---------------------------------------------------------------------
+
+
+def settings(items: Items) -> dict[str, str]:
+    """Return the texts of all values of a spec by the paths that `--set` takes for them.
+
+    Steps of the same name in one flow are told apart by numbers, which `--set` does not take. Rules of
+    placement and conditions, which have no paths, are together under the name of their block.
+    """
+    found: dict[str, str] = {}
+    for block in syntax.blocks_in(items):
+        _add_block(
+            found, ".".join([block.kind, *([block.label or ""] if block.kind == "layer" else [])]), block
+        )
+    return found
+
+
+def _add_block(found: dict[str, str], path: str, block: syntax.Block) -> None:
+    known = BLOCKS.get(block.kind)
+    for item in block.items:
+        if isinstance(item, syntax.Block):
+            _add_block(found, f"{path}.{(item.kind == 'job' and item.label) or item.kind}", item)
+        elif isinstance(item, syntax.Attribute):
+            row = known.attribute(item.name) if known is not None else None
+            _add_value(found, f"{path}.{item.name}", item.value, ANYTHING if row is None else row.type)
+        else:
+            found[path] = "; ".join([*filter(None, [found.get(path)]), _said(item)])
+
+
+def _add_value(found: dict[str, str], path: str, value: syntax.Expr, type: Type) -> None:  # noqa: A002
+    if isinstance(value, syntax.Flow):
+        parts = (value.source, *value.steps)
+        names = [_names(each)[-1] if isinstance(each, syntax.Call) else _said(each) for each in parts]
+        found[path] = " -> ".join(names)
+        for at, (name, each) in enumerate(zip(names, parts, strict=True)):
+            if isinstance(each, syntax.Call):
+                again = f"[{names[:at].count(name)}]" if names.count(name) > 1 else ""
+                _add_arguments(found, f"{path}.{name}{again}", each, ANYTHING)
+    elif isinstance(value, syntax.Call):
+        found[path] = value.callee.name if value.arguments else _said(value)
+        _add_arguments(found, path, value, type)
+    else:
+        found[path] = _said(value)
+
+
+def _add_arguments(found: dict[str, str], path: str, call: syntax.Call, type: Type) -> None:  # noqa: A002
+    function = _function(call, type)
+    names = [] if function is None else [each.name for each in function.positional]
+    for at, each in enumerate(call.arguments):
+        name = each.name or (names[at] if at < len(names) else str(at))
+        _add_value(found, f"{path}.{name}", each.value, ANYTHING)
+    for each in call.given:
+        _add_value(found, f"{path}.{each.name or 'given'}", each.value, ANYTHING)
+
+
+def _said(part: syntax.Node) -> str:
+    return " ".join(part.span.text.split())

@@ -97,6 +97,10 @@ no_sound_checkpoint = Placeless(
     help="start again with `--resume never`, which removes them",
 )
 no_history = Placeless("TFD745: the history `{path}` cannot be read: {reason}", help="name a run directory")
+no_runs = Placeless(
+    "TFD775: there is no run in {folders:some}",
+    help="name a folder in which runs have their directories; `compile-and-run` makes one in `runs`",
+)
 nothing_to_plot = Placeless(
     "TFD745: no run has a score `{score}`",
     notes=(either("there are {known?:alternatives {score}}", "no step has been logged yet"),),

@@ -55,6 +55,7 @@ COMMANDS = {
     "evaluate": "evaluate spec.tfdeploy",
     "predict": "predict spec.tfdeploy --input examples.csv",
     "export": "export spec.tfdeploy --saved-model exported",
+    "runs": "runs",
     "plot": "plot runs/spec",
     "explain": "explain TFD102",
     "doctor": "doctor",

@@ -42,6 +42,7 @@ VARYING = (
     re.compile(r"\b[0-9a-f]{64}\b"),
     re.compile(r"(?<![\w.])\d[\d,.]* (?:ms|s|min|h)\b"),
     re.compile(r"(?<![\w.])\d[\d,.]* examples/s"),
+    re.compile(r"(?<![\w.])\d[\d,.]*/s(?: +x [\d.]+)?(?!\w)"),
     re.compile(r'(?<="examples_per_second": )[\d.]+'),
     re.compile(r"(?<![\w.])\d+ %(?= of the (?:time|training))"),
 )

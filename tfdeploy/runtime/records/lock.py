@@ -118,6 +118,19 @@ def locked(directory: Path, span: Span | None = None) -> Iterator[Lock]:
         lock.release()
 
 
+LOCKS = Path("/proc/locks")
+
+
+def is_held(directory: Path) -> bool:
+    """Whether a process holds the lock of a run directory, which is not touched to find that out."""
+    try:
+        inode = f":{(directory / NAME).stat().st_ino}"
+        lines = map(str.split, LOCKS.read_text().splitlines())
+        return any("FLOCK" in words and any(each.endswith(inode) for each in words) for words in lines)
+    except OSError:
+        return False
+
+
 def _is_lock(descriptor: int) -> bool:
     """Whether an open file is regular, and is empty or names a process. No other file may be emptied."""
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):

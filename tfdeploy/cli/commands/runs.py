@@ -1,0 +1,60 @@
+"""`tfdeploy runs`: the runs in a folder, with their scores and the differences of their specs."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import click
+
+from tfdeploy.cli.common import Common, say, write_result
+from tfdeploy.cli.options import common_options
+
+
+@click.command()
+@click.argument("folders", nargs=-1, type=click.Path(path_type=Path), metavar="[FOLDER...]")
+@click.option(
+    "--compare", is_flag=True, help="Show the runs beside each other, with all settings that differ."
+)
+@click.option("--sort", metavar="NAME", help="Sort by loss, examples_per_second or a metric, lowest first.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print the runs as JSON, with all settings of their specs."
+)
+@common_options
+def command(
+    common: Common, folders: tuple[Path, ...], *, compare: bool, sort: str | None, as_json: bool
+) -> int:
+    """List the runs in FOLDER... and below (default: runs), without TensorFlow.
+
+    A run has its state, its last step, the scores of validation, else test, else training, its speed, and the
+    settings in which its spec differs from those of the others. FOLDER may be a run directory itself.
+    """
+    del common
+    from dsl.diagnostics import RunError
+    from dsl.errors import running as errors
+    from dsl.files.typed_json import to_json
+    from tfdeploy.runtime.records.directory import RUNS
+    from tfdeploy.runtime.records.found import FoundRun, runs_below
+    from tfdeploy.runtime.show.run_tables import compare_lines, list_lines
+
+    places = folders or (RUNS,)
+    found = list(runs_below(places))
+    if not found:
+        raise RunError(errors.no_runs(folders=list(map(str, places))))
+    if sort is not None:
+
+        def key(run: FoundRun) -> tuple[bool, float]:
+            value = {"examples_per_second": run.examples_per_second, **run.scores}.get(sort)
+            return value is None, value or 0.0
+
+        if all(key(each)[0] for each in found):
+            known = sorted({"examples_per_second", *(name for each in found for name in each.scores)})
+            raise RunError(errors.nothing_to_plot(score=sort, known=known))
+        found.sort(key=key)
+    if as_json:
+        write_result(f"{to_json(found, indent=1)}\n")
+        return 0
+    width = shutil.get_terminal_size().columns
+    for line in (compare_lines if compare else list_lines)(found, width):
+        say(line)
+    return 0

@@ -263,11 +263,8 @@ def test_a_damaged_file_is_refused(tmp_path: Path, name: str, content: bytes) ->
         read_model(str(tmp_path / name), allow_python=False)
 
 
-WITH_FREE_WEIGHTS = frozenset({"gpt", "tab_transformer", "transformer_classifier", "vit"})
-
-
 @pytest.mark.full
-@pytest.mark.parametrize("name", [each for each in ZOO if each not in WITH_FREE_WEIGHTS])
+@pytest.mark.parametrize("name", ZOO)
 def test_the_zoo_goes_there_and_back(tmp_path: Path, name: str) -> None:
     """Spec, Keras model, file, spec again."""
     compiled = compile_spec(load(ROOT / "examples" / "zoo" / f"{name}.tfdeploy"), emulate=True)

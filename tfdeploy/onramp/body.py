@@ -22,7 +22,7 @@ class Node:
     """A layer, an operation or a block that is called on values, and makes new ones.
 
     Attributes:
-        kind: As that of a Step; `operation`, `index` or `shared` beside it.
+        kind: As that of a Step; `operation`, `index`, `weight` or `shared` beside it.
         call: What makes the layer, with the name that is written; for an operation, its function with its
             arguments; for an index, its parts; for a shared layer, its name.
         inputs: The values that it is called on, by their numbers in the body.
@@ -33,7 +33,7 @@ class Node:
         chosen: Whether somebody has chosen the name.
     """
 
-    kind: Literal["layer", "python", "block", "shared", "operation", "index"]
+    kind: Literal["layer", "python", "block", "shared", "operation", "index", "weight"]
     call: ir.Call
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]

@@ -41,6 +41,10 @@ class _Writer:
             self.taken.add(name)
             self.bindings.append(ir.Binding(name, ir.SharedLayer(step)))
         for node in self.body.nodes:
+            if node.kind == "weight":
+                self._names[node.outputs[0]] = name = free_name(node.name, self.taken)
+                self.bindings.append(ir.Binding(name, ir.Weight(node.call)))
+                continue
             made = self._expression(node)
             if len(node.outputs) == 1:
                 self._open[node.outputs[0]] = made
@@ -77,7 +81,7 @@ class _Writer:
             tensor = self._inline(node.inputs[0], flows=False)
             return ir.Index(tensor, tuple(self._filled(each, node) for each in node.call.args))
         given = {key: self._filled(each, node) for key, each in node.given.items()}
-        step = ir.Step(node.kind, node.call, given=given)
+        step = ir.Step(node.kind, node.call, given=given)  # type: ignore[arg-type] # weights are bound
         if node.count > 1:
             step = ir.Step("repeat", ir.Call("repeat"), node.count, step)
         sources = node.inputs[: node.sources]

@@ -101,7 +101,7 @@ class _Group:
             window, prefix = self.windows[at], prefixes[at]
             given = [column[at] for column in parameters.values()]
             more = dict(zip([*parameters][1:], given[1:], strict=True))
-            named: dict[str, ir.Value] = {"name": prefix} if prefix else {}
+            named: dict[str, ir.Value] = {"name": prefix} if prefix not in {"", body.name} else {}
             call = ir.Call(body.name, tuple(given[:1]), {**more, **named})
             use = Node(
                 "block",
@@ -297,7 +297,7 @@ def _repeated(body: Body) -> Iterator[Node]:
         if waiting is not None and _follows(node, waiting, uses):
             name = _common([waiting.name, node.name]).rstrip("0123456789").rstrip("_")
             kwargs = {key: each for key, each in waiting.call.kwargs.items() if key != "name"}
-            kwargs |= {"name": name} if name and waiting.chosen else {}
+            kwargs |= {"name": name} if name not in {"", waiting.call.name} and waiting.chosen else {}
             call = ir.Call(waiting.call.name, waiting.call.args, kwargs)
             waiting = evolve(
                 waiting, call=call, outputs=node.outputs, count=waiting.count + 1, name=name or node.name

@@ -12,6 +12,7 @@ import numpy as np
 from attrs import define, field
 
 from compiler.graph.adapters.keras_private import functional_of, get_keras_mask, maker_of
+from compiler.graph.tower.network.operations import one_of_repeated, plain_weight_of
 from dsl import ir
 from dsl.schema import signatures
 from tfdeploy.onramp.body import At, Body, Node
@@ -81,14 +82,17 @@ class _Scope:
                 self.reader.faults.setdefault(operation.name, str(fault))
                 for tensor in node.outputs:
                     self._new(tensor)
-        self.body.outputs += [self._values[id(each)] for each in self.model.outputs]
+        self.body.outputs += [self._values[id(each)] for each in self._outputs()]
         return self.body
+
+    def _outputs(self) -> list[Any]:
+        return [one_of_repeated(each) for each in self.model.outputs]
 
     def _in_order(self) -> list[tuple[Any, Any]]:
         """Return the calls that the outputs depend on, each after those whose results it takes."""
         found: list[tuple[Any, Any]] = []
         seen: set[int] = set()
-        pending = [(tensor, False) for tensor in reversed(self.model.outputs)]
+        pending = [(tensor, False) for tensor in reversed(self._outputs())]
         while pending:
             tensor, ready = pending.pop()
             if id(tensor) in self._values:
@@ -109,9 +113,12 @@ class _Scope:
         return self._values.setdefault(id(tensor), len(self._values))
 
     def _add(self, operation: Any, node: Any) -> None:
-        arguments = _arguments(operation, node)
         inputs: list[Any] = []
-        made = self._node(operation, arguments, inputs)
+        dense = plain_weight_of(node.outputs[0])
+        if dense is not None:
+            made = _weight(dense, operation)
+        else:
+            made = self._node(operation, _arguments(operation, node), inputs)
         made.inputs = tuple(self._values[id(each)] for each in inputs)
         made.outputs = tuple(self._new(each) for each in node.outputs)
         self.body.nodes.append(made)
@@ -162,8 +169,22 @@ class _Scope:
         return kind, ir.Call(call.name, call.args, {**call.kwargs, **named})
 
 
+def _weight(dense: Any, reshape: Any) -> Node:
+    """Return the node of a weight that no layer owns, which a saved model has as a dense layer."""
+    call = call_of(dense, "layer")
+    kept = {"kernel_initializer": "initializer", "kernel_regularizer": "regularizer"}
+    more = {kept[key]: each for key, each in call.kwargs.items() if key in kept}
+    if not dense.trainable:
+        more["trainable"] = False
+    return Node(
+        "weight", ir.Call("weight", (tuple(reshape.newshape),), more), (), (), name=dense.name, chosen=True
+    )
+
+
 def _arguments(operation: Any, node: Any) -> dict[str, Any]:
     """Return the arguments of a call by name, without those that Keras fills in by itself."""
+    if plain_weight_of(node.outputs[0]) is not None:
+        return {}
     call = operation.call
     bound = inspect.signature(call).bind(*node.arguments.args, **node.arguments.kwargs)
     found: dict[str, Any] = {}
@@ -188,7 +209,7 @@ def _arguments(operation: Any, node: Any) -> dict[str, Any]:
 def _tensors(value: Any) -> list[Any]:
     """Return the tensors in some arguments, in their order."""
     if isinstance(value, keras.KerasTensor):
-        return [value]
+        return [one_of_repeated(value)]
     if isinstance(value, Mapping):
         value = value.values()
     elif isinstance(value, slice):
@@ -269,7 +290,7 @@ def _part(part: Any, inputs: list[Any]) -> Any:
 def _argument(value: Any, inputs: list[Any]) -> Any:
     """Return an argument as the language has it; tensors are added to `inputs`."""
     if isinstance(value, keras.KerasTensor):
-        inputs.append(value)
+        inputs.append(one_of_repeated(value))
         return At(len(inputs) - 1)
     if isinstance(value, list | tuple):
         return tuple(_argument(each, inputs) for each in value)
@@ -304,6 +325,8 @@ def inputs_of(operation: Any, node: Any) -> list[Any]:
     """Return the tensors that a call takes in a spec, in the order in which the spec has them."""
     inputs: list[Any] = []
     arguments = _arguments(operation, node)
+    if not arguments:
+        return inputs
     if not isinstance(operation, keras.Layer):
         _operation(operation, arguments, inputs)
         return inputs

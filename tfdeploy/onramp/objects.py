@@ -16,7 +16,9 @@ import keras
 import numpy as np
 from attrs import frozen
 
+from compiler.graph.tower.network.keras_scope import stateless
 from compiler.graph.user_code import BESIDE_SPEC
+from compiler.model.elaborate import snake_case
 from dsl import ir
 from dsl.schema import signatures
 
@@ -63,7 +65,8 @@ def call_of(made: Any, category: signatures.Category, besides: tuple[str, ...] =
     needed = frozenset(each.name for each in signature.arguments if each.required)
     key = f"{category} {name} {json.dumps(config_without(config, besides), sort_keys=True)}"
     if key not in _known:
-        _known[key] = _Search(kind, config_without(config, besides), besides).shortest(given, needed)
+        shapes = made.get_build_config() if category == "layer" and made.built else None
+        _known[key] = _Search(kind, config_without(config, besides), besides, shapes).shortest(given, needed)
     shortest = _known[key]
     if shortest is None:
         others = [each for each in config if signature.argument(each) is None and each not in IGNORED]
@@ -95,6 +98,7 @@ class _Search:
     kind: Any
     wanted: Any
     besides: tuple[str, ...]
+    shapes: Any = None  # of the inputs that the original is built of, which completes what it is given
 
     def shortest(self, given: dict[str, Any], needed: frozenset[str]) -> dict[str, Any] | None:
         """Return the arguments, some of `given`; None if all of them make another object."""
@@ -114,7 +118,15 @@ class _Search:
 
     def _makes(self, given: Mapping[str, Any]) -> bool:
         made = _made(self.kind, given)
-        return made is not None and config_without(_plain(made.get_config()), self.besides) == self.wanted
+        if made is None:
+            return False
+        if self._config(made) != self.wanted and self.shapes:
+            with suppress(Exception), stateless():  # whatever Keras raises, this part is not enough
+                made.build_from_config(self.shapes)
+        return bool(self._config(made) == self.wanted)
+
+    def _config(self, made: Any) -> Any:
+        return config_without(_plain(made.get_config()), self.besides)
 
 
 def _shorter(value: Any) -> list[Any]:
@@ -212,6 +224,13 @@ def value_of(config: Any, argument: KerasArgument | None = None) -> ir.Value:  #
     made = keras.saving.deserialize_keras_object(config)
     category = argument.category if argument is not None and argument.category else _category_of(made)
     made_call = call_of(made, category)
+    word = snake_case(made_call.name)
+    if (
+        category == "initializer"
+        and made_call == ir.Call(made_call.name)
+        and word in signatures.words(category)
+    ):
+        return word
     own = config["config"].get("name") if isinstance(config.get("config"), dict) else None
     if category == "layer" and isinstance(own, str) and not is_automatic(own, type(made).__name__):
         return ir.Call(made_call.name, made_call.args, {**made_call.kwargs, "name": own})
@@ -267,7 +286,7 @@ def _own_value(name: str, value: Any) -> ir.Value:
 def is_automatic(name: str, class_name: str) -> bool:
     """Whether a name is one that Keras gives by itself: `conv2d_12`."""
     stem, _, number = name.rpartition("_")
-    own = keras.src.utils.naming.to_snake_case(class_name)
+    own = snake_case(class_name)
     return name == own or (stem == own and number.isdigit())
 
 

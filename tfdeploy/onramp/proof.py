@@ -14,6 +14,7 @@ from attrs import evolve, frozen
 from compiler.graph.adapters.keras_private import functional_of, maker_of
 from compiler.graph.storage.export import plain_model
 from compiler.graph.storage.weight_files import read_weights
+from compiler.graph.tower.network.operations import one_of_repeated, plain_weight_of
 from compiler.graph.tower.network.precision import dtype_policy
 from compiler.graph.tower.traces import Traces
 from compiler.model.graph import ModelGraph
@@ -78,7 +79,7 @@ def prove(
     compiled = setup.compile(trained)
     graph = compiled.plan.model
     variables = _variables(compiled, graph, model, base)
-    values = {name: np.asarray(each) for name, each in variables.items()}
+    values = _values(variables, compiled)
     plain = plain_model(compiled, base=str(base), whole=True)
     for name, variable in plain.variables.items():
         variable.assign(values[name].reshape(variable.shape))
@@ -154,7 +155,8 @@ def _variables(compiled: Any, graph: ModelGraph, model: Any, base: Path) -> dict
     names = {id(variable): name for name, variable in plain.variables.items()}
     layers = dict(_pairs(graph, model))
     found: dict[str, Any] = {}
-    for at, layer in enumerate(plain.layers):
+    for at, made in enumerate(plain.layers):
+        layer = getattr(made, "dense", made)  # of a free weight
         wanted = [each for each in getattr(layer, "variables", ()) if id(each) in names]
         if not wanted:
             continue
@@ -163,6 +165,11 @@ def _variables(compiled: Any, graph: ModelGraph, model: Any, base: Path) -> dict
             raise DifferentError(f"`{layers[at].name}` has weights of other shapes in the spec")
         found |= {names[id(ours)]: each for ours, each in zip(wanted, theirs, strict=True)}
     return found
+
+
+def _values(variables: Mapping[str, Any], compiled: Any) -> dict[str, Any]:
+    """Return the values of variables of the model in the shapes of the weights of the spec."""
+    return {name: np.asarray(each).reshape(compiled.weights[name].shape) for name, each in variables.items()}
 
 
 def _pairs(graph: ModelGraph, model: Any) -> Iterator[tuple[int, Any]]:
@@ -181,8 +188,11 @@ def _pairs(graph: ModelGraph, model: Any) -> Iterator[tuple[int, Any]]:
             continue
         call = made_by[value]
         operation, node, _ = maker_of(tensor)
-        yield call.layer, operation
         inputs = inputs_of(operation, node)
+        if graph.layers[call.layer].kind == "weight":
+            yield call.layer, plain_weight_of(tensor)
+            continue
+        yield call.layer, operation
         ours = [each for each in call.inputs if each not in graph.constants]
         if len(inputs) != len(ours):
             raise DifferentError(f"`{operation.name}` has {len(inputs)} inputs, and {len(ours)} in the spec")
@@ -197,6 +207,7 @@ def _outside(tensor: Any, scope: Any) -> tuple[Any, Any]:
         scope: What the inputs of the model around it stand for; None for those of the whole model.
     """
     while True:
+        tensor = one_of_repeated(tensor)
         if scope is not None and id(tensor) in scope:
             tensor, scope = scope[id(tensor)]
             continue
@@ -230,7 +241,7 @@ class _KerasSteps:
             copy = keras.models.clone_model(uncompiled, clone_function=_without_randomness, recursive=True)
         variables = _variables(self.compiled, self.graph, copy, self.base)
         for name, variable in variables.items():
-            variable.assign(values[name])
+            variable.assign(values[name].reshape(variable.shape))
         return copy, variables
 
     def _fed(self) -> Any:
@@ -273,7 +284,7 @@ class _KerasSteps:
         # Keras squares each gradient of a row by itself, and a spec their sum, as of any other weight.
         gradients = [tf.convert_to_tensor(each) for each in tape.gradient(loss, [w.value for w in weights])]
         around.optimizer.apply(gradients, weights)
-        found = {name: np.asarray(each) for name, each in variables.items()}
+        found = _values(variables, self.compiled)
         return Trajectory((float(loss),), {**found, "global_step": 0})
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import keras
 from attrs import define, field
 
 from compiler.graph.adapters.keras_private import functional_of, layers_within
 from compiler.graph.tower.network.precision import dtype_policy
+from compiler.model.elaborate import elaborate
 from dsl import ir, schema
 from dsl.source import Source
 from grammar.format import WIDTH, format_text
@@ -21,6 +21,7 @@ from tfdeploy.onramp.folding import fold
 from tfdeploy.onramp.graph import RESERVED, Reader, free_name
 from tfdeploy.onramp.objects import UnwritableError, is_automatic
 from tfdeploy.onramp.training import Training, training_of
+from tfdeploy.runtime.verify.examples import count_classes
 
 ASSUMED = 16
 """The size of made-up examples along axes without a size."""
@@ -111,8 +112,8 @@ def draft(model: Any, config: Mapping[str, Any], called: str = "model") -> Draft
         None if covered or named else outputs[0],
         named,
     )
-    lengths = [each.input_dim for each in layers_within(model) if isinstance(each, keras.layers.Embedding)]
-    classes = {each: min(lengths, default=2) for each in inputs} | training.classes
+    graph = elaborate(ir.Spec(written, layers=tuple(layers)))
+    classes = dict.fromkeys(inputs, 2) | count_classes(graph, {}) | training.classes
     examples = {
         each: _feature(made, classes.get(each)) for each, made in {**inputs, **training.labels}.items()
     }
@@ -142,7 +143,8 @@ def text_of(made: Draft, *, weights: str | None, devices: Mapping[str, int], clo
         devices: How many devices there are of each kind; empty for those that are found.
         clones: How many clones there are; None for one on each device.
     """
-    parts = ["tfdeploy = 1", *map(expressions.layer, made.layers), _model(made)]
+    layers = [_spaced(expressions.layer(each), _declared(each)) for each in made.layers]
+    parts = ["tfdeploy = 1", *layers, _model(made)]
     features = [f"{name} = {value(each, schema_type())}" for name, each in made.examples.items()]
     if any(each.args[0] == "string" for each in made.examples.values()):
         asked = ", ".join(f'{each} = "COLUMN"' for each in made.examples)
@@ -198,11 +200,17 @@ def _model(made: Draft) -> str:
 
 
 def _spaced(text: str, inputs: int) -> str:
-    """Return the text of a block with empty lines behind its inputs, and before what it gives."""
+    """Return the text of a block with empty lines behind its inputs, and before what a model gives."""
     header, *lines = text.split("\n")
     body = [*lines[:inputs], "", *lines[inputs:]]
-    at = next((at for at, line in enumerate(body) if line.startswith(("loss =", "output ="))), 0)
+    given = ("  loss =", "  output =") if header.startswith("model") else ()
+    at = next((at for at, line in enumerate(body) if line.startswith(given)), 0)
     return "\n".join([header, *body[:at], *([""] if at > inputs + 1 else []), *body[at:]])
+
+
+def _declared(block: ir.LayerBlock) -> int:
+    """Return how many lines of a `layer` block name its parameters and inputs."""
+    return len(block.parameters) + sum(isinstance(each.value, ir.Input) for each in block.bindings)
 
 
 def _first_output(model: ir.Model) -> str:

@@ -118,18 +118,30 @@ def count_classes(model: ModelGraph, widths: Mapping[int, int]) -> dict[str, int
     return found
 
 
+_KEEPING = frozenset(
+    {"cast", "concatenate", "expand_dims", "flatten", "permute", "reshape", "split", "squeeze", "stack"}
+    | {"swapaxes", "transpose", "unstack"}
+)
+"""Layers and functions, in small letters, that give numbers as they get them."""
+
+
 def _lengths(model: ModelGraph, ids: int) -> Iterator[int]:
-    """Yield the lengths of the tables in which a value of the model is looked up."""
+    """Yield the lengths of the tables in which a value of the model is looked up, also after other shapes."""
     shapes: dict[int, tuple[int, ...]] = {}
+    same = {ids}
     for call in model.calls:
         node, table, others = model.layers[call.layer], next(iter(call.inputs), None), call.inputs[1:]
         if node.call.name == "weight":
             shapes[call.values[0]] = node.weight_shape
-        elif node.call.name == "Embedding" and ids == table:
+        elif node.call.name.lower() in _KEEPING and not same.isdisjoint(call.inputs):
+            same.update(call.values)
+        elif node.call.name == "Embedding" and table in same:
             length = node.call.args[0] if node.call.args else node.call.kwargs["input_dim"]
             assert isinstance(length, int)
             yield length
-        elif node.call.name in ("getitem", "take") and table in shapes and ids in others:
+        elif node.call.name in ("getitem", "take") and table in same:
+            same.update(call.values)
+        elif node.call.name in ("getitem", "take") and table in shapes and not same.isdisjoint(others):
             yield min(shapes[table])  # whichever axis they choose from
 
 

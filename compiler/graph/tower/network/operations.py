@@ -10,6 +10,8 @@ from typing import Any
 import keras
 from attrs import frozen
 
+from compiler.graph.adapters.keras_private import maker_of
+
 JOINING = frozenset({"append", "concatenate", "dstack", "hstack", "stack"})
 """Functions that put tensors of equally many axes beside each other."""
 
@@ -135,9 +137,44 @@ class PlainWeight:
     def __init__(self, weight: FreeWeight) -> None:
         self.shape = weight.shape
         self.dense = keras.layers.Dense(
-            prod(self.shape), use_bias=False, name=weight.name, trainable=weight.trainable
+            prod(self.shape),
+            use_bias=False,
+            kernel_initializer=_of_keras(weight.initializer) or "glorot_uniform",
+            kernel_regularizer=_of_keras(weight.regularizer),
+            name=weight.name,
+            trainable=weight.trainable,
         )
 
     def __call__(self, one: Any) -> Any:
         """Return the weight, made of a tensor of shape [1] with a one."""
         return keras.ops.reshape(self.dense(keras.ops.expand_dims(one, -1)), self.shape)
+
+
+def _of_keras(made: Any) -> Any:
+    """Return an object if Keras alone can load it, else None."""
+    return made if type(made).__module__.startswith("keras.") else None
+
+
+_WEIGHT = ("Reshape", "Dense", "ExpandDims", "OnesLike", "Any")
+"""What makes a PlainWeight of the examples, from its end."""
+
+
+def plain_weight_of(tensor: Any) -> Any:
+    """Return the dense layer of a PlainWeight that makes a symbolic tensor; None if none does."""
+    layer = None
+    for kind in _WEIGHT:
+        operation, node, _ = maker_of(tensor)
+        if type(operation).__name__ != kind:
+            return None
+        layer = operation if kind == "Dense" else layer
+        tensor = node.input_tensors[0]
+    return None if layer is None or layer.use_bias else layer
+
+
+def one_of_repeated(tensor: Any) -> Any:
+    """Return the tensor that `PlainExamples.repeated` has repeated; any other tensor as it is."""
+    operation, node, _ = maker_of(tensor)
+    if type(operation).__name__ != "Where":
+        return tensor
+    *_, one, other = node.input_tensors
+    return one if one is other and len(one.shape) + 1 == len(tensor.shape) else tensor

@@ -121,6 +121,12 @@ _ROWS = (
     Code("TFD526", "no-workers", "a graph for each worker, although there are no workers"),
     Code("TFD527", "random-numbers", "a model that `verify` refuses for its random numbers", "plan"),
     Code("TFD528", "needs-one-graph", "what only one graph of all workers can do"),
+    Code(
+        "TFD529",
+        "recompute-matches-nothing",
+        "a glob of layers to compute again that matches nothing",
+        "plan",
+    ),
     # TFD53x: what `expect` asks for.
     Code("TFD531", "uneven-variables", "variables spread less evenly than expected", "plan"),
     Code("TFD532", "too-much-memory", "a device that needs more memory than expected", "plan"),

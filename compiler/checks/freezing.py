@@ -1,4 +1,4 @@
-"""Check what is frozen, and which parts start from files, once the names of the weights are known."""
+"""Check what is frozen or computed again, and which parts start from files, once the names are known."""
 
 from __future__ import annotations
 
@@ -31,6 +31,16 @@ def globs_match(plan: Plan, names: Collection[str]) -> Iterator[Diagnostic]:
     for start in plan.model.starts:
         if not _matches(start.pattern, names):
             yield errors.step_without_weights(start.span, file=start.file)
+
+
+def recomputation_matches(plan: Plan, layers: Collection[str]) -> Iterator[Diagnostic]:
+    """Report a glob of `recompute` that matches no layer; `layers` are the paths of all of them."""
+    update = plan.spec.update
+    glob = update.recomputed_scopes
+    if glob is not None and not _matches(glob, layers):
+        yield errors.recompute_matches_nothing(
+            update.span_of("recompute"), glob=glob, names=nearest_paths(glob, layers)
+        )
 
 
 def something_is_trained(plan: Plan, trained: Mapping[str, bool]) -> Iterator[Diagnostic]:

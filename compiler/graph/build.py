@@ -10,7 +10,7 @@ import tensorflow as tf
 from attrs import evolve
 
 from compiler.checks.compatibility import gradients_can_be_summed
-from compiler.checks.freezing import globs_match, something_is_trained
+from compiler.checks.freezing import globs_match, recomputation_matches, something_is_trained
 from compiler.checks.matches import rules_decide, rules_match, rules_place
 from compiler.collector import collector_paused
 from compiler.graph.assembly import Assembly
@@ -35,6 +35,7 @@ from compiler.graph.stamp.lookups import usage_of
 from compiler.graph.stamp.stamp import Bindings, StampedTower, stamp
 from compiler.graph.step_of import step_of
 from compiler.graph.summaries import build_summaries, read_weights
+from compiler.graph.tower.recompute import Forward, scopes_of
 from compiler.graph.tower.template import Template, WeightInfo
 from compiler.graph.tower.traces import Traced, Traces
 from compiler.graph.tower.without_statistics import templates_of_towers
@@ -135,10 +136,13 @@ def _compile(plan: Plan, seed: int, traces: Traces) -> CompiledGraph:
 def _require_gradients(
     plan: Plan, weights: Mapping[str, WeightInfo], templates: Mapping[int, Template]
 ) -> None:
-    frozen = [*globs_match(plan, list(weights))]
-    frozen += something_is_trained(plan, {name: each.trainable for name, each in weights.items()})
-    if frozen:
-        raise SpecError(frozen)
+    unusable = [*globs_match(plan, list(weights))]
+    unusable += something_is_trained(plan, {name: each.trainable for name, each in weights.items()})
+    if plan.update.recomputed_scopes is not None:
+        names = {name for each in templates.values() for name in Forward(each).ops}
+        unusable += recomputation_matches(plan, {scope for name in names for scope in scopes_of(name)})
+    if unusable:
+        raise SpecError(unusable)
     if not any(any(template.gradients) for template in templates.values()):
         trainable = [each.name for each in weights.values() if each.trainable]
         raise SpecError([errors.no_gradient(plan.spec.model.span_of("loss"), variables=trainable[:5])])

@@ -104,6 +104,11 @@ freeze_matches_nothing = Wording(
     text="matches nothing",
     notes=("the nearest names are {names?:ticked ,}",),
 )
+recompute_matches_nothing = Wording(
+    "TFD529: no layer of the model matches `{glob}`, which is to be computed again",
+    text="matches nothing",
+    notes=("the nearest names are {names?:ticked ,}",),
+)
 part_matches_nothing = Wording(
     "TFD572: no weight of the model matches `{glob}`, which is to start from `{file}`",
     text="matches nothing",

@@ -99,6 +99,7 @@ class Update(Block):
     pack: int | None = None
     clip: Call | None = None
     accumulate: int = 1
+    recompute: Call | None = None
     ema: float | Call | None = None
     batch_norm: BatchNorm = "first"
     precision: Precision = "float32"
@@ -115,6 +116,13 @@ class Update(Block):
         if self.optimizer is None:
             return self.groups
         return (OptimizerRule("*", self.optimizer, span=self.optimizer.span),)
+
+    @property
+    def recomputed_scopes(self) -> str | None:
+        """The glob of the layers that are computed again in the backward pass; None if there is none."""
+        if self.recompute is None or self.recompute.name != "scopes":
+            return None
+        return str((*self.recompute.args, *self.recompute.kwargs.values())[0])
 
     @property
     def averaging(self) -> Averaging | None:

@@ -255,6 +255,11 @@ BLOCKS: dict[str, Block] = {
                 Attribute("clip", call("clip", optional=True), "a bound on the gradients, after aggregation"),
                 Attribute("accumulate", integer(1, MANY), "micro-batches per step"),
                 Attribute(
+                    "recompute",
+                    call("recomputation", optional=True),
+                    "what of the forward pass is computed again in the backward pass, to save memory",
+                ),
+                Attribute(
                     "ema",
                     either(number(0, 1, open=True, optional=True), call("average"), optional=True),
                     "decay of the moving average of the weights, or `EMA(...)`",

@@ -25,6 +25,7 @@ from dsl.schema.types import (
     listing,
     needs,
     number,
+    size,
     string,
     takes,
 )
@@ -70,6 +71,19 @@ AVERAGES = (
             ),
         ),
         doc="the exponential moving average of each weight",
+    ),
+)
+
+RECOMPUTATIONS = (
+    Function(
+        "memory",
+        (needs("limit", size(), "the memory that no device with a clone is to exceed"),),
+        doc="as little of the forward pass again as the forecasts of memory and time say is needed",
+    ),
+    Function(
+        "scopes",
+        (needs("glob", string(filled=True), "the glob of the names of layers"),),
+        doc="the layers whose names match, of which only the results are kept",
     ),
 )
 
@@ -139,6 +153,7 @@ FUNCTIONS: dict[str, tuple[Function, ...]] = {
     "aggregation": AGGREGATIONS,
     "clip": CLIPS,
     "average": AVERAGES,
+    "recomputation": RECOMPUTATIONS,
     "goal": GOALS,
     "optimizer": OPTIMIZERS,
     "schedule": SCHEDULES,

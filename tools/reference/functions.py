@@ -29,6 +29,10 @@ SECTIONS = {
         "Averages",
         "Values of `ema` in [`update`](blocks.md#update), beside a number, which is the decay.",
     ),
+    "recomputation": (
+        "Recomputations",
+        "Values of `recompute` in [`update`](blocks.md#update). All give the same gradients. [A model that does not fit](../how-to/memory.md) has examples.",
+    ),
     "goal": ("Goals", "Values of `best` in [`train`](blocks.md#train): which evaluation is the best one."),
     "optimizer": (
         "Optimizers",

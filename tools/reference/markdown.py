@@ -26,6 +26,7 @@ OBJECTS = {
     "aggregation": "aggregation",
     "clip": "bound",
     "average": "`EMA(...)`",
+    "recomputation": "recomputation",
     "goal": "goal",
     "feature": "`feature(...)`",
     "length": "length",

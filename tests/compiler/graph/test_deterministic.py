@@ -2,27 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
-import tensorflow as tf
-from tensorflow.python.framework.config import disable_op_determinism
 
 from tests.models import data, model, train
 
 
-@pytest.fixture
-def _deterministic_ops() -> Iterator[None]:
-    """Do as a run does for `deterministic = true`: the setting is one of the whole process."""
-    tf.config.experimental.enable_op_determinism()
-    try:
-        yield
-    finally:
-        disable_op_determinism()
-
-
 @pytest.mark.family(every=4)
-@pytest.mark.usefixtures("_deterministic_ops")
+@pytest.mark.usefixtures("deterministic_ops")
 @pytest.mark.parametrize(
     ("kind", "settings"),
     [

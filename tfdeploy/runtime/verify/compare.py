@@ -44,21 +44,27 @@ def train_trial(trial: Trial, steps: int) -> Trajectory:
     return Trajectory(losses, trial.values())
 
 
+def _plain(spec: ir.Spec, batches: tuple[int, ...]) -> ir.Spec:
+    """Return the spec with which others are compared: shared variables and `add_n`, nothing computed again."""
+    shared = Case("sync", PLAIN, "shared", batches).apply(spec)
+    return evolve(shared, update=evolve(shared.update, recompute=None))
+
+
 def evaluation_tower(setup: TrialSetup, spec: ir.Spec) -> Trial:
     """Return one tower without averaged weights, which evaluates given weights as an exported model does."""
-    alone = Case("sync", PLAIN, "shared", (GLOBAL_BATCH,)).apply(spec)
+    alone = _plain(spec, (GLOBAL_BATCH,))
     return Trial(evolve(setup, start={}), evolve(alone, update=evolve(alone.update, ema=None)))
 
 
 def one_tower(setup: TrialSetup, spec: ir.Spec, steps: int) -> Trajectory:
     """Train one tower on the whole batch, micro-batches and all."""
-    whole = Case("sync", PLAIN, "shared", (GLOBAL_BATCH * spec.update.accumulate,)).apply(spec)
+    whole = _plain(spec, (GLOBAL_BATCH * spec.update.accumulate,))
     return run_steps(setup, evolve(whole, update=evolve(whole.update, accumulate=1)), steps)
 
 
 def same_clones(setup: TrialSetup, spec: ir.Spec, batches: tuple[int, ...], steps: int) -> Trajectory:
     """Train the same clones with shared variables and `add_n`."""
-    return run_steps(setup, Case("sync", PLAIN, "shared", batches).apply(spec), steps)
+    return run_steps(setup, _plain(spec, batches), steps)
 
 
 def alternating_towers(setup: TrialSetup, spec: ir.Spec, batches: Sequence[int], steps: int) -> Trajectory:
@@ -149,7 +155,7 @@ def _towers(
             step * sum(sizes) + starts[clone] + row for step in range(steps) for row in range(sizes[clone])
         ]
         own = {name: array[rows] for name, array in setup.arrays.items()}
-        alone = Case("sync", PLAIN, "shared", (size,)).apply(spec)
+        alone = _plain(spec, (size,))
         if size not in setup.towers:
             setup.towers[size] = FedGraph(setup.compile(alone))
         towers.append(stack.enter_context(Trial(setup, alone, own, setup.towers[size])))

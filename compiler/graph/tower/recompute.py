@@ -1,0 +1,265 @@
+"""Recomputation: parts of a tower's forward pass are computed again in its backward pass, to save memory.
+
+A segment is a set of forward ops. What others use of its results is kept, and so is what draws from a state,
+reads a table or runs functions, and what is small beside what it is made of, such as moments. All else that
+gradients take of it is made a second time by copies of its ops (Chen et al., 2016, arXiv 1604.06174). Random
+numbers come from seeds that are tensors, so that copies draw them again as they were. New statistics need no
+gradient, and have no copies.
+
+TensorFlow runs whatever is ready. So the copies wait for the gradients with which the backward pass enters
+the segment, and for the gradients that the segment behind it has used its own copies for. They stand directly
+before the first op that uses them, so that no op waits for one that comes later.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+from functools import cached_property
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import tensorflow as tf
+from attrs import evolve, frozen
+
+from compiler.graph.adapters.tensorflow_private import op_definition
+from compiler.graph.node_types import count_inputs
+from compiler.graph.tower.ports import SCOPE as PORTS
+from compiler.graph.tower.template import Template
+from compiler.step.record import HANDLES, Made, Tensor
+from compiler.time.flops import PASSED_ON
+
+SCOPE = "recompute"
+_PART = re.compile(r"^gradients/(part_\d+/)?")
+_LOOKUP = "GatherV2"  # runs beside its table, which may be on another device
+_SAME = PASSED_ON & {"ExpandDims", "Identity", "Reshape", "Squeeze", "StopGradient"}
+SMALL = 16
+"""Results of an op are kept if they are at most this part of what it takes."""
+
+
+_known: WeakKeyDictionary[Template, dict[tuple[str, ...], Template]] = WeakKeyDictionary()
+"""The templates with recomputation, by those without and by what is recomputed."""
+
+
+def with_recomputation(template: Template, glob: str | None) -> Template:
+    """Return a template that recomputes the scopes that a glob matches; it is made once."""
+    if glob is None:
+        return template
+    made = _known.setdefault(template, {})
+    if (glob,) not in made:
+        made[(glob,)] = recomputed(template, segments_of_scopes(template, glob).values())
+    return made[(glob,)]
+
+
+def scopes_of(name: str) -> list[str]:
+    """Return the scopes that an op is in, the outermost first."""
+    return [name[:at] for at, each in enumerate(name) if each == "/"]
+
+
+def segments_of_scopes(template: Template, glob: str) -> dict[str, list[str]]:
+    """Return the forward ops in scopes that a glob matches, by the scope."""
+    found: dict[str, list[str]] = {}
+    for name in Forward(template).ops:
+        scope = next((each for each in scopes_of(name) if fnmatchcase(each, glob)), None)
+        if scope is not None:
+            found.setdefault(scope, []).append(name)
+    return found
+
+
+@frozen
+class Forward:
+    """The forward pass of a template."""
+
+    template: Template
+
+    @cached_property
+    def ops(self) -> Mapping[str, Any]:
+        """The nodes of its ops by name, in an order in which they could run; ports and constants are none."""
+        roles = self.template.roles
+        return {
+            name: node
+            for name, node in self.template.fragment.node.items()
+            if roles[name] == "forward" and node.op != "Const" and not name.startswith(f"{PORTS}/")
+        }
+
+    @cached_property
+    def users(self) -> Mapping[str, list[str]]:
+        """The ops that take results of each op."""
+        found: dict[str, list[str]] = {}
+        for name, node in self.template.fragment.node.items():
+            for each in _inputs(node):
+                found.setdefault(each, []).append(name)
+        return found
+
+    @cached_property
+    def results(self) -> frozenset[str]:
+        """The ops whose results the rest of the step uses."""
+        return frozenset(map(_base, self.template.results))
+
+    def bytes_of(self, tensor: str) -> int:
+        """Return the bytes of a tensor; 0 if they are not known."""
+        base, _, at = tensor.partition(":")
+        return Tensor(base, *self.template.fragment.made[base][int(at or 0)]).bytes or 0
+
+    def can_repeat(self, name: str) -> bool:
+        """Whether an op makes the same again, where it runs, and is worth it."""
+        node, made = self.ops[name], self.template.fragment.made[name]
+        definition = op_definition(node.op)
+        if (
+            definition is None
+            or definition.is_stateful
+            or any(each.HasField("func") for each in node.attr.values())
+        ):
+            return False
+        sources = [self.template.fragment.node[each].op for each in _inputs(node)]
+        if node.op == _LOOKUP or (node.op == "Cast" and _LOOKUP in sources):
+            return False
+        if any(dtype in HANDLES for dtype, _ in made):
+            return False
+        taken = sum(map(self.bytes_of, node.input[: count_inputs(node)]))
+        return node.op in PASSED_ON or sum(map(self.bytes_of, outputs(name, made))) * SMALL > taken
+
+    def kept(self, segment: Collection[str]) -> set[str]:
+        """Return the ops of a segment whose results are kept, with those whose memory they pass on."""
+        found: set[str] = set()
+        for each in segment:
+            name = each
+            while name in segment and name not in found and (name != each or self._stays(name, segment)):
+                found.add(name)
+                name = _base(self.ops[name].input[0]) if self.ops[name].op in _SAME else name
+        return found
+
+    def _stays(self, name: str, segment: Collection[str]) -> bool:
+        if name in self.results or not self.can_repeat(name):
+            return True
+        elsewhere = (each for each in self.users.get(name, ()) if each not in segment)
+        return any(self.template.roles[each] != "gradient" for each in elsewhere)
+
+
+def recomputed(template: Template, segments: Iterable[Collection[str]]) -> Template:
+    """Return a template that makes again in its backward pass what gradients take of segments.
+
+    Args:
+        template: The template of a tower.
+        segments: The forward ops of each segment; no op is in two.
+    """
+    blocks = list(_blocks(template, segments))
+    if not blocks:
+        return template
+    before: dict[str, _Block] = {each.first: each for each in blocks}
+    instead = {
+        (user, each): block.copies[each] for block in blocks for user in block.users for each in block.copies
+    }
+    graph_def = tf.compat.v1.GraphDef(
+        library=template.graph_def.library, versions=template.graph_def.versions
+    )
+    made, roles, follows = dict(template.fragment.made), dict(template.roles), dict(template.follows)
+    waits: list[str] = []  # of what uses the copies of the block before
+    for node in template.graph_def.node:
+        block = before.get(node.name)
+        if block is not None:
+            position = block.order[block.first]
+            begin = [*block.triggers, *(each for each in waits if block.order[each] < position)]
+            graph_def.node.add(
+                name=block.begin, op="NoOp", input=[f"^{each}" for each in dict.fromkeys(begin)]
+            )
+            made[block.begin], roles[block.begin] = [], "gradient"
+            follows[block.begin] = next(iter(block.copies))
+            for own, copy in block.copies.items():
+                graph_def.node.append(_copied(template.fragment.node[own], copy, block))
+                made[copy], roles[copy], follows[copy] = made[own], "gradient", own
+            waits = list(block.users)
+        graph_def.node.append(node)
+        added = graph_def.node[-1]
+        for at, each in enumerate(node.input):
+            base, colon, output = each.partition(":")
+            if (node.name, base) in instead:
+                added.input[at] = f"{instead[node.name, base]}{colon}{output}"
+    fragment = evolve(template.fragment, nodes=graph_def, made=made)
+    return evolve(template, fragment=fragment, roles=roles, follows=follows)
+
+
+@frozen
+class _Block:
+    """The copies of a segment for the gradients of a part of the loss.
+
+    Attributes:
+        begin: The name of the op for which the copies wait.
+        copies: The names of the copies by those of their ops, in the order in which these run.
+        users: The gradient ops that take results of the copies.
+        order: The place of each op in the order of the template.
+    """
+
+    begin: str
+    copies: Mapping[str, str]
+    users: Sequence[str]
+    order: Mapping[str, int]
+    triggers: Sequence[str]
+
+    @property
+    def first(self) -> str:
+        """The first op that takes a result of the copies."""
+        return self.users[0]
+
+
+def _blocks(template: Template, segments: Iterable[Collection[str]]) -> Iterator[_Block]:
+    """Yield the copies of segments; no copies if gradients take nothing that is not kept."""
+    forward, nodes = Forward(template), template.fragment.node
+    order = {name: at for at, name in enumerate(nodes)}
+    for number, segment in enumerate(segments):
+        repeated = {*segment} - forward.kept(segment)
+        parts: dict[str, set[str]] = {}
+        for name in repeated:
+            for user in forward.users.get(name, ()):
+                if template.roles[user] == "gradient":
+                    match = _PART.match(user)
+                    parts.setdefault(match.group(1) or "" if match is not None else "", set()).add(user)
+        for part, using in parts.items():
+            users = sorted(using, key=order.__getitem__)
+            taken = {each for user in users for each in _inputs(nodes[user])}
+            triggers = [
+                each
+                for each in sorted(taken, key=order.__getitem__)
+                if template.roles[each] == "gradient"
+                and nodes[each].op != "Const"
+                and order[each] < order[users[0]]
+            ]
+            if not triggers:  # nothing says when the copies would be due
+                continue
+            needed, pending = set[str](), [each for each in taken if each in repeated]
+            while pending:
+                name = pending.pop()
+                if name not in needed:
+                    needed.add(name)
+                    pending += [each for each in _inputs(nodes[name]) if each in repeated]
+            copies = {own: f"{SCOPE}/{part}{own}" for own in sorted(needed, key=order.__getitem__)}
+            yield _Block(f"{SCOPE}/{part}begin_{number}", copies, users, order, triggers)
+
+
+def _copied(node: Any, name: str, block: _Block) -> Any:
+    """Return a copy of a node, which takes what copies make, or waits if it takes nothing of them."""
+    copy = tf.compat.v1.NodeDef()
+    copy.CopyFrom(node)
+    copy.name = name
+    del copy.input[:]
+    for each in node.input[: count_inputs(node)]:
+        base, colon, output = each.partition(":")
+        copy.input.append(f"{block.copies.get(base, base)}{colon}{output}")
+    if not any(each in block.copies for each in _inputs(node)):
+        copy.input.append(f"^{block.begin}")
+    return copy
+
+
+def outputs(name: str, made: Made) -> Iterator[str]:
+    """Yield the names of the tensors that an op makes."""
+    return (name if at == 0 else f"{name}:{at}" for at in range(len(made)))
+
+
+def _inputs(node: Any) -> list[str]:
+    """Return the ops whose results a node takes."""
+    return [_base(each) for each in node.input[: count_inputs(node)]]
+
+
+def _base(tensor: str) -> str:
+    return tensor.removeprefix("^").partition(":")[0]

@@ -1,0 +1,136 @@
+"""Layers that are computed again in the backward pass: the same weights, bit for bit, in less memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import tensorflow as tf
+
+from compiler.graph.build import compile_step
+from compiler.graph.tower.recompute import SCOPE
+from compiler.pipeline import make_plan
+from dsl import ir
+from dsl.diagnostics import SpecError
+from tests.allocations import peak_of_tensors
+from tests.models import data
+from tests.support import Training, spec_of
+
+WANTED = 'scopes("block*")'
+TEXT = """
+tfdeploy = 1
+layer "block" {{
+  width = parameter(int)
+  x = input()
+  inner = x -> Dense(width, activation = gelu) -> Dropout(0.4) -> Dense(2)
+  output = [x, inner] -> Add() -> BatchNormalization()
+}}
+model "chain" {{
+  x = input(float32, [6, 6, 2])
+  class = input(int32, [])
+  logits = x -> repeat({blocks}, block({width})) -> Flatten() -> Dense(5)
+  loss = [class, logits] -> SparseCategoricalCrossentropy(from_logits = true)
+}}
+devices {{ cpu = {devices} }}
+clones {{ count = {clones}, batch = {batch} }}
+place {{
+  clones -> cpu[*]
+  {place}
+}}
+update {{ optimizer = Adam(0.1) }}
+train {{ seed = 7 }}
+"""
+
+
+def chain(
+    recompute: str,
+    *,
+    blocks: int = 3,
+    width: int = 24,
+    clones: int = 1,
+    batch: Any = 8,
+    devices: int | None = None,
+    place: str = "",
+    **settings: str,
+) -> ir.Spec:
+    """Return a spec of blocks with dropout and batch normalization, one after the other."""
+    written = list(batch) if isinstance(batch, tuple) else batch
+    text = TEXT.format(
+        blocks=blocks, width=width, clones=clones, batch=written, devices=devices or clones, place=place
+    )
+    return spec_of(text, update__recompute=recompute, **settings)
+
+
+def trained(recompute: str, **settings: Any) -> tuple[dict[str, bytes], list[float], int]:
+    """Return all variables and losses of three steps, and how many ops are computed again."""
+    with Training(chain(recompute, **settings), data("normal", 96)) as training:
+        losses = training.steps(3)
+        again = sum(f"{SCOPE}/block" in name for name in training.compiled.ledger.entries)
+        return {name: value.tobytes() for name, value in training.values().items()}, losses, again
+
+
+@pytest.mark.family(every=3)
+@pytest.mark.usefixtures("deterministic_ops")
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"clones": 2, "batch": (9, 7), "update__batch_norm": "synchronized"},
+        {"update__precision": "mixed_float16", "update__clip": "global_norm(0.1)"},
+        {"clones": 2, "batch": (5, 4), "update__accumulate": "2", "update__batch_norm": "mean"},
+        {"clones": 2, "batch": 8, "update__mode": "local", "update__average_every": "2"},
+        {"clones": 2, "batch": 8, "update__aggregate": "ring", "place": "variables -> replicated"},
+        {"batch": 8, "devices": 3, "place": 'ops("*block_1/dense*") -> cpu[2]'},
+    ],
+    ids=["synchronized", "mixed", "accumulate", "local", "replicated", "placed"],
+)
+def test_weights_are_the_same_bits(settings: dict[str, Any]) -> None:
+    """With dropout and batch normalization: masks are drawn again as they were, and statistics move once."""
+    plain, losses, none = trained("none", **settings)
+    found, again, some = trained(WANTED, **settings)
+    assert again == losses
+    assert found == plain
+    assert none == 0 < some
+
+
+def test_what_draws_from_seeds_is_drawn_again_and_what_moves_is_not() -> None:
+    """Each mask once more, but no moment, and nothing else in the step is another op than without."""
+    ops = compile_step(make_plan(chain(WANTED))).ledger.ops
+    again = [op.type for name, op in ops.items() if f"{SCOPE}/" in name]
+    assert again.count("StatelessRandomUniformV2") == 3
+    assert set(again).isdisjoint({"Mean", "Const"})
+    assert len(ops) - len(again) == len(compile_step(make_plan(chain("none"))).ledger.ops)
+
+
+def test_the_allocator_counts_less() -> None:
+    """Of eight blocks with some tensors each, at most half of the peak is left."""
+    peaks = {wanted: peak(wanted) for wanted in ("none", WANTED)}
+    assert peaks[WANTED] < 0.5 * peaks["none"]
+
+
+def peak(recompute: str) -> int:
+    """Return the least of the peaks of three steps, in bytes."""
+    spec = chain(recompute, blocks=8, width=64, batch=128)
+    options = tf.compat.v1.RunOptions(trace_level=tf.compat.v1.RunOptions.FULL_TRACE)
+    found = []
+    with Training(spec, data("normal", 128)) as training:
+        for _ in range(3):
+            metadata = tf.compat.v1.RunMetadata()
+            training.session.run([training.compiled.train_op], options=options, run_metadata=metadata)
+            found += [peak_of_tensors(each.node_stats) for each in metadata.step_stats.dev_stats]
+    return min(each for each in found if each > 1e6)
+
+
+def test_a_glob_that_matches_no_layer_is_refused_at_its_place() -> None:
+    """With the nearest names."""
+    with pytest.raises(SpecError) as refused:
+        compile_step(make_plan(chain('scopes("blok*")')))
+    (found,) = refused.value.diagnostics
+    assert found.code == "TFD529"
+    assert "block" in found.notes[0]
+
+
+def test_the_language_has_it() -> None:
+    """`scopes` has a glob, `memory` a size."""
+    update = chain('scopes("a*")').update
+    assert update.recompute == ir.Call("scopes", ("a*",))
+    assert update.recomputed_scopes == "a*"

@@ -45,7 +45,7 @@ def train_trial(trial: Trial, steps: int) -> Trajectory:
 
 
 def _plain(spec: ir.Spec, batches: tuple[int, ...]) -> ir.Spec:
-    """Return the spec with which others are compared: shared variables and `add_n`, nothing computed again."""
+    """Return the spec that others are compared with: shared variables, `add_n`, nothing computed again."""
     shared = Case("sync", PLAIN, "shared", batches).apply(spec)
     return evolve(shared, update=evolve(shared.update, recompute=None))
 

@@ -24,7 +24,7 @@ import tensorflow as tf
 from attrs import evolve, frozen
 
 from compiler.graph.adapters.tensorflow_private import op_definition
-from compiler.graph.node_types import count_inputs
+from compiler.graph.nodes import count_inputs
 from compiler.graph.tower.ports import SCOPE as PORTS
 from compiler.graph.tower.template import Template
 from compiler.step.record import HANDLES, Made, Tensor

@@ -1,8 +1,9 @@
-"""Numbers as people read them."""
+"""Numbers as people read them, and values in lists by what they have in common."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
+from typing import TypeVar
 
 NOTHING = "."
 """The text for zero in a table, so that other figures are seen at once."""
@@ -71,3 +72,15 @@ def ranges(numbers: Iterable[int]) -> str:
         else:
             runs.append([number])
     return ",".join(f"{run[0]}..{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
+
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+def gathered(pairs: Iterable[tuple[K, V]]) -> dict[K, list[V]]:
+    """Return the values of pairs in a list for each key; keys and values keep the order of the pairs."""
+    found: dict[K, list[V]] = {}
+    for key, value in pairs:
+        found.setdefault(key, []).append(value)
+    return found

@@ -3,28 +3,52 @@
 Chains (`a -> b -> c`, `a + b - c`) are flat, so that a long chain does not make a deep tree. Only brackets
 make a tree deep, and the parser limits their depth.
 
-These are plain classes, because as attrs records they would add 3 ms to the start of every command.
+The classes are made of the fields that they name, as attrs would make them, which would add 3 ms to the start
+of every command.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from copy import copy
-from typing import Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, dataclass_transform
 
-from dsl.source import Source, Span
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from dsl.source import Source, Span
 
 
-class Node:
+def _field(*, kw_only: bool) -> Any:
+    """Return the mark of a field that is given by its name, so that those of derived classes can follow."""
+    return _field if kw_only else None
+
+
+@dataclass_transform(eq_default=False, field_specifiers=(_field,))
+class _Fields(type):
+    """Makes the slots and the `__init__` of a class from its annotated fields."""
+
+    def __new__(cls, name: str, bases: tuple[type, ...], members: dict[str, Any]) -> _Fields:
+        """Make a class. Fields with a default come after those without one, as arguments do."""
+        own = members.get("__annotations__", {})
+        given = {field: members.pop(field) for field in own if field in members}
+        only = [field for field, default in given.items() if default is _field]
+        only += [field for base in bases for field in getattr(base, "_named_only", ())]
+        fields = [field for field in own if field not in only]
+        arguments = [f"{field}=given['{field}']" if field in given else field for field in fields]
+        head = ", ".join(["self", *arguments, *(["*", *only] if only else [])])
+        body = "; ".join(f"self.{field} = {field}" for field in [*fields, *only]) or "pass"
+        exec(f"def __init__({head}): {body}", {"given": given}, members)  # noqa: S102 names of this module
+        return super().__new__(cls, name, bases, {**members, "__slots__": tuple(own), "_named_only": only})
+
+
+class Node(metaclass=_Fields):
     """The base class of all parts of a syntax tree.
 
     Attributes:
         span: Where the part is written.
     """
 
-    __slots__ = ("span",)
-
-    span: Span
+    span: Span = _field(kw_only=True)
 
     def changed(self, **parts: object) -> Self:
         """Return a copy of this node with other values of some attributes."""
@@ -44,11 +68,7 @@ class Broken(Node):
         names: The names that the part may have defined.
     """
 
-    __slots__ = ("names",)
-
-    def __init__(self, names: tuple[str, ...] = (), *, span: Span) -> None:
-        self.names = names
-        self.span = span
+    names: tuple[str, ...] = ()
 
 
 class Number(Node):
@@ -59,85 +79,49 @@ class Number(Node):
         unit: The unit, or None.
     """
 
-    __slots__ = ("unit", "value")
-
-    def __init__(self, value: float, unit: str | None = None, *, span: Span) -> None:
-        self.value = value
-        self.unit = unit
-        self.span = span
+    value: float
+    unit: str | None = None
 
 
 class Text(Node):
     """A string."""
 
-    __slots__ = ("value",)
-
-    def __init__(self, value: str, *, span: Span) -> None:
-        self.value = value
-        self.span = span
+    value: str
 
 
 class Constant(Node):
     """`true`, `false` or `none`."""
 
-    __slots__ = ("value",)
-
-    def __init__(self, value: bool | None, *, span: Span) -> None:
-        self.value = value
-        self.span = span
+    value: bool | None
 
 
 class Every(Node):
     """The index `*`."""
 
-    __slots__ = ()
-
-    def __init__(self, *, span: Span) -> None:
-        self.span = span
-
 
 class Range(Node):
     """The index `first..last`; both ends are included."""
 
-    __slots__ = ("first", "last")
-
-    def __init__(self, first: Expr, last: Expr, *, span: Span) -> None:
-        self.first = first
-        self.last = last
-        self.span = span
+    first: Expr
+    last: Expr
 
 
 class Slice(Node):
     """`first:last:step` in an index of a tensor; each is None if it was left out."""
 
-    __slots__ = ("first", "last", "step")
-
-    def __init__(
-        self, first: Expr | None = None, last: Expr | None = None, step: Expr | None = None, *, span: Span
-    ) -> None:
-        self.first = first
-        self.last = last
-        self.step = step
-        self.span = span
+    first: Expr | None = None
+    last: Expr | None = None
+    step: Expr | None = None
 
 
 class Rest(Node):
     """`...` in an index of a tensor."""
 
-    __slots__ = ()
-
-    def __init__(self, *, span: Span) -> None:
-        self.span = span
-
 
 class TensorIndex(Node):
     """An index of a tensor: several parts, or one that only a tensor can have."""
 
-    __slots__ = ("items",)
-
-    def __init__(self, items: tuple[Expr | Every | Range | Slice | Rest, ...], *, span: Span) -> None:
-        self.items = items
-        self.span = span
+    items: tuple[Expr | Every | Range | Slice | Rest, ...]
 
 
 class Segment(Node):
@@ -149,20 +133,9 @@ class Segment(Node):
         index: What is in the brackets, or None if there are none.
     """
 
-    __slots__ = ("index", "name", "name_span")
-
-    def __init__(
-        self,
-        name: str,
-        name_span: Span,
-        index: Expr | Every | Range | TensorIndex | None = None,
-        *,
-        span: Span,
-    ) -> None:
-        self.name = name
-        self.name_span = name_span
-        self.index = index
-        self.span = span
+    name: str
+    name_span: Span
+    index: Expr | Every | Range | TensorIndex | None = None
 
 
 class Path(Node):
@@ -170,15 +143,14 @@ class Path(Node):
 
     Attributes:
         segments: The parts between the dots.
-        name: The names of the segments, joined by dots, without indices.
     """
 
-    __slots__ = ("name", "segments")
+    segments: tuple[Segment, ...]
 
-    def __init__(self, segments: tuple[Segment, ...], *, span: Span) -> None:
-        self.segments = segments
-        self.name = ".".join([segment.name for segment in segments])
-        self.span = span
+    @property
+    def name(self) -> str:
+        """The names of the segments, joined by dots, without indices."""
+        return ".".join([segment.name for segment in self.segments])
 
     @property
     def has_no_index(self) -> bool:
@@ -201,34 +173,17 @@ class Argument(Node):
         name_span: Where the name is written.
     """
 
-    __slots__ = ("name", "name_span", "value")
-
-    def __init__(
-        self, value: Expr, name: str | None = None, name_span: Span | None = None, *, span: Span
-    ) -> None:
-        self.value = value
-        self.name = name
-        self.name_span = name_span
-        self.span = span
+    value: Expr
+    name: str | None = None
+    name_span: Span | None = None
 
 
 class Call(Node):
     """`callee(arguments)`, or `callee(arguments)(given)`, whose second brackets are of a layer's own call."""
 
-    __slots__ = ("arguments", "callee", "given")
-
-    def __init__(
-        self,
-        callee: Path,
-        arguments: tuple[Argument, ...] = (),
-        given: tuple[Argument, ...] = (),
-        *,
-        span: Span,
-    ) -> None:
-        self.callee = callee
-        self.arguments = arguments
-        self.given = given
-        self.span = span
+    callee: Path
+    arguments: tuple[Argument, ...] = ()
+    given: tuple[Argument, ...] = ()
 
 
 class Indexed(Node):
@@ -239,22 +194,14 @@ class Indexed(Node):
         index: What is in the brackets.
     """
 
-    __slots__ = ("index", "operand")
-
-    def __init__(self, operand: Expr, index: TensorIndex, *, span: Span) -> None:
-        self.operand = operand
-        self.index = index
-        self.span = span
+    operand: Expr
+    index: TensorIndex
 
 
 class List(Node):
     """`[items]`."""
 
-    __slots__ = ("items",)
-
-    def __init__(self, items: tuple[Expr, ...], *, span: Span) -> None:
-        self.items = items
-        self.span = span
+    items: tuple[Expr, ...]
 
 
 class Chain(Node):
@@ -265,47 +212,29 @@ class Chain(Node):
         rest: The operators, each with its right operand.
     """
 
-    __slots__ = ("first", "rest")
-
-    def __init__(
-        self, first: Expr, rest: tuple[tuple[Literal["+", "-", "*", "/"], Expr], ...], *, span: Span
-    ) -> None:
-        self.first = first
-        self.rest = rest
-        self.span = span
+    first: Expr
+    rest: tuple[tuple[Literal["+", "-", "*", "/"], Expr], ...]
 
 
 class Negative(Node):
     """`-operand`."""
 
-    __slots__ = ("operand",)
-
-    def __init__(self, operand: Expr, *, span: Span) -> None:
-        self.operand = operand
-        self.span = span
+    operand: Expr
 
 
 class Flow(Node):
     """`source -> step -> step`."""
 
-    __slots__ = ("source", "steps")
-
-    def __init__(self, source: Expr, steps: tuple[Expr, ...], *, span: Span) -> None:
-        self.source = source
-        self.steps = steps
-        self.span = span
+    source: Expr
+    steps: tuple[Expr, ...]
 
 
 class Comparison(Node):
     """`left operator right`, a condition of `expect`."""
 
-    __slots__ = ("left", "operator", "right")
-
-    def __init__(self, left: Expr, operator: str, right: Expr, *, span: Span) -> None:
-        self.left = left
-        self.operator = operator
-        self.right = right
-        self.span = span
+    left: Expr
+    operator: str
+    right: Expr
 
 
 Expr: TypeAlias = (
@@ -326,22 +255,10 @@ class Attribute(Node):
         others: The further names with their spans.
     """
 
-    __slots__ = ("name", "name_span", "others", "value")
-
-    def __init__(
-        self,
-        name: str,
-        name_span: Span,
-        value: Expr,
-        others: tuple[tuple[str, Span], ...] = (),
-        *,
-        span: Span,
-    ) -> None:
-        self.name = name
-        self.name_span = name_span
-        self.value = value
-        self.others = others
-        self.span = span
+    name: str
+    name_span: Span
+    value: Expr
+    others: tuple[tuple[str, Span], ...] = ()
 
     @property
     def names(self) -> tuple[tuple[str, Span], ...]:
@@ -361,42 +278,24 @@ class Block(Node):
         items: What is between the braces.
     """
 
-    __slots__ = ("header", "items", "kind", "kind_span", "label", "label_span")
-
-    def __init__(
-        self,
-        kind: str,
-        kind_span: Span,
-        header: Span,
-        label: str | None = None,
-        label_span: Span | None = None,
-        items: tuple[Item, ...] = (),
-        *,
-        span: Span,
-    ) -> None:
-        self.kind = kind
-        self.kind_span = kind_span
-        self.header = header
-        self.label = label
-        self.label_span = label_span
-        self.items = items
-        self.span = span
+    kind: str
+    kind_span: Span
+    header: Span
+    label: str | None = None
+    label_span: Span | None = None
+    items: tuple[Item, ...] = ()
 
 
 class Entry(Node):
     """An item that is only an expression, such as a placement rule or a condition."""
 
-    __slots__ = ("value",)
-
-    def __init__(self, value: Expr, *, span: Span) -> None:
-        self.value = value
-        self.span = span
+    value: Expr
 
 
 Item: TypeAlias = "Attribute | Block | Entry"
 
 
-class Allowance:
+class Allowance(metaclass=_Fields):
     """A lint that a comment `# tfdeploy: allow(name)` switches off.
 
     Attributes:
@@ -405,25 +304,17 @@ class Allowance:
         line: The line that the comment is for, or None for the whole file.
     """
 
-    __slots__ = ("line", "name", "span")
-
-    def __init__(self, name: str, span: Span, line: int | None) -> None:
-        self.name = name
-        self.span = span
-        self.line = line
+    name: str
+    span: Span
+    line: int | None
 
 
-class File:
+class File(metaclass=_Fields):
     """A text that was read."""
 
-    __slots__ = ("allowances", "items", "source")
-
-    def __init__(
-        self, source: Source, items: tuple[Item, ...] = (), allowances: tuple[Allowance, ...] = ()
-    ) -> None:
-        self.source = source
-        self.items = items
-        self.allowances = allowances
+    source: Source
+    items: tuple[Item, ...] = ()
+    allowances: tuple[Allowance, ...] = ()
 
 
 def parts_of(node: Node) -> tuple[Node, ...]:  # noqa: C901, PLR0911 one for each kind

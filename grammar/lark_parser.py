@@ -29,7 +29,7 @@ from lark.lexer import BasicLexer, Token
 from lark.parse_tree_builder import ParseTreeBuilder
 from lark.parsers.lalr_analysis import Shift
 
-from dsl.files.paths import cache_file
+from dsl.files.regular import cache_file
 from dsl.source import Source, Span
 
 if TYPE_CHECKING:

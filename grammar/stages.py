@@ -16,7 +16,7 @@ from dsl.source import Source, Span
 from grammar import Reading, files, overrides
 from grammar.lower import lower
 from grammar.reports import Reports, TooManyError, joined
-from grammar.tokens.comments import allowed
+from grammar.tokens.lexer import allowed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

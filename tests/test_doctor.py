@@ -17,8 +17,7 @@ from click.testing import CliRunner
 from tfdeploy.cli.commands import doctor
 from tfdeploy.cli.commands.doctor import _lines
 from tfdeploy.cli.group import load
-from tfdeploy.doctor import machine, software
-from tfdeploy.doctor.findings import Finding
+from tfdeploy.doctor import Finding, machine, software
 from tfdeploy.doctor.probe import Started
 from tfdeploy.runtime.start_tensorflow import except_loopback
 

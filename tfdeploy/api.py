@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from dsl.diagnostics import RunError
 from dsl.errors import types as errors
-from dsl.files.paths import scheme_of
+from dsl.files.regular import scheme_of
 from tfdeploy.showing import register_summaries
 
 if TYPE_CHECKING:

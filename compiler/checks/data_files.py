@@ -19,8 +19,7 @@ from dsl import ir
 from dsl.diagnostics import Diagnostic, Severity
 from dsl.errors import layers as state_errors
 from dsl.errors import plan as plan_errors
-from dsl.files.paths import is_glob, is_there, matches
-from dsl.files.regular import open_regular
+from dsl.files.regular import is_glob, is_there, matches, open_regular
 from dsl.ir.model import steps_in
 from dsl.schema.data_functions import FILES, SOURCES
 from dsl.schema.signatures import named_arguments

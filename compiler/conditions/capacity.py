@@ -10,14 +10,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from compiler.conditions.expect import largest_variables, memory_parts, needs_memory
-from compiler.figures import size
+from compiler.figures import gathered, size
 from compiler.graph.forecasts.assumed_sizes import sized_step
 from compiler.graph.inspect.placement_map import map_placement
 from compiler.report import refs
 from compiler.report.totals import Pool, pools
 from compiler.step.read.memory import StepMemory, forecast_memory
 from dsl.errors import plan as errors
-from dsl.gathering import gathered
 
 if TYPE_CHECKING:
     from compiler.graph.compiled import CompiledGraph

@@ -8,7 +8,7 @@ from itertools import groupby
 
 from attrs import define, field, frozen
 
-from compiler.figures import plural, size_of_known
+from compiler.figures import gathered, plural, size_of_known
 from compiler.kinds.deployment.repeat import repeated
 from compiler.kinds.names.templates import Numbers, Template
 from compiler.kinds.records.kind_map import AnyMap
@@ -16,7 +16,6 @@ from compiler.kinds.records.step_kinds import Member, StepKinds
 from compiler.mapping.step_graph import StepGraph
 from compiler.report.refs import Group, first_that_fits
 from compiler.report.scopes import Part, Scope, build, cut, finder, label
-from dsl.gathering import gathered
 
 MOST_NODES = 60
 

@@ -9,8 +9,7 @@ from typing import Literal
 
 from attrs import frozen
 
-from compiler.figures import ranges
-from dsl.gathering import gathered
+from compiler.figures import gathered, ranges
 
 _REF = re.compile(r"(?:(?P<job>\w+)\[(?P<task>\d+)\]\.)?(?P<kind>\w+)\[(?P<index>\d+)\]")
 

@@ -8,11 +8,10 @@ from typing import TypeVar
 
 from attrs import define, field, frozen
 
-from compiler.figures import ranges
+from compiler.figures import gathered, ranges
 from compiler.kinds.records.kind_map import AnyMap
 from compiler.mapping.records import Counted
 from compiler.report import refs
-from dsl.gathering import gathered
 
 T = TypeVar("T")
 

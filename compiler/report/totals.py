@@ -8,11 +8,11 @@ from typing import Any
 
 from attrs import astuple, frozen
 
+from compiler.figures import gathered
 from compiler.kinds.records.kind_map import AnyMap
 from compiler.mapping.records import MapDevice
 from compiler.report import refs
 from compiler.report.refs import Group
-from dsl.gathering import gathered
 
 
 @frozen

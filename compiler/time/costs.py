@@ -15,12 +15,12 @@ from typing import Protocol
 
 from attrs import define, evolve, field, frozen
 
+from compiler.figures import gathered
 from compiler.time.profile import LinkCost, OpCost, Profile
 from compiler.time.scale import LEAST, Scale, size_of
 from compiler.time.work import Signature, StepWork, TimedOp
 from compiler.topology import Device
 from dsl import ir
-from dsl.gathering import gathered
 from dsl.schema import hardware
 from dsl.schema.hardware import Hardware
 

@@ -10,8 +10,8 @@ from bisect import bisect_left
 
 from attrs import frozen
 
+from compiler.figures import gathered
 from compiler.time.profile import OpCost
-from dsl.gathering import gathered
 
 LEAST = 2e-7
 """The shortest time of a run of an op that is estimated, in seconds."""

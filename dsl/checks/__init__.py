@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeAlias
 
 from dsl.checks.devices import device_indices, few_devices, hosts, single_places
-from dsl.checks.facts import Facts
 from dsl.checks.lints import (
     clone_shares,
     ineffective_rules,
@@ -30,6 +29,7 @@ from dsl.checks.model import (
     optimizer_groups,
     random_examples,
 )
+from dsl.ir.spec import Facts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

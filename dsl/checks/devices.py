@@ -13,8 +13,8 @@ from dsl.source import Span
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from dsl.checks.facts import Facts
     from dsl.diagnostics import Diagnostic
+    from dsl.ir.spec import Facts
 
 
 MOST = 100_000
@@ -183,8 +183,8 @@ def hosts(facts: Facts) -> Iterator[Diagnostic]:
     jobs = facts.devices.jobs if facts.devices is not None else ()
     if not any(job.hosts for job in jobs):
         return
-    from dsl.addresses import split_address
     from dsl.errors import cluster
+    from dsl.ir.place import split_address
 
     taken: dict[tuple[str, int], tuple[str, Span | None]] = {}
     for job in jobs:

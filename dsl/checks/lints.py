@@ -13,8 +13,8 @@ from dsl.ir.place import PARAMETER_SERVER
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from dsl.checks.facts import Facts
     from dsl.diagnostics import Diagnostic
+    from dsl.ir.spec import Facts
 
 
 def unused_constants(facts: Facts) -> Iterator[Diagnostic]:

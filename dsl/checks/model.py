@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from dsl import ir
 from dsl.errors import layers, names, references, types
 from dsl.errors import layers as errors
-from dsl.files.paths import scheme_of
+from dsl.files.regular import scheme_of
 from dsl.ir.model import calls_in, steps_in
 from dsl.schema import signatures
 from dsl.schema.data_functions import RANDOM_TRANSFORMS, tensors_of_split
@@ -18,8 +18,8 @@ from dsl.suggest import nearest
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from dsl.checks.facts import Facts
     from dsl.diagnostics import Diagnostic
+    from dsl.ir.spec import Facts
 
 
 # --- layers: their names, their files, and what they know beside their weights ----------------------------

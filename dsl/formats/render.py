@@ -1,18 +1,305 @@
-"""Renders diagnostics in any of the formats, and writes those for people."""
+"""Renders diagnostics in any of the formats: for people with the lines of the source that they point at."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from attrs import define, field, frozen
+
 from dsl.diagnostics import MAX_SHOWN, Diagnostic
-from dsl.formats.cells import visible
+from dsl.formats.cells import GAP, Cells, lay_out, visible, window
 from dsl.formats.programs import envelope, github, sarif
-from dsl.formats.snippet import Mark, Styled, mark, snippet
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from dsl.source import Source
+    from dsl.source import Source, Span
+
+
+@frozen
+class Styled:
+    """Text in a single style.
+
+    Attributes:
+        text: The text.
+        style: `primary`, `secondary`, `frame` (for line numbers and bars), `title`, or empty for none.
+    """
+
+    text: str
+    style: str = ""
+
+
+@frozen(eq=False)
+class Mark:
+    """A span that is marked.
+
+    Attributes:
+        first: The line on which it starts.
+        start: The index of its first code point in that line.
+        last: The line on which it ends.
+        end: The index after its last code point in that line.
+        text: The text beside the marker.
+        primary: Whether it is the fault itself, and not a label.
+    """
+
+    first: int
+    start: int
+    last: int
+    end: int
+    text: str
+    primary: bool
+
+    @property
+    def is_tall(self) -> bool:
+        """Whether the span covers several lines."""
+        return self.last > self.first
+
+    @property
+    def style(self) -> str:
+        """The style of the marker and its text."""
+        return "primary" if self.primary else "secondary"
+
+    @property
+    def sign(self) -> str:
+        """The character of which the marker is made."""
+        return "^" if self.primary else "-"
+
+
+def mark(span: Span, text: str, *, primary: bool) -> Mark:
+    """Make the mark of a span; a last line of which no character belongs to the span is left out.
+
+    Args:
+        span: The span.
+        text: What is written at the end of the mark; it may be empty.
+        primary: Whether the span is the place of the diagnostic, and not of one of its labels.
+    """
+    begin, finish = span.begin, span.finish
+    last, end = finish.line, finish.column - 1
+    if end == 0 and last > begin.line:
+        last -= 1
+        end = len(span.source.line(last))
+    return Mark(begin.line, begin.column - 1, last, end, visible(text), primary)
+
+
+# --- marks within a line ----------------------------------------------------------------------------------
+
+
+@frozen(eq=False)
+class Place:
+    """The place of a mark below a line.
+
+    Attributes:
+        mark: The mark.
+        start: The first column.
+        end: The column after the last one.
+    """
+
+    mark: Mark
+    start: int
+    end: int
+
+
+def marker_rows(places: list[Place]) -> Iterator[list[Styled]]:
+    """Yield the row of markers, with the text of the last one next to it, and a row for each other text."""
+    if not places:
+        return
+    places = sorted(places, key=lambda each: (each.start, each.end))
+    row: list[Styled] = []
+    for each in sorted(places, key=lambda each: each.mark.primary):  # the primary marker covers the others
+        _draw(row, each.start, each.mark.sign * (each.end - each.start), each.mark.style)
+    last = places[-1]
+    beside = all(each.end <= last.end for each in places)
+    if beside and last.mark.text:
+        _draw(row, last.end + 1, last.mark.text, last.mark.style)
+    yield row
+    hanging = [each for each in (places[:-1] if beside else places) if each.mark.text]
+    if hanging:
+        yield _bars(hanging)
+    while hanging:
+        each = hanging.pop()
+        row = _bars([other for other in hanging if other.start < each.start])
+        _draw(row, each.start, each.mark.text, each.mark.style)
+        yield row
+
+
+def _bars(places: list[Place]) -> list[Styled]:
+    row: list[Styled] = []
+    for each in places:
+        _draw(row, each.start, "|", each.mark.style)
+    return row
+
+
+def _draw(row: list[Styled], column: int, text: str, style: str) -> None:
+    """Write `text` into `row`, a list of single characters, at `column`."""
+    row += [Styled(" ")] * (column - len(row))
+    row[column : column + len(text)] = [Styled(character, style) for character in text]
+
+
+# --- marks over several lines -----------------------------------------------------------------------------
+
+
+@define
+class Rails:
+    """The state of the bars while the rows of a snippet are drawn from top to bottom.
+
+    Each mark has a lane from its first line to its last; marks that do not overlap share a lane.
+
+    Attributes:
+        marks: The marks that cover several lines.
+    """
+
+    marks: Sequence[Mark]
+    _lanes: list[list[Mark]] = field(factory=list, init=False)
+    _active: dict[int, Mark] = field(factory=dict, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        for mark in sorted(self.marks, key=lambda each: (each.first, -each.last)):
+            lane = next((lane for lane in self._lanes if lane[-1].last < mark.first), None)
+            if lane is None:
+                self._lanes.append([mark])
+            else:
+                lane.append(mark)
+
+    @property
+    def width(self) -> int:
+        """The number of columns of the bars and the space after them."""
+        return len(self._lanes) + 1 if self._lanes else 0
+
+    def beside_text(self, starting: Sequence[Mark]) -> list[Styled]:
+        """Return the bars of a row of text."""
+        for mark in starting:
+            self._active[self._lane(mark)] = mark
+        return self._bars({self._lane(mark) for mark in starting})
+
+    def beside(self) -> list[Styled]:
+        """Return the bars of a row without text."""
+        return self._bars(frozenset())
+
+    def opening(self, mark: Mark, column: int) -> list[Styled]:
+        """Return the row below a line of text on which a mark starts at a column.
+
+        Args:
+            mark: A mark of several lines.
+            column: The column at which it starts, from 0.
+        """
+        row = self._turn(mark, column)
+        self._active[self._lane(mark)] = mark
+        return row
+
+    def closing(self, mark: Mark, column: int) -> list[Styled]:
+        """Return the row on which a mark ends at a column, with the text of the mark.
+
+        Args:
+            mark: A mark that has been opened.
+            column: The column at which it ends, from 0.
+        """
+        row = self._turn(mark, column)
+        del self._active[self._lane(mark)]
+        return [*row, Styled(" "), Styled(mark.text, mark.style)] if mark.text else row
+
+    def _lane(self, mark: Mark) -> int:
+        return next(at for at, lane in enumerate(self._lanes) if any(each is mark for each in lane))
+
+    def _bars(self, starting: set[int] | frozenset[int]) -> list[Styled]:
+        if not self._lanes:
+            return []
+        return [
+            *(self._bar(lane, "/" if lane in starting else "|") for lane in range(len(self._lanes))),
+            Styled(" "),
+        ]
+
+    def _bar(self, lane: int, sign: str) -> Styled:
+        mark = self._active.get(lane)
+        return Styled(" ") if mark is None else Styled(sign, mark.style)
+
+    def _turn(self, mark: Mark, column: int) -> list[Styled]:
+        lane = self._lane(mark)
+        line = "_" * (len(self._lanes) - lane + column) + mark.sign
+        return [*(self._bar(each, "|") for each in range(lane + 1)), Styled(line, mark.style)]
+
+
+# --- rows of lines and marks ------------------------------------------------------------------------------
+
+WHOLE = 5
+"""The most lines of a range that is shown whole. Of a longer range, the first and the last line are shown."""
+
+NEAR = 40
+"""Markers within this many columns before the primary one are kept in sight if a line is cut."""
+
+
+def snippet(source: Source, marks: list[Mark], gutter: int) -> Iterator[list[Styled]]:
+    """Yield the rows that show marks in a source."""
+    rails = Rails([each for each in marks if each.is_tall])
+    previous = None
+    for number in _numbers(source, marks):
+        if previous is not None and number > previous + 1:
+            yield [Styled(GAP.ljust(gutter + 3), "frame"), *rails.beside()]
+        yield from _line(source, number, marks, rails, gutter)
+        previous = number
+
+
+def _numbers(source: Source, marks: list[Mark]) -> list[int]:
+    shown: set[int] = set()
+    for each in marks:
+        whole = each.last - each.first < WHOLE
+        shown.update(range(each.first, each.last + 1) if whole else (each.first, each.last))
+    # A single line left out takes as much room as the dots that would stand for it.
+    shown.update([number + 1 for number in shown if number + 2 in shown])
+    return sorted(number for number in shown if number <= source.line_count)
+
+
+def _line(
+    source: Source, number: int, marks: list[Mark], rails: Rails, gutter: int
+) -> Iterator[list[Styled]]:
+    text = source.line(number)
+    here = [each for each in marks if each.first == number and not each.is_tall]
+    lead = min(here, key=lambda each: (not each.primary, each.start), default=None)
+    cells = lay_out(text, 0 if lead is None else lead.start)
+    flat = [_place(each, cells) for each in here]
+    opening = [each for each in rails.marks if each.first == number]
+    closing = [each for each in rails.marks if each.last == number]
+    left, right = window(len(cells.cells), *_reach(flat))
+    shift = (len(GAP) if left or cells.first else 0) - left
+    flush = [each for each in opening if not text[: each.start].strip()]
+    shown = Styled(_cut(cells, left, right))
+    yield [Styled(f"{number:>{gutter}} |", "frame"), Styled(" "), *rails.beside_text(flush), shown]
+    head = [Styled(f"{'':{gutter}} |", "frame"), Styled(" ")]
+    for row in marker_rows([_moved(each, shift, right + shift) for each in flat]):
+        yield [*head, *rails.beside(), *row]
+    for each in closing:
+        column = max(cells.column(each.end) - 1, 0) + shift
+        yield [*head, *rails.closing(each, min(max(column, 0), right + shift))]
+    for each in opening:
+        if each not in flush:
+            column = cells.column(each.start) + shift
+            yield [*head, *rails.opening(each, min(max(column, 0), right + shift))]
+
+
+def _place(mark: Mark, cells: Cells) -> Place:
+    start = cells.column(mark.start)
+    return Place(mark, start, max(cells.column(mark.end), start + 1))
+
+
+def _moved(place: Place, shift: int, limit: int) -> Place:
+    """Return a place in a line that was cut, without the part that is not visible."""
+    start = min(max(place.start + shift, 0), limit)
+    return Place(place.mark, start, min(max(place.end + shift, start + 1), max(limit, start + 1)))
+
+
+def _reach(places: list[Place]) -> tuple[int, int]:
+    """Return the columns that must be visible: the primary marker and those shortly before it."""
+    if not places:
+        return 0, 0
+    lead = [each for each in places if each.mark.primary] or places
+    low = min(each.start for each in lead)
+    near = [each.start for each in places if 0 <= low - each.start < NEAR]
+    return min([low, *near]), max(each.end for each in places)
+
+
+def _cut(cells: Cells, left: int, right: int) -> str:
+    text = "".join(cells.cells[left:right])
+    goes_on = right < len(cells.cells) or cells.is_cut
+    return f"{GAP if left or cells.first else ''}{text}{GAP if goes_on else ''}".rstrip()
 
 
 FORMATS = ("human", "concise", "json", "github", "sarif")
@@ -93,10 +380,10 @@ _RESET = "\x1b[0m"
 def human(diagnostics: Sequence[Diagnostic], *, color: bool = False) -> Iterator[str]:
     """Yield the text of each diagnostic, in paragraphs."""
     for each in diagnostics:
-        yield "".join(_line(row, each.severity.value, color=color) + "\n" for row in _rows(each))
+        yield "".join(_colored(row, each.severity.value, color=color) + "\n" for row in _rows(each))
 
 
-def _line(row: Iterable[Styled], severity: str, *, color: bool) -> str:
+def _colored(row: Iterable[Styled], severity: str, *, color: bool) -> str:
     if not color:
         return "".join(piece.text for piece in row).rstrip()
     text = ""

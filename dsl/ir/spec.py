@@ -1,14 +1,15 @@
-"""Records of `data`, `update` and `train`, and of a whole spec."""
+"""Records of `data`, `update` and `train`, of a whole spec, and of what could be read of one."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal, TypeAlias
 
 from attrs import field, frozen
 
 from dsl.ir.base import Block, Call, Node
-from dsl.ir.model import LayerBlock, Model
-from dsl.ir.place import Clones, Devices, Expect, Place
+from dsl.ir.model import Binding, LayerBlock, Model
+from dsl.ir.place import Clones, DevicePattern, Devices, Expect, Place
 from dsl.shown import Shown
 from dsl.source import Span
 
@@ -218,3 +219,44 @@ class Spec(Shown, Node):
     path: str = field(default="", eq=False)
     sha256: str = field(default="", eq=False)
     includes: tuple[str, ...] = field(default=(), eq=False)
+
+
+@frozen
+class Facts:
+    """The parts of a spec that could be read. A block that is not in the spec is its record of defaults.
+
+    Attributes:
+        where: The start of the spec.
+        model: The `model` block, or None if it has errors; the same holds for the other blocks.
+        layers: The `layer` blocks.
+        data: The `data` block.
+        devices: The `devices` block.
+        clones: The `clones` block.
+        place: The `place` block.
+        update: The `update` block.
+        train: The `train` block.
+        expect: The `expect` block.
+        patterns: All patterns of devices in the spec.
+        inputs: The inputs of the model.
+        splits: The splits of `data`.
+        constants: The names of the constants in `let`, each with its place.
+        used: The names of the constants that are used.
+        used_layers: The names of the `layer` blocks that are used.
+    """
+
+    where: Span
+    model: Model | None = None
+    layers: tuple[LayerBlock, ...] | None = ()
+    data: Data | None = None
+    devices: Devices | None = field(factory=Devices)
+    clones: Clones | None = field(factory=Clones)
+    place: Place | None = field(factory=Place)
+    update: Update | None = field(factory=Update)
+    train: Train | None = field(factory=Train)
+    expect: Expect | None = field(factory=Expect)
+    patterns: tuple[DevicePattern, ...] = ()
+    inputs: tuple[Binding, ...] = ()
+    splits: tuple[Split, ...] = ()
+    constants: Mapping[str, Span] = field(factory=dict)
+    used: frozenset[str] = frozenset()
+    used_layers: frozenset[str] = frozenset()

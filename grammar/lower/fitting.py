@@ -11,7 +11,7 @@ from attrs import define, evolve
 from dsl import ir
 from dsl.diagnostics import Label
 from dsl.errors import types
-from dsl.files.paths import scheme_of
+from dsl.files.regular import scheme_of
 from dsl.schema import Type
 from dsl.schema.types import DAY, PATH, TERABYTE
 from dsl.source import Span

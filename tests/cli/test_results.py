@@ -9,8 +9,8 @@ import click
 import pytest
 
 from tfdeploy.cli.common import Common, colored
+from tfdeploy.cli.files import map_file, require_distinct, write_page, write_text
 from tfdeploy.cli.options import pairs
-from tfdeploy.cli.results import map_file, require_distinct, write_page, write_text
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,7 @@ from compiler.time.profile import LinkCost, MeasuredMachine, OpCost, Profile
 from dsl.files.typed_json import BadRecord, parse_record, to_json
 from tests.placement_maps import make_kinds, make_map
 from tfdeploy.cli.group import load
-from tfdeploy.doctor import machine
-from tfdeploy.doctor.findings import Examination
+from tfdeploy.doctor import Examination, machine
 from tfdeploy.runtime.records.history import HistoryRecord
 from tfdeploy.runtime.records.result import Best, Evaluated, Result, Seconds, SplitResult
 from tools.schemas.published import FOLDER, SCHEMAS

@@ -9,14 +9,17 @@ import os
 import subprocess
 import sys
 from importlib.util import MAGIC_NUMBER
-from pathlib import Path
-from types import CodeType
+from typing import TYPE_CHECKING
 
 import attr._make
 import attrs
 import pytest
 
-from tfdeploy.lsp import compiled
+from tfdeploy.cli.commands import lsp as compiled
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from types import CodeType
 
 
 def point() -> type:

@@ -14,7 +14,8 @@ from tests.folders import EXAMPLES
 from tests.lsp.test_diagnostics import mutations
 from tests.lsp.texts import Opened
 from tfdeploy.lsp.diagnostics import by_file, examine
-from tfdeploy.lsp.features import colors, commands, completion, edits, hints, hover, navigation, outline
+from tfdeploy.lsp.features import colors, completion, edits, hover, navigation
+from tfdeploy.lsp.server import lenses
 from tfdeploy.lsp.settings import Settings
 
 if TYPE_CHECKING:
@@ -38,12 +39,12 @@ def answers(opened: Opened, offset: int) -> Iterator[Any]:
     yield navigation.references(at, with_definition=True)
     yield navigation.highlights(at)
     yield navigation.renamable(at)
-    yield outline.symbols(document)
-    yield outline.folds(document)
-    yield outline.selections(document, [offset])
-    yield outline.links(document)
-    yield hints.hints(document, opened.trees, found.reading.spec, {}, whole)
-    yield commands.lenses(document)
+    yield navigation.symbols(document)
+    yield navigation.folds(document)
+    yield navigation.selections(document, [offset])
+    yield navigation.links(document)
+    yield colors.hints(document, opened.trees, found.reading.spec, {}, whole)
+    yield lenses(document)
     colors.semantic_tokens(document, opened.names)
     try:
         yield edits.formatting(document)

@@ -13,8 +13,8 @@ from lsprotocol import types
 from tests.lsp.texts import SMALL
 from tfdeploy.lsp import server as module
 from tfdeploy.lsp import settings
-from tfdeploy.lsp.features.commands import LONGEST, NotSavedError, Runner
 from tfdeploy.lsp.requests import RequestFailedError, create_server
+from tfdeploy.lsp.server import LONGEST, NotSavedError, Runner
 from tfdeploy.lsp.settings import Settings
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 def main() -> None:
     """Run `tfdeploy` with the arguments of this process and exit."""
-    _begin()
+    _begin("_TFDEPLOY_COMPLETE")
     from tfdeploy.cli.faults import run
     from tfdeploy.cli.group import tfdeploy
 
@@ -30,15 +30,19 @@ def main() -> None:
 
 def compile_and_run() -> None:
     """Run `compile-and-run`, the command that is also `tfdeploy compile-and-run`, and exit."""
-    _begin()
+    _begin("_COMPILE_AND_RUN_COMPLETE")
     from tfdeploy.cli.faults import run
     from tfdeploy.cli.group import load
 
     run(load("compile-and-run"), "compile-and-run")
 
 
-def _begin() -> None:
-    """Make this process that of a command. First of all, Ctrl-C ends it without a traceback."""
+def _begin(completes: str) -> None:
+    """Make this process that of a command. First of all, Ctrl-C ends it without a traceback.
+
+    Args:
+        completes: The variable by which a shell asks for completions in place of a run.
+    """
     import os
     import signal
 
@@ -47,3 +51,7 @@ def _begin() -> None:
     from tfdeploy.own_process import own
 
     own()
+    if os.environ.get(completes):
+        from tfdeploy.cli import completion
+
+        completion.install()

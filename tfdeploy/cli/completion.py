@@ -156,7 +156,7 @@ def names(ctx: click.Context, typed: str) -> list[str]:
 
 def _names_of_map(path: str) -> list[str]:
     """Return the names in the map at `path`, or in the run directory of the spec at `path`."""
-    from tfdeploy.cli.results import map_file, read_map
+    from tfdeploy.cli.files import map_file, read_map
 
     file = map_file(path)
     if file is None:

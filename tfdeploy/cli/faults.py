@@ -43,10 +43,6 @@ _STRANGE = re.compile("[\udc80-\udcff]")
 
 def run(command: click.Command, name: str) -> NoReturn:
     """Run `command`, known as `name`, with the arguments of this process, and exit with its code."""
-    if os.environ.get(f"_{name.replace('-', '_').upper()}_COMPLETE"):
-        from tfdeploy.cli import completion
-
-        completion.install()
     early = Common(debug="--debug" in sys.argv)
     code = guarded(early, lambda: command.main(prog_name=name, standalone_mode=False))
     gc.freeze()  # the memory is given back with the process, so that Python need not look for what to free

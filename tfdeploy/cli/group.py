@@ -7,7 +7,7 @@ from importlib import import_module
 import click
 
 from dsl.diagnostics import RunError
-from dsl.files.paths import scheme_of
+from dsl.files.regular import scheme_of
 from dsl.suggest import nearest
 
 COMMANDS: dict[str, str] = {
@@ -38,10 +38,25 @@ COMMANDS: dict[str, str] = {
 }
 """Every command there is."""
 
+_FILES = {
+    "compile": "export",
+    "evaluate": "trained",
+    "export": "export",
+    "fmt": "texts",
+    "predict": "trained",
+    "serve": "cluster",
+    "show": "texts",
+    "status": "cluster",
+}
+"""The files of commands that share one, in which the function of `fmt` is `fmt_command`."""
+
 
 def load(name: str) -> click.Command:
-    """Import the module of command `name` and return its `command`."""
-    command: click.Command = import_module(f"tfdeploy.cli.commands.{name.replace('-', '_')}").command
+    """Import the module of command `name` and return the command."""
+    file, function = name.replace("-", "_"), "command"
+    if name in _FILES:
+        file, function = _FILES[name], f"{file}_command"
+    command: click.Command = getattr(import_module(f"tfdeploy.cli.commands.{file}"), function)
     return command
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from compiler.figures import size
 from compiler.machine_memory import CGROUPS, MEMINFO, memory_limit
 from dsl.files.regular import system_reason
-from tfdeploy.doctor.findings import Finding
+from tfdeploy.doctor import Finding
 from tfdeploy.runtime.start_tensorflow import LOOPBACK, is_loopback_excepted, proxy_variable
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from dsl.files.typed_json import BadRecord, parse_record
-from tfdeploy.doctor.findings import Finding
+from tfdeploy.doctor import Finding
 from tfdeploy.doctor.probe import Started
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from dsl import ir
 from dsl.schema import signatures
 from dsl.values import units_of
-from grammar.unparse import expressions
+from grammar import unparse
 
 if TYPE_CHECKING:
     from dsl.schema import Argument, Attribute, Block, Function, Type
@@ -104,11 +104,9 @@ def written(value: Any, kind: Type | None = None) -> str:
     """
     if isinstance(value, ir.Every):
         return (
-            f"{value.steps}"
-            if value.steps is not None
-            else expressions.quantity(value.seconds or 0.0, "seconds")
+            f"{value.steps}" if value.steps is not None else unparse.quantity(value.seconds or 0.0, "seconds")
         )
-    return expressions.value(value, kind)
+    return unparse.value(value, kind)
 
 
 def _takes(kind: Type, default: str | None) -> str:

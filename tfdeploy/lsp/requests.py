@@ -16,7 +16,7 @@ from pygls.exceptions import JsonRpcException
 
 from dsl.diagnostics import SpecError
 from tfdeploy.lsp import features
-from tfdeploy.lsp.server import SpecServer
+from tfdeploy.lsp.server import NotSavedError, SpecServer, lenses
 from tfdeploy.lsp.settings import (
     COMMANDS,
     COMPLETION_TRIGGERS,
@@ -182,22 +182,22 @@ AFTER_READING: dict[str, Answer] = {
     types.TEXT_DOCUMENT_DOCUMENT_HIGHLIGHT: lambda at: features.navigation.highlights(at.place),
     types.TEXT_DOCUMENT_PREPARE_RENAME: lambda at: features.navigation.renamable(at.place),
     types.TEXT_DOCUMENT_RENAME: _renamed,
-    types.TEXT_DOCUMENT_DOCUMENT_SYMBOL: lambda at: features.outline.symbols(at.document),
-    types.TEXT_DOCUMENT_FOLDING_RANGE: lambda at: features.outline.folds(at.document),
-    types.TEXT_DOCUMENT_SELECTION_RANGE: lambda at: features.outline.selections(
+    types.TEXT_DOCUMENT_DOCUMENT_SYMBOL: lambda at: features.navigation.symbols(at.document),
+    types.TEXT_DOCUMENT_FOLDING_RANGE: lambda at: features.navigation.folds(at.document),
+    types.TEXT_DOCUMENT_SELECTION_RANGE: lambda at: features.navigation.selections(
         at.document, [at.document.positions.offset(each) for each in at.params.positions]
     ),
-    types.TEXT_DOCUMENT_DOCUMENT_LINK: lambda at: features.outline.links(at.document),
+    types.TEXT_DOCUMENT_DOCUMENT_LINK: lambda at: features.navigation.links(at.document),
     types.TEXT_DOCUMENT_SEMANTIC_TOKENS_FULL: lambda at: features.colors.semantic_tokens(
         at.document, at.findings.names
     ),
     types.TEXT_DOCUMENT_SEMANTIC_TOKENS_RANGE: lambda at: features.colors.semantic_tokens(
         at.document, at.findings.names, at.params.range
     ),
-    types.TEXT_DOCUMENT_INLAY_HINT: lambda at: features.hints.hints(
+    types.TEXT_DOCUMENT_INLAY_HINT: lambda at: features.colors.hints(
         at.document, at.findings.reading.trees, at.spec, at.placed, at.params.range
     ),
-    types.TEXT_DOCUMENT_CODE_LENS: lambda at: features.commands.lenses(at.document),
+    types.TEXT_DOCUMENT_CODE_LENS: lambda at: lenses(at.document),
 }
 """What is answered when the reading that is under way is done."""
 
@@ -263,7 +263,7 @@ def _command(ls: SpecServer, name: str) -> Callable[[str], Awaitable[dict[str, o
         options += ("--allow-python",) if ls.settings.allow_python else ()
         try:
             done = await ls.runner.run(name, ls.documents.at(uri), options, tell)
-        except features.commands.NotSavedError as fault:
+        except NotSavedError as fault:
             raise RequestFailedError(str(fault)) from fault
         kind = types.MessageType.Error if done["code"] else types.MessageType.Info
         end = "failed" if done["code"] else "done"

@@ -1,4 +1,4 @@
-"""The server: the open documents, and when they are read.
+"""The server: the open documents, when they are read, and commands of `tfdeploy` that it runs for them.
 
 A text is read as a whole in another thread, one after the other, as soon as nobody has changed it for a
 moment. What changes while it is being read is read when that is done, and of many changes only the last; so
@@ -11,25 +11,106 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import sys
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import suppress
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from attrs import define
+from attrs import define, field
 from lsprotocol import types
 from pygls.lsp.server import LanguageServer
 from pygls.protocol.language_server import LanguageServerProtocol, lsp_method
 
+from dsl import syntax
+from dsl.files.regular import read_text
 from tfdeploy.lsp.documents import Documents, path_of
-from tfdeploy.lsp.features.commands import Runner
+from tfdeploy.lsp.settings import COMMANDS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from concurrent.futures import Future
 
     from dsl import ir
     from tfdeploy.lsp.diagnostics import Findings
+    from tfdeploy.lsp.documents import Document
     from tfdeploy.lsp.settings import Settings
+
+
+LONGEST = 200_000
+"""How many characters of the output of a command its result has at most; the last ones are kept."""
+
+
+class NotSavedError(ValueError):
+    """Raised if the file of a document is not what the editor shows."""
+
+
+def lenses(document: Document) -> list[types.CodeLens]:
+    """Return the commands for a spec, above its model; nothing for a text that has none."""
+    return [
+        types.CodeLens(
+            document.positions.span(model.header), types.Command(title, name, arguments=[document.uri])
+        )
+        for model in syntax.blocks_in(document.tree.items, "model")[:1]
+        for name, (title, _) in COMMANDS.items()
+    ]
+
+
+@define
+class Runner:
+    """Runs commands, and ends those that still run when the server ends."""
+
+    _running: set[asyncio.subprocess.Process] = field(factory=set)
+
+    async def run(
+        self, name: str, document: Document, options: tuple[str, ...], tell: Callable[[str], None]
+    ) -> dict[str, object]:
+        """Run a command on a document.
+
+        Returns:
+            The exit code, as `code`, and the `output`.
+
+        Raises:
+            NotSavedError: If the document has changes that are not in its file.
+        """
+        _check_saved(document)
+        words = (*COMMANDS[name][1], document.path, "--color=never", *options)
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "tfdeploy",
+            *words,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+        self._running.add(process)
+        output = ""
+        try:
+            assert process.stdout is not None
+            while line := await process.stdout.readline():
+                text = line.decode("utf-8", "replace")
+                tell(text.rstrip("\n"))
+                output = (output + text)[-LONGEST:]
+            return {"code": await process.wait(), "output": output}
+        finally:
+            self._running.discard(process)
+
+    def stop(self) -> None:
+        """End the commands that still run; a training run writes a checkpoint first."""
+        for process in self._running:
+            with suppress(ProcessLookupError):
+                process.terminate()
+
+
+def _check_saved(document: Document) -> None:
+    try:
+        saved = read_text(document.path).removeprefix("\ufeff")
+    except (OSError, UnicodeDecodeError) as error:
+        raise NotSavedError(f"{document.path} has to be saved first") from error
+    if saved.replace("\r\n", "\n") != document.text.removeprefix("\ufeff").replace("\r\n", "\n"):
+        raise NotSavedError(f"{document.path} has changes that are not saved")
+
 
 PAUSE = 0.02
 """Seconds without a change before a text is read; completion that comes with a change is answered then."""
@@ -208,7 +289,7 @@ class SpecServer(LanguageServer):
 
         Files are read in the thread that reads documents, so that other requests are answered meanwhile.
         """
-        from tfdeploy.lsp.features.outline import matching
+        from tfdeploy.lsp.features.navigation import matching
 
         workspace = self.workspace
         roots = [each.uri for each in workspace.folders.values()] or [workspace.root_uri or ""]

@@ -12,9 +12,9 @@ from compiler.graph.tower.network.precision import dtype_policy
 from compiler.model.elaborate import elaborate
 from dsl import ir, schema
 from dsl.source import Source
+from grammar import unparse
 from grammar.format import WIDTH, format_text
-from grammar.unparse import expressions
-from grammar.unparse.expressions import block, value
+from grammar.unparse import block, value
 from tfdeploy.onramp.body import Body
 from tfdeploy.onramp.flow import bindings_of, layer_block
 from tfdeploy.onramp.folding import fold
@@ -143,7 +143,7 @@ def text_of(made: Draft, *, weights: str | None, devices: Mapping[str, int], clo
         devices: How many devices there are of each kind; empty for those that are found.
         clones: How many clones there are; None for one on each device.
     """
-    layers = [_spaced(expressions.layer(each), _declared(each)) for each in made.layers]
+    layers = [_spaced(unparse.layer(each), _declared(each)) for each in made.layers]
     parts = ["tfdeploy = 1", *layers, _model(made)]
     features = [f"{name} = {value(each, schema_type())}" for name, each in made.examples.items()]
     if any(each.args[0] == "string" for each in made.examples.values()):
@@ -186,7 +186,7 @@ def _attributes(block: str, given: Mapping[str, ir.Value]) -> list[str]:
 
 def _model(made: Draft) -> str:
     """Return the text of the model, with comments on what it does not say yet or no longer says."""
-    text = _spaced(expressions.model(made.model), len(made.examples))
+    text = _spaced(unparse.model(made.model), len(made.examples))
     comments = [f"# {each}" for each in made.training.lost]
     if not made.training.loss:
         comments += [

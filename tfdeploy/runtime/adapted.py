@@ -18,7 +18,7 @@ from dsl.diagnostics import RunError, SpecError
 from dsl.errors import layers as errors
 from dsl.files.regular import system_reason
 from dsl.files.typed_json import OPTIONAL, BadRecord, read_record, to_json
-from grammar.unparse.expressions import call as text_of
+from grammar.unparse import call as text_of
 from tfdeploy.runtime.plans import folder_of
 from tfdeploy.runtime.records.directory import RunDirectory
 from tfdeploy.runtime.records.files import write_atomically

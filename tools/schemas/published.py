@@ -14,8 +14,8 @@ from compiler.report.comparison.diff_json import FORMAT_VERSION as DIFF_VERSION
 from compiler.time.profile import FORMAT_VERSION as PROFILE_VERSION
 from compiler.time.profile import Profile
 from dsl.formats.programs import FORMAT_VERSION as MESSAGES_VERSION
-from tfdeploy.doctor.findings import FORMAT_VERSION as DOCTOR_VERSION
-from tfdeploy.doctor.findings import Examination
+from tfdeploy.doctor import FORMAT_VERSION as DOCTOR_VERSION
+from tfdeploy.doctor import Examination
 from tfdeploy.runtime.records.history import HistoryRecord
 from tfdeploy.runtime.records.result import Evaluated, Result
 from tools.schemas.documents import Differences, Messages, Trace

@@ -8,12 +8,11 @@ from functools import cached_property
 
 from attrs import frozen
 
-from compiler.figures import count, ranges
+from compiler.figures import count, gathered, ranges
 from compiler.report import refs
 from compiler.report.comparison.compare import Change
 from compiler.report.scopes import Part, Scope, build, cut
 from compiler.report.table import shorten
-from dsl.gathering import gathered
 
 LINES = 20
 """The most lines about ops."""

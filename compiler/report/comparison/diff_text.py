@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from attrs import asdict
 
-from compiler.figures import count, duration, plural, size, size_of_known
+from compiler.figures import count, duration, gathered, plural, size, size_of_known
 from compiler.mapping.records import MapTransfer
 from compiler.report import refs
 from compiler.report.comparison.changes import change_lines
@@ -15,7 +15,6 @@ from compiler.report.refs import groupings
 from compiler.report.table import headed, signed
 from compiler.report.totals import Totals
 from compiler.report.view import Ink
-from dsl.gathering import gathered
 
 ROWS = 20
 """The most variables, devices and links that are listed."""

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from compiler.figures import count, size, size_of_known
+from compiler.figures import count, gathered, size, size_of_known
 from compiler.kinds.records.kind_map import AnyMap
 from compiler.report import refs
 from compiler.report.refs import first_that_fits
 from compiler.report.table import GAP, headed, table, width_of
 from compiler.report.totals import Totals, add_up, device_totals, of_group, pools
 from compiler.report.view import View
-from dsl.gathering import gathered
 
 MANY = 16
 """If there are more devices than this, those with equal figures share a row."""

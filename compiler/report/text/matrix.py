@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from compiler.figures import count
+from compiler.figures import count, gathered
 from compiler.kinds.records.kind_map import AnyMap
 from compiler.report import refs
 from compiler.report.refs import Group, first_that_fits
 from compiler.report.scopes import FOLD_FROM, CountedScopes, Scope, folded
 from compiler.report.table import GAP, headed, shorten, width_of
 from compiler.report.view import View
-from dsl.gathering import gathered
 
 SCREEN = 40
 """The most rows if no depth is asked for."""

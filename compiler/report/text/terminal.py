@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import islice
 
-from compiler.figures import duration, plural, ranges, share, size
+from compiler.figures import duration, gathered, plural, ranges, share, size
 from compiler.kinds.records.kind_map import AnyMap, KindTime
 from compiler.mapping.records import MapClone
 from compiler.mapping.step_time import MapPathPart, MapTime
@@ -16,7 +16,6 @@ from compiler.report.table import headed
 from compiler.report.text.device_table import device_table, fullness
 from compiler.report.text.matrix import matrix
 from compiler.report.view import View
-from dsl.gathering import gathered
 
 MISPLACED_SHOWN = 10
 """More misplaced ops than this are listed by scope."""

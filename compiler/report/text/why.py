@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from compiler.figures import duration, plural, share
+from compiler.figures import duration, gathered, plural, share
 from compiler.mapping.explanation import Explanation
 from compiler.report.view import Ink
 from compiler.shards import Shard
@@ -12,7 +12,6 @@ from compiler.time.forecast import PathPart, StepForecast
 from dsl import ir
 from dsl.diagnostics import Diagnostic, Label, Severity
 from dsl.formats.render import human
-from dsl.gathering import gathered
 
 NAMED = 8
 """The most things placed by one rule that are named."""

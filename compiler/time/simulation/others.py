@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from attrs import define, field, frozen
 
+from compiler.figures import gathered
 from compiler.time.work import StepWork
 from compiler.topology import Host
-from dsl.gathering import gathered
 
 TOGETHER = 16
 """How many groups of others there are at most, for each process that stands for others."""

@@ -23,6 +23,7 @@ from math import inf
 
 from attrs import define, field
 
+from compiler.figures import gathered
 from compiler.time.costs import Costs
 from compiler.time.polling import noticed
 from compiler.time.simulation.machines import EPSILON, Clock, Machine
@@ -34,7 +35,6 @@ from compiler.time.simulation.tasks import Active, Run, Task, Thread
 from compiler.time.simulation.threads import Threads
 from compiler.time.simulation.transfers import Transfers
 from compiler.time.work import StepWork
-from dsl.gathering import gathered
 
 ROUNDS = 5
 """How many updates of each clone are simulated, at least, if clones update by themselves: the others go on

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dsl.files.paths import absolute, matches, scheme_of
+from dsl.files.regular import absolute, matches, scheme_of
 
 ODD = ("plain", "a[1]", "[!a]", "a*", "a?", "a{b}", "a\\", "~", "$HOME", "a b", "a\nb", "-x", "\u00e9", "x[")
 

@@ -14,8 +14,7 @@ from dsl.source import Source
 from dsl.values import Dimension, units_of
 from dsl.values import quantity as quantity_of
 from grammar.format import format_text
-from grammar.unparse import unparse
-from grammar.unparse.expressions import quantity, quoted
+from grammar.unparse import quantity, quoted, unparse
 from tests.folders import ROOT
 from tests.grammar.broken_specs import mutants
 

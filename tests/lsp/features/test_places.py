@@ -14,8 +14,8 @@ from lsprotocol import types
 import grammar
 from grammar.cursor import cursor_at, parts_of_line
 from tests.lsp.texts import Opened
-from tfdeploy.lsp import scope
-from tfdeploy.lsp.features import colors, completion, hints, hover, navigation, outline
+from tfdeploy.lsp import slots
+from tfdeploy.lsp.features import colors, completion, hover, navigation
 from tfdeploy.lsp.settings import TOKEN_TYPES
 from tfdeploy.lsp.slots import slot_at
 
@@ -136,7 +136,7 @@ def marked(line: str, offset: int) -> str:
 
 def test_what_fits_at_every_place(opened: Opened, golden: Callable[[str, str], None]) -> None:
     """After each word and sign: what the language takes there, and the call around."""
-    layers = scope.layer_functions(opened.trees)
+    layers = slots.layer_functions(opened.trees)
     told = []
     for line, offsets in lines_with_places():
         for offset in offsets:
@@ -232,12 +232,12 @@ def test_what_the_text_is_to_an_editor(opened: Opened, golden: Callable[[str, st
     told += ["symbols"]
     told += [
         f"  {each.name}, {each.kind.name}, in {each.container_name}, {each.location.range.start.line + 1}"
-        for each in outline.named(document)
+        for each in navigation.named(document)
         if isinstance(each.location, types.Location)
     ]
     told += ["folds"]
     told += [
-        f"  {each.start_line + 1} to {each.end_line + 1} {each.kind}" for each in outline.folds(document)
+        f"  {each.start_line + 1} to {each.end_line + 1} {each.kind}" for each in navigation.folds(document)
     ]
     told += ["selections"]
     for start, made in zip(range(0, len(RICH), 37), _selections(opened), strict=True):
@@ -248,7 +248,7 @@ def test_what_the_text_is_to_an_editor(opened: Opened, golden: Callable[[str, st
     told += [
         f"  {each.position.line + 1}:{each.position.character} {each.label} {each.kind} "
         f"{each.padding_left} {each.padding_right}"
-        for each in hints.hints(document, opened.trees, spec, {}, whole)
+        for each in colors.hints(document, opened.trees, spec, {}, whole)
     ]
     golden("lsp/text.txt", "\n".join(told) + "\n")
 
@@ -256,7 +256,7 @@ def test_what_the_text_is_to_an_editor(opened: Opened, golden: Callable[[str, st
 def _selections(opened: Opened) -> Iterator[list[str]]:
     """Yield the lengths of the ranges around every thirty-seventh place, the shortest first."""
     positions = opened.document.positions
-    for found in outline.selections(opened.document, range(0, len(RICH), 37)):
+    for found in navigation.selections(opened.document, range(0, len(RICH), 37)):
         made: types.SelectionRange | None = found
         lengths = []
         while made is not None:

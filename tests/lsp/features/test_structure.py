@@ -16,15 +16,16 @@ from tests.lsp.texts import SMALL, Opened
 from tests.placement_maps import make_map
 from tfdeploy.lsp import known, settings
 from tfdeploy.lsp.documents import Documents
-from tfdeploy.lsp.features import colors, commands, hints, outline
-from tfdeploy.lsp.features.outline import matching
+from tfdeploy.lsp.features import colors, navigation
+from tfdeploy.lsp.features.navigation import matching
+from tfdeploy.lsp.server import lenses
 
 WHOLE = types.Range(types.Position(0, 0), types.Position(999, 0))
 
 
 def test_symbols_of_a_text() -> None:
     """Blocks with what they define, one within the other; rules of placement by their text."""
-    found = outline.symbols(Opened(SMALL).document)
+    found = navigation.symbols(Opened(SMALL).document)
     tree = {each.name: [child.name for child in each.children or ()] for each in found}
     assert tree["model small"] == ["image", "digit", "hidden", "logits", "loss", "metrics"]
     assert tree["place"] == ["clones -> cpu[*]", "variables -> cpu[0]"]
@@ -35,7 +36,7 @@ def test_symbols_of_a_text() -> None:
 def test_symbols_say_what_they_are() -> None:
     """Each has the first line of its value, a kind by its block, and its name as the part to be selected."""
     text = SMALL.replace("  cpu = 4", '  job "worker" { tasks = 2 }')
-    found = {each.name: each for each in outline.symbols(Opened(text).document)}
+    found = {each.name: each for each in navigation.symbols(Opened(text).document)}
     assert [(each.name, each.kind) for each in found.values()][1:6] == [
         ("let", types.SymbolKind.Namespace),
         ("layer twice", types.SymbolKind.Class),
@@ -113,14 +114,14 @@ def test_blocks_of_a_workspace_have_no_container(tmp_path: Path) -> None:
 def test_folds() -> None:
     """Blocks, items over several lines, and comments over several lines can be folded."""
     text = "# one\n# two\ndevices {\n  cpu = 4\n}\nlet {\n  a = [\n    1,\n  ]\n}\n"
-    found = {(each.start_line, each.end_line) for each in outline.folds(Opened(text).document)}
+    found = {(each.start_line, each.end_line) for each in navigation.folds(Opened(text).document)}
     assert found == {(0, 1), (2, 3), (5, 8), (6, 7)}
 
 
 def test_comments_fold_as_comments() -> None:
     """A comment of one line does not fold, nor one that stands behind something."""
     text = "# one\n\n# two\n# three\na = 1 # four\n# five\nb = 2\n# six\n# seven"
-    found = outline.folds(Opened(text).document)
+    found = navigation.folds(Opened(text).document)
     assert [(each.start_line, each.end_line, each.kind) for each in found] == [
         (2, 3, types.FoldingRangeKind.Comment),
         (7, 8, types.FoldingRangeKind.Comment),
@@ -131,7 +132,7 @@ def test_selections_grow() -> None:
     """From a number over its call, flow, item and block to the whole text."""
     opened = Opened(SMALL)
     at = SMALL.index("hidden -> Dense(10)") + len("hidden -> Dense(1")
-    made: types.SelectionRange | None = outline.selections(opened.document, [at])[0]
+    made: types.SelectionRange | None = navigation.selections(opened.document, [at])[0]
     texts = []
     while made is not None:
         start, end = (opened.document.positions.offset(each) for each in (made.range.start, made.range.end))
@@ -146,7 +147,7 @@ def test_links_lead_to_files_that_are_there() -> None:
     """The data files of an example are links; a file that is not there is none."""
     spec = EXAMPLES / "digits.tfdeploy"
     opened = Opened(spec.read_text().replace("digits/test.csv", "digits/nowhere.csv"), spec)
-    found = outline.links(opened.document)
+    found = navigation.links(opened.document)
     assert [Path(str(each.target)).name for each in found] == ["train.csv"]
     start, end = (
         opened.document.positions.offset(each) for each in (found[0].range.start, found[0].range.end)
@@ -233,7 +234,7 @@ def hints_of(text: str) -> list[str]:
     lines = text.split("\n")
     return [
         f"{lines[each.position.line][: each.position.character].lstrip()}|{each.label}"
-        for each in hints.hints(opened.document, opened.trees, spec, {}, WHOLE)
+        for each in colors.hints(opened.document, opened.trees, spec, {}, WHOLE)
     ]
 
 
@@ -293,7 +294,7 @@ def test_hints_are_those_of_the_range_that_is_shown() -> None:
         (column + 1, column + 7, ["factor:"]),
     ):
         range_ = types.Range(types.Position(line, start), types.Position(line, end))
-        found = hints.hints(opened.document, opened.trees, None, {}, range_)
+        found = colors.hints(opened.document, opened.trees, None, {}, range_)
         assert [each.label for each in found] == labels, (start, end)
         assert all(each.kind == types.InlayHintKind.Parameter and each.padding_right for each in found)
 
@@ -334,7 +335,7 @@ def test_what_a_rule_has_placed(tmp_path: Path) -> None:
     found = known.placed_by_rules(opened.document, spec, [])
     assert found[line].variables == len(variables)
     assert sum(found[line].bytes.values()) == 1024 * len(variables)
-    shown = hints.hints(opened.document, opened.trees, spec, found, WHOLE)
+    shown = colors.hints(opened.document, opened.trees, spec, found, WHOLE)
     label = next(each.label for each in shown if each.position.line == line - 1)
     assert "KiB on " in label
     assert [each.padding_left for each in shown if each.position.line == line - 1] == [True]
@@ -344,10 +345,10 @@ def test_what_a_rule_has_placed(tmp_path: Path) -> None:
 
 def test_lenses_are_above_the_model() -> None:
     """A spec with a model can be planned, trained and verified; a part without one cannot."""
-    found = commands.lenses(Opened(SMALL).document)
+    found = lenses(Opened(SMALL).document)
     assert [each.command.title for each in found if each.command] == ["Plan", "Train", "Verify"]
     assert {each.range.start.line for each in found} == {SMALL[: SMALL.index("model ")].count("\n")}
     document = Opened(SMALL).document
     assert [each.command.arguments for each in found if each.command] == [[document.uri]] * 3
     assert {_text_of(SMALL, each.range) for each in found} == {'model "small"'}
-    assert commands.lenses(Opened("let { a = 1 }\nmodel = 2\n").document) == []
+    assert lenses(Opened("let { a = 1 }\nmodel = 2\n").document) == []

@@ -9,7 +9,7 @@ from dsl import ir
 from dsl.schema import BLOCKS, ROOT, Argument, Function, Type, function_names, signatures
 from tests.folders import EXAMPLES
 from tests.lsp.texts import SMALL, Opened, small
-from tfdeploy.lsp import describe, scope
+from tfdeploy.lsp import describe, slots
 from tfdeploy.lsp.features import completion, hover
 from tfdeploy.lsp.features.completion import SNIPPETS
 
@@ -36,7 +36,7 @@ def test_devices_are_counted_by_numbers_and_constants() -> None:
     """A number that is written out or has a name is known, and that of an expression is not."""
     for written, number in (("4", 4), ("width", 8), ("2 * width", None)):
         opened = Opened(SMALL.replace("cpu = 4", f"cpu = {written}"))
-        assert scope.devices_of(opened.trees, opened.names) == (scope.Devices(None, None, {"cpu": number}),)
+        assert slots.devices_of(opened.trees, opened.names) == (slots.Devices(None, None, {"cpu": number}),)
 
 
 @pytest.mark.parametrize("block", sorted(BLOCKS))

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from dsl import ir
-from dsl.addresses import split_address
 from dsl.diagnostics import RunError
+from dsl.ir.place import split_address
 from grammar import load
 from tests.runtime.tasks import SPEC
 from tfdeploy.runtime.membership.addresses import (

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 from attrs import evolve
 
-from tfdeploy.cli.commands.serve import listen_option, task_option
+from tfdeploy.cli.commands.cluster import listen_option, task_option
 from tfdeploy.cli.common import Common, say
 from tfdeploy.cli.faults import goes_on
 from tfdeploy.cli.files import read_spec

@@ -8,8 +8,8 @@ import click
 from attrs import evolve
 
 from tfdeploy.cli.common import Common, say, write_result
+from tfdeploy.cli.files import STDOUT, map_file, read_map, require_apart, require_free, write_page
 from tfdeploy.cli.options import common_options, file_option, force_option, offer, profile_option, set_option
-from tfdeploy.cli.results import STDOUT, map_file, read_map, require_apart, require_free, write_page
 
 if TYPE_CHECKING:
     from compiler.report.page.data.diff_data import Side

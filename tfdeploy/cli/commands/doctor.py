@@ -9,8 +9,7 @@ import click
 
 from tfdeploy.cli.common import Common, say
 from tfdeploy.cli.options import common_options
-from tfdeploy.doctor import machine, software
-from tfdeploy.doctor.findings import Examination
+from tfdeploy.doctor import Examination, machine, software
 from tfdeploy.progress import busy
 
 NOT_HEALTHY = 1

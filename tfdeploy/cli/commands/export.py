@@ -1,4 +1,7 @@
-"""`tfdeploy export`: a trained model for programs that serve it, or a cluster's tasks for Kubernetes."""
+"""`tfdeploy compile` and `tfdeploy export`: files for other programs.
+
+These are the graph of a spec, a trained model for programs that serve it, or tasks for Kubernetes.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +14,48 @@ from click.core import ParameterSource
 from dsl.diagnostics import SpecError
 from tfdeploy.cli.common import Common, say, write_result
 from tfdeploy.cli.faults import telling
-from tfdeploy.cli.files import read_spec
-from tfdeploy.cli.options import checkpoint_option, common_options, emulate_option, offer
+from tfdeploy.cli.files import STDOUT, read_spec
+from tfdeploy.cli.options import checkpoint_option, common_options, emulate_option, force_option, offer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-STANDARD_OUTPUT = "-"
+
+@click.command()
+@click.argument("spec", shell_complete=offer("specs"))
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    required=True,
+    metavar="DIR",
+    help="The folder for graph.pb, placement.json and spec.tfdeploy.",
+)
+@emulate_option("one process")
+@force_option
+@common_options
+def compile_command(common: Common, spec: str, *, out: Path, emulate: bool, force: bool) -> int:
+    """Build the graph of SPEC and write it to DIR; nothing is run and no data is read."""
+    loaded = read_spec(spec, common)
+    from tfdeploy.cli.building import Builder, start
+    from tfdeploy.runtime.records.files import GRAPH_FILES, InputFiles, require_free_folder
+
+    reading = InputFiles.of(loaded)
+    for name in GRAPH_FILES:
+        reading.require_not_input(out / name)
+    require_free_folder(out, force=force)
+    start(common)  # quietly, before conditions on a graph import TensorFlow
+    from compiler.conditions.expect import needs_memory, needs_time, require_expectations
+
+    built = Builder(common, emulate).build(loaded, forecast=needs_memory(loaded) or needs_time(loaded))
+    from compiler.graph.finished import in_graph  # after TensorFlow has been started, quietly
+    from tfdeploy.runtime.trained.trained import write_graph
+
+    require_expectations(built.compiled, built.memory, built.map_time())
+    for path in write_graph(in_graph(built.compiled), built.placement(), out):
+        say(path)
+    return 0
+
+
 _LABEL = (
     r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?",
     "small letters, digits and hyphens, from a letter on, at most 63",
@@ -30,7 +68,7 @@ ONLY_MODEL = ("checkpoint", "emulate")
 
 
 def _new_folder(ctx: click.Context, param: click.Parameter, path: Path | None) -> Path | None:
-    if path is not None and str(path) != STANDARD_OUTPUT and path.exists():
+    if path is not None and str(path) != STDOUT and path.exists():
         raise click.BadParameter(f"{str(path)!r} is there already", ctx, param)
     return path
 
@@ -90,14 +128,14 @@ def _name(ctx: click.Context, param: click.Parameter, value: str | None) -> str 
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
-    default=STANDARD_OUTPUT,
+    default=STDOUT,
     show_default=True,
     callback=_new_folder,
     metavar="DIR|-",
     help="A new folder for the manifests, or - for standard output.",
 )
 @common_options
-def command(
+def export_command(
     common: Common,
     /,
     spec: str,
@@ -149,7 +187,7 @@ def _write_manifests(common: Common, path: str, *, out: Path, **place: Any) -> i
     name = place.pop("name") or kubernetes.default_name(spec)
     flags = ("--allow-python",) if common.allow_python else ()
     found = kubernetes.manifests(kubernetes.Deployment(spec, name=name, flags=flags, **place))
-    if str(out) == STANDARD_OUTPUT:
+    if str(out) == STDOUT:
         write_result(kubernetes.to_yaml(found.values()))
         return 0
     out.mkdir(parents=True)

@@ -11,15 +11,7 @@ from attrs import frozen
 from compiler.kinds.records.extras import Extras
 from dsl.diagnostics import RunError, SpecError
 from tfdeploy.cli.common import Common, say, write_result
-from tfdeploy.cli.options import (
-    common_options,
-    emulate_option,
-    file_option,
-    force_option,
-    offer,
-    profile_option,
-)
-from tfdeploy.cli.results import (
+from tfdeploy.cli.files import (
     STDOUT,
     map_file,
     read_map,
@@ -28,6 +20,14 @@ from tfdeploy.cli.results import (
     require_free,
     write_page,
     write_text,
+)
+from tfdeploy.cli.options import (
+    common_options,
+    emulate_option,
+    file_option,
+    force_option,
+    offer,
+    profile_option,
 )
 from tfdeploy.own_process import keep_everything
 

@@ -13,8 +13,7 @@ from typing import IO, TYPE_CHECKING, cast
 from dsl.diagnostics import RunError
 from dsl.errors import data as errors
 from dsl.errors.data import Where
-from dsl.files.paths import is_glob, is_there, matches
-from dsl.files.regular import open_regular, strange_kind, system_reason
+from dsl.files.regular import is_glob, is_there, matches, open_regular, strange_kind, system_reason
 from dsl.suggest import nearest
 
 if TYPE_CHECKING:

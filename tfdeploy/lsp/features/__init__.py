@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from types import ModuleType
 
-    from tfdeploy.lsp.features import colors, commands, completion, edits, hints, hover, navigation, outline
+    from tfdeploy.lsp.features import colors, completion, edits, hover, navigation
 
-__all__ = ["colors", "commands", "completion", "edits", "hints", "hover", "navigation", "outline"]
+__all__ = ["colors", "completion", "edits", "hover", "navigation"]
 
 
 def __getattr__(name: str) -> ModuleType:

@@ -14,7 +14,7 @@ from grammar.cursor import cursor_at
 from grammar.lower.devices import KINDS
 from grammar.lower.network import flows
 from grammar.lower.network.operations import PREFIX
-from tfdeploy.lsp import describe, scope
+from tfdeploy.lsp import describe, slots
 from tfdeploy.lsp.slots import Slot, function_of, slot_at
 
 if TYPE_CHECKING:
@@ -73,8 +73,8 @@ def complete(
         takes_globs = cursor.within == "string" and _takes_globs(cursor)
         items = _globs(at.document, at.offset, variables()) if takes_globs else []
         return types.CompletionList(is_incomplete=False, items=items)
-    layers = scope.layer_functions(at.trees)
-    known = scope.known_names(at.names, at.document.source, at.offset)
+    layers = slots.layer_functions(at.trees)
+    known = slots.known_names(at.names, at.document.source, at.offset)
     offers = _Offers(known, layers, at.trees, at.names, cursor.word, snippets=snippets)
     offers.fill(slot_at(cursor, layers))
     range_ = at.document.positions.range(at.offset - len(cursor.word), at.offset)
@@ -118,7 +118,7 @@ def resolve(item: types.CompletionItem, trees: Sequence[syntax.File]) -> types.C
     if not isinstance(data, (list, tuple)) or len(data) != len(("category", "name")):
         return item
     category, name = map(str, data)
-    text = described(category, name, scope.layer_functions(trees))
+    text = described(category, name, slots.layer_functions(trees))
     if text is not None:
         item.documentation = types.MarkupContent(types.MarkupKind.Markdown, text)
     return item
@@ -230,13 +230,13 @@ class _Offers:
 
     def _item(self, block: str) -> None:
         if not block:
-            there = scope.blocks_of(self._trees)
+            there = slots.blocks_of(self._trees)
             self._blocks(name for name in schema.ROOT if name not in there)
             for row in schema.ROOT_ATTRIBUTES:
                 self.add(row.name, _Kind.Property, row.doc, SNIPPETS[row.name], "attribute:")
         elif block in schema.BLOCKS:
             known = schema.BLOCKS[block]
-            there = scope.attributes_of(self._trees, block)
+            there = slots.attributes_of(self._trees, block)
             for row in known.attributes:
                 if row.name not in there:
                     snippet = f"{row.name} = {self._default(known, row)}"
@@ -280,7 +280,7 @@ class _Offers:
         if kind.kind == "call":
             self._table(kind.of)
         if kind.kind == "tensor":
-            for name in scope.tensors_of_examples(self._names):
+            for name in slots.tensors_of_examples(self._names):
                 self.add(name, _Kind.Variable, "a tensor of the examples")
         for option in kind.options:
             self._value(option, doc)
@@ -346,7 +346,7 @@ class _Offers:
             self.add(each.name, _Kind.Keyword, each.doc, snippet, "selector")
 
     def _targets(self, *, only_devices: bool) -> None:
-        for devices in scope.devices_of(self._trees, self._names):
+        for devices in slots.devices_of(self._trees, self._names):
             task = "" if devices.job is None else f"{devices.job}[*]."
             for kind, count in devices.counts.items():
                 if count == 0:
@@ -363,7 +363,7 @@ class _Offers:
             self.add(label, _Kind.Keyword, each.doc, snippet, "target")
 
     def _indices(self, name: str) -> None:
-        for devices in scope.devices_of(self._trees, self._names):
+        for devices in slots.devices_of(self._trees, self._names):
             count = devices.tasks if devices.job == name else devices.counts.get(name)
             if devices.job != name and name not in devices.counts:
                 continue

@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING
 from lsprotocol import types
 
 from dsl import schema, syntax
-from dsl.schema import Type
 from grammar.cursor import cursor_at
-from tfdeploy.lsp import describe, scope
+from tfdeploy.lsp import describe, slots
 from tfdeploy.lsp.features.completion import described
 from tfdeploy.lsp.slots import Slot, function_at, function_of, slot_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from dsl.schema import Function
+    from dsl.schema import Function, Type
     from tfdeploy.lsp.names import Names, Place, Use
 
 _REST = re.compile(r"\w*")
@@ -52,7 +51,7 @@ def hover(
     cursor = cursor_at(text, end)
     if not cursor.word or cursor.within is not None:
         return None
-    layers = scope.layer_functions(at.trees)
+    layers = slots.layer_functions(at.trees)
     said = _of_word(cursor.word, slot_at(cursor, layers), layers)
     if said is None:
         return None
@@ -122,7 +121,7 @@ def signature_help(at: Place) -> types.SignatureHelp | None:
     cursor = cursor_at(at.document.text, at.offset)
     if cursor.within == "comment":
         return None
-    layers = scope.layer_functions(at.trees)
+    layers = slots.layer_functions(at.trees)
     for level, around in enumerate(cursor.around):
         if around.shape == "block":
             return None

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from attrs import frozen
 
-from dsl.addresses import split_address
 from dsl.files.typed_json import Count, JsonRecord
+from dsl.ir.place import split_address
 from tfdeploy.runtime.membership.addresses import Membership, Task
 
 if TYPE_CHECKING:

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 
 from attrs import frozen
 
-from dsl.addresses import split_address
 from dsl.diagnostics import RunError, SpecError
 from dsl.errors import cluster as errors
 from dsl.files.typed_json import BadRecord, Count, read_record, to_json
+from dsl.ir.place import split_address
 from tfdeploy.runtime.cluster.identity import Answer, NoAnswer, ask, versions
 from tfdeploy.runtime.membership.addresses import Cluster, Membership, Task
 from tfdeploy.runtime.membership.membership import find_membership

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 from compiler.threads import task_threads
 from dsl import ir
-from dsl.addresses import split_address
 from dsl.diagnostics import RunError, SpecError
 from dsl.errors import cluster as errors
+from dsl.ir.place import split_address
 from tfdeploy.runtime.cluster.binding import BindingError, listening_addresses, listening_at
 from tfdeploy.runtime.cluster.identity import Answer, Identity, ServerIdentity, ask
 from tfdeploy.runtime.membership.addresses import Cluster, Membership, Task

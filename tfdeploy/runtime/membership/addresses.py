@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from attrs import field, frozen
 
-from dsl.addresses import split_address
 from dsl.diagnostics import RunError
 from dsl.errors import cluster as errors
 from dsl.errors.wording import MOST_LISTED, counted, listed
 from dsl.files.typed_json import BadRecord, Digits, parse_record
-from dsl.ir.place import PARAMETER_SERVER
+from dsl.ir.place import PARAMETER_SERVER, split_address
 from tfdeploy.runtime.membership.secret import Secret
 
 if TYPE_CHECKING:

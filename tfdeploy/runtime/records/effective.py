@@ -13,7 +13,7 @@ from attrs import evolve, fields, has
 
 from compiler.model.elaborate import is_read_here
 from dsl import ir
-from dsl.files.paths import absolute, matches
+from dsl.files.regular import absolute, matches
 from dsl.schema.data_functions import FILES
 from dsl.schema.signatures import STATES, named_arguments
 from grammar.lower.network.flows import APPLICATIONS

@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from compiler.figures import gathered
 from compiler.report.page.data.numbers import Numbers
 from compiler.time.forecast import StepForecast
 from compiler.time.measured_trace import RunTrace, join_alike, lay_beneath
-from dsl.gathering import gathered
 
 _NUMBER = re.compile(r"(?<!\d)(?:0|[1-9]\d{0,8})(?!\d)")
 """A number in a name that is the same if it is read and written again."""

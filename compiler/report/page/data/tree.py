@@ -12,12 +12,12 @@ from typing import Any, TypeAlias
 
 from attrs import define, field
 
+from compiler.figures import gathered
 from compiler.kinds.records.kind_map import AnyMap
 from compiler.mapping.records import Counted, RuleRef
 from compiler.report.page.data.numbers import NONE, Numbers, Tables
 from compiler.report.page.details import Details
 from compiler.report.scopes import FOLD_FROM, label
-from dsl.gathering import gathered
 
 FAMILY = -2
 """The number of the clone of an op that the clones of a family share."""

@@ -1,4 +1,4 @@
-"""`tfdeploy serve`: run the server of one task of a cluster."""
+"""`tfdeploy serve` and `tfdeploy status`: the server of a task of a cluster, and whether all tasks run."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ listen_option = click.option(
 )
 @listen_option
 @common_options
-def command(common: Common, spec: str, *, task: Task | None, listen_everywhere: bool) -> int:
+def serve_command(common: Common, spec: str, *, task: Task | None, listen_everywhere: bool) -> int:
     """Run the server of one task of the cluster that SPEC declares.
 
     Parameter servers are such tasks, and with `replication = in_graph` workers are too. The addresses of the
@@ -66,3 +66,26 @@ def command(common: Common, spec: str, *, task: Task | None, listen_everywhere: 
     tell = (lambda _: None) if common.quiet else partial(say, flush=True)
     serve(loaded, membership, tell, lambda each: show([each], common), verbose=common.verbose)
     return 0
+
+
+NOT_WELL = 1
+
+
+@click.command()
+@click.argument("spec", shell_complete=offer("specs"))
+@common_options
+def status_command(common: Common, spec: str) -> int:
+    """Show whether every task of the cluster that SPEC declares is running, since when, and where.
+
+    The addresses of the tasks are given by `hosts` in the spec, by TF_CONFIG, or, for a cluster that was
+    started on this machine, by the run directory. Exits with 1 if a task is missing or runs another spec.
+    """
+    loaded = read_spec(spec, common)
+    from tfdeploy.runtime.cluster.monitor import cluster_status
+
+    found = cluster_status(loaded, os.environ, verbose=common.verbose)
+    names = max(len(each.task.ref) for each in found)
+    addresses = max(len(each.address) for each in found)
+    for each in found:
+        say(f"{each.task.ref:<{names}}  {each.address:<{addresses}}  {each.words}")
+    return 0 if all(each.well for each in found) else NOT_WELL

@@ -1,4 +1,4 @@
-"""`tfdeploy fmt`: specs in one style."""
+"""`tfdeploy fmt` and `tfdeploy show`: specs in one style, and what a spec comes to."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import click
 
 from grammar.format import format_text, source_of
 from tfdeploy.cli.common import Common, say, write_result
-from tfdeploy.cli.files import STDIN, replace_file, specs_of, standard_input
+from tfdeploy.cli.files import STDIN, read_spec, replace_file, specs_of, standard_input
 from tfdeploy.cli.options import common_options, offer
 
 DIFFERENT = 1
@@ -21,7 +21,7 @@ DIFFERENT = 1
 )
 @click.option("--diff", is_flag=True, help="Write nothing; show what would change.")
 @common_options
-def command(common: Common, specs: tuple[str, ...], *, check: bool, diff: bool) -> int:
+def fmt_command(common: Common, specs: tuple[str, ...], *, check: bool, diff: bool) -> int:
     """Format SPEC... in the one style of the language.
 
     A folder means all specs below it; - means to read standard input and to write to standard output.
@@ -57,3 +57,21 @@ def _difference(name: str, before: str, after: str) -> str:
     return "".join(
         line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines
     )
+
+
+@click.command()
+@click.argument("spec", shell_complete=offer("specs"))
+@click.option("--json", "as_json", is_flag=True, help="Print the IR as JSON.")
+@common_options
+def show_command(common: Common, spec: str, *, as_json: bool) -> int:
+    """Print SPEC with includes, constants, overrides and defaults filled in, as a spec."""
+    loaded = read_spec(spec, common, stdin=True)
+    if as_json:
+        from dsl.ir.json_format import to_json  # which imports cattrs
+
+        write_result(to_json(loaded))
+    else:
+        from grammar.unparse import unparse  # which formatting does without
+
+        write_result(unparse(loaded))
+    return 0

@@ -57,6 +57,20 @@ SOURCES = (
         "records of tf.train.Example; a keyword names a tensor and its value is `feature(dtype, shape)`",
         tensor=f"x = {FEATURE}",
     ),
+    *(
+        Function(
+            name,
+            (_PATH,),
+            either(string(), listing(string()), call("feature")),
+            f"columns of {files}, which `pyarrow` reads; a keyword names a tensor, its value columns as in "
+            "`csv`, or a `feature`",
+            tensor='x = "column"',
+        )
+        for name, files in (
+            ("parquet", "Parquet files"),
+            ("arrow", "Arrow or Feather files, and of data sets that Hugging Face has saved"),
+        )
+    ),
     Function(
         "images",
         (
@@ -134,14 +148,14 @@ FEATURES = (
                 "key",
                 string(optional=True),
                 None,
-                "its name in a `tfrecord`; default: the name of the tensor",
+                "its name in the file; default: the name of the tensor",
             ),
-            keyword("encoding", word("list", "raw", "image"), "list", "how it is stored in a `tfrecord`"),
+            keyword("encoding", word("list", "raw", "image"), "list", "how it is stored in the file"),
             keyword(
                 "resize",
                 word(*RESIZES, optional=True),
                 None,
-                f"how images in a `tfrecord` are resized; default: `{RESIZES[0]}`",
+                f"how images in the file are resized; default: `{RESIZES[0]}`",
             ),
         ),
         doc="a tensor of the examples",
@@ -166,6 +180,28 @@ TRANSFORMS = (
     Function("cache", doc="keeps the examples in memory after they have been read"),
     Function("take", (needs("n", integer(low=1), "how many"),), doc="uses only the first examples"),
     Function("skip", (needs("n", integer(low=1), "how many"),), doc="leaves out the first examples"),
+    Function(
+        "window",
+        (
+            needs("size", integer(low=1), "how many steps of the series an example has"),
+            takes("shift", integer(low=1), 1, "how many rows after a window the next one begins"),
+            takes("stride", integer(low=1), 1, "how many rows there are from one step to the next"),
+            takes(
+                "horizon",
+                integer(low=0, optional=True),
+                None,
+                "how many steps after the window a label has; 0: that of its last step; default: 1",
+            ),
+            keyword(
+                "label",
+                either(tensor(), listing(tensor()), optional=True),
+                None,
+                "the tensor, or the tensors, of which the steps of the horizon are taken",
+            ),
+            keyword("gap", integer(low=0), 0, "how many steps there are between a window and its horizon"),
+        ),
+        doc="makes each run of rows an example; each file of the source is a series of its own",
+    ),
     Function(
         "scale",
         (

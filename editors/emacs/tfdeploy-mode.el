@@ -34,13 +34,14 @@
     "task_timeout"))
 
 (defconst tfdeploy-functions
-  '("csv" "npz" "tfrecord" "images" "cifar10" "mnist" "synthetic" "python"
-    "feature" "shuffle" "cache" "take" "skip" "scale" "reshape" "cast"
-    "one_hot" "pad" "bucket" "center_crop" "random_crop" "random_flip" "random_color" "cutout"
-    "mixup" "rename" "multiple_of" "add_n" "tree" "hierarchical" "ring" "collective"
-    "global_norm" "norm" "value" "EMA" "memory" "scopes" "highest" "lowest"
-    "input" "layer" "parameter" "repeat" "weight" "imbalance" "traffic" "step_time"
-    "busy" "ops" "balanced" "round_robin" "sharded" "replicated" "groups" "group"))
+  '("csv" "npz" "tfrecord" "parquet" "arrow" "images" "cifar10" "mnist"
+    "synthetic" "python" "feature" "shuffle" "cache" "take" "skip" "window"
+    "scale" "reshape" "cast" "one_hot" "pad" "bucket" "center_crop" "random_crop"
+    "random_flip" "random_color" "cutout" "mixup" "rename" "multiple_of" "add_n" "tree"
+    "hierarchical" "ring" "collective" "global_norm" "norm" "value" "EMA" "memory"
+    "scopes" "highest" "lowest" "input" "layer" "parameter" "repeat" "weight"
+    "imbalance" "traffic" "step_time" "busy" "ops" "balanced" "round_robin" "sharded"
+    "replicated" "groups" "group"))
 
 (defconst tfdeploy-words
   '("split" "shard" "t4" "p100" "v100" "a10" "a100" "h100"

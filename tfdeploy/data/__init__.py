@@ -13,6 +13,7 @@ from dsl.diagnostics import SpecError
 from dsl.errors import data as errors
 from dsl.suggest import nearest
 from tfdeploy.data.options import FLOATS, Field, StreamOptions
+from tfdeploy.data.sources.arrow import Arrow, Parquet
 from tfdeploy.data.sources.base import Context, Source
 from tfdeploy.data.sources.cifar10 import Cifar10
 from tfdeploy.data.sources.csv import Csv
@@ -23,6 +24,7 @@ from tfdeploy.data.sources.python import Python
 from tfdeploy.data.sources.synthetic import Synthetic
 from tfdeploy.data.sources.tfrecord import TfRecord
 from tfdeploy.data.streams.stream import Stream
+from tfdeploy.data.streams.windows import over_windows
 from tfdeploy.data.transforms.changes import Bucket, Cast, Change, OneHot, Pad, Rename, Transform
 from tfdeploy.data.transforms.table import TRANSFORMS, require_order
 
@@ -35,11 +37,13 @@ if TYPE_CHECKING:
 __all__ = ["SOURCES", "TRANSFORMS", "Field", "Stream", "StreamOptions", "open_split"]
 
 SOURCES: dict[str, type[Source]] = {
+    "arrow": Arrow,
     "cifar10": Cifar10,
     "csv": Csv,
     "images": Images,
     "mnist": Mnist,
     "npz": Npz,
+    "parquet": Parquet,
     "python": Python,
     "synthetic": Synthetic,
     "tfrecord": TfRecord,
@@ -71,7 +75,7 @@ def open_split(split: ir.Split, wanted: Sequence[Field], options: StreamOptions)
         _free(transforms, wanted),
         _longest(transforms, wanted),
     )
-    source = kind(split.source, context)
+    source, transforms = over_windows(kind(split.source, context), transforms)
     fields = {each.name: each for each in source.fields}
     for transform in transforms:
         if isinstance(transform, Change):

@@ -120,10 +120,16 @@ def features(given: Arguments) -> Mapping[str, Feature]:
     """Return the features that the keywords of a source describe, by tensor; raises SpecError."""
     if not given.others:
         given.refuse("names no tensor", advice="write `name = feature(dtype, [shape])`")
-    return {name: _feature(name, call) for name, call in given.others.items()}
+    return {name: read_feature(name, call) for name, call in given.others.items()}
 
 
-def _feature(name: str, call: ir.Call) -> Feature:
+def read_feature(name: str, call: ir.Call) -> Feature:
+    """Return what `feature(...)` says about a tensor; raises SpecError.
+
+    Args:
+        name: The name of the tensor.
+        call: The call of `feature`.
+    """
     given = bind(call)
     encoding, dtype, shape, classes = (given[each] for each in ("encoding", "dtype", "shape", "classes"))
     if classes is not None and dtype not in INTEGERS:

@@ -6,6 +6,7 @@ import gzip
 import io
 import random
 import struct
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,19 @@ def records(folder: Path) -> bytes:
     return (folder / "written").read_bytes()
 
 
+def tabled(kind: str) -> bytes:
+    """Return a Parquet file, an Arrow file or a stream of Arrow."""
+    arrow, file = import_module("pyarrow"), io.BytesIO()
+    rows = arrow.table({"x": arrow.FixedSizeListArray.from_arrays(arrow.array(X.ravel()), 2), "y": Y})
+    if kind == "parquet":
+        import_module("pyarrow.parquet").write_table(rows, file)
+        return file.getvalue()
+    opened = arrow.ipc.new_file if kind == "arrow" else arrow.ipc.new_stream
+    with opened(file, rows.schema) as writer:
+        writer.write_table(rows, max_chunksize=7)
+    return file.getvalue()
+
+
 def idx(array: np.ndarray) -> bytes:
     """Return an idx file."""
     return bytes([0, 0, 8, array.ndim]) + struct.pack(f">{array.ndim}I", *array.shape) + array.tobytes()
@@ -83,6 +97,9 @@ def kinds(folder: Path) -> dict[str, Kind]:
         "cifar10": Kind({"f": bytes(3073 * 4)}, ir.Call("cifar10", ("f",)), cifar),
         "mnist": Kind(digits, idx_call, grey),
         "packed mnist": Kind({name: gzip.compress(each) for name, each in digits.items()}, idx_call, grey),
+        "parquet": Kind({"f": tabled("parquet")}, ir.Call("parquet", ("f",), {"x": "x", "y": "y"}), XY),
+        "arrow": Kind({"f": tabled("arrow")}, ir.Call("arrow", ("f",), {"x": "x", "y": "y"}), XY),
+        "arrow stream": Kind({"f": tabled("stream")}, ir.Call("arrow", ("f",), {"x": "x", "y": "y"}), XY),
         "images": Kind(pictures, ir.Call("images", ("p", (6, 6))), IMAGE),
     }
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import shutil
+from pathlib import Path
 from typing import Any
 
+import keras
 import numpy as np
 import pytest
 from click.testing import CliRunner
@@ -156,3 +158,40 @@ def test_files_of_other_kinds(trained: Project) -> None:
     )
     assert done.exit_code == 2
     assert "'a.txt' is neither a .csv nor a .npz file" in done.stderr
+
+
+SERIES = """tfdeploy = 1
+model "m" {{
+  x = input(float32, [3])
+  later = input(float32, [2])
+  y = x -> Dense(2)
+  loss = [later, y] -> MeanSquaredError()
+}}
+clones {{
+  count = 2
+  batch = 4
+}}
+update {{ optimizer = SGD(0.1) }}
+devices {{ cpu = 2 }}
+data {{ train = csv("s.csv", x = "x", later = "x") -> window(3, horizon = 2, label = later) }}
+train {{
+  steps = 3
+  directory = "{}"
+}}
+"""
+
+
+@pytest.mark.full
+def test_what_follows_the_last_rows_of_a_series_is_predicted(tmp_path: Path) -> None:
+    """There is a forecast for every window, also for those of which the future is not known."""
+    numbers = np.sin(np.arange(12, dtype=np.float32))
+    (tmp_path / "s.csv").write_text("x\n" + "".join(f"{each:.6f}\n" for each in numbers))
+    spec = tmp_path / "s.tfdeploy"
+    spec.write_text(SERIES.format(tmp_path / "run"))
+    api.run(api.load(spec))
+    assert api.predict(api.load(spec), tmp_path / "s.csv", tmp_path / "out.npz") == 10
+    with np.load(tmp_path / "out.npz") as archive:
+        (found,) = archive.values()
+    model = keras.models.load_model(tmp_path / "run" / "model.keras")
+    windows = np.lib.stride_tricks.sliding_window_view(numbers, 3)
+    np.testing.assert_allclose(found, model(windows), atol=1e-5)

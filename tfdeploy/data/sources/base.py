@@ -88,11 +88,11 @@ class Source(ABC):
 
     names_tensors: ClassVar[bool] = False
     """Whether keywords of the call name the tensors, as in `csv("x.csv", digit = "column")`."""
-    finite: ClassVar[bool] = True
+    finite = True
     """Whether its numbers are finite, because they are whole or because it refuses others."""
     unrepeatable = False
     """Whether reading again may give other examples, so that a fault must be stored when it happens."""
-    gives_tensors: ClassVar[bool] = False
+    gives_tensors = False
     """Whether records are dicts of tensors already, which `decode` does not change."""
     per_record = False
     """Whether `decode` takes one record at a time, not a batch of them."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from fnmatch import fnmatchcase
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +17,7 @@ from tfdeploy.data.options import FLOATS, Field, Tensors
 from tfdeploy.data.small_graphs import without_autograph
 from tfdeploy.data.sources.base import Context, FileSource, PythonOnly
 from tfdeploy.data.sources.csv_files import Column, Table
-from tfdeploy.data.sources.files import name_of, natural_key
+from tfdeploy.data.sources.files import find_columns, name_of
 from tfdeploy.data.transforms.changes import checked_cast
 
 if TYPE_CHECKING:
@@ -103,26 +102,12 @@ class Csv(FileSource):
         return Columns(Field(name, dtype, () if scalar else (len(indices),)), columns, scalar)
 
     def _matches(self, tensor: str, pattern: str) -> list[int]:
-        """Return the columns of a name or glob: numbered ones by number, others as in the header."""
-        span = self.call.kwarg_spans.get(tensor, self.span)
-        where = Where(str(self.tables[0].path), "row 1", call=span)
-        exact = [index for index, name in enumerate(self.header) if name == pattern]
-        if len(exact) > 1:
-            raise RunError(errors.header(where, reason=f"there are {len(exact)} columns `{pattern}`"))
-        if exact:
-            return exact
-        if any(sign in pattern for sign in "*?["):
-            found = [index for index, name in enumerate(self.header) if fnmatchcase(name, pattern)]
-        else:
-            found = []
+        """Return the columns of a name or glob; raises RunError if there are none."""
+        where = Where(str(self.tables[0].path), "row 1", call=self.call.kwarg_spans.get(tensor, self.span))
+        found = find_columns(pattern, self.header, where)
         if not found:
             raise RunError(self._no_column(where, pattern))
-        names = [self.header[index] for index in found]
-        if len(set(names)) < len(names):
-            twice = next(name for name in names if names.count(name) > 1)
-            raise RunError(errors.header(where, reason=f"there are {names.count(twice)} columns `{twice}`"))
-        numbered = len({re.sub("[0-9]+", "0", name) for name in names}) == 1
-        return sorted(found, key=lambda index: natural_key(self.header[index])) if numbered else found
+        return found
 
     def _no_column(self, where: Where, pattern: str) -> Diagnostic:
         if all(re.fullmatch(r"\s*[-+.0-9eE]+\s*", name) for name in self.header):

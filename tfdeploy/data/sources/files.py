@@ -7,6 +7,7 @@ import os
 import re
 import zlib
 from contextlib import contextmanager
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, cast
 
@@ -17,7 +18,7 @@ from dsl.files.regular import is_glob, is_there, matches, open_regular, strange_
 from dsl.suggest import nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from dsl.source import Span
 
@@ -36,6 +37,32 @@ def natural_key(name: str) -> list[tuple[int, int, str]]:
         for part in re.split(r"([0-9]+)", name)
         if part
     ]
+
+
+def find_columns(pattern: str, names: Sequence[str], where: Where) -> list[int]:
+    """Return the numbers of the columns that a name or a glob names.
+
+    Those of a glob are in the order of the file, or, if they differ only in numbers, of the numbers.
+
+    Args:
+        pattern: A name or a glob.
+        names: The names of all columns.
+        where: The place of the names, for the message if a name is there twice.
+
+    Raises:
+        RunError: Two columns bear the name.
+    """
+    found = [at for at, name in enumerate(names) if name == pattern]
+    if len(found) > 1:
+        raise RunError(errors.header(where, reason=f"there are {len(found)} columns `{pattern}`"))
+    if not found and any(sign in pattern for sign in "*?["):
+        found = [at for at, name in enumerate(names) if fnmatchcase(name, pattern)]
+    chosen = [names[at] for at in found]
+    if len(set(chosen)) < len(chosen):
+        twice = next(name for name in chosen if chosen.count(name) > 1)
+        raise RunError(errors.header(where, reason=f"there are {chosen.count(twice)} columns `{twice}`"))
+    numbered = len({re.sub("[0-9]+", "0", name) for name in chosen}) == 1
+    return sorted(found, key=lambda at: natural_key(names[at])) if numbered else found
 
 
 def find_files(pattern: str, base: Path, call: Span | None) -> tuple[Path, ...]:

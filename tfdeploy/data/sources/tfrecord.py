@@ -69,7 +69,7 @@ class TfRecord(FileSource):
         parse = tf.io.parse_single_example if self.per_record else tf.io.parse_example
         parsed = parse(record, {each.key: _parsed(each) for each in self.features.values()})
         return {
-            name: _decoded(each, parsed[each.key], "float32" if name in floats else each.field.dtype)
+            name: decoded(each, parsed[each.key], "float32" if name in floats else each.field.dtype)
             for name, each in self.features.items()
         }
 
@@ -134,8 +134,14 @@ def _parsed(feature: Feature) -> tf.io.FixedLenFeature | tf.io.RaggedFeature:
     return tf.io.FixedLenFeature(feature.field.shape, kind)
 
 
-def _decoded(feature: Feature, parsed: Any, image_dtype: str) -> Any:
-    """Return one tensor of the feature's shape, or a batch, and its dtype, or one image of `image_dtype`."""
+def decoded(feature: Feature, parsed: Any, image_dtype: str) -> Any:
+    """Return one tensor of the feature's shape, or a batch, and its dtype, or one image of `image_dtype`.
+
+    Args:
+        feature: What the spec says about the tensor.
+        parsed: The values in the file: numbers, or bytes that hold them or an image.
+        image_dtype: `float32`, or the dtype of the feature.
+    """
     field = feature.field
     if field.ragged:
         return _rows(field, parsed)
@@ -242,6 +248,17 @@ def _feature_fault(where: Where, held: Any, feature: Feature) -> Diagnostic | No
             where, found=KINDS[kind], wanted=KINDS[wanted], advice=_encoding_advice(kind, feature)
         )
     values = getattr(held, kind).value
+    return values_fault(where, values, feature)
+
+
+def values_fault(where: Where, values: Sequence[Any], feature: Feature) -> Diagnostic | None:
+    """Say what is wrong with the values of a feature, in number, size or content; None if nothing is.
+
+    Args:
+        where: The place of the values.
+        values: Numbers, texts, or bytes that hold numbers or an image.
+        feature: What the spec says about the tensor.
+    """
     return _size_fault(where, values, feature) or _value_fault(where, values, feature)
 
 

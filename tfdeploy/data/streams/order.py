@@ -20,7 +20,7 @@ from tfdeploy.data.transforms.table import Choice
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from tfdeploy.data.options import StreamOptions
+    from tfdeploy.data.options import Field, StreamOptions
     from tfdeploy.data.sources.base import Source
     from tfdeploy.data.transforms.changes import Bucket, Transform
 
@@ -93,6 +93,11 @@ def deal(counts: Sequence[int], of: int) -> tuple[tuple[int, ...], ...] | None:
         totals[least] += counts[number]
     fair = min(totals) == max(totals) > 0
     return tuple(tuple(sorted(hand)) for hand in hands) if fair else None
+
+
+def bytes_of(fields: Sequence[Field]) -> int:
+    """Return the size of an example with these tensors, roughly if it has texts or sizes that vary."""
+    return sum(each.numbers * (tf.as_dtype(each.dtype).size or 16) for each in fields)
 
 
 CHUNK = 256

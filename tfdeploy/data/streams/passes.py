@@ -23,6 +23,7 @@ from tfdeploy.data.streams.order import (
     FileShare,
     Shard,
     bucketed,
+    bytes_of,
     mapped,
     measured_in_chunks,
     measured_one_by_one,
@@ -430,8 +431,7 @@ class Passes:
     @property
     def chunk(self) -> int:
         """The number of examples to decode at a time if they are not batched."""
-        size = sum(each.numbers * (tf.as_dtype(each.dtype).size or 16) for each in self.fields)
-        return max(1, min(LARGEST_CHUNK, CHUNK_BYTES // max(size, 1)))
+        return max(1, min(LARGEST_CHUNK, CHUNK_BYTES // max(bytes_of(self.fields), 1)))
 
 
 def _never_empty(dataset: Any, reason: str) -> Any:

@@ -21,7 +21,7 @@ from tfdeploy.data.small_graphs import without_autograph
 from tfdeploy.data.streams.order import FileShare, Shard, share_of
 from tfdeploy.data.streams.passes import EMPTY, Examples, Passes, steps_of
 from tfdeploy.data.transforms.changes import Bucket, Cast, Change, Rename, Scale, Transform
-from tfdeploy.data.transforms.table import Choice, Shuffle, Skip, Take
+from tfdeploy.data.transforms.table import Choice, Shuffle, Skip, Take, used_rows
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -336,16 +336,7 @@ class Stream:
 
     def _used(self) -> tuple[int, int | None]:
         """Return the range of records that are used, as far as the transforms before a shuffle tell."""
-        start, stop = 0, None
-        for each in self.transforms:
-            match each:
-                case Shuffle():
-                    break
-                case Skip():
-                    start += each.count
-                case Take():
-                    stop = start + each.count if stop is None else min(stop, start + each.count)
-        return start, stop
+        return used_rows(self.transforms)
 
     def _records(self, start: int, stop: int | None) -> Examples:
         """Return records `start` to `stop` in the order of the files, with all changes."""

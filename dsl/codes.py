@@ -298,9 +298,6 @@ CODES: dict[str, Code] = {row.code: row for row in _ROWS}
 def name_of(code: str) -> str:
     """Return the kebab-case name of a code.
 
-    Args:
-        code: The number of the code, such as `TFD101`.
-
     Raises:
         KeyError: If the table has no such code.
     """

@@ -45,12 +45,7 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
 
 
 def by_nearness(name: str, known: Iterable[str]) -> list[str]:
-    """Return the known names sorted by similarity to `name`; equally similar names keep their order.
-
-    Args:
-        name: The unknown name; if it is empty or has more than 40 characters, all names keep their order.
-        known: The known names.
-    """
+    """Return the known names sorted by similarity to `name`; equally similar names keep their order."""
     candidates = list(dict.fromkeys(known))
     if not name or len(name) > _LONGEST or len(candidates) > _MOST:
         return candidates

@@ -60,12 +60,7 @@ class CannotCalculateError(ArithmeticError):
 
 
 def quantity(value: float, unit: str) -> Quantity:
-    """Return `value` of `unit` in the base unit; a KeyError for a unit that there is not.
-
-    Args:
-        value: The number as it is written, such as 64 in `64MiB` or 5 in `5%`.
-        unit: The unit as it is written.
-    """
+    """Return `value` of `unit` in the base unit; a KeyError for a unit that there is not."""
     dimension, factor = UNITS[unit]
     amount = value / 100 if dimension == "fraction" else value * factor
     return Quantity(_whole(amount) if dimension == "bytes" else float(amount), dimension)

@@ -150,12 +150,7 @@ def _row(line: str) -> tuple[tuple[LineToken, ...], bool]:
 
 
 def cursor_at(text: str, offset: int) -> Cursor:
-    """Return what is around a place.
-
-    Args:
-        text: The text, which may have errors.
-        offset: The place, as an offset from 0 to the length of the text.
-    """
+    """Return what is around a place."""
     start = text.rfind("\n", 0, offset) + 1
     line_end = text.find("\n", offset)
     column = offset - start

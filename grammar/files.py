@@ -47,12 +47,7 @@ def contents(path: str) -> bytes | Diagnostic:
 
 
 def decoded(path: str, data: bytes) -> str | Diagnostic:
-    """Decode the bytes of a file as UTF-8, or return the diagnostic that says why they are not text.
-
-    Args:
-        path: The path of the file, for the message.
-        data: The bytes, at most `LARGEST` of them. A byte order mark at their start is left out.
-    """
+    """Decode the bytes of a file as UTF-8, or return the diagnostic that says why they are not text."""
     if len(data) > LARGEST:
         return files.too_large(None, path=path, largest=LARGEST)
     null = data.find(b"\0")
@@ -93,13 +88,7 @@ class Files:
 
 
 def gather(source: Source, reports: Reports, texts: Mapping[str, str]) -> Files:
-    """Parse a text and all files that it includes.
-
-    Args:
-        source: The text.
-        reports: Collects the diagnostics.
-        texts: The texts of included files that are not to be read from the disk, by their absolute paths.
-    """
+    """Parse a text and all files that it includes."""
     gathering = _Gathering(reports, texts)
     gathering.file(source, os.path.abspath(source.name), ())  # noqa: PTH100 Path.absolute keeps `..`
     return Files(tuple(gathering.parsed), tuple(gathering.items), gathering.complete)

@@ -60,10 +60,6 @@ def _place(diagnostic: Diagnostic) -> tuple[int, str]:
 def source_of(path: str, data: bytes | None = None) -> Source:
     """Return the text of a file.
 
-    Args:
-        path: The file.
-        data: The bytes to use instead of the content of the file.
-
     Raises:
         SpecError: If the file cannot be read.
     """

@@ -84,11 +84,6 @@ def lex(text: str, *, everything: bool = False, most: int | None = None) -> list
     """Return the tokens of a text, newlines included.
 
     Every character is in a terminal, and only `NEWLINE` has a newline.
-
-    Args:
-        text: The text.
-        everything: Whether comments and other white space are among the tokens.
-        most: Lexing ends after one token more than so many; None for no bound.
     """
     pattern, ignored = _pattern()
     if everything:
@@ -122,13 +117,7 @@ def span_of(source: Source, token: Token) -> Span:
 
 
 def retyped(token: Token, kind: str, value: str | None = None) -> Token:
-    """Return a token at the place of another one.
-
-    Args:
-        token: The other token.
-        kind: The name of the new one's terminal.
-        value: Its characters; by default those of the other one.
-    """
+    """Return a token at the place of another one."""
     return Token.new_borrow_pos(kind, str(token) if value is None else value, token)
 
 
@@ -262,12 +251,7 @@ class RunningParser:
         return len(tokens)
 
     def would_take(self, tokens: Sequence[Token], keep: int | None = None) -> bool:
-        """Whether the parser could continue with some tokens, without changing its state.
-
-        Args:
-            tokens: The tokens.
-            keep: How many values of the stack are kept before the tokens, or None for all.
-        """
+        """Whether the parser could continue with some tokens, without changing its state."""
         states = self._state.state_stack[: len(self.values) + 1 if keep is None else keep + 1]
         probe = type(self._state)(
             self._without_callbacks, self._state.lexer, states, [None] * (len(states) - 1)

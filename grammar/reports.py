@@ -55,12 +55,7 @@ class Ranges:
         self._ends[low:high] = [end]
 
     def touch(self, start: int, end: int) -> bool:
-        """Whether any of the ranges overlaps the one from `start` to `end`.
-
-        Args:
-            start: The offset of the first character.
-            end: The offset behind the last one. Ranges that only meet do not overlap.
-        """
+        """Whether any of the ranges overlaps the one from `start` to `end`."""
         at = bisect_right(self._ends, start)
         return at < len(self._starts) and self._starts[at] < end and start < self._ends[at]
 

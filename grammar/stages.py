@@ -32,15 +32,7 @@ def read(
     *,
     allow_python: bool,
 ) -> Reading:
-    """Read a spec as `grammar.read` does.
-
-    Args:
-        path: The path of the spec, which also is its name in messages.
-        changes: The paths and texts of `--set`, in order.
-        text: The text; None reads it from the file.
-        texts: The texts to read in place of included files, by the absolute paths of these.
-        allow_python: Whether the spec may name functions of the user.
-    """
+    """Read a spec as `grammar.read` does."""
     data = files.contents(path) if text is None else text.encode("utf-8", "surrogatepass")
     if not isinstance(data, bytes):
         return Reading(None, Diagnostics([data]), ())

@@ -177,12 +177,7 @@ def quoted(text: str) -> str:
 
 
 def value(given: Any, type: Type | None = None) -> str:  # noqa: A002 the schema's word for it
-    """Return a value as it is written in a place with this type.
-
-    Args:
-        given: The value, as the IR has it.
-        type: The type of the place; None if it is not known, in which case quantities are plain numbers.
-    """
+    """Return a value as it is written in a place with this type."""
     if isinstance(given, ir.Call):
         return call(given, type)
     if isinstance(given, (ir.Parameter, ir.Arithmetic)):
@@ -203,12 +198,7 @@ def plain(given: float | None) -> str:
 
 
 def quantity(amount: float, dimension: Dimension) -> str:
-    """Return an amount in the largest unit in which it is an integer.
-
-    Args:
-        amount: The amount in the base unit: bytes, seconds, or a fraction of one.
-        dimension: What it is an amount of.
-    """
+    """Return an amount in the largest unit in which it is an integer."""
     if dimension == "fraction":
         return f"{_percent(amount)}%"
     for unit in sorted(units_of(dimension), key=lambda unit: (-UNITS[unit][1], unit)):
@@ -230,12 +220,7 @@ def _percent(fraction: float) -> str:
 
 
 def call(given: ir.Call, type: Type | None = None) -> str:  # noqa: A002 the schema's word for it
-    """Return the text of a call of a function of the language or of a Keras object, as `type` says.
-
-    Args:
-        given: The call, as the IR has it.
-        type: The type of the place; None if it is not known.
-    """
+    """Return the text of a call of a function of the language or of a Keras object, as `type` says."""
     if type is not None and type.kind == "either":
         type = next((option for option in type.options if option.kind in {"call", "keras"}), None)  # noqa: A001
     if type is not None and type.kind == "call" and type.of in _BARE and not given.args and not given.kwargs:
@@ -244,12 +229,7 @@ def call(given: ir.Call, type: Type | None = None) -> str:  # noqa: A002 the sch
 
 
 def called(given: ir.Call, function: Function | None) -> str:
-    """Return the text of a call of `function`.
-
-    Args:
-        given: The call, as the IR has it.
-        function: The function, which has the types of arguments; None if it is not known.
-    """
+    """Return the text of a call of `function`."""
     by_place = () if function is None else function.positional
     types = [each.type for each in by_place[: len(given.args)]] + [None] * (len(given.args) - len(by_place))
     arguments = [value(each, each_type) for each, each_type in zip(given.args, types, strict=True)]
@@ -491,11 +471,6 @@ def _objective(given: ir.Objective, category: str) -> str:
 
 
 def block(header: str, lines: Sequence[str]) -> str:
-    """Return the text of a block.
-
-    Args:
-        header: What stands before its brace.
-        lines: Its items; each may be several lines.
-    """
+    """Return the text of a block."""
     inside = "".join(f"{line}\n" for line in lines)
     return f"{header} {{\n{inside}}}"

@@ -36,9 +36,6 @@ def replacing(path: Path) -> Iterator[Path]:
     The new file has the permissions of the earlier one, from its first byte. If `path` is a symbolic link,
     the link itself is replaced; see `link_target`.
 
-    Args:
-        path: The file. Its folder must exist.
-
     Raises:
         OSError: The operating system refuses. The earlier file is kept then.
     """
@@ -59,10 +56,6 @@ def replacing(path: Path) -> Iterator[Path]:
 def replace_file(path: Path, content: bytes) -> None:
     """Replace the file `path`, or make it, as `replacing` does.
 
-    Args:
-        path: The file. Its folder must exist.
-        content: The whole content.
-
     Raises:
         OSError: The file cannot be written. The earlier file is kept then.
     """
@@ -72,10 +65,6 @@ def replace_file(path: Path, content: bytes) -> None:
 
 def create_private_file(path: Path, content: bytes) -> None:
     """Make a file that only this user can read; one that is there, or that another process makes, is kept.
-
-    Args:
-        path: The file. Its folder must exist.
-        content: The whole content.
 
     Raises:
         OSError: The file cannot be written.
@@ -98,9 +87,6 @@ def link_target(path: Path) -> Path:
     A link that another user has put into a shared folder such as `/tmp` is not followed, because it could
     lead to a file of this user. Linux has the same rule (`fs.protected_symlinks`), but replacing a file under
     its real name would evade it.
-
-    Args:
-        path: The file, which need not exist.
 
     Raises:
         OSError: It is such a link, or links lead in a circle.

@@ -153,9 +153,6 @@ def cache_file(name: str) -> Path | None:
 
     Files from which code is loaded are kept here and in no shared folder: whoever can write to them could run
     code as the user.
-
-    Args:
-        name: The name of the file, which need not be there yet.
     """
     try:
         folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tfdeploy"

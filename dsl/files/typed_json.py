@@ -67,11 +67,6 @@ class BadRecord(ValueError):  # noqa: N818 what is wrong with it is no error of 
 def read_record(path: Path | str, record: type[Read], limit: int = LIMIT) -> Read:
     """Read a whole file as a record.
 
-    Args:
-        path: The file.
-        record: The attrs class.
-        limit: The largest allowed size in bytes.
-
     Raises:
         BadRecord: If the content is not such a record or is larger than `limit`.
         OSError: If the file cannot be read or is not a regular file.
@@ -83,11 +78,6 @@ def read_record(path: Path | str, record: type[Read], limit: int = LIMIT) -> Rea
 
 def parse_record(text: bytes | str, record: type[Read], limit: int = LIMIT) -> Read:
     """Read a text as a record.
-
-    Args:
-        text: JSON.
-        record: The attrs class.
-        limit: The largest allowed size in bytes.
 
     Raises:
         BadRecord: If the text is not such a record or is larger than `limit`.
@@ -105,11 +95,7 @@ class JsonRecord:
     __slots__ = ()
 
     def to_json(self, *, indent: int | None = None) -> str:
-        """Return JSON, in one line unless `indent` is given; numbers that are not finite are null.
-
-        Args:
-            indent: The number of spaces by which each level is indented; None for a single line.
-        """
+        """Return JSON, in one line unless `indent` is given; numbers that are not finite are null."""
         return to_json(self, indent=indent)
 
     @classmethod
@@ -122,12 +108,7 @@ class JsonRecord:
 
 
 def to_json(record: Any, *, indent: int | None = None) -> str:
-    """Return a record as JSON, in one line unless `indent` is given; numbers that are not finite are null.
-
-    Args:
-        record: An attrs record, or whatever JSON knows.
-        indent: The number of spaces by which each level is indented; None for a single line.
-    """
+    """Return a record as JSON, in one line unless `indent` is given; numbers that are not finite are null."""
     return json.dumps(_writer().unstructure(record), indent=indent, allow_nan=False)
 
 
@@ -349,12 +330,7 @@ def _why(content: Any, record: Any) -> str:
 
 
 def _as_in_file(place: str, record: Any) -> str:
-    """Return the path of a value with the names that fields have in the file.
-
-    Args:
-        place: The path with the names that they have in Python, such as `transfers[0].from_device`.
-        record: The class that the path begins in.
-    """
+    """Return the path of a value with the names that fields have in the file."""
     kind, parts = record, []
     for part in place.split("."):
         name, bracket, index = part.partition("[")

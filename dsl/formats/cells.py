@@ -86,11 +86,6 @@ def _plain(text: str) -> str:
 def window(width: int, low: int, high: int) -> tuple[int, int]:
     """Choose which columns of a line are shown.
 
-    Args:
-        width: The width of the line.
-        low: The first column that must be visible.
-        high: The column after the last one that must be visible.
-
     Returns:
         The first column and the column after the last one. A line that fits is shown whole; if the columns
         that must be visible

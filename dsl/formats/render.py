@@ -66,13 +66,7 @@ class Mark:
 
 
 def mark(span: Span, text: str, *, primary: bool) -> Mark:
-    """Make the mark of a span; a last line of which no character belongs to the span is left out.
-
-    Args:
-        span: The span.
-        text: What is written at the end of the mark; it may be empty.
-        primary: Whether the span is the place of the diagnostic, and not of one of its labels.
-    """
+    """Make the mark of a span; a last line of which no character belongs to the span is left out."""
     begin, finish = span.begin, span.finish
     last, end = finish.line, finish.column - 1
     if end == 0 and last > begin.line:
@@ -176,23 +170,13 @@ class Rails:
         return self._bars(frozenset())
 
     def opening(self, mark: Mark, column: int) -> list[Styled]:
-        """Return the row below a line of text on which a mark starts at a column.
-
-        Args:
-            mark: A mark of several lines.
-            column: The column at which it starts, from 0.
-        """
+        """Return the row below a line of text on which a mark starts at a column."""
         row = self._turn(mark, column)
         self._active[self._lane(mark)] = mark
         return row
 
     def closing(self, mark: Mark, column: int) -> list[Styled]:
-        """Return the row on which a mark ends at a column, with the text of the mark.
-
-        Args:
-            mark: A mark that has been opened.
-            column: The column at which it ends, from 0.
-        """
+        """Return the row on which a mark ends at a column, with the text of the mark."""
         row = self._turn(mark, column)
         del self._active[self._lane(mark)]
         return [*row, Styled(" "), Styled(mark.text, mark.style)] if mark.text else row

@@ -265,9 +265,6 @@ _SIGNS = frozenset("-._")
 def split_address(address: str) -> tuple[str, int]:
     """Split the address of a task into its host and port.
 
-    Args:
-        address: `host:port`, or `[::1]:port` for an IPv6 address.
-
     Returns:
         The host, without brackets, and the port.
 

@@ -364,12 +364,7 @@ def tensors_of(source: ir.Call) -> frozenset[str] | None:
 
 
 def renamed(tensors: frozenset[str], transform: ir.Call) -> frozenset[str]:
-    """Return the names of the tensors after a transform.
-
-    Args:
-        tensors: The names before it.
-        transform: The call of the transform. Only `rename` changes names.
-    """
+    """Return the names of the tensors after a transform."""
     if transform.name != "rename":
         return tensors
     return (tensors - {str(old) for old in transform.kwargs.values()}) | frozenset(transform.kwargs)

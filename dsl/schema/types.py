@@ -112,13 +112,7 @@ _PLURALS = {"int": "whole numbers", "float": "numbers", "str": "strings", "tenso
 
 
 def integer(low: int | None = None, high: int | None = None, *, optional: bool = False) -> Type:
-    """Return the type of whole numbers from `low` to `high`.
-
-    Args:
-        low: The smallest number; None for no bound.
-        high: The largest number; None for no bound.
-        optional: Whether `none` is also a value.
-    """
+    """Return the type of whole numbers from `low` to `high`."""
     return Type("int", low=low, high=high, optional=optional)
 
 
@@ -129,14 +123,7 @@ def number(
     open: bool = False,  # noqa: A002 the name of the field
     optional: bool = False,
 ) -> Type:
-    """Return the type of numbers from `low` to `high`; with `open`, both ends are excluded.
-
-    Args:
-        low: The lower end; None for no bound.
-        high: The upper end; None for no bound.
-        open: Whether the ends are not numbers of the type.
-        optional: Whether `none` is also a value.
-    """
+    """Return the type of numbers from `low` to `high`; with `open`, both ends are excluded."""
     return Type("float", low=low, high=high, open=open, optional=optional)
 
 
@@ -173,12 +160,7 @@ LARGEST = 1_000_000 * TERABYTE
 
 
 def size(low: int = 1, *, optional: bool = False) -> Type:
-    """Return the type of sizes in bytes.
-
-    Args:
-        low: The smallest number of bytes.
-        optional: Whether `none` is also a value.
-    """
+    """Return the type of sizes in bytes."""
     return Type("quantity", dimension="bytes", low=low, high=LARGEST, optional=optional)
 
 
@@ -298,24 +280,10 @@ def needs(name: str, type: Type, doc: str) -> Argument:  # noqa: A002
 
 
 def takes(name: str, type: Type, default: Any, doc: str) -> Argument:  # noqa: A002
-    """Return an argument with a default, which may be given by position.
-
-    Args:
-        name: The name of the argument.
-        type: The type of its value.
-        default: The value if it is not given.
-        doc: What it means, for descriptions in editors and in the reference.
-    """
+    """Return an argument with a default, which may be given by position."""
     return Argument(name, type, doc, default)
 
 
 def keyword(name: str, type: Type, default: Any, doc: str) -> Argument:  # noqa: A002
-    """Return an argument with a default, which is given by its name only.
-
-    Args:
-        name: The name of the argument.
-        type: The type of its value.
-        default: The value if it is not given.
-        doc: What it means, for descriptions in editors and in the reference.
-    """
+    """Return an argument with a default, which is given by its name only."""
     return Argument(name, type, doc, default, positional=False)

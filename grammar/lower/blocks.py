@@ -101,15 +101,7 @@ def misplaced(item: syntax.Entry, place: str, context: Context) -> None:
 
 
 def once(name: str, span: Span, first: dict[str, Span], kind: str, context: Context) -> bool:
-    """Return whether `name` is defined for the first time, and report it if it is not.
-
-    Args:
-        name: The name.
-        span: Where it is defined.
-        first: The first definitions by name; a new one is added.
-        kind: The kind of thing, for the message.
-        context: The context of the block.
-    """
+    """Return whether `name` is defined for the first time, and report it if it is not."""
     if name in first:
         context.reports.add(names.duplicate(kind, name, span, first[name]))
         return False
@@ -140,15 +132,7 @@ def unknown_block(
     place: str | None,
     context: Context,
 ) -> None:
-    """Report a block that is not allowed at its place.
-
-    Args:
-        item: The block.
-        known: The kinds of blocks that are allowed.
-        attributes: The attributes that are allowed.
-        place: The block around it, or None for the top level.
-        context: The context of the block.
-    """
+    """Report a block that is not allowed at its place."""
     context.notes.doubtful.add(item.kind)
     if item.kind in attributes:
         context.reports.add(names.attribute_written_as_block(item.kind_span, name=item.kind))
@@ -251,15 +235,7 @@ def in_order(
 
 
 def defined(name: str, span: Span, first: dict[str, Span], kind: str, context: Context) -> bool:
-    """Return whether a name is given to something, for the first time; report it if it cannot be or was.
-
-    Args:
-        name: The name.
-        span: Where it is written.
-        first: The first definitions by name; a new one is added.
-        kind: What it is given to, for the message.
-        context: What is known of the spec, and its reports.
-    """
+    """Return whether a name is given to something, for the first time; report it if it cannot be or was."""
     if name in CONSTANTS:
         context.reports.add(names.reserved(span, name=name, why="it is a constant"))
         return False

@@ -68,16 +68,7 @@ def misplaced_value(
     found: str | None = None,
     advice: str | None = None,
 ) -> Bad:
-    """Report an expression in a place that takes something else, and return BAD.
-
-    Args:
-        expression: The expression as it was parsed.
-        what: The place, in words.
-        takes: What the place takes, in words.
-        context: The scope, and the reports.
-        found: What the expression is; by default its kind.
-        advice: What to write instead, if that is known.
-    """
+    """Report an expression in a place that takes something else, and return BAD."""
     found = found or described(expression)
     report = types.misplaced_expression(expression.span, what=what, takes=takes, found=found, advice=advice)
     return context.refuse(report)
@@ -86,16 +77,7 @@ def misplaced_value(
 def misused_name(
     path: syntax.Path, found: str, wanted: str, defined: Span | None, context: Context, advice: str = ""
 ) -> Bad:
-    """Report the name of something that is of another kind than its place wants, and return BAD.
-
-    Args:
-        path: The name as it was parsed.
-        found: What it is the name of, in words.
-        wanted: What the place wants, in words.
-        defined: Where it is defined.
-        context: The scope, and the reports.
-        advice: What to write instead, if that is known.
-    """
+    """Report the name of something that is of another kind than its place wants, and return BAD."""
     report = references.wrong_reference(
         path.span, name=path.name, found=found, wanted=wanted, defined=defined, advice=advice
     )

@@ -38,12 +38,7 @@ class ValuePlace:
     context: Context
 
     def wrong_type(self, value: Any, advice: str | None = None) -> Any:
-        """Report that a value has the wrong type; return BAD.
-
-        Args:
-            value: The value.
-            advice: What to write instead, if that is known.
-        """
+        """Report that a value has the wrong type; return BAD."""
         return self.context.refuse(
             types.wrong_type(
                 self.span,
@@ -57,12 +52,7 @@ class ValuePlace:
 
 
 def fitted(value: Any, place: ValuePlace) -> Any:  # noqa: C901, PLR0911 one for each kind of type
-    """Convert a value to the type of its place; return BAD, after a report, if that is not possible.
-
-    Args:
-        value: The value; BAD, and values that parameters of a layer decide later, are returned as they are.
-        place: The place, with its type and its words for messages.
-    """
+    """Convert a value to the type of its place; return BAD, after a report, if that is not possible."""
     type_ = place.type
     if value is BAD or isinstance(value, (ir.Parameter, ir.Arithmetic)):
         return value

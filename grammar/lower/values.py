@@ -301,14 +301,7 @@ def _known_as(name: str) -> str | None:
 
 
 def bound(call: syntax.Call, function: Function, context: Context, read: Reader | None = None) -> Any:
-    """Check the arguments of a call against a function; return the call, or BAD if there is an error.
-
-    Args:
-        call: The call as written.
-        function: The function.
-        context: The context of lowering.
-        read: Reads the value of an argument according to its type; `typed` if it is None.
-    """
+    """Check the arguments of a call against a function; return the call, or BAD if there is an error."""
     return _Binding(call, function, context, read).run()
 
 

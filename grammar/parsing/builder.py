@@ -36,12 +36,7 @@ class Lost(Token):
 
 
 class Builder:
-    """Makes the nodes of one text.
-
-    Args:
-        source: The text that the nodes point into.
-        reports: Collects the diagnostics.
-    """
+    """Makes the nodes of one text."""
 
     def __init__(self, source: Source, reports: Reports) -> None:
         self._source = source

@@ -46,14 +46,7 @@ _STARTS = frozenset({"NAME", "STRING", "INTEGER", "FLOAT", "QUANTITY", "LBRACKET
 
 
 class Recovery:
-    """Error recovery for one run of the parser.
-
-    Args:
-        parser: The running parser.
-        tokens: The tokens that it parses.
-        source: Their text.
-        reports: Collects the diagnostics.
-    """
+    """Error recovery for one run of the parser."""
 
     def __init__(self, parser: RunningParser, tokens: list[Token], source: Source, reports: Reports) -> None:
         self._parser = parser
@@ -343,14 +336,7 @@ def _expected(accepted: Iterable[str]) -> tuple[str, ...]:
 
 
 def _advice(before: Token | None, token: Token, *, in_brackets: bool, calls: bool) -> str | None:
-    """Return advice for an unexpected token, or None if the mistake is not a common one.
-
-    Args:
-        before: The token before it, or None at the start of the text.
-        token: The unexpected token.
-        in_brackets: Whether it is inside round or square brackets.
-        calls: Whether it starts a call.
-    """
+    """Return advice for an unexpected token, or None if the mistake is not a common one."""
     left = before.type if before is not None else ""
     right = token.type
     if (left, right) in _ADVICE:
@@ -397,11 +383,6 @@ def parse(source: Source, reports: Reports) -> syntax.File | None:
 
 def parse_value(source: Source, start: int, reports: Reports) -> syntax.Expr | None:
     """Parse a single expression.
-
-    Args:
-        source: The text.
-        start: The offset at which the expression starts; it must extend to the end of the text.
-        reports: Collects the diagnostics.
 
     Returns:
         The expression, or None if there is an error.

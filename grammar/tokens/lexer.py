@@ -258,12 +258,7 @@ def is_lint(code: str) -> bool:
 
 
 def allowed(diagnostic: Diagnostic, given: Sequence[Allowance]) -> bool:
-    """Whether one of the allowances covers a diagnostic.
-
-    Args:
-        diagnostic: The diagnostic; only those of lints can be covered.
-        given: The comments of all files of the spec that allow something.
-    """
+    """Whether one of the allowances covers a diagnostic."""
     span = diagnostic.span
     if span is None or not is_lint(diagnostic.code):
         return False

@@ -38,11 +38,7 @@ def compile_and_run() -> None:
 
 
 def _begin(completes: str) -> None:
-    """Make this process that of a command. First of all, Ctrl-C ends it without a traceback.
-
-    Args:
-        completes: The variable by which a shell asks for completions in place of a run.
-    """
+    """Make this process that of a command. First of all, Ctrl-C ends it without a traceback."""
     import os
     import signal
 

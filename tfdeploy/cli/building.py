@@ -91,12 +91,7 @@ TAKES_LONG = 32
 
 
 def said_of_graph(plan: Plan, because: str | None) -> str:
-    """Return what is said while a graph is built.
-
-    Args:
-        plan: The plan of the graph.
-        because: Why it is needed, or None if that is plain.
-    """
+    """Return what is said while a graph is built."""
     from compiler.plan import WorkerPlan
 
     name, clones = plan.spec.model.name, len(plan.all_towers)

@@ -93,9 +93,6 @@ def write_result(text: str) -> None:
 def read_input(most: int) -> bytes:
     """Return standard input, which may have no end, or its start.
 
-    Args:
-        most: The most bytes that are read.
-
     Raises:
         OSError: It cannot be read. The error has a name for it.
     """

@@ -50,12 +50,7 @@ def run(command: click.Command, name: str) -> NoReturn:
 
 
 def guarded(common: Common, action: Callable[[], int | None]) -> int:
-    """Call `action` and return its exit code; report its errors.
-
-    Args:
-        common: What the options that every command has say.
-        action: Runs the command, and returns its exit code; None counts as 0.
-    """
+    """Call `action` and return its exit code; report its errors."""
     try:
         code = _reported(common, action)
         sys.stdout.flush()

@@ -34,10 +34,6 @@ def replace_file(path: str, text: str) -> None:
 
     A symbolic link stays one: the file that it leads to is replaced.
 
-    Args:
-        path: The file, which exists.
-        text: The new content, written as UTF-8 with its line ends as they are.
-
     Raises:
         OSError: The file cannot be replaced. The error has the name of the file.
     """

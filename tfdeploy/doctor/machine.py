@@ -33,13 +33,7 @@ def cores() -> Finding:
 
 
 def judge_cores(there: int, usable: int, quota: float | None) -> Finding:
-    """Judge the cores.
-
-    Args:
-        there: The number that the machine has.
-        usable: The number that this process may use.
-        quota: The cores' worth of time that its control group gets; None if that is not limited.
-    """
+    """Judge the cores."""
     found = f"{usable} of {there}"
     if quota is not None and quota < usable:
         advice = (
@@ -61,23 +55,13 @@ def _quota(file: Path) -> float | None:
 
 
 def memory(started: Started | None) -> Finding:
-    """Return the memory that is free for processes of this user.
-
-    Args:
-        started: A process of TensorFlow, whose memory is the least that a run takes; None if there is none.
-    """
+    """Return the memory that is free for processes of this user."""
     limit = memory_limit()
     return judge_memory(limit, min(limit, _available()), started.peak_bytes if started is not None else None)
 
 
 def judge_memory(limit: int, available: int, process: int | None) -> Finding:
-    """Judge the memory; all arguments are in bytes.
-
-    Args:
-        limit: The most that a process may hold.
-        available: What is free.
-        process: What a process of TensorFlow holds before it has a model; None if that is not known.
-    """
+    """Judge the memory; all arguments are in bytes."""
     found = f"{size(available)} free of {size(limit)}"
     if process is None:
         return Finding("memory", "fine", found)
@@ -113,14 +97,7 @@ def disk() -> Finding:
 
 
 def judge_disk(folder: str, free: int, *, here: bool, temporary: bool) -> Finding:
-    """Judge the disk.
-
-    Args:
-        folder: The current folder.
-        free: Its free bytes.
-        here: Whether it may be written.
-        temporary: Whether the folder of temporary files may be written.
-    """
+    """Judge the disk."""
     found = f"{size(free)} free in {folder}"
     if not temporary:
         advice = "TensorFlow cannot be started; set TMPDIR to a folder that you may write"

@@ -122,13 +122,7 @@ def start() -> tuple[Finding, Started | None]:
 
 
 def judge_start(code: int, out: str, err: str) -> tuple[Finding, Started | None]:
-    """Judge the end of the process.
-
-    Args:
-        code: Its exit code; negative for a signal.
-        out: Its standard output.
-        err: Its standard error.
-    """
+    """Judge the end of the process."""
     if code == 0:
         try:
             started = parse_record(out.encode(), Started)
@@ -159,13 +153,7 @@ def gpus(started: Started) -> Finding:
 
 
 def judge_gpus(started: Started, there: int, visible: str | None) -> Finding:
-    """Judge the GPUs.
-
-    Args:
-        started: What TensorFlow can use.
-        there: The number of GPUs that NVIDIA's driver knows.
-        visible: The value of CUDA_VISIBLE_DEVICES, or None if it is not set.
-    """
+    """Judge the GPUs."""
     number = len(started.gpus)
     if number >= there:
         if not number:
@@ -205,12 +193,7 @@ Find: TypeAlias = "Callable[[str], str | None]"
 
 
 def browser(find: Find = shutil.which, environment: Mapping[str, str] = os.environ) -> Finding:
-    """Return the browser that can show the pages of `plan --html`.
-
-    Args:
-        find: Returns the file of a program, or None if it is not installed.
-        environment: The variables of the environment by name.
-    """
+    """Return the browser that can show the pages of `plan --html`."""
     there = next((each for each in BROWSERS if find(each)), None)
     away = "pages of `plan --html` are single files, and can be opened on another machine"
     if there is None:
@@ -221,13 +204,7 @@ def browser(find: Find = shutil.which, environment: Mapping[str, str] = os.envir
 
 
 def editor(home: Path, find: Find = shutil.which, environment: Mapping[str, str] = os.environ) -> Finding:
-    """Return the editors that are installed, and which of them have the files for specs.
-
-    Args:
-        home: The folder of the user, in which editors keep their extensions.
-        find: Returns the file of a program, or None if it is not installed.
-        environment: The variables of the environment by name.
-    """
+    """Return the editors that are installed, and which of them have the files for specs."""
     there = [
         f"{title} ({'with' if _set_up(program, home) else 'without'} the files for specs)"
         if program in FILES

@@ -30,24 +30,13 @@ USER = 1000
 
 
 def labels(deployment: Deployment, component: str | None = None) -> dict[str, str]:
-    """Return the labels of a run, or of one job of it.
-
-    Args:
-        deployment: The run that is deployed.
-        component: The name of a job as a label; None for the labels of the whole run.
-    """
+    """Return the labels of a run, or of one job of it."""
     found = {"app.kubernetes.io/name": "tfdeploy", "app.kubernetes.io/instance": deployment.name}
     return found if component is None else {**found, "app.kubernetes.io/component": component}
 
 
 def metadata(deployment: Deployment, name: str, component: str | None = None) -> Manifest:
-    """Return the metadata of an object of the run.
-
-    Args:
-        deployment: The run.
-        name: The name of the object.
-        component: The job of the tasks that the object is for, or None if it is for all.
-    """
+    """Return the metadata of an object of the run."""
     found: Manifest = {"name": name}
     if deployment.namespace is not None:
         found["namespace"] = deployment.namespace
@@ -102,17 +91,7 @@ def pod(
     gpus: int = 0,
     fields: Mapping[str, Any] | None = None,
 ) -> Manifest:
-    """Return the template of a pod that runs `tfdeploy`.
-
-    Args:
-        deployment: The run that is deployed.
-        component: The label of the pod's job.
-        arguments: The arguments of `tfdeploy`.
-        environment: Further environment variables, as Kubernetes writes them.
-        port: The name of the port at which its server listens; None if it has no server.
-        gpus: The number of GPUs that the pod asks for.
-        fields: More fields of the pod's own specification.
-    """
+    """Return the template of a pod that runs `tfdeploy`."""
     container: Manifest = {
         "name": CONTAINER,
         "image": deployment.image,

@@ -34,12 +34,7 @@ def block(known: Block) -> str:
 
 
 def attribute(row: Attribute, known: Block | None) -> str:
-    """Describe an attribute: what it takes, its default and its meaning.
-
-    Args:
-        row: The attribute.
-        known: The block that has it, which knows the default; None if no default is to be described.
-    """
+    """Describe an attribute: what it takes, its default and its meaning."""
     default = None if known is None else known.default(row.name)
     return "\n\n".join(
         [
@@ -60,12 +55,7 @@ def argument(row: Argument, function: str) -> str:
 
 
 def function(known: Function, category: str = "") -> str:
-    """Describe a function: its signature, what it does, and those of its arguments that are explained.
-
-    Args:
-        known: The function.
-        category: The category of Keras objects that it belongs to, if it is one of Keras.
-    """
+    """Describe a function: its signature, what it does, and those of its arguments that are explained."""
     said = known.doc
     if category in signatures.CATEGORIES or category == "operation":
         found = signatures.find(category, known.name)
@@ -96,12 +86,7 @@ def parameter(row: Argument) -> str:
 
 
 def written(value: Any, kind: Type | None = None) -> str:
-    """Return a default as the language writes it.
-
-    Args:
-        value: The default.
-        kind: The type of the attribute, by which quantities get their units; None if it is not known.
-    """
+    """Return a default as the language writes it."""
     if isinstance(value, ir.Every):
         return (
             f"{value.steps}" if value.steps is not None else unparse.quantity(value.seconds or 0.0, "seconds")

@@ -68,12 +68,7 @@ class Positions:
         return end
 
     def range(self, start: int, end: int) -> types.Range:
-        """Return the range between two offsets.
-
-        Args:
-            start: The offset of the first character, from 0.
-            end: The offset behind the last one.
-        """
+        """Return the range between two offsets."""
         return types.Range(self.position(start), self.position(end))
 
     def span(self, span: Span) -> types.Range:
@@ -81,12 +76,7 @@ class Positions:
         return self.range(span.start, span.end)
 
     def units(self, start: int, end: int) -> int:
-        """Return how many units of the encoding are between two offsets of a line.
-
-        Args:
-            start: The offset of the first character, from 0.
-            end: The offset behind the last one, on the same line.
-        """
+        """Return how many units of the encoding are between two offsets of a line."""
         return self._units(self.text[start:end])
 
     def _units(self, text: str) -> int:
@@ -154,12 +144,7 @@ class Document:
         self._parsed[:] = [each for each in trees if absolute(each.source.name) == own]
 
     def changed(self, version: int, changes: Sequence[types.TextDocumentContentChangeEvent]) -> Document:
-        """Return the document after some changes, each of which applies to the result of the one before.
-
-        Args:
-            version: The number that the editor has given to the new text.
-            changes: The changes, in order; a change without a range replaces the whole text.
-        """
+        """Return the document after some changes, each of which applies to the result of the one before."""
         document = self
         for change in changes:
             if isinstance(change, types.TextDocumentContentChangePartial):
@@ -241,12 +226,7 @@ class Documents:
         return types.WorkspaceEdit(changes)
 
     def note_includes(self, document: Document, included: Iterable[str]) -> None:
-        """Remember which files a spec includes, by their absolute paths.
-
-        Args:
-            document: The document of the spec.
-            included: The absolute paths; that of the spec itself is left out.
-        """
+        """Remember which files a spec includes, by their absolute paths."""
         self._included[document.path] = frozenset(included) - {absolute(document.path)}
 
     def spec_with(self, document: Document) -> Document:

@@ -71,10 +71,6 @@ class Names:
     def at(self, source: Source, offset: int) -> Use | None:
         """Return the use at an offset; the end of a name counts as in it.
 
-        Args:
-            source: The source of the file, which is known by its name.
-            offset: The offset in its text, from 0.
-
         Returns:
             The use, or None if no name is there.
         """
@@ -92,22 +88,13 @@ class Names:
         return tuple(inputs or found)
 
     def known_in(self, source: Source, offset: int) -> tuple[Use, ...]:
-        """Return the definitions of the names that are known at an offset.
-
-        Args:
-            source: The source of the file, which is known by its name.
-            offset: The offset in its text, from 0.
-        """
+        """Return the definitions of the names that are known at an offset."""
         block = self.block_at(source, offset)
         key = None if block is None else _key(block)
         return tuple(each for each in self.uses if each.is_definition and each.symbol.block in {None, key})
 
     def block_at(self, source: Source, offset: int) -> syntax.Block | None:
         """Return the last block with names of its own that starts before an offset of its file.
-
-        Args:
-            source: The source of the file, which is known by its name.
-            offset: The offset in its text, from 0.
 
         Returns:
             The block, or None if none starts before.

@@ -147,11 +147,7 @@ class _State:
 
 
 class SpecServer(LanguageServer):
-    """The language server for specs.
-
-    Args:
-        settings: How specs are read.
-    """
+    """The language server for specs."""
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(

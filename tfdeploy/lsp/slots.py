@@ -108,13 +108,7 @@ def tensors_of_examples(names: Names) -> tuple[str, ...]:
 
 
 def known_names(names: Names, source: Source, offset: int) -> dict[str, Use]:
-    """Return the definitions of the names that are known at a place, by their names.
-
-    Args:
-        names: The names of the spec.
-        source: The source of the file.
-        offset: The offset in its text, from 0.
-    """
+    """Return the definitions of the names that are known at a place, by their names."""
     found = sorted(names.known_in(source, offset), key=lambda use: use.symbol.kind != "example")
     return {use.symbol.name: use for use in found}
 
@@ -232,13 +226,7 @@ def slot_at(cursor: Cursor, layers: Mapping[str, Function], level: int = 0) -> S
 
 
 def function_at(cursor: Cursor, layers: Mapping[str, Function], level: int) -> Function | None:
-    """Return the function of the call `cursor.around[level]`, or None if it is not known.
-
-    Args:
-        cursor: What is around a place of the text.
-        layers: The functions that stand for the `layer` blocks of the spec, by name.
-        level: The number of the call in `cursor.around`, from 0 for the innermost.
-    """
+    """Return the function of the call `cursor.around[level]`, or None if it is not known."""
     around = cursor.around[level]
     outer = slot_at(cursor, layers, level + 1)
     return function_of(around.name, outer, layers)

@@ -33,13 +33,7 @@ UNNAMED = "_"
 def declare_bindings(
     items: Sequence[syntax.Attribute], tensors: Tensors, first: dict[str, Span]
 ) -> list[syntax.Attribute]:
-    """Add the names of all bindings to the scope, and return the items that are bindings.
-
-    Args:
-        items: The items of the block that are written `name = value`.
-        tensors: The scope, to which kinds and places of names are added.
-        first: Where each name of the block was defined first, to which new names are added.
-    """
+    """Add the names of all bindings to the scope, and return the items that are bindings."""
     kept = []
     for item in items:
         named = [each for each in item.names if each[0] != UNNAMED]

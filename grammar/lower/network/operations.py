@@ -56,14 +56,7 @@ def _has_tensor(written: syntax.Node, names: Container[str]) -> bool:
 
 
 class Operations:
-    """Reads operations of one model or `layer` block.
-
-    Args:
-        context: What lowering knows.
-        names: The names of the tensors in scope.
-        of_examples: Those of them that are inputs of the model.
-        read: Reads an expression that gives a tensor.
-    """
+    """Reads operations of one model or `layer` block."""
 
     def __init__(
         self, context: Context, names: Container[str], of_examples: Container[str], read: Read

@@ -163,11 +163,7 @@ def _summary(one: Measured, wide: Measured | None) -> list[str]:
 
 
 def _disturbed(share: float | None) -> list[str]:
-    """Return a line that says how busy the machine was with other work, if it was.
-
-    Args:
-        share: The part of the processors that this had, or None if that is not known.
-    """
+    """Return a line that says how busy the machine was with other work, if it was."""
     from tfdeploy.runtime.calibrate.processes import BUSY
 
     if share is None or share < BUSY:

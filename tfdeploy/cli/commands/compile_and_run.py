@@ -120,11 +120,6 @@ def command(
 def membership_of(spec: ir.Spec, task: Task | None, *, launch: bool) -> Membership | None:
     """Return the part of this process in the spec's cluster; None if all of its tasks are to be started here.
 
-    Args:
-        spec: The spec.
-        task: The task that `--task` names, or None.
-        launch: Whether `--launch` asks for all tasks on this machine.
-
     Raises:
         click.UsageError: If the options contradict each other.
         SpecError: If the task does not exist, or does not train.

@@ -62,13 +62,7 @@ _OF_NAMES = {
 def semantic_tokens(
     document: Document, names: Names, range_: types.Range | None = None
 ) -> types.SemanticTokens:
-    """Return the tokens of a text, or of some lines of it, as the protocol encodes them.
-
-    Args:
-        document: The document.
-        names: The names in its spec.
-        range_: The lines, or None for all.
-    """
+    """Return the tokens of a text, or of some lines of it, as the protocol encodes them."""
     kinds: dict[int, tuple[int, str, int]] = {}  # by the offset: the end, the type and the modifiers
     for offset, end, kind in _of_lines(document.text):
         kinds[offset] = (end, kind, 0)
@@ -139,15 +133,7 @@ def hints(
     placed: Mapping[int, Placed],
     range_: types.Range,
 ) -> list[types.InlayHint]:
-    """Return the hints for a range.
-
-    Args:
-        document: The document.
-        trees: The syntax trees of its spec.
-        spec: The spec, or None if it has errors.
-        placed: What the rules of the document have placed, by their lines.
-        range_: The range.
-    """
+    """Return the hints for a range."""
     start, end = document.positions.offset(range_.start), document.positions.offset(range_.end)
     layers = slots.layer_functions(trees)
     found = [

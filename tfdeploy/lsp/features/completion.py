@@ -108,12 +108,7 @@ def _globs(document: Document, offset: int, names: Sequence[str]) -> list[types.
 
 
 def resolve(item: types.CompletionItem, trees: Sequence[syntax.File]) -> types.CompletionItem:
-    """Add the description of an item, which the editor asks for when the item is looked at.
-
-    Args:
-        item: The item, which says of what function it is; other items stay as they are.
-        trees: The syntax trees of all files of the spec, in which layers may be declared.
-    """
+    """Add the description of an item, which the editor asks for when the item is looked at."""
     data = item.data
     if not isinstance(data, (list, tuple)) or len(data) != len(("category", "name")):
         return item
@@ -171,15 +166,7 @@ class _Offers:
         snippet: str | None = None,
         category: str | None = None,
     ) -> None:
-        """Offer something, unless it is offered already.
-
-        Args:
-            label: What it is called.
-            kind: What it is.
-            detail: What is shown beside it.
-            snippet: What is inserted in place of it, if that is more than its name.
-            category: By which its description is found, as `described` does it.
-        """
+        """Offer something, unless it is offered already."""
         snippet = snippet if self._snippets else None
         formats = types.InsertTextFormat
         if label not in self._found:

@@ -34,16 +34,7 @@ def code_actions(
     documents: Documents,
     settings: Settings,
 ) -> list[types.CodeAction]:
-    """Return the fixes of the diagnostics in a range, and the action that applies all safe ones.
-
-    Args:
-        findings: What reading the document, or the spec that includes it, gave.
-        document: The document.
-        range_: The range.
-        only: The kinds of actions that are asked for, or None for all.
-        documents: The open documents.
-        settings: How specs are read.
-    """
+    """Return the fixes of the diagnostics in a range, and the action that applies all safe ones."""
     actions = []
     if _wanted(types.CodeActionKind.QuickFix.value, only):
         actions += list(_quick_fixes(findings, document, range_, documents))
@@ -97,10 +88,6 @@ def fixed(document: Document, spec: Document, documents: Documents, settings: Se
 
 def formatting(document: Document, range_: types.Range | None = None) -> list[types.TextEdit]:
     """Return the edits that put a document into the one style.
-
-    Args:
-        document: The document.
-        range_: The lines that may change, or None for all.
 
     Raises:
         SpecError: If the text cannot be parsed.

@@ -36,13 +36,7 @@ _NOUNS = {
 def hover(
     at: Place, more: Callable[[Use], Sequence[str]] = lambda _: (), of_line: Sequence[str] = ()
 ) -> types.Hover | None:
-    """Return what the word at a place means, or None if nothing is known of it.
-
-    Args:
-        at: The place.
-        more: Returns what else is known of a name, in sentences, such as the shape of a tensor.
-        of_line: What is known of the rule in the line, in sentences.
-    """
+    """Return what the word at a place means, or None if nothing is known of it."""
     positions, text = at.document.positions, at.document.text
     if at.use is not None:
         return types.Hover(_markdown(_of_name(at.use, at.names, more(at.use))), positions.span(at.use.span))

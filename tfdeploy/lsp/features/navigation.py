@@ -173,13 +173,7 @@ _LEFT_OUT = frozenset({"node_modules", "site-packages", "__pycache__"})
 
 
 def matching(query: str, shown: Sequence[Document], folders: Iterable[str]) -> list[types.WorkspaceSymbol]:
-    """Return the blocks, constants and bindings of all specs whose names contain some letters.
-
-    Args:
-        query: The letters; their case does not matter.
-        shown: The documents that the editor shows, whose texts count in place of their files.
-        folders: The folders that are open.
-    """
+    """Return the blocks, constants and bindings of all specs whose names contain some letters."""
     found = [each for document in shown for each in named(document)]
     paths = {absolute(each.path) for each in shown}
     encoding = shown[0].encoding if shown else types.PositionEncodingKind.Utf16

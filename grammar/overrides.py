@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from dsl import schema, syntax
 from dsl.errors import names
-from dsl.schema import BLOCKS, Function, Type, signatures
-from dsl.schema.functions import keras_function
+from dsl.schema import BLOCKS, Function, Type
+from dsl.schema.functions import function_at
 from dsl.source import Source, Span
 from dsl.suggest import nearest
 from grammar.parsing.parser import parse_value
@@ -240,21 +240,8 @@ def _names(call: syntax.Call) -> list[str]:
 
 def _function(call: syntax.Call, type: Type) -> Function | None:  # noqa: A002
     """Return the function that `call` calls if `type` is wanted."""
-    name = call.callee.name
-    if type.kind == "call":
-        return schema.function(type.of, name)
-    if type.kind == "either":
-        return next(
-            (_function(call, option) for option in type.options if option.kind in {"call", "keras"}), None
-        )
-    categories = (type.of,) if type.of else signatures.CATEGORIES
-    tables = (type.of,) if type.of else ("source", "transform", "feature")
-    own = next((each for table in tables if (each := schema.function(table, name)) is not None), None)
-    if own is not None:
-        return own
-    name = name.removeprefix("applications.")
-    signature = next((found for of in categories if (found := signatures.find(of, name)) is not None), None)
-    return None if signature is None else keras_function(signature)
+    name = call.callee.name.removeprefix("applications.")
+    return function_at(type, name, ("source", "transform", "feature"))
 
 
 # --- what a spec sets, by these paths ---------------------------------------------------------------------

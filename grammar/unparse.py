@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 from attrs import evolve
 
 from dsl import ir, schema
-from dsl.schema import signatures
 from dsl.schema import types as kinds
-from dsl.schema.functions import keras_function, keras_step
+from dsl.schema.functions import function_at, step_function, weight_function
+from dsl.schema.placement import target_of
 from dsl.source import Source
 from dsl.values import UNITS, units_of
 from grammar.format import WIDTH, format_text
-from grammar.lower.network.layers import weight_function
 from grammar.lower.network.model import CLASS_WEIGHT
 from grammar.lower.network.operations import PREFIX
 
@@ -107,24 +106,18 @@ def _selector(given: ir.Selector) -> str:
 
 def _target(given: ir.Target) -> str:
     match given:
-        case ir.Balanced():
-            written = f"balanced({_devices(given.devices)})"
-        case ir.RoundRobin():
-            written = f"round_robin({_devices(given.devices)})"
-        case ir.Sharded():
-            size = quantity(given.min_size, "bytes")
-            written = f"sharded({_devices(given.devices)}, axis = {given.axis}, min_size = {size})"
-        case ir.OverClones():
-            written = "sharded(clones)"
-        case ir.Replicated():
-            written = "replicated"
-        case ir.Groups():
-            written = f"groups({_devices(given.devices)}, size = {given.size})"
-        case ir.GroupMember():
-            written = f"group[{given.index}]"
         case ir.DeviceSet():
-            written = _devices(given)
-    return written
+            return _devices(given)
+        case ir.GroupMember():
+            return f"group[{given.index}]"
+        case ir.Replicated():
+            return "replicated"
+        case ir.OverClones():
+            return "sharded(clones)"
+    target = target_of(given)
+    assert target is not None
+    named = (f", {each.name} = {value(getattr(given, each.name), each.type)}" for each in target.arguments)
+    return f"{target.name}({_devices(given.devices)}{''.join(named)})"
 
 
 def _devices(given: ir.DeviceSet) -> str:
@@ -225,7 +218,7 @@ def call(given: ir.Call, type: Type | None = None) -> str:  # noqa: A002 the sch
         type = next((option for option in type.options if option.kind in {"call", "keras"}), None)  # noqa: A001
     if type is not None and type.kind == "call" and type.of in _BARE and not given.args and not given.kwargs:
         return given.name
-    return called(given, _function(given, type))
+    return called(given, function_at(type or kinds.ANY, given.name))
 
 
 def called(given: ir.Call, function: Function | None) -> str:
@@ -238,18 +231,6 @@ def called(given: ir.Call, function: Function | None) -> str:
         rest = None if function is None else function.rest
         arguments.append(f"{name} = {value(each, rest if argument is None else argument.type)}")
     return f"{given.name}({', '.join(arguments)})"
-
-
-def _function(given: ir.Call, type: Type | None) -> Function | None:  # noqa: A002 the schema's word for it
-    if type is not None and type.kind == "call":
-        return schema.function(type.of, given.name)
-    own = schema.function(type.of, given.name) if type is not None else None
-    if own is not None:
-        return own
-    categories = (type.of,) if type is not None and type.of else signatures.CATEGORIES
-    found = (signatures.find(category, given.name) for category in categories)
-    signature = next((each for each in found if each is not None), None)
-    return None if signature is None else keras_function(signature)
 
 
 def _item(type: Type | None) -> Type | None:  # noqa: A002 the schema's word for it
@@ -357,8 +338,7 @@ def _operation(given: ir.Operation, strength: int) -> str:
         left, right = given.args
         own = infix[1]
         return _in_brackets(f"{_operand(left, own)} {infix[0]} {_operand(right, own + 1)}", own, strength)
-    signature = signatures.find("operation", given.function)
-    function = None if signature is None else keras_function(signature)
+    function = function_at(kinds.keras("operation"), given.function)
     by_place = () if function is None else function.positional
     types = [each.type for each in by_place] + [None] * len(given.args)
     written = [_operand(each, wanted=type_) for each, type_ in zip(given.args, types, strict=False)]
@@ -402,8 +382,8 @@ def _made(given: ir.Step) -> str:
     category, name = "layer", given.call.name
     if given.kind == "application":
         category, name = "application", name.rpartition(".")[2]
-    signature = signatures.find(category, name)
-    return called(given.call, None if signature is None else keras_step(signature))
+    function = function_at(kinds.keras(category), name)
+    return called(given.call, function and step_function(function))
 
 
 def _flow(given: ir.Flow) -> list[str]:

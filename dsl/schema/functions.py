@@ -183,6 +183,70 @@ def arguments_of(table: str, call: Call) -> dict[str, Any]:
     return {**dict(zip(names, call.args, strict=False)), **call.kwargs}
 
 
+# --- functions of models, which make inputs, shared layers, parameters, repeated steps and free weights ---
+
+PARAMETER_TYPES = {
+    "int": integer(optional=True),
+    "float": number(optional=True),
+    "bool": boolean(),
+    "string": string(optional=True),
+    "shape": Type("shape", optional=True),
+}
+"""The types that a parameter of a `layer` block can have, by what they are called there."""
+
+_SIZES = either(integer(low=1), listing(integer(low=1)))
+INPUT = Function(
+    "input",
+    (
+        needs("dtype", kinds.dtype(), "the type of the elements"),
+        needs("shape", kinds.free_shape(), "the shape without the batch axis"),
+        keyword("assume", _SIZES, None, "the sizes that forecasts assume for the axes that are `none`"),
+    ),
+    doc="a tensor of the examples, which has the name of the binding",
+)
+REPEAT = Function(
+    "repeat",
+    (
+        needs("count", integer(1), "how often the step is made"),
+        needs("step", Type("any"), "the layer or layer block that is made"),
+    ),
+    doc="several steps of one kind, each with weights of its own",
+)
+SHARED = Function(
+    "layer",
+    (needs("step", Type("any"), "the layer that is made"),),
+    doc="a layer that has the same weights wherever it is used as a step",
+)
+PARAMETER = Function(
+    "parameter",
+    (
+        needs("type", kinds.word(*PARAMETER_TYPES), "the type of its value"),
+        takes("default", Type("any"), None, "its value if a use of the layer does not give one"),
+    ),
+    doc="a parameter of a layer block",
+)
+
+
+@cache
+def weight_function() -> Function:
+    """Return the function `weight`, which makes a trainable tensor that no layer owns."""
+
+    def keras(category: str, *, optional: bool = False) -> Type:
+        return kinds.keras(category, signatures.words(category), optional=optional)
+
+    return Function(
+        "weight",
+        (
+            needs("shape", kinds.shape(), "the shape without the batch axis"),
+            takes("initializer", keras("initializer"), "glorot_uniform", "its first value"),
+            takes("regularizer", keras("regularizer", optional=True), None, "a penalty on it"),
+            takes("constraint", keras("constraint", optional=True), None, "what it is held to"),
+            takes("trainable", boolean(), True, "whether training changes it"),
+            takes("name", string(), None, "its name; without one, that of its binding"),
+        ),
+    )
+
+
 # --- functions of Keras -----------------------------------------------------------------------------------
 
 
@@ -218,6 +282,24 @@ STEP_ARGUMENTS = (
     ),
 )
 """The arguments that every step has whatever it makes: a layer, a model, or the layers of a `layer` block."""
+
+
+def function_at(type_: Type, name: str, tables: tuple[str, ...] = ("layer",)) -> Function | None:
+    """Return the function that a name means where a type is wanted, or None.
+
+    Where any object may be, it is one of Keras, or a function of the language that is in one of the tables.
+    """
+    if type_.kind == "either":
+        options = [option for option in type_.options if option.kind in {"call", "keras"}]
+        return function_at(options[0], name, tables) if options else None
+    of = type_.of if type_.kind in {"call", "keras"} else ""
+    own = (function(table, name) for table in ((of,) if of else tables))
+    found = next((each for each in own if each is not None), None)
+    if found is not None or type_.kind == "call":
+        return found
+    objects = (signatures.find(category, name) for category in ((of,) if of else signatures.CATEGORIES))
+    signature = next((each for each in objects if each is not None), None)
+    return None if signature is None else keras_function(signature)
 
 
 def step_function(function: Function) -> Function:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
-from attrs import frozen
+from attrs import evolve, frozen
 
+from dsl import ir
+from dsl.schema.types import Argument, Function, integer, keyword, needs, size, string
 from dsl.values import Dimension
 
 Pattern: TypeAlias = Literal["none", "optional", "required"]
@@ -24,6 +26,12 @@ class Selector:
     name: str
     pattern: Pattern
     doc: str
+
+    @property
+    def function(self) -> Function:
+        """The selector as a function, whose argument is a glob if it takes one."""
+        glob = Argument("glob", string(), "a glob of names", required=self.pattern == "required")
+        return Function(self.name, () if self.pattern == "none" else (glob,), doc=self.doc)
 
 
 SELECTORS = (
@@ -49,44 +57,73 @@ class Target:
     Attributes:
         name: The word in the rule.
         shape: The form in which it is written.
+        record: Its class in the IR.
         roles: The selectors that it can be used with.
         doc: The description for the reference.
+        arguments: Its arguments beside the set of devices, which are given by name.
     """
 
     name: str
     shape: TargetShape
+    record: type[Any]
     roles: tuple[str, ...]
     doc: str
+    arguments: tuple[Argument, ...] = ()
 
 
 TARGETS = (
     Target(
         "balanced",
         "set",
+        ir.Balanced,
         ("variables",),
         "the largest variable first, each to the device with the fewest bytes, slots included",
     ),
-    Target("round_robin", "set", ("variables",), "one device after the other, in the order of creation"),
+    Target(
+        "round_robin",
+        "set",
+        ir.RoundRobin,
+        ("variables",),
+        "one device after the other, in the order of creation",
+    ),
     Target(
         "sharded",
         "pieces",
+        ir.Sharded,
         ("variables",),
         "each variable is cut along an axis, with one piece on each device; a piece has at least one row and"
         " `min_size` bytes, so that small variables have fewer pieces",
+        (
+            keyword("axis", integer(0), 0, "axis along which variables are cut"),
+            keyword("min_size", size(0), 0, "bytes of a piece"),
+        ),
     ),
     Target(
         "sharded",
         "clones",
+        ir.OverClones,
         ("slots",),
         "each clone keeps an equal part of the slots and averages of replicated variables, and updates it",
     ),
     Target(
-        "replicated", "word", ("variables",), "a copy on the device of every clone, kept equal by all-reduce"
+        "replicated",
+        "word",
+        ir.Replicated,
+        ("variables",),
+        "a copy on the device of every clone, kept equal by all-reduce",
     ),
-    Target("groups", "groups", ("clones",), "`groups(set, size = 2)`: each clone owns a group of devices"),
+    Target(
+        "groups",
+        "groups",
+        ir.Groups,
+        ("clones",),
+        "`groups(set, size = 2)`: each clone owns a group of devices",
+        (evolve(needs("size", integer(1), "devices in a group"), positional=False),),
+    ),
     Target(
         "group",
         "member",
+        ir.GroupMember,
         ("ops", "variables"),
         "`group[k]`: device k of the clone's own group",
     ),
@@ -147,6 +184,11 @@ def selector(name: str) -> Selector | None:
 def target(name: str) -> Target | None:
     """Return the target with this name, or None; for `sharded`, that of variables."""
     return next((each for each in TARGETS if each.name == name), None)
+
+
+def target_of(record: object) -> Target | None:
+    """Return the target whose record this is, or None for a set of devices."""
+    return next((each for each in TARGETS if isinstance(record, each.record)), None)
 
 
 def measure(name: str) -> Measure | None:

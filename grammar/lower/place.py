@@ -8,7 +8,7 @@ from dsl import ir, schema, syntax
 from dsl.errors import names, placement, references
 from dsl.schema import BLOCKS, Type
 from dsl.schema import types as kinds
-from dsl.schema.placement import Measure
+from dsl.schema.placement import Measure, Selector, target_of
 from dsl.suggest import nearest
 from grammar.lower import blocks, values
 from grammar.lower.context import BAD, Context
@@ -128,14 +128,12 @@ def _selector(written: syntax.Expr, context: Context) -> Any:
     return BAD if pattern is BAD else ir.Selector(known.name, pattern, span=written.span)  # type: ignore[arg-type] # one of SELECTORS
 
 
-def _pattern(written: syntax.Expr, known: Any, context: Context) -> Any:
-    glob = schema.Argument("glob", kinds.string(), required=known.pattern == "required")
-    function = schema.Function(known.name, () if known.pattern == "none" else (glob,))
+def _pattern(written: syntax.Expr, known: Selector, context: Context) -> Any:
     if not isinstance(written, syntax.Call):
         if known.pattern == "required":
             return context.refuse(placement.glob_missing(written.span, name=known.name))
         return None
-    call = values.bound(written, function, context)
+    call = values.bound(written, known.function, context)
     if call is BAD:
         return BAD
     given = (*call.args, *call.kwargs.values())
@@ -202,17 +200,18 @@ def _target_call(call: syntax.Call, context: Context) -> Any:
             else placement.target_needs_devices(call.callee.span, name=name, groups=name == "groups")
         )
     devices = _devices_of(name, positional[0].value, context)
-    if known.shape in {"groups", "pieces"}:
-        lowered = _groups if known.shape == "groups" else _sharded
-        return lowered(call, devices, keywords, context)
-    for each in keywords:
+    for each in () if known.arguments else keywords:
         context.reports.add(
             references.unknown_argument(name, str(each.name), each.name_span or each.span, None, ("set",))
         )
-    if devices is BAD or keywords:
+    if not known.arguments:
+        return BAD if devices is BAD or keywords else known.record(devices, span=call.span)
+    named = syntax.Call(call.callee, tuple(keywords), span=call.span)
+    bound = values.bound(named, schema.Function(name, known.arguments), context)
+    if devices is BAD or bound is BAD:
         return BAD
-    made = ir.Balanced if name == "balanced" else ir.RoundRobin
-    return made(devices, span=call.span)
+    spans = {"spans": bound.kwarg_spans} if known.record is ir.Sharded else {}
+    return known.record(devices, **bound.kwargs, **spans, span=call.span)
 
 
 def _devices_of(name: str, written: syntax.Expr, context: Context) -> Any:
@@ -226,37 +225,9 @@ def _devices_of(name: str, written: syntax.Expr, context: Context) -> Any:
     return device_set(written, context)
 
 
-def _groups(call: syntax.Call, devices: Any, keywords: list[syntax.Argument], context: Context) -> Any:
-    size = schema.Function("groups", (schema.Argument("size", kinds.integer(1), required=True),))
-    head = syntax.Call(call.callee, tuple(keywords), span=call.span)
-    bound = values.bound(head, size, context)
-    if devices is BAD or bound is BAD:
-        return BAD
-    return ir.Groups(devices, bound.kwargs["size"], span=call.span)
-
-
-def _sharded(call: syntax.Call, devices: Any, keywords: list[syntax.Argument], context: Context) -> Any:
-    function = schema.Function(
-        "sharded",
-        (
-            schema.Argument("axis", kinds.integer(0), positional=False),
-            schema.Argument("min_size", kinds.size(0), positional=False),
-        ),
-    )
-    bound = values.bound(syntax.Call(call.callee, tuple(keywords), span=call.span), function, context)
-    if devices is BAD or bound is BAD:
-        return BAD
-    given = bound.kwargs
-    axis, least = given.get("axis", 0), given.get("min_size", 0)
-    return ir.Sharded(devices, axis, least, spans=bound.kwarg_spans, span=call.span)
-
-
 def _go_together(selector: ir.Selector, target: Any, written: syntax.Expr, context: Context) -> bool:
     """Return whether a target can be used with a selector, and report it if it cannot."""
-    names_ = {ir.Balanced: "balanced", ir.RoundRobin: "round_robin", ir.Replicated: "replicated"}
-    names_ |= {ir.Groups: "groups", ir.GroupMember: "group", ir.Sharded: "sharded"}
-    name = names_.get(type(target))
-    known = schema.target(name) if name is not None else None
+    known = target_of(target)
     if known is None or selector.role in known.roles:
         return True
     context.reports.add(

@@ -14,7 +14,7 @@ from dsl import ir, schema, syntax
 from dsl.errors import names, references, types
 from dsl.schema import Function, Type, signatures
 from dsl.schema import types as kinds
-from dsl.schema.functions import keras_function
+from dsl.schema.functions import function_at
 from dsl.source import Span
 from dsl.suggest import nearest
 from dsl.values import Quantity, kind_of
@@ -158,11 +158,7 @@ def called(expression: syntax.Expr, type: Type, what: str, context: Context) -> 
         The call or the word; BAD if there is an error, which is reported.
     """
     if isinstance(expression, syntax.Call):
-        return (
-            _of_table(expression, type, context)
-            if type.kind == "call"
-            else _of_keras(expression, type, context)
-        )
+        return _call(expression, type, context)
     if type.kind == "call":
         return _bare(expression, type, what, context)
     if type.words and not isinstance(expression, (syntax.Flow, syntax.Comparison)):
@@ -250,30 +246,15 @@ def _as_path(expression: syntax.Expr, name: str) -> syntax.Path:
     return syntax.Path((segment,), span=expression.span)
 
 
-def _of_table(call: syntax.Call, type: Type, context: Context) -> Any:  # noqa: A002
-    function = schema.function(type.of, call.callee.name)
+def _call(call: syntax.Call, type: Type, context: Context) -> Any:  # noqa: A002
+    """Return a call of a function of a table or of a Keras object, as the type says."""
+    function = function_at(type, call.callee.name)
     if function is None:
-        return unknown(type.of, call, schema.function_names(type.of), context)
+        names_ = schema.function_names if type.kind == "call" else signatures.names
+        return unknown(type.of or "Keras object", call, names_(type.of) if type.of else (), context)
     if function.name == "python" and not context.allow_python:
         context.reports.add(names.python_not_allowed(call.callee.span))
     return bound(call, function, context)
-
-
-def _of_keras(call: syntax.Call, type: Type, context: Context) -> Any:  # noqa: A002
-    name = call.callee.name
-    if not type.of and name == "python":  # where any object may be, such as among the arguments of `python`
-        type = kinds.keras("layer")  # noqa: A001
-    own = schema.function(type.of, name) if type.of else None
-    if own is not None:
-        return _of_table(call, type, context)
-    if type.of:
-        signature = signatures.find(type.of, name)
-    else:
-        found = (signatures.find(category, name) for category in signatures.CATEGORIES)
-        signature = next((each for each in found if each is not None), None)
-    if signature is None:
-        return unknown(type.of or "Keras object", call, signatures.names(type.of) if type.of else (), context)
-    return bound(call, keras_function(signature), context)
 
 
 def unknown(kind: str, call: syntax.Call, known: tuple[str, ...], context: Context) -> Any:

@@ -8,11 +8,20 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from attrs import evolve, frozen
 
 from dsl import schema, syntax
-from dsl.schema import Argument, Function, Type, signatures
+from dsl.schema import Argument, Function, Type
 from dsl.schema import types as kinds
-from dsl.schema.functions import keras_function, step_function
+from dsl.schema.functions import (
+    INPUT,
+    PARAMETER,
+    PARAMETER_TYPES,
+    REPEAT,
+    SHARED,
+    function_at,
+    step_function,
+    weight_function,
+)
 from grammar.lower.devices import KINDS
-from grammar.lower.network import flows, layers
+from grammar.lower.network import flows
 from grammar.lower.network.operations import PREFIX
 from grammar.lower.training import SPLITS
 
@@ -59,7 +68,7 @@ def _parameter(item: syntax.Attribute) -> Argument | None:
         return None
     kind = call.arguments[0].value
     name = kind.bare if isinstance(kind, syntax.Path) else None
-    type_ = flows.PARAMETER_TYPES.get(name or "", Type("any"))
+    type_ = PARAMETER_TYPES.get(name or "", Type("any"))
     default = call.arguments[1].value if len(call.arguments) > 1 else None
     value = default.value if isinstance(default, syntax.Number | syntax.Text | syntax.Constant) else None
     return Argument(item.name, type_, default=value, required=default is None)
@@ -150,28 +159,6 @@ Want: TypeAlias = Literal[
 
 _ENDS = frozenset({"EQUALS", "ARROW", "COMPARE", "PLUS", "MINUS", "STAR", "SLASH"})
 
-REPEAT = Function(
-    "repeat",
-    (
-        Argument("count", kinds.integer(1), "how often the step is made", required=True),
-        Argument("step", Type("any"), "the layer or layer block that is made", required=True),
-    ),
-    doc="several steps of one kind, each with weights of its own",
-)
-SHARED = Function(
-    "layer",
-    (Argument("step", Type("any"), "the layer that is made", required=True),),
-    doc="a layer that has the same weights wherever it is used as a step",
-)
-PARAMETER = Function(
-    "parameter",
-    (
-        Argument("type", kinds.word(*flows.PARAMETER_TYPES), "the type of its value", required=True),
-        Argument("default", Type("any"), "its value if a use of the layer does not give one"),
-    ),
-    doc="a parameter of a layer block",
-)
-
 
 @frozen
 class Slot:
@@ -225,7 +212,7 @@ def slot_at(cursor: Cursor, layers: Mapping[str, Function], level: int = 0) -> S
     return evolve(outer, function=None) if not item else _after(item, outer)
 
 
-def function_at(cursor: Cursor, layers: Mapping[str, Function], level: int) -> Function | None:
+def function_around(cursor: Cursor, layers: Mapping[str, Function], level: int) -> Function | None:
     """Return the function of the call `cursor.around[level]`, or None if it is not known."""
     around = cursor.around[level]
     outer = slot_at(cursor, layers, level + 1)
@@ -235,16 +222,16 @@ def function_at(cursor: Cursor, layers: Mapping[str, Function], level: int) -> F
 def function_of(name: str, slot: Slot, layers: Mapping[str, Function]) -> Function | None:
     """Return the function that a name means at a place, or None if there is none of this name."""
     if name.startswith(PREFIX):
-        return _keras("operation", name.removeprefix(PREFIX))
+        return function_at(kinds.keras("operation"), name.removeprefix(PREFIX))
     match slot.want:
         case "layer" | "shared":
             return _layer(name, layers)
         case "loss" | "metric":
-            return _keras(slot.want, name) or schema.function(slot.want, name)
+            return function_at(kinds.keras(slot.want), name)
         case "source" | "transform":
             return schema.function(slot.want, name)
         case "value" if slot.type is not None:
-            return _of_type(name, slot.type)
+            return function_at(slot.type, name) if slot.type.kind in {"call", "either", "keras"} else None
     return _functions().get(slot.block if slot.want == "item" else slot.want, {}).get(name)
 
 
@@ -342,48 +329,26 @@ def _in_call(
 _DEVICES = "devices"
 
 
-def _keras(category: str, name: str) -> Function | None:
-    signature = signatures.find(category, name)
-    return None if signature is None else keras_function(signature)
-
-
 def _layer(name: str, layers: Mapping[str, Function]) -> Function | None:
     if name in layers:
         return step_function(layers[name])
     if name == "repeat":
         return REPEAT
-    category = "layer"
-    if name.startswith(flows.APPLICATIONS):
-        category, name = "application", name.removeprefix(flows.APPLICATIONS)
-    found = _keras(category, name) or schema.function(category, name)
+    category = "application" if name.startswith(flows.APPLICATIONS) else "layer"
+    found = function_at(kinds.keras(category), name.removeprefix(flows.APPLICATIONS))
     return None if found is None else step_function(found)
-
-
-def _of_type(name: str, type_: Type) -> Function | None:
-    found: Function | None = None
-    if type_.kind == "keras":
-        found = _keras(type_.of, name) or schema.function(type_.of, name)
-    elif type_.kind == "call":
-        found = schema.function(type_.of, name)
-    for option in type_.options:
-        found = found or _of_type(name, option)
-    return found
 
 
 @cache
 def _functions() -> dict[str, dict[str, Function]]:
     """Return the functions at places that have few of them, by their names and by what is wanted there."""
-    makers = [layers.INPUT, layers.weight_function(), SHARED, PARAMETER]
-    selectors = [
-        Function(each.name, (_glob(required=each.pattern == "required"),), doc=each.doc)
-        for each in schema.SELECTORS
-        if each.pattern != "none"
-    ]
+    makers = [INPUT, weight_function(), SHARED, PARAMETER]
+    selectors = [each.function for each in schema.SELECTORS if each.pattern != "none"]
     measures = [
         Function(each.name, tuple(map(_measured, each.arguments)), doc=each.doc) for each in schema.MEASURES
     ]
     targets = [
-        Function(each.name, (_SET, *_MORE.get(each.shape, ())), doc=each.doc)
+        Function(each.name, (_SET, *each.arguments), doc=each.doc)
         for each in schema.TARGETS
         if each.shape in {"set", "groups", "pieces"}
     ]
@@ -392,21 +357,9 @@ def _functions() -> dict[str, dict[str, Function]]:
     return {**named, "tensor": named["binding"], "place": named["selector"], "expect": named["measure"]}
 
 
-def _glob(*, required: bool) -> Argument:
-    return Argument("glob", kinds.string(), "a glob of names", required=required)
-
-
 def _measured(argument: str) -> Argument:
     """Return an argument of a measure, which has the name of its kind."""
     return Argument(argument, kinds.string() if argument == "glob" else Type("any"), argument, required=True)
 
 
 _SET = Argument("set", Type("any"), _DEVICES, required=True)
-_MORE = {
-    "groups": (Argument("size", kinds.integer(1), "devices in a group", required=True, positional=False),),
-    "pieces": (
-        Argument("axis", kinds.integer(0), "axis along which variables are cut", 0, positional=False),
-        Argument("min_size", kinds.size(0), "bytes of a piece", 0, positional=False),
-    ),
-}
-"""The arguments of targets of some shapes, beside the set of devices."""

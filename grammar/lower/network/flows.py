@@ -11,7 +11,7 @@ from dsl.errors import layers as tensor_errors
 from dsl.errors import names, references, types
 from dsl.schema import signatures, vocabulary
 from dsl.schema import types as kinds
-from dsl.schema.functions import keras_step, step_function
+from dsl.schema.functions import PARAMETER_TYPES, keras_step, step_function
 from dsl.source import Span
 from dsl.suggest import nearest
 from grammar.lower import values
@@ -326,7 +326,7 @@ def _block(call: syntax.Call, tensors: Tensors) -> Any:
         return BAD
     arguments = tuple(
         schema.Argument(
-            each.name, parameter_type(each.type), default=each.default, required=not each.has_default
+            each.name, PARAMETER_TYPES[each.type], default=each.default, required=not each.has_default
         )
         for each in block.parameters
     )
@@ -334,20 +334,6 @@ def _block(call: syntax.Call, tensors: Tensors) -> Any:
         arguments += (schema.Argument("name", kinds.string(), required=False),)
     bound = values.bound(call, step_function(schema.Function(block.name, arguments)), context)
     return BAD if bound is BAD else ir.Step("block", bound, span=call.span)
-
-
-PARAMETER_TYPES = {
-    "int": kinds.integer(optional=True),
-    "float": kinds.number(optional=True),
-    "bool": kinds.boolean(),
-    "string": kinds.string(optional=True),
-    "shape": schema.Type("shape", optional=True),
-}
-
-
-def parameter_type(name: str) -> schema.Type:
-    """Return the type of a layer parameter that is declared with the type name `name`."""
-    return PARAMETER_TYPES[name]
 
 
 def _repeat(call: syntax.Call, tensors: Tensors) -> Any:

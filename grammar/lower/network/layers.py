@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import TYPE_CHECKING, Any
+
+from attrs import evolve
 
 from dsl import ir, schema, syntax
 from dsl.errors import layers as tensor_errors
 from dsl.errors import names, references, types
-from dsl.schema import BLOCKS, signatures
-from dsl.schema import types as kinds
+from dsl.schema import BLOCKS
+from dsl.schema.functions import INPUT, PARAMETER, PARAMETER_TYPES, weight_function
 from dsl.suggest import nearest
 from grammar.lower import blocks, values
 from grammar.lower.blocks import defined
@@ -102,43 +103,6 @@ def _value(item: syntax.Attribute, tensors: Tensors, *, in_layer: bool) -> Any:
     return flows.tensor(value, tensors, what=f"`{item.name}`")
 
 
-INPUT = schema.Function(
-    "input",
-    (
-        schema.Argument("dtype", kinds.dtype(), "the type of the elements", required=True),
-        schema.Argument("shape", kinds.free_shape(), "the shape without the batch axis", required=True),
-        schema.Argument(
-            "assume",
-            kinds.either(kinds.integer(low=1), kinds.listing(kinds.integer(low=1))),
-            "the sizes that forecasts assume for the axes that are `none`",
-            positional=False,
-        ),
-    ),
-    doc="a tensor of the examples, which has the name of the binding",
-)
-"""The function `input`."""
-
-
-@cache
-def weight_function() -> schema.Function:
-    """Return the function `weight`, which makes a trainable tensor that no layer owns."""
-
-    def keras(category: str, *, optional: bool = False) -> schema.Type:
-        return kinds.keras(category, signatures.words(category), optional=optional)
-
-    return schema.Function(
-        "weight",
-        (
-            schema.Argument("shape", kinds.shape(), "the shape without the batch axis", required=True),
-            schema.Argument("initializer", keras("initializer"), "its first value", default="glorot_uniform"),
-            schema.Argument("regularizer", keras("regularizer", optional=True), "a penalty on it"),
-            schema.Argument("constraint", keras("constraint", optional=True), "what it is held to"),
-            schema.Argument("trainable", kinds.boolean(), "whether training changes it", default=True),
-            schema.Argument("name", kinds.string(), "its name; without one, that of its binding"),
-        ),
-    )
-
-
 def _input(call: syntax.Call, tensors: Tensors, *, in_layer: bool) -> Any:
     if in_layer:
         if call.arguments:
@@ -205,7 +169,7 @@ def parameter(item: syntax.Attribute, tensors: Tensors) -> Any:
     if not isinstance(call, syntax.Call):
         return BAD
     context = tensors.context
-    first = schema.Argument("type", kinds.word(*flows.PARAMETER_TYPES), required=True)
+    first, second = PARAMETER.arguments
     head = syntax.Call(call.callee, call.arguments[:1], span=call.span)
     bound = values.bound(head, schema.Function("parameter", (first,)), context)
     if bound is BAD:
@@ -213,7 +177,7 @@ def parameter(item: syntax.Attribute, tensors: Tensors) -> Any:
     type_ = next(iter((*bound.args, *bound.kwargs.values())))
     if len(call.arguments) == 1:
         return ir.LayerParameter(item.name, type_, span=item.span)
-    second = schema.Argument("default", flows.parameter_type(type_))
+    second = evolve(second, type=PARAMETER_TYPES[type_])
     whole = values.bound(call, schema.Function("parameter", (first, second)), context)
     if whole is BAD:
         return BAD

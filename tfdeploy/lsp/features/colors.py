@@ -17,7 +17,7 @@ from grammar.reports import MOST_TOKENS
 from tfdeploy.lsp import slots
 from tfdeploy.lsp.known import shapes_of, written
 from tfdeploy.lsp.settings import TOKEN_TYPES
-from tfdeploy.lsp.slots import function_at
+from tfdeploy.lsp.slots import function_around
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -164,7 +164,7 @@ def _positional(
     cursor = cursor_at(document.text, given[0].span.start)
     if not cursor.around or cursor.around[0].shape != "call":
         return
-    function = function_at(cursor, layers, 0)
+    function = function_around(cursor, layers, 0)
     name = call.callee.name
     if function is None or name.startswith("ops.") or schema.measure(name) is not None:
         return

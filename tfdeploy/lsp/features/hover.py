@@ -11,7 +11,7 @@ from dsl import schema, syntax
 from grammar.cursor import cursor_at
 from tfdeploy.lsp import describe, slots
 from tfdeploy.lsp.features.completion import described
-from tfdeploy.lsp.slots import Slot, function_at, function_of, slot_at
+from tfdeploy.lsp.slots import Slot, function_around, function_of, slot_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -120,7 +120,7 @@ def signature_help(at: Place) -> types.SignatureHelp | None:
         if around.shape == "block":
             return None
         if around.shape == "call":
-            function = function_at(cursor, layers, level)
+            function = function_around(cursor, layers, level)
             return None if function is None else _signature(function, around.argument)
     return None
 

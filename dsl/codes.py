@@ -276,6 +276,9 @@ _ROWS = (
     Code("TFD774", "collective-on-cluster", "TensorFlow's all-reduce between processes"),
     # TFD775 to TFD779: several runs, and what follows them.
     Code("TFD775", "no-runs", "folders without runs", "run"),
+    Code("TFD776", "other-sweep", "a folder with the sweep of another spec", "run"),
+    Code("TFD777", "parts-too-small", "more runs at once than the machine can be parted for", "run"),
+    Code("TFD778", "extra-missing", "a package that only an extra of tfdeploy installs", "run"),
     # TFD780 to TFD789: data and manifests of a cluster.
     Code("TFD781", "in-process-source", "a source that needs Python, although servers read the data", "run"),
     Code("TFD785", "nothing-to-deploy", "a spec without jobs, which has no tasks for manifests", "plan"),

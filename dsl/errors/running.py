@@ -101,6 +101,18 @@ no_runs = Placeless(
     "TFD775: there is no run in {folders:some}",
     help="name a folder in which runs have their directories; `compile-and-run` makes one in `runs`",
 )
+other_sweep = Placeless(
+    "TFD776: the sweep in `{folder}` is another one: {why}",
+    help="give this one a folder of its own with `--out`",
+)
+parts_too_small = Placeless(
+    "TFD777: {count:d} runs at once need {needed:d} {what} each, and there are {there:d} {what}",
+    help="run fewer at once",
+)
+extra_missing = Placeless(
+    "TFD778: {why} needs the package `{package}`, which is not installed",
+    help="install it: `pip install 'tfdeploy[{extra}]'`",
+)
 nothing_to_plot = Placeless(
     "TFD745: no run has a score `{score}`",
     notes=(either("there are {known?:alternatives {score}}", "no step has been logged yet"),),

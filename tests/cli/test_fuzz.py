@@ -55,6 +55,7 @@ COMMANDS = {
     "evaluate": "evaluate spec.tfdeploy",
     "predict": "predict spec.tfdeploy --input examples.csv",
     "export": "export spec.tfdeploy --saved-model exported",
+    "sweep": "sweep spec.tfdeploy --grid train.steps=2,3",
     "runs": "runs",
     "plot": "plot runs/spec",
     "explain": "explain TFD102",

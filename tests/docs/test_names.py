@@ -78,6 +78,7 @@ WRITTEN = {
     RUN.store.best.name,
     f"{RUN.store.prefix('STEP').name}.json",
     "trace.json",  # of a profile
+    "sweep.json",
 }
 """The files of a run directory and of a compiled graph, which the code names."""
 

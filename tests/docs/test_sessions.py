@@ -52,6 +52,7 @@ def is_long(path: Path) -> bool:
 
 
 LATE = (
+    "how-to/compare.md",
     "how-to/look.md",
     "how-to/model.md",
     "how-to/placement.md",

@@ -29,6 +29,7 @@ COMMANDS: dict[str, str] = {
     "evaluate": "Evaluate the model that a spec has trained.",
     "predict": "Predict for a file of examples.",
     "export": "Write a trained model as a SavedModel, or manifests for Kubernetes.",
+    "sweep": "Train a spec with many settings, and compare what they come to.",
     "runs": "List and compare runs: their scores and the differences of their specs.",
     "plot": "Draw the curves of runs.",
     "explain": "Explain the code of an error.",

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tfdeploy.runtime.records.found import FoundRun
 
 NONE = "."
+LARGE = 1e6
 FIGURES = 2
 """The number of runs whose figures are also compared with each other."""
 
@@ -111,7 +112,9 @@ def _rows(cells: Mapping[str, list[str]], runs: Sequence[FoundRun], width: int) 
 
 def score(value: float | None) -> str:
     """Return a score as tables have it."""
-    return NONE if value is None else f"{value:.4f}"
+    if value is None:
+        return NONE
+    return f"{value:.4f}" if abs(value) < LARGE else f"{value:.4g}"
 
 
 def speed(value: float | None) -> str:

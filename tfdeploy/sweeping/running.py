@@ -1,0 +1,185 @@
+"""The processes of trials, several at once, each on a part of the cores and GPUs that no other has."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+from attrs import define, field, frozen
+
+from dsl.diagnostics import RunError
+from dsl.errors import running as errors
+from tfdeploy.runtime.launch import task_processes
+from tfdeploy.runtime.launch.launcher import GPUS, GRACE, POLL
+from tfdeploy.runtime.membership.addresses import Task
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from tfdeploy.runtime.launch.task_processes import TaskProcess
+    from tfdeploy.runtime.stop import StopSignals
+    from tfdeploy.sweeping.sweep import Sweep, Trial
+
+NVIDIA = Path("/proc/driver/nvidia/gpus")
+"""Where NVIDIA's driver lists the GPUs of the machine."""
+
+_ERROR = re.compile(r"(?:error\[TFD\d{3}\]|Error): .*")
+_SIGNALS = {130, 143}
+"""Exit codes of runs that a signal has ended, which go on when they are started again."""
+
+
+@frozen
+class Part:
+    """A part of the machine.
+
+    Attributes:
+        cores: The numbers of its cores; None for all.
+        gpus: The names of its GPUs, as CUDA_VISIBLE_DEVICES takes them; None for all.
+    """
+
+    cores: frozenset[int] | None = None
+    gpus: tuple[str, ...] | None = None
+
+
+def visible_gpus(environment: Mapping[str, str] = os.environ, driver: Path = NVIDIA) -> list[str]:
+    """Return the GPUs that this process may use: those of CUDA_VISIBLE_DEVICES, else all.
+
+    Args:
+        environment: The variables of the environment by name.
+        driver: The folder in which the driver lists the GPUs.
+    """
+    given = environment.get(GPUS)
+    if given is not None:
+        return [each.strip() for each in given.split(",") if each.strip()]
+    return [str(at) for at, _ in enumerate(driver.iterdir())] if driver.is_dir() else []
+
+
+def parts(count: int, cores: Sequence[int], gpus: Sequence[str], *, needed: int) -> list[Part]:
+    """Part the machine.
+
+    Args:
+        count: The number of parts.
+        cores: The numbers of the cores.
+        gpus: The GPUs.
+        needed: The most GPUs that a trial declares.
+
+    Returns:
+        Parts of equal sizes, without overlap; what does not go round is left out. The only part has all.
+
+    Raises:
+        RunError: If a part would have no core, or too few GPUs.
+    """
+    if count == 1:
+        return [Part()]
+    for what, there, least in (("cores", len(cores), 1), ("GPUs", len(gpus), needed)):
+        if there // count < least:
+            raise RunError(errors.parts_too_small(count=count, what=what, there=there, needed=least))
+    wide, each = len(cores) // count, len(gpus) // count
+    return [
+        Part(
+            frozenset(cores[at * wide : (at + 1) * wide]),
+            tuple(gpus[at * each : (at + 1) * each]) if gpus else None,
+        )
+        for at in range(count)
+    ]
+
+
+@define
+class _Running:
+    """A trial that runs."""
+
+    trial: Trial
+    part: Part
+    child: TaskProcess
+    log: IO[str]
+    error: list[str] = field(factory=list)
+
+
+@define
+class Runner:
+    """Runs trials.
+
+    Attributes:
+        sweep: The sweep.
+        command: Returns the arguments of `tfdeploy` for a trial.
+        parts: The parts of the machine; as many trials run at once.
+        stop: The signals of this process.
+        on_end: Is called with each trial that has ended, and the seconds that it has taken.
+    """
+
+    sweep: Sweep
+    command: Callable[[Trial], list[str]]
+    parts: list[Part]
+    stop: StopSignals
+    on_end: Callable[[Trial, float], None]
+    running: list[_Running] = field(factory=list)
+
+    def run(self, trials: Iterator[Trial]) -> None:
+        """Run trials as they come; those that run when a signal comes are ended after a checkpoint.
+
+        Args:
+            trials: Is asked for the next trial when a part is free, so that it may depend on the results of
+                those before.
+        """
+        more = True
+        with ExitStack() as stack:
+            reading, writing = os.pipe()
+            stack.callback(os.close, writing)
+            stack.callback(os.close, reading)
+            stack.callback(self._end_all)
+            while (more or self.running) and self.stop.received is None:
+                free = [each for each in self.parts if all(each is not one.part for one in self.running)]
+                trial = next(trials, None) if more and free else None
+                if trial is not None:
+                    self.running.append(self._start(trial, free[0], reading))
+                    continue
+                more = more and not free
+                self._look()
+
+    def _start(self, trial: Trial, part: Part, pipe: int) -> _Running:
+        environment = dict(os.environ)
+        if part.gpus is not None:
+            environment[GPUS] = ",".join(part.gpus)
+        path = self.sweep.folder / f"{trial.name}.log"
+        log = path.open("a", encoding="utf-8", errors="backslashreplace")
+        error: list[str] = []
+
+        def hear(line: str, stream: str) -> None:
+            log.write(f"{line}\n")
+            if stream == "stderr" and not error and _ERROR.match(line):
+                error.append(line)
+
+        task = Task("trial", trial.number)
+        child = task_processes.start(task, self.command(trial), environment, pipe, hear)
+        if part.cores is not None:
+            os.sched_setaffinity(child.process.pid, part.cores)  # before TensorFlow starts its threads
+        return _Running(trial, part, child, log, error)
+
+    def _look(self) -> None:
+        """Wait a moment, and note trials that have ended."""
+        time.sleep(POLL)
+        for each in [one for one in self.running if one.child.ended() is not None]:
+            self._ended(each)
+
+    def _ended(self, each: _Running) -> None:
+        code, seconds = each.child.process.wait(), each.child.lived
+        each.child.wait_for_output()
+        each.log.close()
+        self.running.remove(each)
+        failure = None
+        if code and code not in _SIGNALS:
+            failure = each.error[0] if each.error else task_processes.describe_exit(code)
+        self.sweep.note(each.trial, failure)
+        trial = next(one for one in self.sweep.record.trials if one.number == each.trial.number)
+        if self.stop.received is None:
+            self.on_end(trial, seconds)
+
+    def _end_all(self) -> None:
+        """End what still runs: it writes its checkpoint, or is killed after a while."""
+        task_processes.stop([each.child for each in self.running], GRACE)
+        for each in self.running[:]:
+            each.log.close()

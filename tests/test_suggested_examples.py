@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import grammar
-from compiler.suggest.changes import Changes
-from compiler.suggest.figures import Goal
+from compiler.suggest.outcome import Goal
+from compiler.suggest.variations import Changes
 from tests.folders import ROOT
 from tfdeploy.suggesting.suggester import Suggester
 from tfdeploy.suggesting.trials import Trials, Tried

@@ -145,7 +145,7 @@ def run(
         KeyboardInterrupt: If SIGINT has ended the run, after a checkpoint.
         SystemExit: If SIGTERM has ended the run, after a checkpoint.
     """
-    from tfdeploy.runtime.options import RunOptions
+    from tfdeploy.runtime.plans import RunOptions
     from tfdeploy.runtime.show.reporting import Quiet
     from tfdeploy.runtime.train import start
 

@@ -16,10 +16,9 @@ if TYPE_CHECKING:
     from compiler.kinds.records.extras import Extras
     from compiler.kinds.records.kind_map import AnyMap, KindMap
     from compiler.mapping.explanation import Explanation
-    from compiler.mapping.records import PlacementMap
-    from compiler.mapping.step_time import MapTime
+    from compiler.mapping.records import MapTime, PlacementMap
     from compiler.plan import Plan
-    from compiler.report.comparison.compare import Comparison
+    from compiler.report.compare import Comparison
     from compiler.step.read.memory import StepMemory
     from compiler.time.forecast import StepForecast
     from compiler.time.measured_trace import RunTrace
@@ -84,7 +83,7 @@ def diff(before: Placed, after: Placed) -> Comparison:
     Raises:
         SpecError: If a graph cannot be built.
     """
-    from compiler.report.comparison.compare import compare
+    from compiler.report.compare import compare
 
     return compare(map_of(before), map_of(after))
 
@@ -105,8 +104,8 @@ def to_html(subject: Placed | Comparison) -> str:
     from compiler.kinds.records.extras import Extras
     from compiler.kinds.records.kind_map import KindMap
     from compiler.mapping.records import PlacementMap
-    from compiler.report.comparison.compare import Comparison
-    from compiler.report.page.data import spec_lines
+    from compiler.report.compare import Comparison
+    from compiler.report.page.data import texts_of, texts_on_disk
     from dsl.ir import Spec
 
     if isinstance(subject, Comparison):
@@ -114,17 +113,17 @@ def to_html(subject: Placed | Comparison) -> str:
     if isinstance(subject, Spec):
         many = _many_of(subject, extras=Extras(costs=True))
         if many is not None:
-            texts = spec_lines.texts_of(subject)
+            texts = texts_of(subject)
             return plan_page(many.placement, texts, many.plan, time=many.time, work=many.work)
     if isinstance(subject, PlacementMap | KindMap):
-        return plan_page(subject, spec_lines.texts_on_disk(subject))
+        return plan_page(subject, texts_on_disk(subject))
     graph = _graph_of(subject)
     from compiler.conditions.timing import time_of
 
     found = time_of(graph)
     timed = found[0] if found is not None else None
     placement = _placement_of(graph, None if found is None else found[0].for_map(found[1]))
-    return plan_page(placement, spec_lines.texts_of(graph.plan.spec), graph.plan, graph, timed)
+    return plan_page(placement, texts_of(graph.plan.spec), graph.plan, graph, timed)
 
 
 def forecast(
@@ -277,8 +276,7 @@ def _many_of(spec: Spec, profile: str | None = None, extras: Extras | None = Non
 
 def _page_of_comparison(found: Comparison) -> str:
     """Return the page of two placements side by side; if both specs have one name, words distinguish them."""
-    from compiler.report.page.data.diff_data import Side
-    from compiler.report.page.data.spec_lines import lines_of, texts_on_disk
+    from compiler.report.page.data import Side, lines_of, texts_on_disk
     from compiler.report.page.html import diff_page
 
     if found.maps is None:
@@ -331,10 +329,9 @@ def plan_page(
         trace: The trace of a run, which is shown beneath the timeline of the forecast.
         work: The costs of ops, if there is no graph. Without any of these and a forecast, the page has none.
     """
-    from compiler.report.page.data.model_data import places_of
-    from compiler.report.page.data.spec_lines import lines_of
-    from compiler.report.page.details import Details
+    from compiler.report.page.data import lines_of, places_of
     from compiler.report.page.html import html_page
+    from compiler.report.page.tree import Details
 
     if plan is None:
         return html_page(placement, lines_of(placement, texts))

@@ -12,12 +12,10 @@ from compiler.kinds.records.kind_map import KindMap
 from compiler.mapping.explanation import Explanation
 from compiler.mapping.records import PlacementMap
 from compiler.plan import Plan
-from compiler.report.comparison.compare import Comparison
-from compiler.report.comparison.diff_text import place_of
-from compiler.report.refs import label
-from compiler.report.text.device_table import device_head, device_row
-from compiler.report.text.terminal import headline, time_line
-from compiler.report.totals import Totals, device_totals
+from compiler.report.compare import Comparison
+from compiler.report.devices import Totals, device_label, device_totals
+from compiler.report.diff_text import place_of
+from compiler.report.terminal import device_head, device_row, headline, time_line
 from dsl import ir
 from dsl.diagnostics import RunError
 from dsl.shown import Summary, Table, summary_of
@@ -29,7 +27,7 @@ if TYPE_CHECKING:
 
     from compiler.kinds.records.kind_map import AnyMap
     from compiler.mapping.records import MapVariable
-    from compiler.report.comparison.compare import Change
+    from compiler.report.compare import Change
 
 
 # --- specs: a line for each block, and the text
@@ -109,7 +107,7 @@ def of_plan(plan: Plan) -> Summary:
     devices = [each.ref for each in plan.topology.devices]
     facts = (
         ("model", f"{plan.spec.model.name}: {plural(len(plan.model.layers), 'layer')}"),
-        ("devices", f"{label(devices)}{', emulated' if plan.emulate else ''}"),
+        ("devices", f"{device_label(devices)}{', emulated' if plan.emulate else ''}"),
         ("update", f"{update.mode}, {update.aggregate.name}, {update.reduce}"),
         ("batch", f"{plural(plan.global_batch, 'example')} in a step of all clones"),
     )

@@ -113,9 +113,8 @@ class Screenshot:
     def _page(self, path: Path) -> str:
         """Return the page of a spec, or of it beside itself with other settings."""
         import tfdeploy
-        from compiler.report.comparison.compare import compare
-        from compiler.report.page.data.diff_data import Side
-        from compiler.report.page.data.spec_lines import lines_of, texts_of
+        from compiler.report.compare import compare
+        from compiler.report.page.data import Side, lines_of, texts_of
         from compiler.report.page.html import diff_page
         from tfdeploy.looking import map_of
 

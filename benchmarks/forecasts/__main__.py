@@ -18,7 +18,7 @@ from benchmarks.forecasts.page import summary, text, write_page
 from benchmarks.forecasts.turn_effects import Chunk, measured_steps
 from benchmarks.forecasts.turns import Failed, Measurer
 from benchmarks.race.run import ROOT
-from compiler.threads import cores
+from compiler.process import cores
 from compiler.time.profile import Profile
 from dsl.files.typed_json import to_json
 from tfdeploy.runtime.calibrate.processes import measure_in_processes, profile_of

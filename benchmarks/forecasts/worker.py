@@ -30,7 +30,7 @@ class _Process:
         import grammar
         from compiler.pipeline import for_worker
         from compiler.plan import WorkerPlan
-        from compiler.threads import intra_op_threads
+        from compiler.process import intra_op_threads
         from tfdeploy.runtime.plans import graph_of, plan_of
 
         for text in specs:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from compiler.search.workload import HOST, Operator, Workload
+from compiler.search.problem import HOST, Operator, Workload
 
 
 class InputError(ValueError):

@@ -1,4 +1,4 @@
-"""Checks of a spec against its devices, one check in each file."""
+"""Checks of a spec against its devices, with one file for each subject."""
 
 from __future__ import annotations
 
@@ -6,19 +6,18 @@ from collections.abc import Callable, Iterable
 
 from compiler import topology
 from compiler.checks.arguments import arguments_can_be_taken
-from compiler.checks.batches import batches_fit_clones
 from compiler.checks.compatibility import choices_are_compatible
 from compiler.checks.data_files import data_is_there
-from compiler.checks.globs import globs_can_match
-from compiler.checks.groups import groups_fit_devices
-from compiler.checks.link import link_is_used
-from compiler.checks.loss import model_has_a_loss
+from compiler.checks.devices import (
+    batches_fit_clones,
+    groups_fit_devices,
+    link_is_used,
+    targets_name_devices,
+    workers_are_whole,
+)
 from compiler.checks.pieces import optimizers_take_pieces, pieces_have_an_axis
-from compiler.checks.shapes import shapes_fit
-from compiler.checks.sums import updates_place_sums
-from compiler.checks.targets import targets_name_devices
-from compiler.checks.tensors import tensors_can_be_held
-from compiler.checks.workers import workers_are_whole
+from compiler.checks.rules import globs_can_match, updates_place_sums
+from compiler.checks.shapes import model_has_a_loss, shapes_fit, tensors_can_be_held
 from dsl import ir
 from dsl.diagnostics import Diagnostic
 from grammar import Reading

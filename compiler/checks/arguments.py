@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from compiler.model.elaborate import elaborate
+from compiler.model.elaborate import model_if_known
 from compiler.topology import Topology
 from dsl import ir
-from dsl.diagnostics import Diagnostic, SpecError
+from dsl.diagnostics import Diagnostic
 from dsl.errors import plan as errors
 from dsl.schema import Function
 from dsl.schema.functions import keras_step
@@ -19,22 +19,13 @@ from grammar.reports import Reports
 _PLAIN = frozenset({"int", "float", "bool", "shape", "list"})
 
 
-def arguments_can_be_taken(spec: ir.Spec, topology: Topology) -> Iterator[Diagnostic]:
-    """Report what Keras does not take, once for each place in the text of the spec.
-
-    Args:
-        spec: The spec.
-        topology: Its devices, on which arguments do not depend.
-    """
-    del topology
-    try:
-        layers = elaborate(spec).layers
-    except SpecError:
-        return  # the check of shapes reports it
+def arguments_can_be_taken(spec: ir.Spec, _topology: Topology) -> Iterator[Diagnostic]:
+    """Report what Keras does not take, once for each place in the text of the spec."""
+    model = model_if_known(spec)
     decided = any(block.parameters for block in spec.layers)
     context = Context(Reports())
     told = set()
-    for layer in layers:
+    for layer in model.layers if model is not None else ():
         signature = find("layer", layer.call.name) if layer.kind == "layer" else None
         if signature is None:
             continue

@@ -21,14 +21,8 @@ from dsl.errors import plan as errors
 from dsl.source import Span
 
 
-def choices_are_compatible(spec: ir.Spec, topology: Topology) -> Iterator[Diagnostic]:
-    """Report every conflict that can be found before the model is traced.
-
-    Args:
-        spec: The spec, as read and checked without devices.
-        topology: Not used; every check of this folder takes the devices.
-    """
-    del topology
+def choices_are_compatible(spec: ir.Spec, _topology: Topology) -> Iterator[Diagnostic]:
+    """Report every conflict that can be found before the model is traced."""
     facts = facts_of(spec)
     for each in conflicts(facts):
         yield _diagnostic(spec, each, facts)

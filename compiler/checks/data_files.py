@@ -41,7 +41,7 @@ def data_is_there(spec: ir.Spec) -> Iterator[Diagnostic]:
     yield from _vocabularies(spec, base)
     if spec.data is None:
         return
-    for split in (spec.data.train, spec.data.validation, spec.data.test):
+    for split in (getattr(spec.data, name) for name in ir.SPLITS):
         if split is not None:
             try:
                 yield from _source(split.source, base)

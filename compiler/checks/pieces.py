@@ -10,9 +10,9 @@ from typing import Any
 from attrs import frozen
 
 from compiler.compatibility import JOINING
-from compiler.model.elaborate import elaborate
+from compiler.model.elaborate import model_if_known
 from compiler.model.graph import LayerNode, ModelGraph
-from compiler.model.known_shapes import known_shapes
+from compiler.model.shapes import known_shapes
 from compiler.placement.rules import Rulebook
 from compiler.placement.variable_rules import pieces_of
 from compiler.topology import Topology
@@ -132,10 +132,9 @@ def _may_be_frozen(spec: ir.Spec, weight: _Weight) -> bool:
 
 def _certain_weights(spec: ir.Spec) -> Iterator[_Weight]:
     """Yield free weights, and those of embeddings and dense layers whose shapes follow from the spec."""
-    try:
-        graph = elaborate(spec)
-    except SpecError:
-        return  # the check of shapes reports it
+    graph = model_if_known(spec)
+    if graph is None:
+        return
     inputs = _sizes_of_inputs(graph)
     for at, node in enumerate(graph.layers):
         if node.kind == "weight":

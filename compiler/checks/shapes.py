@@ -1,17 +1,19 @@
-"""Check that layers and losses can be called on the shapes that reach them, if these are certain."""
+"""Checks of a model: layers and losses can be called on what reaches them, and TensorFlow can hold it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import prod
 
-from compiler.model.elaborate import elaborate
-from compiler.model.example_weights import weights_fit
+from compiler.model.elaborate import elaborate, model_if_known
 from compiler.model.graph import ModelGraph
-from compiler.model.known_shapes import Misfit, known_shapes
-from compiler.model.layer_shapes import Shape
+from compiler.model.shapes import Misfit, Shape, known_shapes, weights_fit
+from compiler.topology import Topology
+from compiler.towers import batches, clone_count
 from dsl import ir
 from dsl.diagnostics import Diagnostic, SpecError
 from dsl.errors import layers as tensor_errors
+from dsl.errors import names
 from dsl.errors import plan as errors
 from dsl.schema.signatures import find
 from dsl.source import Span
@@ -127,3 +129,59 @@ def _weights_fault(name: str, prediction: Shape, weights: Shape) -> str | None:
 def _words(shape: Shape) -> str:
     """Return a shape as the language writes it, without the batch."""
     return f"[{', '.join('none' if each is None else str(each) for each in shape)}]"
+
+
+# --- sizes of tensors -------------------------------------------------------------------------------------
+
+
+MOST = 2**31 - 1
+"""The most numbers of one tensor: many of TensorFlow's kernels count in 32 bits."""
+
+
+def tensors_can_be_held(spec: ir.Spec, topology: Topology) -> Iterator[Diagnostic]:
+    """Report the first tensor of a clone's batch that is too large, if its shape is known without Keras.
+
+    The batches have been checked before, so that each clone has a whole number of examples.
+    """
+    clones = spec.clones
+    largest = max(batches(clones, clone_count(spec, topology), spec.update.accumulate), default=1)
+    for name, shape, span in _tensors(spec):
+        size = prod(shape)
+        if size > MOST:
+            yield errors.tensor_too_large(span, name=name, shape=shape, most=MOST)
+            return
+        if max(size, 1) * largest > MOST:
+            given = clones.span_of("batch" if clones.batch is not None else "global_batch")
+            yield errors.batch_too_large(
+                given or clones.span, batch=largest, name=name, most=MOST, whole=(largest, *shape)
+            )
+            return
+
+
+def _tensors(spec: ir.Spec) -> Iterator[tuple[str, tuple[int, ...], Span | None]]:
+    """Yield the name, the shape without the batch and the place of each tensor whose shape is known."""
+    graph = model_if_known(spec)
+    if graph is None:
+        return
+    known = known_shapes(graph)
+    for each in graph.inputs:
+        yield each.name, each.assumed_shape, each.span
+    for call in graph.calls:
+        if call.values[0] in known.misfits:
+            return  # the check of shapes reports it
+        shape = known.values[call.values[0]]
+        sizes = tuple(each for each in shape or () if each is not None)
+        if shape is not None and len(sizes) == len(shape) and call.values[0] not in graph.of_weights:
+            yield graph.layers[call.layer].call.name, sizes, call.span
+
+
+# --- the loss ---------------------------------------------------------------------------------------------
+
+
+def model_has_a_loss(spec: ir.Spec, _topology: Topology) -> Iterator[Diagnostic]:
+    """Report a model without a loss, because towers have a forward and a backward pass."""
+    if not spec.model.has_loss and spec.model.span is not None:
+        doc = (
+            "a loss compares a target with a prediction: `loss = [target, prediction] -> MeanSquaredError()`"
+        )
+        yield names.missing_attribute(spec.model.span, name="loss", place="`model`", doc=doc)

@@ -13,8 +13,7 @@ from compiler.conditions.expect import largest_variables, memory_parts, needs_me
 from compiler.figures import gathered, size
 from compiler.graph.forecasts.assumed_sizes import sized_step
 from compiler.graph.inspect.placement_map import map_placement
-from compiler.report import refs
-from compiler.report.totals import Pool, pools
+from compiler.report.devices import Pool, device_label, parse_ref, pools
 from compiler.step.read.memory import StepMemory, forecast_memory
 from dsl.errors import plan as errors
 
@@ -52,7 +51,7 @@ def warnings_of(compiled: CompiledGraph, memory: Mapping[str, StepMemory]) -> tu
 def too_full(spec: ir.Spec, placement: AnyMap) -> tuple[Diagnostic, ...]:
     """Return a warning for each GPU or machine whose forecast exceeds its memory; equal ones share one."""
     alike = gathered(
-        ((f"{refs.parse(pool.devices[0].ref).kind}_memory", pool.needed), pool)
+        ((f"{parse_ref(pool.devices[0].ref).kind}_memory", pool.needed), pool)
         for pool in pools(placement)
         if pool.excess > 0
     )
@@ -68,7 +67,7 @@ def _warning(spec: ir.Spec, placement: AnyMap, attribute: str, alike: list[Pool]
         notes += [*memory_parts(device), *largest_variables(device.ref, placement)]
     return errors.too_full(
         spec.devices.span_of(attribute),
-        place=f"{several}`{refs.label(names)}`",
+        place=f"{several}`{device_label(names)}`",
         needed=size(first.needed),
         excess=size(first.excess),
         attribute=attribute,

@@ -16,8 +16,7 @@ from compiler.figures import duration, plural, size
 from compiler.graph.compiled import CompiledGraph
 from compiler.graph.inspect.placement_map import map_placement
 from compiler.kinds.records.kind_map import AnyMap, KindTime
-from compiler.mapping.records import MapDevice, MapTensor, Sought
-from compiler.mapping.step_time import MapTime
+from compiler.mapping.records import MapDevice, MapTensor, MapTime, Sought
 from compiler.placement.rules import Rulebook
 from compiler.placement.variable_rules import homes_of
 from compiler.plan import Plan, WorkerPlan

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from compiler.conditions.expect import needs_time
 from compiler.graph.forecasts.assumed_sizes import sized_step
-from compiler.mapping.step_time import MapTime
+from compiler.mapping.records import MapTime
 from compiler.step.read.work import forecast_time
 from compiler.time.profile import find_profile
 

@@ -10,9 +10,14 @@ import tensorflow as tf
 from attrs import evolve
 
 from compiler.checks.compatibility import gradients_can_be_summed
-from compiler.checks.freezing import globs_match, recomputation_matches, something_is_trained
-from compiler.checks.matches import rules_decide, rules_match, rules_place
-from compiler.collector import collector_paused
+from compiler.checks.rules import (
+    globs_match,
+    recomputation_matches,
+    rules_decide,
+    rules_match,
+    rules_place,
+    something_is_trained,
+)
 from compiler.graph.assembly import Assembly
 from compiler.graph.compiled import Clone, CompiledGraph, TrainLoop
 from compiler.graph.finished import in_graph
@@ -58,6 +63,7 @@ from compiler.graph.workers.updates import build_between
 from compiler.model.layer_state import with_vocabularies
 from compiler.placement.rules import Rulebook
 from compiler.plan import Plan, WorkerPlan
+from compiler.process import collector_paused
 from compiler.reasons import Placed
 from compiler.shards import Shard
 from compiler.step.record import Run, Tensor

@@ -7,7 +7,7 @@ from typing import Any
 import tensorflow as tf
 
 from compiler.plan import Plan
-from compiler.threads import cores, intra_op_threads, runs_gpus
+from compiler.process import cores, intra_op_threads, runs_gpus
 
 
 def session_config(plan: Plan, **more: Any) -> tf.compat.v1.ConfigProto:

@@ -8,7 +8,6 @@ from typing import Any
 import tensorflow as tf
 from attrs import evolve
 
-from compiler.collector import collector_paused
 from compiler.graph.compiled import CompiledGraph
 from compiler.graph.dtypes import size_in_bytes
 from compiler.graph.finished import in_graph
@@ -16,6 +15,7 @@ from compiler.graph.inspect.own_devices import shared_places
 from compiler.graph.inspect.shapes import assumed_graph, shaped_graph
 from compiler.graph.variables.variables import AVERAGE, GraphVariable
 from compiler.plan import WorkerPlan
+from compiler.process import collector_paused
 from compiler.step.record import Op, Tensor
 from compiler.step.step import Ends, Slot, Step, Variable
 

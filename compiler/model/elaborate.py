@@ -10,11 +10,10 @@ import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any, Literal
-from weakref import ref
 
 from attrs import define, evolve, field
 
-from compiler.model.expansion import require_bounded
+from compiler.model.expansion import arguments, evaluate, own_arguments, require_bounded, with_values
 from compiler.model.free_axes import free_axes, padding_of, with_common_sizes
 from compiler.model.graph import (
     Argument,
@@ -28,10 +27,9 @@ from compiler.model.graph import (
     Start,
     TensorAt,
     TensorTermNode,
+    kept_for_latest,
     label_of,
 )
-from compiler.model.latest import kept_for_latest
-from compiler.model.parameters import arguments, evaluate, own_arguments, with_values
 from dsl import ir
 from dsl.diagnostics import SpecError
 from dsl.errors import layers as tensor_errors
@@ -48,21 +46,21 @@ def elaborate(spec: ir.Spec) -> ModelGraph:
     Raises:
         SpecError: An expression of layer parameters has no value, or the model is too large.
     """
-    for known, model in _last:
-        if known() is spec:
-            return model
     train = spec.data.train if spec.data is not None else None
     builder = _Builder({block.name: block for block in spec.layers}, train)
     try:
         require_bounded(spec)
-        model = builder.model(spec.model)
+        return builder.model(spec.model)
     except RecursionError:
         raise SpecError([expressions_too_deep(spec.model.span)]) from None
-    _last[:] = [(ref(spec), model)]
-    return model
 
 
-_last: list[tuple[ref[ir.Spec], ModelGraph]] = []
+def model_if_known(spec: ir.Spec) -> ModelGraph | None:
+    """Return the model of a spec; None if it cannot be written out, which the check of shapes reports."""
+    try:
+        return elaborate(spec)
+    except SpecError:
+        return None
 
 
 @define

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import wraps
 from types import EllipsisType
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeVar
 
 from attrs import field, frozen
 
@@ -310,3 +311,25 @@ class ModelGraph:
         if not self.names_outputs:
             return tensors[0]
         return {each.name: tensor for each, tensor in zip(self.outputs, tensors, strict=True)}
+
+
+# --- functions of which several callers, one after the other, want the result for the same argument -------
+
+
+Asked = TypeVar("Asked")
+Result = TypeVar("Result")
+
+
+def kept_for_latest(function: Callable[[Asked], Result]) -> Callable[[Asked], Result]:
+    """Make a function keep its last result, and return it again for the same object."""
+    latest: tuple[Asked, Result] | None = None
+
+    @wraps(function)
+    def keeping(argument: Asked) -> Result:
+        nonlocal latest
+        kept = latest
+        if kept is None or kept[0] is not argument:
+            kept = latest = (argument, function(argument))
+        return kept[1]
+
+    return keeping

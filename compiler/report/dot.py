@@ -13,9 +13,9 @@ from compiler.kinds.deployment.repeat import repeated
 from compiler.kinds.names.templates import Numbers, Template
 from compiler.kinds.records.kind_map import AnyMap
 from compiler.kinds.records.step_kinds import Member, StepKinds
-from compiler.mapping.step_graph import StepGraph
-from compiler.report.refs import Group, first_that_fits
-from compiler.report.scopes import Part, Scope, build, cut, finder, label
+from compiler.mapping.records import StepGraph
+from compiler.report.devices import Group, first_that_fits
+from compiler.report.scopes import Part, Scope, build, clones_label, cut, finder
 
 MOST_NODES = 60
 
@@ -191,7 +191,7 @@ def _renaming(placement: AnyMap) -> Callable[[str], str]:
         return str
     scopes = {each.index: each.scope for each in placement.clones}
     alike = gathered((names, clone) for clone, names in placement.inner_names().items())
-    labels = {scopes[clone]: label(group) for group in alike.values() for clone in group}
+    labels = {scopes[clone]: clones_label(group) for group in alike.values() for clone in group}
 
     def name(op: str) -> str:
         outer, _, inner = op.partition("/")  # what feeds a clone has its scope, and is of no clone

@@ -11,7 +11,7 @@ from attrs import define, field, frozen
 from compiler.figures import gathered, ranges
 from compiler.kinds.records.kind_map import AnyMap
 from compiler.mapping.records import Counted
-from compiler.report import refs
+from compiler.report.devices import device_label
 
 T = TypeVar("T")
 
@@ -120,7 +120,7 @@ class CountedScopes:
         own = devices[0] if len(devices) == 1 else id(devices)  # to compare hundreds of names takes long
         found = self._keys.get(own)
         if found is None:
-            found = self._keys[own] = (refs.label(devices), devices)
+            found = self._keys[own] = (device_label(devices), devices)
             self._sets[found[0]] = devices
         return found[0]
 
@@ -141,7 +141,7 @@ class CountedScopes:
 # --- clones -----------------------------------------------------------------------------------------------
 
 
-def label(clones: Iterable[int]) -> str:
+def clones_label(clones: Iterable[int]) -> str:
     """Return one name for the scopes of several clones: `clone_1..7`."""
     return f"clone_{ranges(clones)}"
 
@@ -163,7 +163,7 @@ def folded(placement: AnyMap, from_count: int = FOLD_FROM) -> Callable[[Counted]
         alike = gathered((frozenset(names), tower) for tower, names in inside.items())
         for group in alike.values():
             clones = [clone for tower in group for clone in placement.clones_of_tower(tower)]
-            labels |= dict.fromkeys(group, label(clones))
+            labels |= dict.fromkeys(group, clones_label(clones))
 
     def name(op: Counted) -> str:
         if op.tower not in labels:

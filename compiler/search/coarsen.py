@@ -92,14 +92,11 @@ class _Choice:
     @classmethod
     def of(cls, problem: Problem, limit: float, apart: Integers | None) -> _Choice:
         """Collect what is needed."""
-        nets_of: list[list[int]] = [[] for _ in range(problem.size)]
         # What groups share in a net is the less, the more groups it has. So large nets are left out first.
         ranked = sorted(range(len(problem.nets)), key=lambda at: (len(problem.nets[at]), at))
         pairs = accumulate(len(problem.nets[at]) ** 2 for at in ranked)
-        few = [at for at, total in zip(ranked, pairs, strict=True) if total <= MOST_PAIRS]
-        for at in sorted(few):
-            for group in problem.nets[at]:
-                nets_of[group].append(at)
+        few = {at for at, total in zip(ranked, pairs, strict=True) if total <= MOST_PAIRS}
+        nets_of = [[at for at in nets if at in few] for nets in problem.nets_of]
         labels = [0] * problem.size if apart is None else apart.tolist()
         kinds = list(zip(problem.supported.tolist(), labels, strict=True))
         return cls(problem, limit, nets_of, problem.seconds.tolist(), problem.bytes.tolist(), kinds)

@@ -8,13 +8,11 @@ changes the loads of two devices only. The search rests on this.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Sequence
 
 import numpy as np
 from attrs import evolve, frozen
 from numpy.typing import NDArray
-
-from compiler.search.workload import HOST, Workload
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -59,6 +57,23 @@ class Problem:
         """How many groups there are."""
         return len(self.seconds)
 
+    @property
+    def nets_of(self) -> list[list[int]]:
+        """The numbers of the nets of each group."""
+        found: list[list[int]] = [[] for _ in range(self.size)]
+        for at, net in enumerate(self.nets):
+            for group in net:
+                found[group].append(at)
+        return found
+
+    @property
+    def readers(self) -> list[list[int]]:
+        """The groups that come right after each group."""
+        found: list[list[int]] = [[] for _ in range(self.size)]
+        for first, second in sorted(self.order):
+            found[first].append(second)
+        return found
+
     def loads(self, devices: Integers) -> Floats:
         """Return the load of each accelerator and, as the last, of the host."""
         count = self.accelerators + 1
@@ -91,49 +106,33 @@ def gather(workload: Workload) -> Problem:
     The order is that of the forward pass. A group that has backward operators only stands in it as if it were
     the forward part of itself: before the groups whose backward operators it reads from.
     """
-    numbers: dict[tuple[str, object], int] = {}
-    group_of = np.array(
-        [
-            numbers.setdefault(
-                ("operator", at) if each.together is None else ("together", each.together), len(numbers)
-            )
-            for at, each in enumerate(workload.operators)
-        ],
-        dtype=np.int64,
-    )
-    count = len(numbers)
     operators = workload.operators
-    forward = np.zeros(count, dtype=bool)
-    supported = np.ones(count, dtype=bool)
-    for group, each in zip(group_of, operators, strict=True):
-        forward[group] |= not each.backward
-        supported[group] &= each.supported
-    costs: dict[tuple[int, ...], float] = {}
+    group_of = numbered(
+        ("operator", at) if each.together is None else ("together", each.together)
+        for at, each in enumerate(operators)
+    )
+    forward = np.bincount(group_of, [not each.backward for each in operators]) > 0
+    nets = [(tuple(sorted({at, *each.readers})), each.sends) for at, each in enumerate(operators)]
+    nets = [(net, sends) for net, sends in nets if sends > 0]
     order: set[tuple[int, int]] = set()
     for at, each in enumerate(operators):
-        source = int(group_of[at])
-        net = tuple(sorted({source, *(int(group_of[reader]) for reader in each.readers)}))
-        if len(net) > 1 and each.sends > 0:
-            costs[net] = costs.get(net, 0.0) + each.sends
+        source = (int(group_of[at]), each.backward)
         for reader in each.readers:
-            order |= _ordered(
-                (source, each.backward),
-                (int(group_of[reader]), operators[reader].backward),
-                forward,
-            )
-    return Problem(
+            order |= _ordered(source, (int(group_of[reader]), operators[reader].backward), forward)
+    alone = Problem(
         workload.accelerators,
         workload.capacity,
         workload.host,
-        _sums(group_of, [each.seconds for each in operators], count),
-        _sums(group_of, [each.host_seconds for each in operators], count),
-        _sums(group_of, [each.bytes for each in operators], count),
-        supported,
-        tuple(costs),
-        np.array(list(costs.values()), dtype=np.float64),
-        frozenset(order),
-        group_of,
+        np.array([each.seconds for each in operators], dtype=np.float64),
+        np.array([each.host_seconds for each in operators], dtype=np.float64),
+        np.array([each.bytes for each in operators], dtype=np.float64),
+        np.array([each.supported for each in operators]),
+        tuple(net for net, _ in nets),
+        np.array([sends for _, sends in nets], dtype=np.float64),
+        frozenset(),
+        np.arange(len(operators)),
     )
+    return evolve(merge(alone, group_of), order=frozenset(order))
 
 
 def merge(problem: Problem, parts: Integers) -> Problem:
@@ -202,20 +201,18 @@ def find_components(problem: Problem) -> Integers:
     return numbered(_union(problem.size, problem.nets))
 
 
-def numbered(labels: Iterable[int]) -> Integers:
+def numbered(labels: Iterable[Hashable]) -> Integers:
     """Return labels as numbers from 0 on, in the order in which they first occur."""
-    numbers: dict[int, int] = {}
-    return np.array([numbers.setdefault(int(label), len(numbers)) for label in labels], dtype=np.int64)
+    numbers: dict[Hashable, int] = {}
+    return np.array([numbers.setdefault(label, len(numbers)) for label in labels], dtype=np.int64)
 
 
-def _sums(labels: Integers, values: Floats | list[float], count: int) -> Floats:
+def _sums(labels: Integers, values: Floats, count: int) -> Floats:
     """Return the sum of the values of each label."""
     return np.asarray(np.bincount(labels, values, count), dtype=np.float64)
 
 
-def _ordered(
-    source: tuple[int, bool], reader: tuple[int, bool], forward: Flags | Mapping[int, bool]
-) -> set[tuple[int, int]]:
+def _ordered(source: tuple[int, bool], reader: tuple[int, bool], forward: Flags) -> set[tuple[int, int]]:
     """Return the order of two groups that follows from an edge, as a set of one pair or of none."""
     (first, first_backward), (second, second_backward) = source, reader
     if first == second:
@@ -242,3 +239,92 @@ def _union(count: int, sets: Iterable[Iterable[int]]) -> list[int]:
         for other in others:
             labels[root(other)] = root(first)
     return [root(thing) for thing in range(count)]
+
+
+# --- what is to be placed: operators with their costs, and the devices that there are ---------------------
+
+
+HOST = -1
+"""The place of an operator that is on the host instead of an accelerator."""
+
+
+@frozen
+class Operator:
+    """One operator of a graph.
+
+    Attributes:
+        name: What it is called in messages.
+        seconds: Its time on an accelerator, in any unit that all times share.
+        host_seconds: Its time on the host, in the same unit.
+        bytes: The memory that it takes on an accelerator.
+        sends: The time to move its output between an accelerator and the memory of the host.
+        readers: The operators that read its output, as places in `Workload.operators`.
+        supported: Whether accelerators can run it.
+        backward: Whether it belongs to the backward pass.
+        together: Operators with the same value, other than None, have to be on the same device.
+    """
+
+    name: str
+    seconds: float
+    host_seconds: float
+    bytes: float
+    sends: float = 0.0
+    readers: tuple[int, ...] = ()
+    supported: bool = True
+    backward: bool = False
+    together: Hashable = None
+
+
+@frozen
+class Workload:
+    """Operators and the devices that they are to be placed on.
+
+    Attributes:
+        operators: The operators.
+        accelerators: How many accelerators there are, which are all alike.
+        capacity: The memory of each accelerator, in bytes.
+        host: Whether operators may be on the host, whose memory has no bound.
+    """
+
+    operators: tuple[Operator, ...]
+    accelerators: int
+    capacity: float
+    host: bool = True
+
+
+def measure_loads(workload: Workload, places: Sequence[int]) -> list[float]:
+    """Return the load of each device, by the definition and without any of the search's own tables.
+
+    The load of an accelerator is the time of its operators, and what it costs to move each output that it
+    reads from elsewhere, once, and each of its own outputs that is read elsewhere, once. The load of the host
+    is the time of its operators.
+
+    Returns:
+        The loads of the accelerators in order, and that of the host as the last.
+    """
+    loads = [0.0] * (workload.accelerators + 1)
+    for operator, place in zip(workload.operators, places, strict=True):
+        loads[place] += operator.host_seconds if place == HOST else operator.seconds
+        reading = {places[reader] for reader in operator.readers}
+        if place != HOST and reading - {place}:
+            loads[place] += operator.sends
+        for other in reading - {place, HOST}:
+            loads[other] += operator.sends
+    return loads
+
+
+def measure_bytes(workload: Workload, places: Sequence[int]) -> list[float]:
+    """Return the memory that is taken on each accelerator, in order.
+
+    Args:
+        workload: The operators, with their bytes, and the number of accelerators.
+        places: The number of each operator's accelerator, or HOST, in the order of the operators.
+
+    Returns:
+        The bytes on each accelerator.
+    """
+    taken = [0.0] * workload.accelerators
+    for operator, place in zip(workload.operators, places, strict=True):
+        if place != HOST:
+            taken[place] += operator.bytes
+    return taken

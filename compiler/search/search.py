@@ -16,14 +16,20 @@ from collections.abc import Callable
 import numpy as np
 from attrs import frozen
 
-from compiler.search.bounds import lower_bound
 from compiler.search.coarsen import coarsen
-from compiler.search.packing import pack_components
-from compiler.search.partners import join_backward
 from compiler.search.pieces import split_into_pieces
-from compiler.search.problem import Floats, Integers, Problem, gather, join_inseparable, merge, unordered
+from compiler.search.problem import (
+    Integers,
+    Problem,
+    Workload,
+    gather,
+    join_inseparable,
+    measure_loads,
+    merge,
+    unordered,
+)
+from compiler.search.starts import join_backward, lower_bound, pack_components
 from compiler.search.tempering import Ladder, never, temper
-from compiler.search.workload import Workload, measure_loads
 
 REPLICAS = 32
 MOST_PREFIXES = 3000
@@ -232,7 +238,7 @@ def _run_cycle(
         sweeps, ladder = steps.pop(0)
         sweeps = max(1, int(sweeps * min(1.0, MOST_WORK / work)))
         found, loads = temper(problems.pop(), starts, scale, sweeps, ladder, random, hurry)
-        ranked = _ranked(found, loads)
+        ranked = found[:, np.argsort(loads, kind="stable")]  # the lowest temperatures get the best ones
         if not joints:
             return np.asarray(ranked[:, 0])
         starts = ranked[joints.pop()]
@@ -246,11 +252,6 @@ def count_work(problem: Problem) -> float:
     states = (problem.accelerators + 1) * REPLICAS
     pins = sum(len(net) for net in problem.nets)
     return problem.size * (1 + states / 1000) + pins * states / 8000
-
-
-def _ranked(found: Integers, loads: Floats) -> Integers:
-    """Return placements with the best ones first, which are those that the lowest temperatures get."""
-    return np.asarray(found[:, np.argsort(loads, kind="stable")])
 
 
 def _cycles(problem: Problem) -> int:

@@ -164,11 +164,9 @@ class _Replicas:
             return np.rint(values * units) / _UNITS
 
         costs = whole(problem.costs)
-        nets_of: list[list[int]] = [[] for _ in range(problem.size)]
         held = np.zeros((len(problem.nets), count, replicas), dtype=np.int16)
         for at, net in enumerate(problem.nets):
             for group in net:
-                nets_of[group].append(at)
                 held[at, starts[group], each] += 1
         pins = np.array([len(net) for net in problem.nets], dtype=np.int16)
         own = np.repeat(whole(problem.seconds)[:, None], count, axis=1)
@@ -191,7 +189,7 @@ class _Replicas:
                 own[group][:, None],
                 float(problem.bytes[group]),
             )
-            for group, nets in enumerate(nets_of)
+            for group, nets in enumerate(problem.nets_of)
         )
         capacity = np.full((count, 1), float(problem.capacity))
         capacity[host] = np.inf

@@ -1,6 +1,6 @@
 """The types of ops that steps are written with, and the type and shape of what each makes.
 
-The floating point operations of an op are in `compiler/time/flops.py`, for these types and for those of
+The floating point operations of an op are in `compiler/time/work.py`, for these types and for those of
 towers.
 """
 

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from enum import StrEnum
 from math import inf
 
-from attrs import define, field
+from attrs import define, field, frozen
 
 from compiler.kinds.records.kind_map import AnyMap
-from compiler.suggest.figures import Figures, Goal, NoForecastError, least_time
+from compiler.mapping.records import MapDevice, MapVariable
+from compiler.report.devices import pools
 from compiler.time.costs import Costs
 from compiler.time.forecast import StepForecast, forecast_of, seconds_of
 from compiler.time.simulation.prepared import PreparedStep, prepare
 from compiler.time.simulation.simulate import simulate_until
 from compiler.time.simulation.simulated import Simulated
 from compiler.time.work import StepWork
+from compiler.topology import Device
 
 WORTH = 0.999
 """A placement is better if it comes to less than this part of the other one."""
@@ -148,3 +151,187 @@ def best_of(known: Outcome, others: Sequence[Outcome], goal: Goal, *, limited: b
         values[at] = every[at].value(goal, lowest / WORTH)
         lowest = min(lowest, values[at])
     return next(each for at, each in enumerate(every) if not lowest < WORTH * values[at])
+
+
+# --- what a placement comes to, and which of two is better ------------------------------------------------
+
+
+class NoForecastError(Exception):
+    """The goal is the time of a step, and there is no forecast of it."""
+
+
+class Goal(StrEnum):
+    """What is to be low: the time of a step, the memory of the fullest device, or the most that one holds."""
+
+    STEP_TIME = "step_time"
+    MEMORY = "memory"
+    BALANCE = "balance"
+
+
+@frozen
+class Figures:
+    """What a placement comes to.
+
+    Attributes:
+        missing: The bytes by which devices are too small, all together.
+        seconds: The forecast of the time of a step, or None if there is none.
+        fullest: The device that needs the most memory, and its bytes.
+        heaviest: The device with the most bytes of variables and slots, and these bytes.
+        sent: The bytes that a step sends between devices.
+        bottleneck: The device or link that is busy for the largest part of the step, in words.
+    """
+
+    missing: int
+    seconds: float | None
+    fullest: tuple[str, int]
+    heaviest: tuple[str, int]
+    sent: int
+    bottleneck: str = field(default="", eq=False)
+
+    @classmethod
+    def of(cls, placement: AnyMap, time: StepForecast | None) -> Figures:
+        """Return the figures of a placement.
+
+        Args:
+            placement: The placement map, with a forecast of memory.
+            time: The forecast of the time of a step, or None.
+        """
+        devices = placement.devices
+        fullest = max(devices, key=lambda each: each.memory_bytes or 0)
+        heaviest = max(devices, key=held)
+        return cls(
+            sum(max(0, pool.excess) for pool in pools(placement)),
+            None if time is None else time.seconds,
+            (fullest.ref, fullest.memory_bytes or 0),
+            (heaviest.ref, held(heaviest)),
+            sum(each.bytes for each in placement.transfers),
+            "" if time is None else _busiest(time),
+        )
+
+    def value(self, goal: Goal) -> float:
+        """Return the figure that a goal is about.
+
+        Raises:
+            NoForecastError: The goal is the time of a step, of which there is no forecast.
+        """
+        if goal is Goal.MEMORY:
+            return self.fullest[1]
+        if goal is Goal.BALANCE:
+            return self.heaviest[1]
+        if self.seconds is None:
+            raise NoForecastError
+        return self.seconds
+
+
+def held(device: MapDevice) -> int:
+    """Return the bytes of variables and slots on a device."""
+    return device.variable_bytes + device.slot_bytes
+
+
+def bound(goal: Goal, placement: AnyMap, work: StepWork | None, costs: Costs | None) -> float:
+    """Return a value of the goal that no placement of the same ops and variables is below.
+
+    For bytes this is an equal share of all variables and slots on each device. For time it is the larger of
+    two: an equal share of all ops for each core and GPU, and the longest chain of ops, each at the cost of
+    the device that it is cheapest on, with nothing to send.
+
+    Args:
+        goal: The goal.
+        placement: Any placement.
+        work: The step, if the goal is its time. A task in it may stand for others, too.
+        costs: What its ops cost.
+    """
+    if goal is not Goal.STEP_TIME:
+        whole = sum(_whole_bytes(each) for each in placement.variables)
+        return whole / len(placement.devices)
+    assert work is not None
+    assert costs is not None
+    devices = {each.kind: each for each in work.devices}
+    least, shares = [], []
+    loops = [max(work.alike.get(work.ops[at].device.host, 1) for at in loop) for loop in work.loops]
+    for op, number in zip(work.ops, _numbers(work, loops), strict=True):
+        found = [
+            costs.of(op if op.device.kind == kind else op.on(device)) for kind, device in devices.items()
+        ]
+        least.append(min(min(each.alone, each.wide) for each in found))
+        shares.append(number * min(min(each.alone, each.wide * costs.cores) for each in found))
+    hosts = {each.host for each in work.devices}
+    machines = 1 if work.one_process else sum(work.alike.get(each, 1) for each in hosts)
+    gpus = sum(work.alike.get(each.host, 1) for each in work.devices if each.kind == "gpu")
+    share = sum(shares) / (machines * costs.cores + gpus)
+    if work.loops:
+        return share / sum(loops)
+    return max(share, _longest(work, least))
+
+
+def _numbers(work: StepWork, loops: Sequence[int]) -> list[int]:
+    """Return how many ops each op of a step stands for.
+
+    Args:
+        work: The step.
+        loops: For how many clones each one stands that repeats its own ops. What these do on servers is not
+            there for the others. An op that clones of several tasks repeat is one for all.
+    """
+    found = [op.times * work.alike.get(op.device.host, 1) for op in work.ops]
+    least: dict[int, int] = {}
+    for loop, clones in zip(work.loops, loops, strict=True):
+        for at in loop:
+            least[at] = min(clones, least.get(at, clones))
+    for at, clones in least.items():
+        found[at] = work.ops[at].times * clones
+    return found
+
+
+def least_time(step: PreparedStep) -> float:
+    """Return a time that a simulation of a step is not below: that of its busiest GPU, machine or link."""
+    work, cores = step.work, step.costs.cores
+    streams = dict.fromkeys(step.devices, 0.0)
+    threads = 0.0
+    for cost, number, on_gpu in zip(step.op_costs, step.devices, step.on_gpu, strict=True):
+        threads += cost.start
+        if on_gpu:
+            streams[number] += cost.alone
+        else:
+            threads += min(cost.alone, cost.wide * cores)
+    links: dict[tuple[Device, Device], float] = {}
+    for send in step.sends:
+        if send.targets:
+            pair = (send.source, send.target)
+            links[pair] = links.get(pair, 0.0) + send.link.seconds(send.size)
+            threads += 2 * step.costs.op_start  # the sending op, and the receiving one
+    machines = 1 if work.one_process or work.one_machine else len({each.host for each in work.devices})
+    return max((threads / cores / machines, *streams.values(), *links.values()), default=0.0)
+
+
+def _longest(work: StepWork, seconds: list[float]) -> float:
+    """Return the time of the longest chain of ops."""
+    waits = [0] * len(work.ops)
+    after: list[list[int]] = [[] for _ in work.ops]
+    for each in work.arrows:
+        after[each.source].append(each.target)
+        waits[each.target] += 1
+    ready = [at for at, count in enumerate(waits) if count == 0]
+    ends = [0.0] * len(work.ops)
+    for at in ready:  # grows while it is gone through
+        ends[at] += seconds[at]
+        for target in after[at]:
+            ends[target] = max(ends[target], ends[at])
+            waits[target] -= 1
+            if waits[target] == 0:
+                ready.append(target)
+    return max(ends, default=0.0)
+
+
+def _whole_bytes(variable: MapVariable) -> int:
+    """Return the bytes of one copy of a variable with its slots."""
+    in_parts = any(slot.bytes < variable.bytes for slot in variable.slots)  # each clone has a part of them
+    copies = 1 if in_parts else max(1, len(variable.copies))
+    return variable.bytes + sum(slot.bytes for slot in variable.slots) // copies
+
+
+def _busiest(time: StepForecast) -> str:
+    """Return the device or link that is busy for the largest part of the step."""
+    devices = [(each.busy, each.ref) for each in time.devices]
+    links = [(each.busy, f"the link from {each.from_device} to {each.to_device}") for each in time.links]
+    busy, name = max([*devices, *links], key=lambda each: each[0])
+    return f"{name}, busy {100 * busy:.0f} % of the time"

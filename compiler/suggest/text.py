@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from attrs import field, frozen
 
 from compiler.figures import duration, plural, size
-from compiler.report.table import table
-from compiler.suggest.figures import Figures, Goal
+from compiler.report.view import table
+from compiler.suggest.outcome import Figures, Goal
 
 
 @frozen

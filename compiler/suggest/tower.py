@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from attrs import define, field
 
 from compiler.plan import Tower
+from compiler.search.problem import Operator, Workload
 from compiler.search.search import search
-from compiler.search.workload import Operator, Workload
 from compiler.time.costs import Costs
 from compiler.time.work import StepWork
 

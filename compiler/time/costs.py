@@ -1,7 +1,7 @@
 """What the ops, the threads and the links of a step cost, by a profile of the machine or by a table.
 
 The time of an op whose signature is in the profile is what was measured. Otherwise it is estimated from ops
-of the same type in other sizes (`compiler/time/scale.py`). Plain arithmetic, element by element, goes through
+of the same type in other sizes (`compiler/time/costs.py`). Plain arithmetic, element by element, goes through
 memory equally fast whatever it computes, so an op of that kind that is larger than all of its type is
 compared with all of the kind. If there is none of its type, it is what its work takes at the rates of the
 core, by the roofline model of Williams, Waterman and Patterson (2009): an op takes as long as its arithmetic
@@ -10,14 +10,13 @@ or its memory takes, whichever is longer.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Protocol
+from bisect import bisect_left
+from collections.abc import Callable, Mapping
 
 from attrs import define, evolve, field, frozen
 
 from compiler.figures import gathered
-from compiler.time.profile import LinkCost, OpCost, Profile
-from compiler.time.scale import LEAST, Scale, size_of
+from compiler.time.profile import OpCost, Profile
 from compiler.time.work import Signature, StepWork, TimedOp
 from compiler.topology import Device
 from dsl import ir
@@ -130,212 +129,37 @@ class Link:
         return size / self.bytes_per_second if self.bytes_per_second is not None else 0.0
 
 
-class Costs(Protocol):
-    """What a simulation asks about a machine."""
-
-    @property
-    def cores(self) -> int:
-        """The cores of each machine."""
-
-    @property
-    def step_start(self) -> float:
-        """The seconds of a step outside of its ops."""
-
-    @property
-    def start_cores(self) -> float:
-        """The cores that are used meanwhile."""
-
-    @property
-    def op_start(self) -> float:
-        """The seconds of starting an op."""
-
-    @property
-    def hand_over(self) -> float:
-        """The seconds until a thread of the pool that has nothing to do takes an op."""
-
-    @property
-    def awake(self) -> float:
-        """The cores that a process uses at least while it runs an op, if a thread for each core may."""
-
-    @property
-    def estimate(self) -> bool:
-        """Whether figures are from the table of hardware, and not measured."""
-
-    def of(self, op: TimedOp) -> Cost:
-        """Return the cost of an op."""
-
-    def link(self, source: Device, target: Device) -> Link:
-        """Return the link from one device to another."""
-
-
-@define
-class ProfiledCosts:
-    """Costs by a profile; GPUs, which a profile does not hold, by the table.
+@frozen(eq=False)
+class Costs:
+    """What a simulation asks about the machines of a step: by a profile, or by the table of hardware.
 
     Attributes:
-        profile: The profile.
         setting: What is known of the devices.
-        gpu: The kind of the GPUs, or None.
-    """
-
-    profile: Profile = field(repr=False)
-    setting: Setting = Setting()
-    gpu: Hardware | None = None
-    _exact: Mapping[Signature, OpCost] = field(init=False, repr=False)
-    _scales: Mapping[str, Scale] = field(init=False, repr=False)
-    _plain: Scale | None = field(init=False, repr=False)
-    _known: dict[Signature, Cost] = field(factory=dict, repr=False)
-    _wide_cores: float = field(init=False, repr=False)
-
-    def __attrs_post_init__(self) -> None:
-        self._wide_cores = _wide_cores(self.profile)
-        self._exact = {Signature(each.type, each.inputs, each.detail): each for each in self.profile.ops}
-        by_type = gathered((each.type, each) for each in self.profile.ops)
-        self._scales = {name: Scale.of(found) for name, found in by_type.items()}
-        plain = [each for name in sorted(PLAIN & by_type.keys()) for each in by_type[name]]
-        self._plain = Scale.of(plain) if plain else None
-
-    @property
-    def cores(self) -> int:
-        """The cores of the machine that was measured."""
-        return self.profile.machine.cores
-
-    @property
-    def step_start(self) -> float:
-        """The seconds of a step outside of its ops."""
-        if self.setting.one_process:
-            return self.profile.step_start
-        measured = self.profile.cluster_start
-        return measured if measured is not None else hardware.CLUSTER_START
-
-    @property
-    def start_cores(self) -> float:
-        """The cores that are used meanwhile."""
-        return 1.0 if self.setting.one_process else self.profile.cluster_processors
-
-    @property
-    def op_start(self) -> float:
-        """The seconds of starting an op."""
-        return self.profile.op_start
-
-    @property
-    def hand_over(self) -> float:
-        """The seconds until a thread that has nothing to do takes an op."""
-        return self.profile.hand_over
-
-    @property
-    def awake(self) -> float:
-        """The cores that a process uses at least while it runs an op, if a thread for each core may."""
-        found = self.profile.tower_awake
-        return self.profile.awake if found is None else found
-
-    @property
-    def estimate(self) -> bool:
-        """Whether a part of the figures is from the table of hardware."""
-        return self.gpu is not None
-
-    def of(self, op: TimedOp) -> Cost:
-        """Return the cost of an op."""
-        if self.setting.is_gpu(op.device):
-            assert self.gpu is not None  # `choose_costs` has seen to it
-            return _by_table(op, self.gpu)
-        found = self._known.get(op.signature)
-        if found is None:
-            found = evolve(self._look_up(op), wide_cores=self._wide_cores)
-            self._known[op.signature] = found
-        return _repeated(found, op.times)
-
-    def _look_up(self, op: TimedOp) -> Cost:
-        exact = self._exact.get(op.signature)
-        if exact is not None:
-            wide = exact.alone if exact.wide is None else exact.wide
-            return Cost(exact.runs * self.op_start, exact.alone, exact.crowded, wide)
-        roof = max(LEAST, op.flops / self.profile.flops_per_second, op.bytes / self.profile.bytes_per_second)
-        scale = self._scale(op)
-        if scale is not None:
-            alone = scale.seconds(size_of(op.flops, op.bytes), roof)
-            start = self.op_start * (scale.runs if op.signature.detail else max(scale.runs, 1.0))
-            return Cost(start, alone, alone * scale.crowding, alone * scale.widening, estimated=True)
-        return Cost(self.op_start, roof, roof, roof, estimated=True)
-
-    def _scale(self, op: TimedOp) -> Scale | None:
-        """Return the times with which an op in a size that was not measured is compared."""
-        own, size = self._scales.get(op.signature.type), size_of(op.flops, op.bytes)
-        if op.signature.type in PLAIN and (own is None or own.sizes[-1] < size):
-            return self._plain or own
-        return own
-
-    def link(self, source: Device, target: Device) -> Link:
-        """Return the link from one device to another."""
-        if not self.setting.one_process and source.host != target.host:
-            measured = self._link("network")
-            speed = self.setting.link_speed or (
-                measured.bytes_per_second if measured else hardware.NETWORK_SPEED
-            )
-            if measured is None:
-                return Link(hardware.NETWORK_LATENCY, speed)
-            work = measured.processors * measured.message if measured.work is None else measured.work
-            return Link(
-                measured.latency,
-                speed,
-                measured.message,
-                measured.processors,
-                work,
-                measured.asking,
-                measured.giving,
-            )
-        if self.gpu is not None and (self.setting.is_gpu(source) or self.setting.is_gpu(target)):
-            return Link(self.gpu.latency, self.setting.link_speed or self.gpu.link)
-        measured = self._link("process")
-        return Link(measured.latency if measured else 0.0, None)
-
-    def _link(self, kind: str) -> LinkCost | None:
-        return next((each for each in self.profile.links if each.kind == kind), None)
-
-
-@define
-class TableCosts:
-    """Costs by the table of hardware alone.
-
-    Attributes:
-        gpu: The kind of the GPUs, or None if there are none.
-        cpu: The kind of the cores of CPUs.
+        gpu: The kind of the GPUs, or None if there are none; a profile does not hold their ops.
         cores: The cores of each machine.
-        setting: What is known of the devices.
-        estimate: Always true, because no figure is measured.
+        step_start: The seconds of a step outside of its ops.
+        start_cores: The cores that are used meanwhile.
+        op_start: The seconds of starting an op.
+        hand_over: The seconds until a thread of the pool that has nothing to do takes an op.
+        awake: The cores that a process uses at least while it runs an op, if a thread for each core may.
+        estimate: Whether figures are from the table of hardware, and not measured.
+        near: The link between CPU devices of a process.
+        network: The link between processes.
     """
 
+    setting: Setting
     gpu: Hardware | None
-    cpu: Hardware
     cores: int
-    setting: Setting = Setting()
-    estimate: bool = field(default=True, init=False)
+    step_start: float
+    start_cores: float
+    op_start: float
+    hand_over: float
+    awake: float
+    estimate: bool
+    near: Link
+    network: Link
+    _on_cpu: Callable[[TimedOp], Cost] = field(repr=False)
     _known: dict[tuple[object, ...], Cost] = field(factory=dict, init=False, repr=False)
-
-    @property
-    def step_start(self) -> float:
-        """The seconds of a step outside of its ops."""
-        return hardware.STEP_START if self.setting.one_process else hardware.CLUSTER_START
-
-    @property
-    def start_cores(self) -> float:
-        """The cores that are used meanwhile."""
-        return 1.0
-
-    @property
-    def op_start(self) -> float:
-        """The seconds of starting an op."""
-        return self.cpu.op_start
-
-    @property
-    def hand_over(self) -> float:
-        """The seconds until a thread that has nothing to do takes an op."""
-        return self.cpu.latency
-
-    @property
-    def awake(self) -> float:
-        """The cores that a process uses besides those of its ops are not known."""
-        return 0.0
 
     def of(self, op: TimedOp) -> Cost:
         """Return the cost of an op."""
@@ -343,23 +167,111 @@ class TableCosts:
         key = (op.signature, on_gpu, op.flops, op.bytes, op.times)
         found = self._known.get(key)
         if found is None:
-            found = self._known[key] = self._look_up(op, on_gpu=on_gpu)
+            assert self.gpu is not None or not on_gpu  # `choose_costs` has seen to it
+            cost = _by_table(op, self.gpu) if self.gpu is not None and on_gpu else self._on_cpu(op)
+            found = self._known[key] = cost
         return found
-
-    def _look_up(self, op: TimedOp, *, on_gpu: bool) -> Cost:
-        if on_gpu:
-            assert self.gpu is not None  # `choose_costs` has seen to it
-            return _by_table(op, self.gpu)
-        found = _by_table(op, self.cpu)
-        return evolve(found, wide=max(found.alone / self.cores, LEAST))
 
     def link(self, source: Device, target: Device) -> Link:
         """Return the link from one device to another."""
         if not self.setting.one_process and source.host != target.host:
-            return Link(hardware.NETWORK_LATENCY, self.setting.link_speed or hardware.NETWORK_SPEED)
+            return self.network
         if self.gpu is not None and (self.setting.is_gpu(source) or self.setting.is_gpu(target)):
             return Link(self.gpu.latency, self.setting.link_speed or self.gpu.link)
-        return Link(0.0, None)
+        return self.near
+
+
+def table_costs(gpu: Hardware | None, cpu: Hardware, cores: int, setting: Setting | None = None) -> Costs:
+    """Return the costs by the table of hardware alone; of no process is it known how many cores it uses."""
+    setting = setting or Setting()
+
+    def on_cpu(op: TimedOp) -> Cost:
+        found = _by_table(op, cpu)
+        return evolve(found, wide=max(found.alone / cores, LEAST))
+
+    return Costs(
+        setting,
+        gpu,
+        cores,
+        step_start=hardware.STEP_START if setting.one_process else hardware.CLUSTER_START,
+        start_cores=1.0,
+        op_start=cpu.op_start,
+        hand_over=cpu.latency,
+        awake=0.0,
+        estimate=True,
+        near=Link(0.0, None),
+        network=Link(hardware.NETWORK_LATENCY, setting.link_speed or hardware.NETWORK_SPEED),
+        on_cpu=on_cpu,
+    )
+
+
+def profiled_costs(profile: Profile, setting: Setting | None = None, gpu: Hardware | None = None) -> Costs:
+    """Return the costs by a profile; those of GPUs by the table."""
+    setting = setting or Setting()
+    links = {each.kind: each for each in reversed(profile.links)}
+    near, far = links.get("process"), links.get("network")
+    network = Link(hardware.NETWORK_LATENCY, setting.link_speed or hardware.NETWORK_SPEED)
+    if far is not None:
+        speed = setting.link_speed or far.bytes_per_second
+        work = far.processors * far.message if far.work is None else far.work
+        network = Link(far.latency, speed, far.message, far.processors, work, far.asking, far.giving)
+    start = profile.step_start
+    if not setting.one_process:
+        start = hardware.CLUSTER_START if profile.cluster_start is None else profile.cluster_start
+    return Costs(
+        setting,
+        gpu,
+        profile.machine.cores,
+        step_start=start,
+        start_cores=1.0 if setting.one_process else profile.cluster_processors,
+        op_start=profile.op_start,
+        hand_over=profile.hand_over,
+        awake=profile.awake if profile.tower_awake is None else profile.tower_awake,
+        estimate=gpu is not None,
+        near=Link(near.latency if near is not None else 0.0, None),
+        network=network,
+        on_cpu=_Measured(profile).cost,
+    )
+
+
+@define(eq=False)
+class _Measured:
+    """The ops of a profile, for those that were measured and for others."""
+
+    profile: Profile
+    exact: Mapping[Signature, OpCost] = field(init=False)
+    scales: Mapping[str, Scale] = field(init=False)
+    plain: Scale | None = field(init=False)
+    wide_cores: float = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        ops = self.profile.ops
+        self.wide_cores = _wide_cores(self.profile)
+        self.exact = {Signature(each.type, each.inputs, each.detail): each for each in ops}
+        by_type = gathered((each.type, each) for each in ops)
+        self.scales = {name: Scale.of(found) for name, found in by_type.items()}
+        plain = [each for name in sorted(PLAIN & by_type.keys()) for each in by_type[name]]
+        self.plain = Scale.of(plain) if plain else None
+
+    def cost(self, op: TimedOp) -> Cost:
+        """Return the cost of an op of a CPU."""
+        return _repeated(evolve(self._look_up(op), wide_cores=self.wide_cores), op.times)
+
+    def _look_up(self, op: TimedOp) -> Cost:
+        profile, exact = self.profile, self.exact.get(op.signature)
+        if exact is not None:
+            wide = exact.alone if exact.wide is None else exact.wide
+            return Cost(exact.runs * profile.op_start, exact.alone, exact.crowded, wide)
+        roof = max(LEAST, op.flops / profile.flops_per_second, op.bytes / profile.bytes_per_second)
+        size = size_of(op.flops, op.bytes)
+        scale = self.scales.get(op.signature.type)
+        if op.signature.type in PLAIN and (scale is None or scale.sizes[-1] < size):
+            scale = self.plain or scale
+        if scale is None:
+            return Cost(profile.op_start, roof, roof, roof, estimated=True)
+        alone = scale.seconds(size, roof)
+        start = profile.op_start * (scale.runs if op.signature.detail else max(scale.runs, 1.0))
+        return Cost(start, alone, alone * scale.crowding, alone * scale.widening, estimated=True)
 
 
 def _by_table(op: TimedOp, kind: Hardware) -> Cost:
@@ -414,8 +326,77 @@ def choose_costs(work: StepWork, devices: ir.Devices, profile: Profile | None, c
     if gpu is None and any(work.on_gpu(each) for each in work.ops):
         return None
     if profile is not None:
-        return ProfiledCosts(profile, setting, gpu if any(map(work.on_gpu, work.ops)) else None)
+        return profiled_costs(profile, setting, gpu if any(map(work.on_gpu, work.ops)) else None)
     if named is None:
         return None
     cpu = named if named.kind == "cpu" else hardware.TABLE["cpu"]
-    return TableCosts(gpu, cpu, cores, setting)
+    return table_costs(gpu, cpu, cores, setting)
+
+
+# --- what ops of one type take by their size, for those in sizes that were not measured -------------------
+
+
+LEAST = 2e-7
+"""The shortest time of a run of an op that is estimated, in seconds."""
+
+
+@frozen
+class Scale:
+    """The times of ops of one type by their work, from which those of other sizes are estimated.
+
+    Attributes:
+        sizes: The work of each: bytes and operations added up, because one of the two prevails.
+        alone: The times with one thread, which grow with the work.
+        crowding: How much longer the type takes beside other ops.
+        widening: How much shorter, or longer, it takes with more threads.
+        runs: The kernels that an op of the type starts, as a mean.
+    """
+
+    sizes: tuple[float, ...]
+    alone: tuple[float, ...]
+    crowding: float
+    widening: float
+    runs: float
+
+    @classmethod
+    def of(cls, costs: list[OpCost]) -> Scale:
+        """Return the times of measured ops of one type."""
+        by_size = gathered((size_of(each.flops, each.bytes), each) for each in costs)
+        sizes = tuple(sorted(by_size))
+        means = [sum(each.alone for each in by_size[size]) / len(by_size[size]) for size in sizes]
+        total = sum(each.alone for each in costs) or 1.0
+        wide = sum(each.alone if each.wide is None else each.wide for each in costs)
+        return cls(
+            sizes,
+            tuple(max(LEAST, each) for each in means),
+            max(1.0, sum(each.crowded for each in costs) / total),
+            wide / total or 1.0,
+            sum(each.runs for each in costs) / len(costs),
+        )
+
+    def seconds(self, size: float, roof: float) -> float:
+        """Return the time with one thread for a size: on a line between its neighbours, or in proportion.
+
+        Args:
+            size: The work of an op, in a size that was not measured.
+            roof: What it takes at the rates of the core. Small ops take far longer than that, which says
+                nothing about large ones.
+        """
+        at = bisect_left(self.sizes, size)
+        if at == len(self.sizes):
+            return min(self.alone[-1] * size / self.sizes[-1], self.alone[-1] + roof)
+        if self.sizes[at] == size or at == 0:
+            return max(LEAST, self.alone[at] * size / self.sizes[at])
+        low, high = self.sizes[at - 1], self.sizes[at]
+        part = (size - low) / (high - low)
+        return (1 - part) * self.alone[at - 1] + part * self.alone[at]
+
+
+def size_of(flops: int, size: int) -> float:
+    """Return the work of an op as one number.
+
+    Args:
+        flops: Its operations.
+        size: The bytes that it reads and writes.
+    """
+    return float(max(1, flops + size))

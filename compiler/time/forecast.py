@@ -9,7 +9,7 @@ from math import ceil
 from attrs import field, frozen
 
 from compiler.figures import gathered
-from compiler.mapping.step_time import DeviceTime, LinkTime, MapPathPart, MapTime
+from compiler.mapping.records import DeviceTime, LinkTime, MapPathPart, MapTime
 from compiler.time.costs import Costs
 from compiler.time.simulation.simulate import simulate
 from compiler.time.simulation.simulated import Bar, Simulated

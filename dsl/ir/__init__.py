@@ -51,6 +51,7 @@ from dsl.ir.place import (
     Target,
 )
 from dsl.ir.spec import (
+    SPLITS,
     BatchNorm,
     Data,
     Every,
@@ -70,6 +71,7 @@ from dsl.ir.spec import (
 )
 
 __all__ = [
+    "SPLITS",
     "Arithmetic",
     "Balanced",
     "BatchNorm",

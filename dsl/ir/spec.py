@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 from attrs import field, frozen
 
@@ -14,6 +14,7 @@ from dsl.shown import Shown
 from dsl.source import Span
 
 SplitName: TypeAlias = Literal["train", "validation", "test"]
+SPLITS: tuple[SplitName, ...] = get_args(SplitName)
 PerClone: TypeAlias = Literal["split", "shard"]
 Mode: TypeAlias = Literal["sync", "async", "local"]
 Reduce: TypeAlias = Literal["mean", "sum"]

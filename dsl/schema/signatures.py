@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias
 
 from attrs import frozen
 
@@ -209,7 +209,7 @@ def takes_one_hot(name: str) -> bool:
 
 # --- layers that know more than their weights: words, statistics or boundaries ----------------------------
 
-SPLITS = tuple(f"data.{each}" for each in get_args(ir.SplitName))
+SPLITS = tuple(f"data.{each}" for each in ir.SPLITS)
 """The values of `adapt`, which name the split that a layer learns from."""
 
 STATES: Mapping[str, tuple[str, ...]] = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 from dsl import ir, schema, syntax
 from dsl.errors import names, references
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 # --- data -------------------------------------------------------------------------------------------------
 
-SPLITS: tuple[ir.SplitName, ...] = get_args(ir.SplitName)
-
 
 def data(block: syntax.Block, context: Context) -> ir.Data | None:
     """Lower the `data` block; return None if it has errors."""
@@ -34,7 +32,7 @@ def data(block: syntax.Block, context: Context) -> ir.Data | None:
         if not isinstance(item, syntax.Attribute):
             continue
         spans[item.name] = item.value.span
-        if item.name in SPLITS:
+        if item.name in ir.SPLITS:
             given[item.name] = _split(item, context)
         else:
             row = known.attribute(item.name)
@@ -56,7 +54,7 @@ def _split(item: syntax.Attribute, context: Context) -> Any:
         tensors = None if call is BAD or tensors is None else renamed(tensors, call)
     if source is BAD or any(each is BAD for each in transforms):
         return BAD
-    made = ir.Split(item.name, source, tuple(transforms), span=item.span)  # type: ignore[arg-type] # one of SPLITS
+    made = ir.Split(item.name, source, tuple(transforms), span=item.span)  # type: ignore[arg-type] # one of ir.SPLITS
     context.notes.splits.append(made)
     return made
 

@@ -23,7 +23,7 @@ from benchmarks.forecasts.page import BEGIN, END, summary, write_page
 from benchmarks.forecasts.turn_effects import Chunk, Step, measured_steps
 from benchmarks.forecasts.turns import Failed
 from compiler.pipeline import make_plan
-from compiler.threads import intra_op_threads
+from compiler.process import intra_op_threads
 from compiler.time.profile import MeasuredMachine, Profile
 
 if TYPE_CHECKING:

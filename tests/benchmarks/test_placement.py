@@ -14,8 +14,8 @@ from benchmarks.placement.__main__ import main
 from benchmarks.placement.files import InputError, places_of, read_json, workload_of
 from benchmarks.placement.generated import GRAPHS, residual
 from benchmarks.placement.table import PUBLISHED, Row, page
+from compiler.search.problem import measure_loads
 from compiler.search.search import search
-from compiler.search.workload import measure_loads
 from tests.folders import ROOT
 
 INPUT = ROOT / "tests" / "compiler" / "search" / "published" / "bert24_training.json"

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from compiler import machine_memory as memory
+from compiler import process as memory
 from dsl.diagnostics import RunError
 from tests.cli.conftest import GOOD
 from tfdeploy import own_process

@@ -6,7 +6,7 @@ import gc
 
 import pytest
 
-from compiler.collector import collector_paused
+from compiler.process import collector_paused
 
 
 @pytest.mark.parametrize("enabled", [True, False])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from compiler import machine_memory as memory
+from compiler import process as memory
 
 if TYPE_CHECKING:
     from pathlib import Path

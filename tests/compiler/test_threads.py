@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from compiler.threads import on_one_machine, threads_on_one_machine
+from compiler.process import on_one_machine, threads_on_one_machine
 from dsl import ir
 
 SERVERS, WORKERS = ir.Job("ps", tasks=2), ir.Job("worker", tasks=3)

@@ -13,8 +13,7 @@ from click.testing import CliRunner
 
 from compiler.kinds.records.kind_map import KindMap
 from compiler.mapping.records import PlacementMap
-from compiler.report.comparison.compare import compare
-from compiler.report.comparison.diff_json import diff_json
+from compiler.report.compare import compare, diff_json
 from compiler.time.profile import LinkCost, MeasuredMachine, OpCost, Profile
 from dsl.files.typed_json import BadRecord, parse_record, to_json
 from tests.placement_maps import make_kinds, make_map

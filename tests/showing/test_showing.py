@@ -16,8 +16,8 @@ from rich.console import Console
 import tfdeploy
 from compiler.graph.compiled import CompiledGraph
 from compiler.kinds.records.kind_map import KindMap
-from compiler.mapping.step_time import MapTime
-from compiler.report.comparison.compare import compare
+from compiler.mapping.records import MapTime
+from compiler.report.compare import compare
 from dsl.shown import MOST_ROWS, Shown, Summary, Table
 from tests.placement_maps import make_map
 from tests.support import spec_of

@@ -16,8 +16,8 @@ from compiler.graph.inspect.placement_map import map_placement
 from compiler.graph.tower.trace import Tracer
 from compiler.step.read.memory import forecast_memory
 from compiler.step.read.work import timed_step
-from compiler.suggest.changes import Changes
-from compiler.suggest.figures import Figures, Goal
+from compiler.suggest.outcome import Figures, Goal
+from compiler.suggest.variations import Changes
 from compiler.time.forecast import forecast_step
 from tests.cli.test_suggest import WIDE
 from tests.compiler.graph.inspect.shapes.test_assumed import TEXT

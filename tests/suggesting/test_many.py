@@ -11,12 +11,12 @@ from compiler.graph.forecasts import many_clones
 from compiler.kinds.deployment.grid import NotAlikeError
 from compiler.kinds.records.extras import Extras
 from compiler.pipeline import make_plan
-from compiler.suggest.changes import Changes
-from compiler.suggest.figures import Goal, bound
+from compiler.suggest.outcome import Goal, bound
 from compiler.suggest.text import suggestion_text
-from tfdeploy.suggesting import trials as trials_module
+from compiler.suggest.variations import Changes
+from tfdeploy.runtime import plans
 from tfdeploy.suggesting.suggester import Suggester, _too_full, suggest
-from tfdeploy.suggesting.trials import MOST_BUILT, Trials, are_many, try_many
+from tfdeploy.suggesting.trials import MOST_BUILT, Trials, are_many
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -117,7 +117,8 @@ def test_a_share_of_many_clones_is_that_of_all(path: Path, mode: str) -> None:
     update = f"Momentum(0.1), mode = {mode}, replication = in_graph"
     path.write_text(text.replace("Momentum(0.1)", update))
     plan = make_plan(grammar.load(path))
-    found = try_many(plan, None, None, None)
+    found = _trials(path).begin().outcome
+    assert found.work is not None
     whole = many_clones.map_many(plan, fold=False, extras=Extras(costs=True, time=False)).work
     assert whole is not None
     assert len(whole.ops) > 3 * len(found.work.ops)
@@ -171,7 +172,7 @@ def test_what_shows_only_when_a_few_are_built_needs_the_graph_of_all(
     def refuse(*_: Any, **__: Any) -> Any:
         raise NotAlikeError("there is a reason")
 
-    monkeypatch.setattr(trials_module, "try_many", refuse)
+    monkeypatch.setattr(plans, "many_of", refuse)
     path.write_text(SPEC.replace("tasks = 11, gpu = 6", "tasks = 13, gpu = 5"))
     trials = _trials(path)
     first = trials.begin()

@@ -10,9 +10,8 @@ from attrs import evolve
 import grammar
 from compiler.pipeline import make_plan
 from compiler.suggest import variations
-from compiler.suggest.changes import Changes
-from compiler.suggest.figures import Goal
-from compiler.suggest.outcome import Outcome
+from compiler.suggest.outcome import Goal, Outcome
+from compiler.suggest.variations import Changes
 from tests.cli.test_suggest import WIDE
 from tests.compiler.suggest.test_outcome import chain, outcome, with_memory
 from tfdeploy.suggesting.suggester import Suggester

@@ -11,8 +11,8 @@ from attrs import evolve
 import grammar
 from compiler.pipeline import make_plan
 from compiler.plan import Plan
-from compiler.suggest.changes import Changes
-from compiler.suggest.figures import Goal
+from compiler.suggest.outcome import Goal
+from compiler.suggest.variations import Changes
 from dsl.diagnostics import SpecError
 from tests.cli.test_suggest import WIDE
 from tests.compiler.suggest.test_outcome import chain, outcome

@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from compiler.kinds.records.extras import Extras
     from compiler.kinds.records.kind_map import AnyMap
     from compiler.kinds.records.step_kinds import StepKinds
-    from compiler.mapping.records import PlacementMap
-    from compiler.mapping.step_time import MapTime
+    from compiler.mapping.records import MapTime, PlacementMap
     from compiler.plan import Plan
     from compiler.step.read.memory import StepMemory
     from compiler.time.forecast import StepForecast

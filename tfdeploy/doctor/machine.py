@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from compiler.figures import size
-from compiler.machine_memory import CGROUPS, MEMINFO, memory_limit
+from compiler.process import CGROUPS, MEMINFO, memory_limit
 from dsl.files.regular import system_reason
 from tfdeploy.doctor import Finding
 from tfdeploy.runtime.start_tensorflow import LOOPBACK, is_loopback_excepted, proxy_variable

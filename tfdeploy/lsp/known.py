@@ -12,7 +12,7 @@ from attrs import frozen
 from compiler.figures import plural, size
 from compiler.kinds.records.reading import read_map
 from compiler.model.elaborate import elaborate
-from compiler.model.known_shapes import known_shapes
+from compiler.model.shapes import known_shapes
 from dsl import ir
 from dsl.diagnostics import SpecError
 from dsl.files.typed_json import BadRecord
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from compiler.kinds.records.kind_map import AnyMap
-    from compiler.model.layer_shapes import Shape
+    from compiler.model.shapes import Shape
     from dsl.source import Span
     from tfdeploy.lsp.documents import Document
 

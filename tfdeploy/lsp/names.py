@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from attrs import define, field, frozen
 
 from dsl import schema, syntax
+from dsl.ir import SPLITS
 from grammar.lower.network.operations import PREFIX
-from grammar.lower.training import SPLITS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from attrs import evolve, frozen
 
 from dsl import schema, syntax
+from dsl.ir import SPLITS
 from dsl.schema import Argument, Function, Type
 from dsl.schema import types as kinds
 from dsl.schema.functions import (
@@ -23,7 +24,6 @@ from dsl.schema.functions import (
 from grammar.lower.devices import KINDS
 from grammar.lower.network import flows
 from grammar.lower.network.operations import PREFIX
-from grammar.lower.training import SPLITS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from attrs import define, field
+from attrs import define, field, frozen
 
 from compiler.kinds.records.extras import NO_EXTRAS, Extras
 from compiler.pipeline import make_plan
-from compiler.report.refs import label
+from compiler.report.devices import device_label
 from dsl import ir
 from dsl.diagnostics import Diagnostic, SpecError
 from dsl.errors import plan as errors
 from dsl.ir.place import PARAMETER_SERVER
+from tfdeploy.runtime.show.reporting import Reporter
 from tfdeploy.runtime.start_tensorflow import start_tensorflow
 
 if TYPE_CHECKING:
@@ -119,7 +120,7 @@ def require_devices(plan: Plan) -> None:
     span = options.span_of("gpu")
     missing = [each.ref for each in wanted if each.index >= there]
     if missing:
-        raise SpecError([errors.device_not_present(span, ref=label(missing), found=found)])
+        raise SpecError([errors.device_not_present(span, ref=device_label(missing), found=found)])
 
 
 @define
@@ -204,3 +205,32 @@ def _start_for(plan: Plan) -> None:
     tf = start_tensorflow()
     if plan.spec.train.deterministic:
         tf.config.experimental.enable_op_determinism()
+
+
+# --- the options of a run ---------------------------------------------------------------------------------
+
+
+Resume = Literal["auto", "never", "must"]
+
+
+@frozen
+class RunOptions:
+    """The options of a run.
+
+    Attributes:
+        emulate: Whether every declared device is a logical CPU of this process.
+        resume: Whether the run continues from a checkpoint: if there is one, never, or in any case.
+        verbose: Whether TensorFlow's own messages are shown.
+        own_process: Whether the process exists for this run alone, so that a second signal may end it.
+        profile: How many steps are profiled for each of the two kinds of profile; 0 for none.
+        reporter: Is called with the progress of the run.
+        membership: The part of this process in a cluster; None if the run needs this process alone.
+    """
+
+    emulate: bool = False
+    resume: Resume = "auto"
+    verbose: bool = False
+    own_process: bool = False
+    profile: int = 0
+    reporter: Reporter = field(factory=Reporter)
+    membership: Membership | None = None

@@ -16,8 +16,7 @@ from contextlib import contextmanager, nullcontext
 from ipaddress import ip_address, ip_network
 from typing import IO, TYPE_CHECKING, Any
 
-from compiler.collector import collector_paused
-from compiler.machine_memory import require_addresses, require_files
+from compiler.process import collector_paused, require_addresses, require_files
 from tfdeploy.own_process import is_owned, not_interruptible
 
 if TYPE_CHECKING:

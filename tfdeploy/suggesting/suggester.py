@@ -9,17 +9,15 @@ from typing import TYPE_CHECKING
 from attrs import define, evolve
 
 import grammar
-from compiler.collector import collector_paused
 from compiler.figures import size
 from compiler.placement.rules import rule_text
-from compiler.report import refs
-from compiler.report.totals import Pool, pools
+from compiler.process import collector_paused
+from compiler.report.devices import Pool, device_label, parse_ref, pools
 from compiler.suggest import variations
-from compiler.suggest.candidates import slot_changes, variable_changes
-from compiler.suggest.changes import Changes
-from compiler.suggest.figures import Goal, bound
+from compiler.suggest.outcome import Goal, bound
 from compiler.suggest.text import Suggestion
 from compiler.suggest.tower import ROOM, read_layers, rules_of, split_tower, variable_rules_of
+from compiler.suggest.variations import Changes, slot_changes, variable_changes
 from compiler.time.profile import find_profile
 from dsl import syntax
 from dsl.diagnostics import SpecError
@@ -232,12 +230,12 @@ def _too_full(placement: AnyMap) -> Iterator[str]:
     alike: dict[tuple[object, ...], list[Pool]] = {}
     for pool in pools(placement):
         if pool.excess > 0:
-            kinds = tuple(refs.parse(each.ref).job_kind for each in pool.devices)
+            kinds = tuple(parse_ref(each.ref).job_kind for each in pool.devices)
             alike.setdefault((kinds, pool.needed, pool.limit), []).append(pool)
     for same in alike.values():
         first = same[0]
         for at, device in enumerate(first.devices):
-            label = refs.label([pool.devices[at].ref for pool in same])
+            label = device_label([pool.devices[at].ref for pool in same])
             each = f"each of {len(same)} needs {size(first.needed)}" if len(same) > 1 else ""
             needed = each or f"{size(first.needed)} are needed"
             yield f"{label}: {needed}, {size(first.excess)} more than there are"

@@ -14,13 +14,12 @@ from compiler.kinds.deployment.layout import why_not
 from compiler.kinds.records.extras import Extras
 from compiler.mapping.records import PlacementMap
 from compiler.placement.rules import rule_text
-from compiler.report.totals import pools
+from compiler.report.devices import pools
 from compiler.step.read.map import Found, map_step
 from compiler.step.read.memory import forecast_memory
 from compiler.step.read.work import timed_step
-from compiler.suggest.changes import Changes
-from compiler.suggest.figures import Figures, Goal
-from compiler.suggest.outcome import Outcome, best_of
+from compiler.suggest.outcome import Figures, Goal, Outcome, best_of
+from compiler.suggest.variations import Changes
 from dsl import syntax
 from dsl.diagnostics import SpecError
 from grammar.editing import with_rules, with_value
@@ -29,7 +28,6 @@ from tfdeploy.runtime.plans import SharedTowers
 
 if TYPE_CHECKING:
     from compiler.graph.compiled import CompiledGraph
-    from compiler.kinds.records.kind_map import KindMap
     from compiler.plan import Plan
     from compiler.step.step import Step
     from compiler.time.costs import Costs
@@ -43,54 +41,9 @@ MOST_BUILT = 64
 """With more clones than this, placements are compared without the graph of all, if the clones are alike."""
 
 
-@frozen
-class ManyTried:
-    """A placement of many clones.
-
-    Attributes:
-        plan: Its plan.
-        placement: Its map, by kinds.
-        work: The work of a step.
-        costs: What the ops of a step cost, or None if that is not known.
-        few: The step of a few of the clones.
-    """
-
-    plan: Plan = field(repr=False)
-    placement: KindMap = field(repr=False)
-    work: StepWork = field(repr=False)
-    costs: Costs | None = field(repr=False)
-    few: Step = field(repr=False)
-
-
 def are_many(plan: Plan) -> bool:
     """Whether a plan has many clones that are alike, as far as its devices and rules tell."""
     return len(plan.all_towers) > MOST_BUILT and why_not(plan) is None
-
-
-def try_many(plan: Plan, kind: str | None, profile: Profile | None, towers: SharedTowers) -> ManyTried:
-    """Return a placement of many clones.
-
-    Args:
-        plan: The plan.
-        kind: The hardware that is assumed, or None if a profile or the spec says what there is.
-        profile: The profile of the machine, or None.
-        towers: Traced towers of other placements of the same spec, which are used again and added to.
-
-    Raises:
-        NotAlikeError: The clones are not alike; the message says why, after "because".
-        SpecError: The spec is wrong.
-    """
-    from compiler.threads import cores
-    from compiler.time.costs import choose_costs
-    from tfdeploy.runtime.adapted import adapted
-    from tfdeploy.runtime.plans import many_of
-
-    plan = adapted(plan)
-    found = many_of(plan, extras=Extras(costs=True, time=False), towers=towers)
-    assert found.work is not None
-    devices = plan.spec.devices if kind is None else evolve(plan.spec.devices, kind=kind)
-    costs = choose_costs(found.work, devices, profile, cores())
-    return ManyTried(plan, found.placement, found.work, costs, found.reasons.few)
 
 
 USUAL_GPU, USUAL_CPU = "v100", "cpu"
@@ -198,15 +151,25 @@ class Trials:
         return found
 
     def _tried_with_many(self, text: str, changes: Changes, plan: Plan) -> Tried:
-        """Return a placement of many clones; the errors are those of `try_many`."""
+        """Return a placement of many clones.
+
+        Raises:
+            NotAlikeError: The clones are not alike; the message says why, after "because".
+            SpecError: The spec is wrong.
+        """
+        from tfdeploy.runtime.adapted import adapted
+        from tfdeploy.runtime.plans import many_of
+
         gc.collect()  # the graphs of the placement before, whose parts refer to each other
-        found = try_many(plan, self.assumed(plan.topology), self.profile, self._towers)
+        spec, plan = plan.spec, adapted(plan)
+        found = many_of(plan, extras=Extras(costs=True, time=False), towers=self._towers)
+        assert found.work is not None
+        costs = self._costs(found.work, plan)
         if self.step is None:
-            self.step, self.costs = found.few, found.costs
+            self.step, self.costs = found.reasons.few, costs
         self.compared += 1
         placement = found.placement
-        outcome = Outcome(found.work, found.costs, lambda: placement)
-        return Tried(text, changes, plan.spec, found.plan, outcome)
+        return Tried(text, changes, spec, plan, Outcome(found.work, costs, lambda: placement))
 
     def compare(self, changes: Changes) -> Tried | None:
         """Return a placement, or None if a check refuses it.
@@ -287,7 +250,8 @@ class Trials:
             compiled = in_graph(self._compile(spec))
         with busy(f"forecasting placement {self.built + 1} of {self.spec.model.name}"):
             placement = map_placement(compiled, memory=forecast_memory(compiled.step))
-            work, costs = self._work(compiled)
+            work = timed_step(compiled.step)
+            costs = self._costs(work, compiled.plan)
         self.built += 1
         self._require_everything(compiled, placement)
         if self.step is None:
@@ -356,16 +320,15 @@ class Trials:
         with busy("starting TensorFlow", plain=False):
             start_tensorflow(verbose=self.verbose)
 
-    def _work(self, compiled: CompiledGraph) -> tuple[StepWork | None, Costs | None]:
-        """Return the work of a step, and what it costs, if there can be a forecast of its time."""
-        from compiler.threads import cores
+    def _costs(self, work: StepWork, plan: Plan) -> Costs | None:
+        """Return what the ops of a step cost, if there can be a forecast of its time."""
+        from compiler.process import cores
         from compiler.time.costs import choose_costs
 
-        work, devices = timed_step(compiled.step), compiled.plan.spec.devices
-        assumed = self.assumed(compiled.plan.topology)
+        devices, assumed = plan.spec.devices, self.assumed(plan.topology)
         if assumed is not None:
             devices = evolve(devices, kind=assumed)
-        return work, choose_costs(work, devices, self.profile, cores())
+        return choose_costs(work, devices, self.profile, cores())
 
     def assumed(self, topology: Topology) -> str | None:
         """Return the hardware to assume, or None if a profile or the spec says what there is."""

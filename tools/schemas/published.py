@@ -10,7 +10,7 @@ from attrs import frozen
 from compiler.kinds.records.kind_map import KINDS_VERSION, KindMap
 from compiler.mapping.records import FORMAT_VERSION as MAP_VERSION
 from compiler.mapping.records import PlacementMap
-from compiler.report.comparison.diff_json import FORMAT_VERSION as DIFF_VERSION
+from compiler.report.compare import FORMAT_VERSION as DIFF_VERSION
 from compiler.time.profile import FORMAT_VERSION as PROFILE_VERSION
 from compiler.time.profile import Profile
 from dsl.formats.programs import FORMAT_VERSION as MESSAGES_VERSION

@@ -14,7 +14,6 @@ from functools import partial
 
 from attrs import evolve, field, frozen
 
-from compiler.collector import collector_paused
 from compiler.graph.build import compile_step
 from compiler.graph.compiled import CompiledGraph
 from compiler.graph.forecasts.assumed_sizes import sized_step
@@ -51,7 +50,7 @@ from compiler.kinds.why import KnownReasons
 from compiler.mapping.records import PlacementMap
 from compiler.pipeline import make_plan
 from compiler.plan import Plan, WorkerPlan
-from compiler.readers import each_clone_reads
+from compiler.process import collector_paused
 from compiler.step.read.held import held_variables
 from compiler.step.read.memory import forecast_memory
 from compiler.step.read.ops import step_graph
@@ -59,6 +58,7 @@ from compiler.step.read.transfers import list_transfers
 from compiler.time.forecast import StepForecast
 from compiler.time.profile import FoundProfile
 from compiler.time.work import StepWork
+from compiler.towers import each_clone_reads
 from dsl.diagnostics import Diagnostic, SpecError
 
 _SEED = 0

@@ -10,9 +10,9 @@ from compiler.kinds.growing.grow_parts import Among, grow_parts
 from compiler.kinds.growing.grow_step import FewSteps, grow_step, has_same_work
 from compiler.kinds.names.patterns import Patterns
 from compiler.plan import Plan, WorkerPlan
+from compiler.process import cores, on_one_machine
 from compiler.step.read.work import step_parts, timed_step
 from compiler.step.read.workers import steps_of_all
-from compiler.threads import cores, on_one_machine
 from compiler.time.costs import choose_costs
 from compiler.time.forecast import StepForecast, forecast_step
 from compiler.time.profile import FoundProfile

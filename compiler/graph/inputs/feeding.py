@@ -11,8 +11,8 @@ from compiler.graph.assembly import Assembly
 from compiler.graph.inputs.iterators import InputPipe, cut_micro_batches, draw_batches, open_pipe, split_batch
 from compiler.graph.inputs.staging import is_staged, stage
 from compiler.plan import Tower
-from compiler.readers import name_of, readers_of
 from compiler.step.record import Tensor
+from compiler.towers import name_of, readers_of
 
 Piece = Mapping[str, Tensor]
 

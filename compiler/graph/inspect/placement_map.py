@@ -17,8 +17,7 @@ import numpy as np
 import tensorflow as tf
 
 from compiler.graph.inspect.one_step import StepCopy
-from compiler.mapping.records import MapTransfer, PlacementMap
-from compiler.mapping.step_time import MapTime
+from compiler.mapping.records import MapTime, MapTransfer, PlacementMap
 from compiler.plan import WorkerPlan
 from compiler.step.mailboxes import sent_rows
 from compiler.step.read.map import Found, map_step

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import keras
 import tensorflow as tf
 
+from compiler.compatibility import JOINING
 from compiler.graph.adapters.keras_private import rate_of
 from compiler.graph.kept_tensors import discarded_graph, made_apart, without_tensors
 from compiler.graph.optimizers.base import Optimizer
@@ -80,7 +81,7 @@ def make_optimizer(call: ir.Call, base: str = ".", *, group: int = 0) -> Optimiz
         label=call.name,
         make=lambda: entry.keras_class(learning_rate=rate, **arguments),
         kind_of=lambda weight: _refused_by(lambda: entry.kind_of(settings, weight), call),
-        joins=lambda weight: _refused_by(lambda: entry.joins(settings, weight), call),
+        joins=lambda weight: call.name in JOINING or _refused_by(lambda: entry.joins(settings, weight), call),
         tracing=lambda run: _refused_by(run, call),
     )
 

@@ -31,7 +31,8 @@ class Entry:
         defaults: The defaults that differ from Keras's own.
         kind_of: Returns what a traced update depends on apart from shape and type of its weight.
         lazy: The rule under `lazy = true`, which changes only rows with a gradient; None if there is none.
-        joins: Returns whether the update of an element depends on other elements of its weight.
+        joins: Returns whether the update of an element depends on other elements of its weight. Of those in
+            `JOINING` of `compiler/compatibility.py`, it always does.
     """
 
     keras_class: Callable[..., Any]
@@ -50,10 +51,6 @@ def _traced(_: Any) -> type[Optimizer]:
     return KerasRule
 
 
-def _always(_settings: Any, _weight: WeightInfo) -> bool:
-    return True
-
-
 OPTIMIZERS: dict[str, Entry] = {
     "SGD": Entry(keras.optimizers.SGD, _descent),
     "Momentum": Entry(keras.optimizers.SGD, lambda _: Momentum, {"momentum": 0.9}),
@@ -63,9 +60,9 @@ OPTIMIZERS: dict[str, Entry] = {
     "Adagrad": Entry(keras.optimizers.Adagrad, lambda _: Adagrad),
     "Adadelta": Entry(keras.optimizers.Adadelta, lambda _: Adadelta),
     "Ftrl": Entry(keras.optimizers.Ftrl, lambda _: Ftrl),
-    "Adafactor": Entry(keras.optimizers.Adafactor, _traced, joins=_always),
+    "Adafactor": Entry(keras.optimizers.Adafactor, _traced),
     "Adamax": Entry(keras.optimizers.Adamax, _traced, lazy=LazyAdamax),
-    "Lamb": Entry(keras.optimizers.Lamb, _traced, joins=_always),
+    "Lamb": Entry(keras.optimizers.Lamb, _traced),
     "Lion": Entry(keras.optimizers.Lion, _traced),
     "Muon": Entry(
         keras.optimizers.Muon,

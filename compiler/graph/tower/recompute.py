@@ -28,7 +28,7 @@ from compiler.graph.nodes import count_inputs
 from compiler.graph.tower.ports import SCOPE as PORTS
 from compiler.graph.tower.template import Template
 from compiler.step.record import HANDLES, Made, Tensor
-from compiler.time.flops import PASSED_ON
+from compiler.time.work import PASSED_ON
 
 SCOPE = "recompute"
 _PART = re.compile(r"^gradients/(part_\d+/)?")

@@ -12,8 +12,7 @@ from compiler.kinds.growing.grow import joined, within
 from compiler.kinds.names.patterns import Pattern, Patterns
 from compiler.kinds.names.templates import Numbers
 from compiler.kinds.records.step_kinds import EdgeKind, StepKinds, StepOpKind
-from compiler.mapping.records import MapOp, PlacementMap
-from compiler.mapping.step_graph import Edge, StepGraph
+from compiler.mapping.records import Edge, MapOp, PlacementMap, StepGraph
 
 
 @frozen

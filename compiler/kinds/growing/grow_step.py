@@ -23,7 +23,7 @@ from compiler.kinds.growing.grow import joined, within
 from compiler.kinds.names.patterns import Pattern, Patterns
 from compiler.kinds.names.templates import Numbers
 from compiler.plan import Plan
-from compiler.threads import threads_on_one_machine
+from compiler.process import threads_on_one_machine
 from compiler.time.work import Arrow, Echo, Signature, StepWork, TimedOp, scope_of
 from compiler.topology import Device
 

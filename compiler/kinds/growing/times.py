@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from attrs import evolve
 
 from compiler.kinds.records.kind_map import BusyKind, KindMap, Kinds, KindTime, LinkTimeKind
-from compiler.mapping.step_time import DeviceTime, LinkTime, MapTime
+from compiler.mapping.records import DeviceTime, LinkTime, MapTime
 
 
 def with_time(many: KindMap, time: MapTime) -> KindMap:

@@ -13,7 +13,6 @@ from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 from attrs import define, evolve, field, fields, frozen, has
 
-from compiler.collector import collector_paused
 from compiler.figures import ranges
 from compiler.kinds.deployment.grid import Grid, Spot
 from compiler.kinds.deployment.repeat import repeated
@@ -33,14 +32,18 @@ from compiler.kinds.names.tensors import largest_at
 from compiler.kinds.records.step_kinds import Member
 from compiler.mapping.records import (
     Counted,
+    DeviceTime,
     Links,
+    LinkTime,
     MapAssumption,
     MapClone,
     MapDevice,
     MapMode,
     MapOp,
+    MapPathPart,
     MapSlot,
     MapSpec,
+    MapTime,
     MapTransfer,
     MapVariable,
     MapWorker,
@@ -50,7 +53,7 @@ from compiler.mapping.records import (
     Sought,
     json_lines,
 )
-from compiler.mapping.step_time import DeviceTime, LinkTime, MapPathPart, MapTime
+from compiler.process import collector_paused
 from dsl.files.typed_json import NAME, Count
 from dsl.shown import Shown
 

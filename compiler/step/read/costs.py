@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 from compiler.step.record import Op
-from compiler.time.flops import PASSED_ON, flops
-from compiler.time.work import SIZED_BY_VALUES, Signature
+from compiler.time.work import PASSED_ON, SIZED_BY_VALUES, Signature, flops
 
 Cost: TypeAlias = tuple[Signature, int, int]
 """What the time of an op depends on, its floating point operations, and the bytes that it moves."""

@@ -17,12 +17,12 @@ from compiler.mapping.records import (
     MapShard,
     MapSlot,
     MapSpec,
+    MapTime,
     MapTransfer,
     MapVariable,
     PlacementMap,
     RuleRef,
 )
-from compiler.mapping.step_time import MapTime
 from compiler.plan import Plan, WorkerPlan
 from compiler.reasons import Reason
 from compiler.shards import Shard

@@ -19,15 +19,15 @@ from itertools import accumulate, chain
 
 from attrs import define, field, frozen
 
-from compiler.collector import collector_paused
 from compiler.mapping.records import MapTensor
+from compiler.process import collector_paused
 from compiler.step.read.ops import step_ops
 from compiler.step.read.rows import RowCounts
 from compiler.step.read.transfers import LARGEST
 from compiler.step.record import Op, Shape, Tensor
 from compiler.step.step import Step
 from compiler.time.costs import PLAIN
-from compiler.time.flops import PASSED_ON
+from compiler.time.work import PASSED_ON
 
 _OVER = PLAIN | {"BiasAdd", "SelectV2"}
 """The types of ops that write over an input that nothing else uses."""

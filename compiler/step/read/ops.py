@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from compiler.mapping.step_graph import Edge, StepGraph
+from compiler.mapping.records import Edge, StepGraph
 from compiler.step.record import HANDLES, Op
 from compiler.step.step import Step
 

@@ -7,13 +7,13 @@ from collections.abc import Hashable, Iterable, Iterator
 from attrs import define, evolve, field
 
 from compiler.plan import WorkerPlan
+from compiler.process import cores
 from compiler.step.read.costs import Cost, cost_of
 from compiler.step.read.ops import needed_for, step_ops
 from compiler.step.read.rows import RowCounts
 from compiler.step.read.workers import GraphPart, StepParts, steps_of_all, work_of
 from compiler.step.record import HANDLES, Op, Tensor
 from compiler.step.step import Step
-from compiler.threads import cores
 from compiler.time.costs import choose_costs
 from compiler.time.forecast import StepForecast, forecast_step
 from compiler.time.profile import Profile

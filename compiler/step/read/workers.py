@@ -16,8 +16,8 @@ from itertools import product
 from attrs import define, evolve, field, frozen
 
 from compiler.plan import Plan, WorkerPlan
+from compiler.process import intra_op_threads, on_one_machine, threads_on_one_machine
 from compiler.step.record import SMALL
-from compiler.threads import intra_op_threads, on_one_machine, threads_on_one_machine
 from compiler.time.work import Arrow, Echo, Signature, StepWork, TimedOp
 from compiler.topology import Device
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
 from math import inf
 
-from attrs import define, field
+from attrs import define, field, frozen
 
 from compiler.time.costs import Cost
-from compiler.time.simulation.tasks import Active
+from compiler.topology import Host
 
 EPSILON = 1e-12
 """Seconds that are no more than what rounding leaves."""
@@ -173,3 +174,188 @@ class Clock:
         machine = ends.index(ending)
         self._changed.add(machine)
         return self.machines[machine].take_ended(ending)
+
+
+# --- what a simulation keeps of a step while it runs: threads with their queues, and what is on them ------
+
+
+@define(eq=False)
+class Thread:
+    """A thread of the pool of a process.
+
+    Attributes:
+        process: The number of the process.
+        number: The number of the thread in the pool.
+        queue: The tasks that were given to the thread; a thread without work may take the last of them.
+        inline: The tasks that the thread itself does next, which no other thread takes.
+        idle: Whether the thread has nothing to do, and sleeps.
+        busy: Whether a task of the thread is active.
+        waking: Whether the thread has been woken, and has not begun to look for work.
+        last: The number of the bar that the thread ran last.
+    """
+
+    process: int
+    number: int
+    queue: deque[Task] = field(factory=deque)
+    inline: deque[Task] = field(factory=deque)
+    idle: bool = True
+    busy: bool = False
+    waking: bool = False
+    last: int | None = None
+
+
+@define(eq=False)
+class Task:
+    """An op of one run that is to be executed.
+
+    Attributes:
+        run: The run.
+        op: The number of the op; numbers from the number of ops on are those of sends, and those
+            below 0 of the receivers of sends, which ask for the tensors: -1 for the first send.
+        ready: The time in seconds at which its last input was there.
+        cause: The number of the bar that made this input, or None if the op waits for nothing.
+        over: The number of the hop that brought this input from another device, or None.
+    """
+
+    run: Run
+    op: int
+    ready: float
+    cause: int | None = None
+    over: int | None = None
+
+
+@define(eq=False)
+class Active:
+    """A task on a thread, or, without one, a tensor that a link carries or the start of a run.
+
+    Attributes:
+        task: The task, or None for the start of a run.
+        thread: The thread, or None.
+        start: The time in seconds at which it began.
+        left: The seconds that it still takes if nothing else uses the machine.
+        demand: The cores that it uses if nothing else does.
+        crowding: How many times as long it takes if all cores are busy with other tasks.
+        began_after: The number of the bar after which it could begin, or None.
+        ended: What is done at its end if there is no thread.
+        copies: How many tasks of the machine it stands for, all of which run at the same time.
+    """
+
+    task: Task | None
+    thread: Thread | None
+    start: float
+    left: float
+    demand: float
+    crowding: float
+    began_after: int | None
+    ended: Callable[[], None] = lambda: None
+    copies: int = 1
+
+
+@define(eq=False)
+class Run:
+    """One run of a graph by a session: a step, or an update of one clone.
+
+    Attributes:
+        ops: The numbers of the ops that it runs.
+        waiting: For each op of the graph, the number of inputs that are not there yet.
+        left: How many of the ops have not ended.
+        number: The number of the run among those that go on at the same time.
+        done: The times in seconds at which its rounds ended.
+        polled: For each op that polls, the time in seconds at which it began to.
+        asked: The numbers of the sends whose receivers have asked for the tensor in this round.
+        early: The tensors that were sent before they were asked for, by the numbers of their sends.
+        times: How many clones make the run, each for itself, so that its ops take as many times as long.
+        seen: What is seen of the run, if its clone stands for others; of the run of such others, what was
+            seen of the clone that stands for them.
+        shut: If it is of such others, how many ops each gate still waits for.
+    """
+
+    ops: Sequence[int]
+    waiting: list[int] | defaultdict[int, int]
+    left: int
+    number: int
+    done: list[float] = field(factory=list)
+    polled: dict[int, float] = field(factory=dict)
+    asked: set[int] = field(factory=set)
+    early: dict[int, Task] = field(factory=dict)
+    times: int = 1
+    seen: Seen | None = None
+    shut: list[int] | None = None
+
+
+# --- what is seen of a clone that stands for others, which are not simulated (`others.py`) ----------------
+
+
+@frozen(eq=False)
+class Gate:
+    """Ops that get something from the devices of the clone itself, which they wait for.
+
+    Attributes:
+        needed: The ops on other devices that the clone waits for before it can make that.
+        ops: The ops that get it.
+    """
+
+    needed: frozenset[int]
+    ops: tuple[int, ...]
+
+
+@frozen(eq=False)
+class Abroad:
+    """What a clone does on the devices of other processes.
+
+    Attributes:
+        host: The process of the clone.
+        count: For how many other clones this one stands.
+        ops: The numbers of the ops there.
+        waits: For each of them, how many inputs it has from the others.
+        gates: What some of them get from the clone.
+        opened: By op: the numbers of the gates that wait for it.
+    """
+
+    host: Host
+    count: int
+    ops: tuple[int, ...] = field(repr=False)
+    waits: dict[int, int] = field(repr=False)
+    gates: tuple[Gate, ...] = field(repr=False)
+    opened: dict[int, list[int]] = field(repr=False)
+
+
+@define(eq=False)
+class Seen:
+    """What was seen of the clone that stands for others, with times in seconds.
+
+    Attributes:
+        abroad: What it does on the devices of other processes.
+        began: When its round began.
+        done: When each of its ops there was done in this round.
+        there: When each of these had all that it gets from the clone.
+        delays: How long the clone took for each of these things, in its last round.
+        ended: When its last round ended.
+        rest: How long that was after the last of its ops there was done.
+        pause: How long it took from the end of that round to the beginning of the next one.
+    """
+
+    abroad: Abroad
+    began: float = 0.0
+    done: dict[int, float] = field(factory=dict)
+    there: dict[int, float] = field(factory=dict)
+    delays: dict[int, float] = field(factory=dict)
+    ended: float = 0.0
+    rest: float = 0.0
+    pause: float = 0.0
+
+    def begin(self, now: float) -> None:
+        """Note that a round begins; `now` is the time in seconds."""
+        self.pause = now - self.ended
+        self.began = now
+        self.done.clear()
+        self.there.clear()
+
+    def end(self, now: float) -> None:
+        """Note that a round has ended; `now` is the time in seconds."""
+        self.ended = now
+        self.rest = now - max(self.done.values(), default=self.began)
+        for gate in self.abroad.gates:
+            since = max((self.done[each] for each in gate.needed), default=self.began)
+            for op in gate.ops:
+                self.delays[op] = max(0.0, self.there[op] - since)

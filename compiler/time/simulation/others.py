@@ -8,91 +8,21 @@ takes several times as long.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 
-from attrs import define, field, frozen
+from attrs import define, field
 
 from compiler.figures import gathered
+from compiler.time.simulation.machines import Abroad, Active, Clock, Gate, Run, Task
+from compiler.time.simulation.prepared import PreparedStep, Send
+from compiler.time.simulation.threads import Threads
 from compiler.time.work import StepWork
 from compiler.topology import Host
 
 TOGETHER = 16
 """How many groups of others there are at most, for each process that stands for others."""
-
-
-@frozen(eq=False)
-class Gate:
-    """Ops that get something from the devices of the clone itself, which they wait for.
-
-    Attributes:
-        needed: The ops on other devices that the clone waits for before it can make that.
-        ops: The ops that get it.
-    """
-
-    needed: frozenset[int]
-    ops: tuple[int, ...]
-
-
-@frozen(eq=False)
-class Abroad:
-    """What a clone does on the devices of other processes.
-
-    Attributes:
-        host: The process of the clone.
-        count: For how many other clones this one stands.
-        ops: The numbers of the ops there.
-        waits: For each of them, how many inputs it has from the others.
-        gates: What some of them get from the clone.
-        opened: By op: the numbers of the gates that wait for it.
-    """
-
-    host: Host
-    count: int
-    ops: tuple[int, ...] = field(repr=False)
-    waits: dict[int, int] = field(repr=False)
-    gates: tuple[Gate, ...] = field(repr=False)
-    opened: dict[int, list[int]] = field(repr=False)
-
-
-@define(eq=False)
-class Seen:
-    """What was seen of the clone that stands for others, with times in seconds.
-
-    Attributes:
-        abroad: What it does on the devices of other processes.
-        began: When its round began.
-        done: When each of its ops there was done in this round.
-        there: When each of these had all that it gets from the clone.
-        delays: How long the clone took for each of these things, in its last round.
-        ended: When its last round ended.
-        rest: How long that was after the last of its ops there was done.
-        pause: How long it took from the end of that round to the beginning of the next one.
-    """
-
-    abroad: Abroad
-    began: float = 0.0
-    done: dict[int, float] = field(factory=dict)
-    there: dict[int, float] = field(factory=dict)
-    delays: dict[int, float] = field(factory=dict)
-    ended: float = 0.0
-    rest: float = 0.0
-    pause: float = 0.0
-
-    def begin(self, now: float) -> None:
-        """Note that a round begins; `now` is the time in seconds."""
-        self.pause = now - self.ended
-        self.began = now
-        self.done.clear()
-        self.there.clear()
-
-    def end(self, now: float) -> None:
-        """Note that a round has ended; `now` is the time in seconds."""
-        self.ended = now
-        self.rest = now - max(self.done.values(), default=self.began)
-        for gate in self.abroad.gates:
-            since = max((self.done[each] for each in gate.needed), default=self.began)
-            for op in gate.ops:
-                self.delays[op] = max(0.0, self.there[op] - since)
 
 
 def groups_of(count: int, places: int) -> list[int]:
@@ -158,3 +88,105 @@ def _chosen(order: Sequence[int], bits: int) -> Iterator[int]:
     for place, at in enumerate(order):
         if bits >> place & 1:
             yield at
+
+
+# --- the rounds of clones that are not simulated, because another one stands in for them; see `others.py` ---
+
+
+@define(eq=False)
+class StandIns:
+    """What servers do for clones that are not simulated.
+
+    Attributes:
+        step: The step of all clones.
+        clock: The time.
+        threads: The threads of the servers.
+        simulated: The runs of the clones that are simulated, by number.
+        runs: The runs of the others, several clones together in each.
+    """
+
+    step: PreparedStep
+    clock: Clock
+    threads: Threads
+    simulated: Sequence[Run]
+    runs: list[Run] = field(factory=list)
+
+    def begin(self, run: Run) -> None:
+        """Let those begin for which the clone of a run stands, together with it."""
+        assert run.seen is not None
+        abroad = run.seen.abroad
+        alike = sum(each.seen is not None and each.seen.abroad.host == abroad.host for each in self.simulated)
+        for count in groups_of(abroad.count, TOGETHER // alike):
+            others = Run(abroad.ops, [], 0, run.number, times=count, seen=run.seen, shut=[])
+            self.runs.append(others)
+            self.clock.at(self.clock.now, partial(self._start, others))
+
+    def see(self, task: Task) -> None:
+        """Note that an op is done, of a clone that stands for others or of these."""
+        run = task.run
+        assert run.seen is not None
+        if run.shut is None:
+            if task.op in run.seen.abroad.waits:
+                run.seen.done[task.op] = self.clock.now
+            return
+        for number in run.seen.abroad.opened.get(task.op, ()):
+            run.shut[number] -= 1
+            if run.shut[number] == 0:
+                self._open(run, run.seen.abroad.gates[number])
+
+    def pause(self, run: Run) -> None:
+        """Let clones that are not simulated begin their next round after what remains of this one."""
+        assert run.seen is not None
+        seen, step, now = run.seen, self.step, self.clock.now
+        first, start = self.simulated[run.number].ops[0], partial(self._start, run)
+        if first not in seen.abroad.waits:  # their graph is run by a process that is not simulated
+            self.clock.at(now + seen.rest + seen.pause, start)
+            return
+        costs, copies = step.costs, run.times
+        task = Active(None, None, 0.0, costs.step_start, costs.start_cores, 1.0, None, start, copies)
+        self.clock.at(now + seen.rest, partial(self.clock.let_run, step.homes[step.processes[first]], task))
+
+    def _start(self, run: Run) -> None:
+        """Let clones that are not simulated begin a round."""
+        assert run.seen is not None
+        step, abroad, now = self.step, run.seen.abroad, self.clock.now
+        waiting = defaultdict(int, abroad.waits)
+        for gate in abroad.gates:
+            for op in gate.ops:
+                waiting[op] += 1
+        run.waiting, run.left = waiting, len(run.ops)
+        run.shut = [len(each.needed) for each in abroad.gates]
+        run.asked.clear()
+        for op in abroad.ops:
+            for each in step.sent[op]:
+                send = step.sends[each]
+                if send.link.asking and send.targets and send.target.host != abroad.host:
+                    self.threads.give([Task(run, -1 - each, now)], None, step.hosts[send.target.host])
+            if waiting[op] == 0:
+                self.threads.give([Task(run, op, now)], None, step.processes[op])
+        for gate in abroad.gates:
+            if not gate.needed:
+                self._open(run, gate)
+
+    def _open(self, run: Run, gate: Gate) -> None:
+        """Let ops get what clones that are not simulated make on their own devices."""
+        assert run.seen is not None
+        for op in gate.ops:
+            self.clock.at(self.clock.now + run.seen.delays[op], partial(self._get, run, op))
+
+    def _get(self, run: Run, op: int) -> None:
+        run.waiting[op] -= 1
+        if run.waiting[op] == 0:
+            self.threads.give([Task(run, op, self.clock.now)], None, self.step.processes[op])
+
+
+def is_sent_by(run: Run, send: Send) -> bool:
+    """Whether clones that are not simulated send something: to their own devices, or what they need.
+
+    Args:
+        run: The run of these clones.
+        send: What one of them would send if it were simulated.
+    """
+    assert run.seen is not None
+    abroad = run.seen.abroad
+    return send.target.host == abroad.host or any(each in abroad.waits for each in send.targets)

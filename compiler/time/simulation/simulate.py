@@ -25,16 +25,12 @@ from attrs import define, field
 
 from compiler.figures import gathered
 from compiler.time.costs import Costs
-from compiler.time.polling import noticed
-from compiler.time.simulation.machines import EPSILON, Clock, Machine
-from compiler.time.simulation.others import Seen, all_abroad
+from compiler.time.simulation.machines import EPSILON, Active, Clock, Machine, Run, Seen, Task, Thread
+from compiler.time.simulation.others import StandIns, all_abroad, is_sent_by
 from compiler.time.simulation.prepared import PreparedStep, Send, prepare
 from compiler.time.simulation.simulated import Bar, Simulated, rounds_between, within
-from compiler.time.simulation.stand_ins import StandIns, is_sent_by
-from compiler.time.simulation.tasks import Active, Run, Task, Thread
-from compiler.time.simulation.threads import Threads
-from compiler.time.simulation.transfers import Transfers
-from compiler.time.work import StepWork
+from compiler.time.simulation.threads import Threads, Transfers
+from compiler.time.work import StepWork, noticed
 
 ROUNDS = 5
 """How many updates of each clone are simulated, at least, if clones update by themselves: the others go on

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from compiler.checks.batches import batches_fit_clones
+from compiler.checks.devices import batches_fit_clones
 from tests.compiler.placement.places import places
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from compiler.checks.freezing import globs_match, something_is_trained
+from compiler.checks.rules import globs_match, something_is_trained
 from compiler.pipeline import make_plan
 from compiler.plan import Plan
 from tests.support import spec_of

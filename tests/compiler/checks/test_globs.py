@@ -6,7 +6,7 @@ import pytest
 from attrs import evolve
 
 from compiler.checks import check_spec
-from compiler.checks.globs import globs_can_match
+from compiler.checks.rules import globs_can_match
 from compiler.topology import declare
 from dsl.diagnostics import Diagnostic
 from tests.support import spec_of
@@ -93,7 +93,7 @@ def test_many_rules_are_compared_with_many_layers_by_looking_names_up(
 ) -> None:
     """Similar names are looked for only for the first rules, and no more rules are reported than are read."""
     asked: list[str] = []
-    monkeypatch.setattr("compiler.checks.globs._nearest", lambda pattern, _: asked.append(pattern) or ())
+    monkeypatch.setattr("compiler.checks.rules._nearest", lambda pattern, _: asked.append(pattern) or ())
     rules = "\n".join(
         f'variables("dens_{at}/*") -> cpu[0]\nvariables("wide{at}*") -> cpu[0]' for at in range(300)
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from compiler.checks.groups import groups_fit_devices
+from compiler.checks.devices import groups_fit_devices
 from tests.compiler.placement.places import places
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from compiler.checks.matches import rules_decide, rules_match
+from compiler.checks.rules import rules_decide, rules_match
 from tests.compiler.placement.places import places
 
 VARIABLES = ["encoder/dense/kernel", "encoder/dense/bias", "decoder/out/kernel"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from compiler.checks.targets import targets_name_devices
+from compiler.checks.devices import targets_name_devices
 from compiler.topology import declare
 from dsl.diagnostics import Diagnostic
 from tests.compiler.placement.places import MODEL

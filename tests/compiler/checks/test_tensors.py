@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from compiler.checks.tensors import tensors_can_be_held
+from compiler.checks.shapes import tensors_can_be_held
 from compiler.pipeline import make_plan
 from compiler.topology import declare
 from dsl.diagnostics import SpecError

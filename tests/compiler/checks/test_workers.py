@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from compiler.checks.workers import workers_are_whole
+from compiler.checks.devices import workers_are_whole
 from tests.compiler.placement.places import places
 
 CLUSTER = """

@@ -5,8 +5,8 @@ from __future__ import annotations
 from attrs import evolve
 
 from compiler.conditions.capacity import has_limits, too_full
-from compiler.report.text.device_table import fullness
-from compiler.report.totals import pools
+from compiler.report.devices import pools
+from compiler.report.terminal import fullness
 from compiler.report.view import View
 from dsl import ir
 from tests.placement_maps import make_map

@@ -13,19 +13,22 @@ from compiler.conditions.expect import (
     needs_time,
 )
 from compiler.mapping.records import (
+    DeviceTime,
+    LinkTime,
     MapClone,
     MapDevice,
     MapMode,
     MapOp,
+    MapPathPart,
     MapSlot,
     MapSpec,
     MapTensor,
+    MapTime,
     MapTransfer,
     MapVariable,
     PlacementMap,
     RuleRef,
 )
-from compiler.mapping.step_time import DeviceTime, LinkTime, MapPathPart, MapTime
 from compiler.pipeline import make_plan
 from dsl.diagnostics import Diagnostic
 from tests.compiler.placement.places import MODEL

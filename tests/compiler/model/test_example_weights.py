@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from compiler.model.example_weights import weights_fit
+from compiler.model.shapes import weights_fit
 
 
 @pytest.mark.parametrize(

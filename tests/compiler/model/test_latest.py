@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from compiler.model.latest import kept_for_latest
+from compiler.model.graph import kept_for_latest
 
 
 def test_a_result_is_made_once_for_an_object() -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import grammar
 from compiler.checks import check_spec
 from compiler.graph.tower.network.network import make, spread
-from compiler.model.layer_shapes import RULES, ShapeError, shape_after
+from compiler.model.shapes import RULES, ShapeError, shape_after
 from dsl import ir
 from dsl.diagnostics import SpecError
 from tests.folders import ROOT

@@ -9,12 +9,18 @@ from attrs import evolve
 
 from compiler.figures import count, size, size_of_known
 from compiler.mapping.records import MapOp, MapWorker, PlacementMap
-from compiler.report import refs, scopes
-from compiler.report.refs import Group, first_that_fits
+from compiler.report import scopes
+from compiler.report.devices import (
+    Group,
+    Totals,
+    add_up,
+    device_label,
+    device_totals,
+    first_that_fits,
+    of_group,
+)
 from compiler.report.scopes import cut, finder
-from compiler.report.table import shorten, table, width_of
-from compiler.report.totals import Totals, add_up, device_totals, of_group
-from compiler.report.view import View
+from compiler.report.view import View, shorten, table, width_of
 from tests.placement_maps import make_kinds, make_map
 
 
@@ -74,7 +80,7 @@ def test_figures_that_say_more() -> None:
 )
 def test_labels_of_several_devices(names: list[str], label: str) -> None:
     """Several devices have one name, with ranges that include both ends, as in specs."""
-    assert refs.label(names) == label
+    assert device_label(names) == label
 
 
 def test_scopes_count_what_is_inside() -> None:

@@ -7,8 +7,7 @@ import re
 import pytest
 from attrs import define, evolve, field
 
-from compiler.mapping.records import PlacementMap
-from compiler.mapping.step_graph import Edge, StepGraph
+from compiler.mapping.records import Edge, PlacementMap, StepGraph
 from compiler.report.dot import MOST_NODES, dot
 from tests.placement_maps import make_map
 

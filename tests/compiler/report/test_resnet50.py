@@ -8,9 +8,9 @@ import pytest
 
 from compiler.graph.inspect.placement_map import map_placement
 from compiler.mapping.records import LIMIT, PlacementMap
-from compiler.report.page.data.spec_lines import lines_of, texts_of
+from compiler.report.page.data import lines_of, texts_of
 from compiler.report.page.html import html_page
-from compiler.report.text.terminal import terminal_map
+from compiler.report.terminal import terminal_map
 from compiler.report.view import View
 from dsl.files.typed_json import parse_record
 from tests.browser import find_chromium, start_browser

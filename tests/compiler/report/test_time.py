@@ -11,14 +11,12 @@ from attrs import evolve
 
 from compiler.mapping.explanation import Explanation, Link
 from compiler.reasons import Reason
-from compiler.report.comparison.compare import compare
-from compiler.report.comparison.diff_json import diff_json
-from compiler.report.comparison.diff_text import diff_text
-from compiler.report.text.beneath_text import beneath_json, beneath_text
-from compiler.report.text.terminal import step_time
-from compiler.report.text.why import why_time
-from compiler.report.timeline import trace_json
+from compiler.report.compare import compare, diff_json
+from compiler.report.diff_text import diff_text
+from compiler.report.terminal import step_time
+from compiler.report.timeline import beneath_json, beneath_text, trace_json
 from compiler.report.view import Ink, View
+from compiler.report.why import why_time
 from compiler.time.forecast import forecast_step
 from compiler.time.measured_trace import lay_beneath, read_trace
 from tests.compiler.time.steps import GPU, OTHER_CPU, Machine, op, step

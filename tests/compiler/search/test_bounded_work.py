@@ -12,12 +12,10 @@ import pytest
 from benchmarks.placement.files import workload_of
 from benchmarks.placement.generated import tangle, transformer
 from compiler.search import coarsen, pieces, search
-from compiler.search.growth import grow
 from compiler.search.pieces import count_work, split_into_pieces
-from compiler.search.prefixes import find_prefixes, find_wanted
-from compiler.search.problem import Floats, Integers, Problem, gather
+from compiler.search.prefixes import find_prefixes, find_wanted, grow
+from compiler.search.problem import Floats, Integers, Problem, Workload, gather, measure_bytes
 from compiler.search.tempering import Ladder, temper
-from compiler.search.workload import Workload, measure_bytes
 
 
 def star(leaves: int) -> dict[str, Any]:

@@ -9,11 +9,10 @@ import pytest
 from attrs import evolve
 
 from compiler.search import search as module
-from compiler.search.growth import _Front, _Graph
-from compiler.search.problem import Floats, Integers, Problem, gather
+from compiler.search.prefixes import _Front, _Graph
+from compiler.search.problem import HOST, Floats, Integers, Operator, Problem, Workload, gather, measure_loads
 from compiler.search.search import REPLICAS, count_work, search
 from compiler.search.tempering import _FORBIDDEN, Ladder, temper
-from compiler.search.workload import HOST, Operator, Workload, measure_loads
 from tests.compiler.search.test_search import small
 
 

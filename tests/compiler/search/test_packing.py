@@ -8,11 +8,19 @@ import numpy as np
 import pytest
 
 from compiler.search import search as module
-from compiler.search.packing import pack_components
-from compiler.search.problem import Floats, Integers, Problem, find_components, gather
+from compiler.search.problem import (
+    HOST,
+    Floats,
+    Integers,
+    Operator,
+    Problem,
+    Workload,
+    find_components,
+    gather,
+)
 from compiler.search.search import search
+from compiler.search.starts import pack_components
 from compiler.search.tempering import Ladder, temper
-from compiler.search.workload import HOST, Operator, Workload
 
 
 def alone(seconds: list[float], *, accelerators: int = 2, capacity: float = 100.0) -> Workload:

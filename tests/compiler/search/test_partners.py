@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from compiler.search.partners import join_backward
-from compiler.search.problem import gather
+from compiler.search.problem import Operator, Workload, gather
 from compiler.search.search import _Best, search
-from compiler.search.workload import Operator, Workload
+from compiler.search.starts import join_backward
 
 
 def workload(edges: dict[str, str], together: dict[str, int] | None = None) -> Workload:

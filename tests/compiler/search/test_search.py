@@ -11,14 +11,23 @@ from attrs import evolve
 
 from benchmarks.placement.files import places_of, read_json, workload_of
 from benchmarks.placement.generated import inception, translation
-from compiler.search.bounds import lower_bound
 from compiler.search.coarsen import coarsen
 from compiler.search.pieces import _best_split, _earliest, count_work, split_into_pieces
 from compiler.search.prefixes import find_neighbours, find_prefixes
-from compiler.search.problem import _ordered, gather, join_inseparable, merge
+from compiler.search.problem import (
+    HOST,
+    Operator,
+    Workload,
+    _ordered,
+    gather,
+    join_inseparable,
+    measure_bytes,
+    measure_loads,
+    merge,
+)
 from compiler.search.search import search
+from compiler.search.starts import lower_bound
 from compiler.search.tempering import Ladder, temper
-from compiler.search.workload import HOST, Operator, Workload, measure_bytes, measure_loads
 
 PUBLISHED = Path(__file__).parent / "published"
 

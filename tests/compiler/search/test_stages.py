@@ -14,20 +14,19 @@ from attrs import evolve
 
 from benchmarks.placement.files import workload_of
 from benchmarks.placement.generated import tangle
-from compiler.search.bounds import lower_bound
 from compiler.search.coarsen import coarsen
-from compiler.search.packing import pack_components
 from compiler.search.pieces import _best_split, count_work
 from compiler.search.prefixes import Prefixes, find_neighbours, find_prefixes, find_wanted
 from compiler.search.problem import Problem, find_components, gather, join_inseparable
 from compiler.search.search import search
+from compiler.search.starts import lower_bound, pack_components
 from compiler.search.tempering import Ladder, temper
 from tests.compiler.search.test_search import small
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from compiler.search.workload import Workload
+    from compiler.search.problem import Workload
 
 
 def scarce() -> Workload:

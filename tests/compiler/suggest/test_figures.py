@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
-from compiler.suggest.figures import Figures, Goal, NoForecastError, bound, held, least_time
+from compiler.suggest.outcome import Figures, Goal, NoForecastError, bound, held, least_time
 from compiler.time.forecast import forecast_step
 from compiler.time.simulation.prepared import prepare
 from compiler.topology import Device

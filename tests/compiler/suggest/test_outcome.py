@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from attrs import evolve
 
-from compiler.suggest.figures import Goal, NoForecastError
-from compiler.suggest.outcome import WORTH, Outcome, best_of
+from compiler.suggest.outcome import WORTH, Goal, NoForecastError, Outcome, best_of
 from compiler.time.forecast import forecast_step
 from tests.compiler.time.simulation.test_simulate_until import MACHINE, tangle
 from tests.compiler.time.steps import CPU, GPU, Machine, op, step

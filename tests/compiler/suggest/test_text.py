@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from compiler.suggest.figures import Figures, Goal
+from compiler.suggest.outcome import Figures, Goal
 from compiler.suggest.text import Suggestion, suggestion_json, suggestion_text
 
 BEFORE = Figures(0, 0.010, ("gpu[0]", 2048), ("cpu[0]", 1024), 4096, "cpu[0], busy 90 % of the time")

@@ -6,8 +6,8 @@ from attrs import frozen
 
 from compiler.plan import Tower
 from compiler.reasons import Reason
-from compiler.suggest.candidates import variable_rules
 from compiler.suggest.tower import REST, read_layers, rules_of, split_tower, variable_rules_of
+from compiler.suggest.variations import variable_rules
 from compiler.time.costs import Cost, Link
 from compiler.time.work import Arrow, Signature, StepWork, TimedOp
 from compiler.topology import Device, declare

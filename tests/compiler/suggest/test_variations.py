@@ -9,8 +9,7 @@ import pytest
 import grammar
 from compiler.pipeline import make_plan
 from compiler.suggest import variations
-from compiler.suggest.candidates import slot_changes, variable_changes, variable_rules
-from compiler.suggest.changes import Changes
+from compiler.suggest.variations import Changes, slot_changes, variable_changes, variable_rules
 from compiler.topology import Device, Topology
 from dsl import ir
 from dsl.schema.functions import function_names

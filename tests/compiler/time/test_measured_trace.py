@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from attrs import evolve
 
-from compiler.report.page.data.timeline_data import timeline_data
+from compiler.report.page.timeline import timeline_data
 from compiler.time.forecast import forecast_step
 from compiler.time.measured_trace import RunTrace, TraceEvent, join_alike, lay_beneath
 from tests.compiler.time.steps import OTHER_CPU, Machine, op, step

@@ -8,9 +8,8 @@ import pytest
 
 from compiler.time.forecast import covered, forecast_step
 from compiler.time.measured_trace import RunTrace, TraceEvent, lay_beneath
-from compiler.time.polling import GROWTH, LONGEST, SHORTEST, noticed
 from compiler.time.simulation.simulated import Bar, Hop, within
-from compiler.time.work import TimedOp, crossings, scope_of
+from compiler.time.work import GROWTH, LONGEST, SHORTEST, TimedOp, crossings, noticed, scope_of
 from compiler.topology import Device
 from tests.compiler.time.steps import CPU, GPU, OTHER_CPU, Machine, op, step
 

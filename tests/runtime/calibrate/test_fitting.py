@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
-from compiler.time.costs import ProfiledCosts
+from compiler.time.costs import profiled_costs
 from compiler.time.profile import MeasuredMachine, OpCost
 from compiler.time.simulation.simulate import simulate
 from compiler.time.work import Signature
@@ -52,7 +52,7 @@ def test_a_simulated_step_takes_what_was_measured(parallel: float, hand_over: fl
     assert [each.crowded for each in found.ops] == pytest.approx([0.001, crowded], rel=1e-3)
     assert [each.alone for each in found.ops] == [0.001, 0.01]
     work = evolve(WORK, op_threads=2)
-    seconds = simulate(work, ProfiledCosts(profile_of(found, ()))).seconds + found.step_start
+    seconds = simulate(work, profiled_costs(profile_of(found, ()))).seconds + found.step_start
     assert seconds == pytest.approx(max(parallel, SLOWED - 0.005), rel=5e-4)
 
 

@@ -97,7 +97,7 @@ def test_every_session_makes_steps_before_it_is_measured(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(measure, "time_to_start_an_op", lambda _: 0.0)
     monkeypatch.setattr(measure, "ratios_by_rows", lambda *_: ())
-    monkeypatch.setattr("compiler.threads.cores", lambda: 2)
+    monkeypatch.setattr("compiler.process.cores", lambda: 2)
     for name, replaced in (("_session", session), ("_on_rows", lambda _: ()), ("_fetches", lambda _: "step")):
         monkeypatch.setattr(measure._Measurement, name, replaced)
     start = SimpleNamespace(handle=SimpleNamespace(op="start"))

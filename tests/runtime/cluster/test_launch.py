@@ -25,7 +25,7 @@ from tfdeploy.runtime.launch import launcher as module
 from tfdeploy.runtime.launch.launched_run import copied_spec
 from tfdeploy.runtime.launch.launcher import Launcher, TaskCommand, gpus_of
 from tfdeploy.runtime.membership.addresses import Task
-from tfdeploy.runtime.options import RunOptions
+from tfdeploy.runtime.plans import RunOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable

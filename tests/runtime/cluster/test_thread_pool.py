@@ -12,7 +12,7 @@ from tests.folders import ROOT
 from tests.runtime.tasks import SPEC
 from tests.support import spec_of
 from tfdeploy.runtime.membership.addresses import Cluster, Membership, Task
-from tfdeploy.runtime.options import RunOptions
+from tfdeploy.runtime.plans import RunOptions
 from tfdeploy.runtime.stop import StopSignals
 from tfdeploy.runtime.train import run
 

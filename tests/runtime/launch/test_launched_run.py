@@ -21,7 +21,7 @@ from tfdeploy.runtime.launch.launched_run import LaunchOutcome, TaskOutput, copi
 from tfdeploy.runtime.launch.launcher import TaskCommand
 from tfdeploy.runtime.launch.task_processes import describe_exit
 from tfdeploy.runtime.membership.addresses import Task
-from tfdeploy.runtime.options import RunOptions
+from tfdeploy.runtime.plans import RunOptions
 from tfdeploy.runtime.records.result import Result, Seconds
 from tfdeploy.runtime.show.reporting import Reporter
 from tfdeploy.runtime.stop import Interrupted, Terminated

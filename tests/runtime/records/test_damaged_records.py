@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from compiler.mapping.step_time import MapPathPart, MapTime
+from compiler.mapping.records import MapPathPart, MapTime
 from dsl import ir
 from dsl.diagnostics import RunError
 from dsl.ir.json_format import FormatError, from_json

@@ -10,9 +10,10 @@ import pytest
 from attrs import evolve
 
 from dsl.diagnostics import Diagnostic, RunError
+from dsl.ir import SPLITS
 from tfdeploy import api
 from tfdeploy.runtime.records.directory import RunDirectory
-from tfdeploy.runtime.records.lock import MARKER, SPLITS, new_events_name, was_written_by_a_run
+from tfdeploy.runtime.records.lock import MARKER, new_events_name, was_written_by_a_run
 
 if TYPE_CHECKING:
     from dsl import ir

@@ -10,9 +10,9 @@ import pytest
 
 from compiler.pipeline import make_plan
 from tests.support import spec_of
-from tfdeploy.runtime.options import RunOptions
+from tfdeploy.runtime.plans import RunOptions
 from tfdeploy.runtime.show.reporting import Reporter
-from tfdeploy.runtime.train import run_worker as module
+from tfdeploy.runtime.train import run as module
 from tfdeploy.runtime.watchdog import Activity
 
 if TYPE_CHECKING:

@@ -76,7 +76,7 @@ def command(
         return 0
     loaded = read_spec(spec, common)
     _require_cpus(loaded, emulate=emulate)
-    from compiler.threads import cores
+    from compiler.process import cores
     from compiler.time.profile import profile_beside
     from dsl.files.typed_json import to_json
     from tfdeploy.runtime.calibrate.processes import OtherWork

@@ -19,7 +19,7 @@ from tfdeploy.own_process import require_output
 if TYPE_CHECKING:
     from dsl import ir
     from tfdeploy.runtime.membership.addresses import Membership, Task
-    from tfdeploy.runtime.options import RunOptions
+    from tfdeploy.runtime.plans import RunOptions
     from tfdeploy.runtime.records.result import Result
 
 
@@ -85,7 +85,7 @@ def command(
         raise click.UsageError("--profile needs clones that make their steps together, not `mode = async`")
     if profile is not None and loaded.update.replication == "between_graph":
         raise click.UsageError("--profile needs one graph of all clones, not `replication = between_graph`")
-    from tfdeploy.runtime.options import RunOptions
+    from tfdeploy.runtime.plans import RunOptions
     from tfdeploy.runtime.show.console import make_reporter
     from tfdeploy.runtime.stop import Interrupted, Terminated
     from tfdeploy.runtime.train import start

@@ -12,7 +12,7 @@ from tfdeploy.cli.files import STDOUT, map_file, read_map, require_apart, requir
 from tfdeploy.cli.options import common_options, file_option, force_option, offer, profile_option, set_option
 
 if TYPE_CHECKING:
-    from compiler.report.page.data.diff_data import Side
+    from compiler.report.page.data import Side
     from tfdeploy.cli.building import Builder
 
 DIFFERENT = 1
@@ -62,7 +62,7 @@ def command(
         _side(builder, path, more, option, outputs)
         for path, more, option in ((before, set_before, "--set-a"), (second, set_after, "--set-b"))
     )
-    from compiler.report.comparison.compare import compare
+    from compiler.report.compare import compare
 
     found = compare(one.placement, other.placement)
     if html is not None:
@@ -70,11 +70,11 @@ def command(
 
         write_page(html, diff_page(one, other, found), open_page=open_page)
     elif as_json:
-        from compiler.report.comparison.diff_json import diff_json
+        from compiler.report.compare import diff_json
 
         write_result(diff_json(found))
     else:
-        from compiler.report.comparison.diff_text import diff_text
+        from compiler.report.diff_text import diff_text
         from compiler.report.view import Ink
 
         say(diff_text(found, Ink(common.color_output)), color=common.color_output, end="")
@@ -90,8 +90,7 @@ def _builder(common: Common, profile: str | None, *, share: bool) -> Builder:
 
 def _side(builder: Builder | None, path: str, more: Pairs, option: str, outputs: list[str]) -> Side:
     """Return one of the placements; raises RunError for `outputs` that it is read from."""
-    from compiler.report.page.data.diff_data import Side
-    from compiler.report.page.data.spec_lines import lines_of, texts_of, texts_on_disk
+    from compiler.report.page.data import Side, lines_of, texts_of, texts_on_disk
 
     file = map_file(path)
     if file is None:

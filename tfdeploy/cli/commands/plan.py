@@ -213,18 +213,18 @@ def _show(placement: AnyMap, wanted: Wanted, *, color: bool) -> None:
     width = get_terminal_size((80, 24)).columns
     view = View(wanted.depth, wanted.glob, wanted.only_misplaced, wanted.every_clone, width, color)
     if wanted.ops:
-        from compiler.report.text.oplist import op_list
+        from compiler.report.terminal import op_list
 
         for line in op_list(placement.expanded(), view):
             say(line)
     else:
-        from compiler.report.text.terminal import terminal_map
+        from compiler.report.terminal import terminal_map
 
         say(terminal_map(placement, view), color=color, end="")
 
 
 def _page(shown: ShownMap, ran: RunTrace | None) -> str:
-    from compiler.report.page.data.spec_lines import texts_of, texts_on_disk
+    from compiler.report.page.data import texts_of, texts_on_disk
     from tfdeploy.looking import plan_page
 
     texts = texts_on_disk(shown.placement) if shown.plan is None else texts_of(shown.plan.spec)
@@ -284,7 +284,7 @@ def _read_trace(path: str) -> RunTrace:
 
 
 def _show_beneath(found: Beneath, *, as_json: bool, color: bool) -> None:
-    from compiler.report.text.beneath_text import beneath_json, beneath_text
+    from compiler.report.timeline import beneath_json, beneath_text
     from compiler.report.view import View
 
     if as_json:

@@ -73,7 +73,7 @@ def command(
     reading = read(spec, common)
     if reading.spec is None:
         raise SpecError(reading.diagnostics)
-    from compiler.suggest.figures import Goal, NoForecastError
+    from compiler.suggest.outcome import Goal, NoForecastError
     from compiler.suggest.text import suggestion_json, suggestion_text
     from compiler.time.profile import find_profile
     from tfdeploy.suggesting.suggester import CannotEditError, Suggester

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from dsl.ir import SPLITS
 from tfdeploy.cli.common import Common, say
 from tfdeploy.cli.faults import telling
 from tfdeploy.cli.files import read_spec
@@ -20,7 +21,7 @@ from tfdeploy.cli.options import checkpoint_option, common_options, emulate_opti
     "--split",
     "splits",
     multiple=True,
-    type=click.Choice(["train", "validation", "test"]),
+    type=click.Choice(SPLITS),
     help="On which split; may be given several times. Default: validation and test.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the scores as JSON.")
@@ -76,7 +77,7 @@ def _data_file(ctx: click.Context, param: click.Parameter, path: Path) -> Path:
 @checkpoint_option
 @click.option(
     "--split",
-    type=click.Choice(["train", "validation", "test"]),
+    type=click.Choice(SPLITS),
     help="The split whose transforms are applied; default: test, else validation, else train.",
 )
 @emulate_option()

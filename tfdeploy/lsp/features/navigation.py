@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from lsprotocol import types
 
 from dsl import schema, syntax
+from dsl.ir import SPLITS
 from dsl.schema import signatures
 from dsl.schema.data_functions import FILES
 from dsl.values import CONSTANTS
@@ -19,7 +20,6 @@ from grammar import files
 from grammar.cursor import parts_of_line
 from grammar.lower.devices import KINDS
 from grammar.lower.network.flows import SPECIAL
-from grammar.lower.training import SPLITS
 from tfdeploy.lsp.documents import Document, absolute, uri_of
 
 if TYPE_CHECKING:

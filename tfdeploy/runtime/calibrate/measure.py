@@ -195,7 +195,7 @@ class _Measurement:
             self.beside.append(self._turn(self._several, others=self._cores() - 1))
 
     def _cores(self) -> int:
-        from compiler.threads import cores
+        from compiler.process import cores
 
         return cores()
 

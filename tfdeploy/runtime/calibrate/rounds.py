@@ -13,7 +13,7 @@ from typing import Any
 
 from attrs import define, evolve, field, frozen
 
-from compiler.time.costs import ProfiledCosts
+from compiler.time.costs import profiled_costs
 from compiler.time.profile import OpCost
 from compiler.time.simulation.simulate import simulate
 from compiler.time.work import StepWork
@@ -154,7 +154,7 @@ def fitted(found: Measured, work: StepWork) -> Measured:
     parallel = evolve(work, inner_threads=1, op_threads=found.machine.cores)
 
     def is_enough(other: Measured) -> bool:
-        seconds = simulate(parallel, ProfiledCosts(profile_of(other, ()))).seconds
+        seconds = simulate(parallel, profiled_costs(profile_of(other, ()))).seconds
         return seconds + found.step_start >= found.parallel
 
     def handing_over(seconds: float) -> Measured:

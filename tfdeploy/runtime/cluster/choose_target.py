@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from dsl import ir
     from tfdeploy.data import Stream
     from tfdeploy.runtime.membership.addresses import Membership
-    from tfdeploy.runtime.options import RunOptions
+    from tfdeploy.runtime.plans import RunOptions
     from tfdeploy.runtime.show.reporting import Reporter
     from tfdeploy.runtime.stop import StopSignals
 

@@ -10,7 +10,7 @@ import socket
 import time
 from typing import TYPE_CHECKING, Any, Self
 
-from compiler.threads import task_threads
+from compiler.process import task_threads
 from dsl import ir
 from dsl.diagnostics import RunError, SpecError
 from dsl.errors import cluster as errors

@@ -17,7 +17,7 @@ from attrs import define, field
 
 from compiler.graph.workers.coordination import FINISHED, OPEN, Coordination, State
 from compiler.graph.workers.updates import REPORTED
-from compiler.time.polling import GROWTH, LONGEST, SHORTEST
+from compiler.time.work import GROWTH, LONGEST, SHORTEST
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

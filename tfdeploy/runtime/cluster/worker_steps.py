@@ -16,7 +16,7 @@ from attrs import define, evolve, field
 
 from compiler.graph.storage.saving import add_saving
 from compiler.graph.workers.coordination import FINISHED
-from compiler.time.polling import LONGEST
+from compiler.time.work import LONGEST
 from tfdeploy.runtime.cluster.worker_group import PATIENT, UpdateReporter, WorkerGroup
 from tfdeploy.runtime.session.data import feed_training
 from tfdeploy.runtime.session.engine import Engine, StepReport

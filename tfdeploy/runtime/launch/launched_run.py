@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from dsl import ir
-    from tfdeploy.runtime.options import RunOptions
+    from tfdeploy.runtime.plans import RunOptions
 
 FAULT = 2
 

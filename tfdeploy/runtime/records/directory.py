@@ -12,11 +12,11 @@ from dsl.diagnostics import RunError
 from dsl.errors import running as errors
 from dsl.files.atomic import remove_partial
 from dsl.files.regular import is_text
+from dsl.ir import SPLITS
 from tfdeploy.runtime.records.files import write_atomically
 from tfdeploy.runtime.records.lock import (
     MARKER,
     MARKER_TEXT,
-    SPLITS,
     foreign_names,
     is_events_file,
     is_marked,

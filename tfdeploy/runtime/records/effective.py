@@ -18,7 +18,6 @@ from dsl.schema.data_functions import FILES
 from dsl.schema.signatures import STATES, named_arguments
 from grammar.lower.network.flows import APPLICATIONS
 from grammar.unparse import unparse
-from tfdeploy.runtime.records.lock import SPLITS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -112,7 +111,7 @@ def files_of(spec: ir.Spec) -> list[Path]:
 def _data(data: ir.Data | None, moved: Callable[[str], str]) -> ir.Data | None:
     if data is None:
         return None
-    splits: dict[str, Any] = {each: _split(getattr(data, each), moved) for each in SPLITS}
+    splits: dict[str, Any] = {each: _split(getattr(data, each), moved) for each in ir.SPLITS}
     return evolve(data, **splits)
 
 

@@ -12,12 +12,13 @@ from attrs import frozen
 
 from dsl.files.regular import read_regular, read_text
 from dsl.files.typed_json import Count, JsonRecord, Measured
+from dsl.ir import SplitName
 from dsl.source import Source
 from grammar.overrides import settings
 from grammar.parsing.parser import parse
 from grammar.reports import Reports
 from tfdeploy.runtime.records.directory import RunDirectory
-from tfdeploy.runtime.records.history import HistoryRecord, SplitName
+from tfdeploy.runtime.records.history import HistoryRecord
 from tfdeploy.runtime.records.lock import is_held, is_marked, was_written_by_a_run
 from tfdeploy.runtime.records.result import LOSS, Result
 

@@ -269,7 +269,6 @@ def is_json_object(path: Path, keys: set[str]) -> bool:
     return isinstance(found, dict) and keys <= found.keys()
 
 
-SPLITS = ("train", "validation", "test")
 _NAME = re.compile(r"events\.out\.tfevents\.\d+\.\d+")
 
 

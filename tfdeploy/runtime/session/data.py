@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from attrs import evolve
 
-from compiler.readers import each_clone_reads, names_of_shares
+from compiler.towers import each_clone_reads, names_of_shares
+from dsl import ir
 from dsl.diagnostics import RunError
 from dsl.errors.cluster import in_process_source_on_remote_worker
 from tfdeploy.data import Field, Stream, StreamOptions, open_split
@@ -17,17 +18,15 @@ if TYPE_CHECKING:
 
     from compiler.model.graph import InputNode
     from compiler.plan import Plan
-    from dsl import ir
     from tfdeploy.runtime.membership.addresses import Membership
-    from tfdeploy.runtime.records.history import SplitName
     from tfdeploy.runtime.session.engine import Engine
 
 
-def splits_of(spec: ir.Spec) -> dict[SplitName, ir.Split]:
+def splits_of(spec: ir.Spec) -> dict[ir.SplitName, ir.Split]:
     """Return the splits of a spec by name."""
     data = spec.data
-    found = (data.train, data.validation, data.test) if data is not None else ()
-    return {split.name: split for split in found if split is not None}
+    found = {name: getattr(data, name) for name in ir.SPLITS} if data is not None else {}
+    return {name: split for name, split in found.items() if split is not None}
 
 
 def open_stream(

@@ -12,8 +12,7 @@ from rich.segment import Segment
 from rich.table import Column
 from rich.text import Text
 
-from compiler.report.text.device_table import device_table
-from compiler.report.text.terminal import headline
+from compiler.report.terminal import device_table, headline
 from compiler.report.view import View
 from dsl.formats.cells import printable
 from tfdeploy.progress import busy

@@ -13,6 +13,7 @@ from dsl.diagnostics import RunError
 from dsl.errors import running as errors
 from dsl.files.regular import read_regular, system_reason
 from dsl.formats.cells import printable
+from dsl.ir import SPLITS
 from tfdeploy.runtime.records.history import HistoryRecord
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ def read_curves(runs: Sequence[Path], score: str) -> list[Curve]:
     for run in runs:
         lines = _read(run)
         known |= {name for line in lines for name in (*SCORES, *line.metrics, *line.rates_of_groups())}
-        for split in ("train", "validation", "test"):
+        for split in SPLITS:
             of_split = [line for line in lines if line.split == split]
             for worker in dict.fromkeys(line.worker for line in of_split):
                 points = [(line.step, _value(line, score)) for line in of_split if line.worker == worker]

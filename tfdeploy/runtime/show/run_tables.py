@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from typing import TYPE_CHECKING
 
-from compiler.report.table import table, width_of
+from compiler.report.view import table, width_of
 from tfdeploy.runtime.records.found import differing
 from tfdeploy.runtime.show.reporting import number
 

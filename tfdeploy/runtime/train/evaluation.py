@@ -22,8 +22,9 @@ from dsl.diagnostics import RunError
 from dsl.errors import running as errors
 from dsl.files.regular import system_reason
 from dsl.files.typed_json import BadRecord, read_record, to_json
+from dsl.ir import SPLITS, SplitName
 from tfdeploy.runtime.records.files import write_atomically
-from tfdeploy.runtime.records.history import History, HistoryRecord, SplitName
+from tfdeploy.runtime.records.history import History, HistoryRecord
 from tfdeploy.runtime.records.result import LOSS, Best, Goal, Scores
 from tfdeploy.runtime.session.engine import named
 from tfdeploy.runtime.session.faults import located_examples
@@ -144,7 +145,7 @@ def read_best(path: Path, warn: Callable[[Diagnostic], None]) -> Best | None:
     return None
 
 
-SPLITS: tuple[SplitName, ...] = ("validation", "test")
+EVALUATED = tuple(name for name in SPLITS if name != "train")
 
 Parts: TypeAlias = Sequence[Sequence[Any]]
 """The parts of the loss of a batch: for each its value and, if it is to be divided by one, a weight."""
@@ -314,7 +315,7 @@ class Evaluations:
     @property
     def watched(self) -> SplitName | None:
         """The split that is evaluated during training: `validation`, else `test`, else None."""
-        return next((name for name in SPLITS if name in self.streams), None)
+        return next((name for name in EVALUATED if name in self.streams), None)
 
     def watch(self, step: int) -> bool:
         """Evaluate the watched split after `step`; return whether it is the best evaluation so far."""
@@ -334,7 +335,7 @@ class Evaluations:
 
     def complete(self, step: int) -> None:
         """Evaluate every split that has not been evaluated after `step`."""
-        for name in SPLITS:
+        for name in EVALUATED:
             if name in self.streams and not self._has(name, step):
                 self.evaluate(name, step)
 

@@ -17,8 +17,7 @@ import tensorflow as tf
 from attrs import define, field
 
 from compiler.graph.adapters.tensorflow_private import Timeline
-from compiler.report.text.device_table import device_table
-from compiler.report.text.terminal import headline
+from compiler.report.terminal import device_table, headline
 from compiler.report.view import View
 from dsl.formats.cells import printable
 from tfdeploy.runtime.records.files import write_atomically, writing

@@ -19,8 +19,8 @@ from compiler.graph.randomness import draw_seed
 from compiler.graph.storage.keras_file import require_savable, write_keras_file
 from compiler.graph.storage.saving import add_saving
 from compiler.graph.storage.starting import starting_weights
-from compiler.machine_memory import memory_limit
 from compiler.plan import WorkerPlan
+from compiler.process import memory_limit
 from dsl.diagnostics import RunError, SpecError
 from dsl.errors import plan as plan_errors
 from dsl.errors import running as errors
@@ -29,11 +29,12 @@ from dsl.files.atomic import FOLDER
 from tfdeploy.runtime.adapted import adapted_for_run, require_one_graph
 from tfdeploy.runtime.cluster.choose_target import make_thread_pool, target_for
 from tfdeploy.runtime.cluster.monitor import cluster_record
+from tfdeploy.runtime.cluster.worker_steps import WorkerLoop
 from tfdeploy.runtime.plans import folder_of, graph_of, plan_of, require_devices
 from tfdeploy.runtime.records.directory import RunDirectory
 from tfdeploy.runtime.records.effective import effective_text
 from tfdeploy.runtime.records.files import replacing, write_atomically
-from tfdeploy.runtime.records.history import History, SplitName
+from tfdeploy.runtime.records.history import History
 from tfdeploy.runtime.records.lock import DirectoryGuard, guard_directory, locked
 from tfdeploy.runtime.records.result import Clock, Result, SplitResult, Status
 from tfdeploy.runtime.records.store import BrokenCheckpoint
@@ -47,12 +48,11 @@ from tfdeploy.runtime.session.data import (
 )
 from tfdeploy.runtime.session.engine import Engine
 from tfdeploy.runtime.session.faults import is_lost_task, reason_of
-from tfdeploy.runtime.show.reporting import StepRange
+from tfdeploy.runtime.show.reporting import StepRange, duration, number
 from tfdeploy.runtime.stop import cleanup
 from tfdeploy.runtime.train.evaluation import BestTracker, Evaluations
 from tfdeploy.runtime.train.events import Events, Profile
 from tfdeploy.runtime.train.loop import Trainer, left_out, total_steps
-from tfdeploy.runtime.train.run_worker import run_worker
 from tfdeploy.runtime.watchdog import Activity, Watchdog, waiting_for
 
 if TYPE_CHECKING:
@@ -60,15 +60,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from compiler.graph.compiled import CompiledGraph
-    from compiler.mapping.records import PlacementMap
-    from compiler.mapping.step_time import MapTime
+    from compiler.mapping.records import MapTime, PlacementMap
     from compiler.plan import Plan
     from compiler.step.read.memory import StepMemory
     from dsl import ir
     from tfdeploy.data import Stream
     from tfdeploy.runtime.cluster.session_target import SessionTarget
     from tfdeploy.runtime.cluster.worker_group import WorkerGroup
-    from tfdeploy.runtime.options import Resume, RunOptions
+    from tfdeploy.runtime.plans import Resume, RunOptions
     from tfdeploy.runtime.show.reporting import Reporter
     from tfdeploy.runtime.stop import StopSignals
 
@@ -168,7 +167,7 @@ class _Run:
             with open_target(compiled) as target:
                 return self._train_on(compiled, target, streams)
 
-    def _open(self, name: SplitName, split: ir.Split) -> Stream:
+    def _open(self, name: ir.SplitName, split: ir.Split) -> Stream:
         with self.activity.doing(f"reading the first example of `{name}`", split.source.span):
             inputs, training = self.plan.model.inputs, name == "train"
             stream = open_stream(self.plan, split, inputs, training=training, seed=self.seed)
@@ -197,7 +196,7 @@ class _Run:
         return compiled
 
     def _train_on(
-        self, compiled: CompiledGraph, target: SessionTarget, streams: Mapping[SplitName, Stream]
+        self, compiled: CompiledGraph, target: SessionTarget, streams: Mapping[ir.SplitName, Stream]
     ) -> Result:
         """Train, and continue from the newest checkpoint whenever a task was lost and has come back."""
         saving, fruitless, why = add_saving(compiled), 0, "to start training"
@@ -234,7 +233,7 @@ class _Run:
         self,
         engine: Engine,
         group: WorkerGroup | None,
-        streams: Mapping[SplitName, Stream],
+        streams: Mapping[ir.SplitName, Stream],
         *,
         recovering: bool = False,
     ) -> Result:
@@ -488,3 +487,40 @@ class _Run:
         missing = [path for path in wanted if not path.exists()]
         if missing:
             raise RunError(errors.file_gone(self.guard.span, path=str(missing[0])))
+
+
+# --- a run of a worker that is not the chief, in a process of its own -------------------------------------
+
+
+def run_worker(plan: Plan, options: RunOptions, stop: StopSignals, activity: Activity) -> Result:
+    """Train as a worker that is not the chief.
+
+    Returns:
+        A result that has the global step at the end and the seconds, and nothing else.
+    """
+    clock, spec = Clock(), plan.spec
+    train = splits_of(spec)["train"]
+    with activity.doing("reading the first example of `train`", train.source.span):
+        stream = open_stream(plan, train, plan.model.inputs, training=True, seed=spec.train.seed)
+        require_shares(plan, stream)
+    activity.causes["train"] = waiting_for(stream.source)
+    with target_for(plan, options, stop, stream) as open_target:
+        begun = time.perf_counter()
+        with options.reporter.busy(f"building the graph of {plan.model.name}"):
+            compiled = graph_of(plan)
+        clock.compile = time.perf_counter() - begun
+        stop.check()
+        with open_target(compiled) as target:
+            options.reporter.note(f"compiled in {duration(clock.compile)}")
+            step = WorkerLoop(compiled, stream, target, stop, options.reporter, activity).train()
+    stop.check()
+    options.reporter.note(f"training is over at step {number(step)}")
+    return Result(
+        status="finished",
+        steps=step,
+        loss=None,
+        metrics={},
+        examples_per_second=None,
+        seconds=clock.seconds(),
+        directory=str(RunDirectory.of(spec).path),
+    )

@@ -10,7 +10,7 @@ from tfdeploy.runtime.stop import StopSignals
 
 if TYPE_CHECKING:
     from dsl import ir
-    from tfdeploy.runtime.options import RunOptions
+    from tfdeploy.runtime.plans import RunOptions
     from tfdeploy.runtime.records.result import Result
 
 

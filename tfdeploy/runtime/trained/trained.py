@@ -12,7 +12,7 @@ from attrs import evolve, frozen
 from compiler.graph.inspect.room import require_room
 from compiler.graph.storage.export import final_weights, keras_model
 from compiler.graph.storage.saving import add_saving
-from compiler.machine_memory import memory_limit
+from compiler.process import memory_limit
 from dsl import ir
 from dsl.diagnostics import RunError
 from dsl.errors import running as errors

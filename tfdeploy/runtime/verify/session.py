@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from attrs import define, evolve, field, frozen
 
-from compiler.compatibility import MODES
+from compiler.compatibility import JOINING, MODES
 from compiler.graph.tower.traces import Traces
 from compiler.pipeline import make_plan
 from dsl.diagnostics import SpecError
@@ -62,7 +62,7 @@ SHIFTED = 4
 """How many more references, from weights that are changed by as much, show what rounding moves."""
 
 THREADED_UPDATES = 5  # per clone, in threads that run at once
-PERHAPS_WHOLE = frozenset({"Adafactor", "Lamb", "Muon", "python"})
+PERHAPS_WHOLE = frozenset({*JOINING, "Muon", "python"})
 """Optimizers whose update of an element may depend on others of its weight."""
 
 COLLECT_EVERY = 20  # cases after which what graphs leave behind is collected

@@ -22,10 +22,10 @@ from compiler.graph.session_options import session_config
 from compiler.graph.storage.export import final_weights
 from compiler.graph.tower.traces import Traces
 from compiler.graph.variables.cut_variable import pieces_of, read_saved, variables_of
-from compiler.machine_memory import memory_limit
 from compiler.model.layer_state import State, with_states
 from compiler.pipeline import make_plan
 from compiler.plan import WorkerPlan
+from compiler.process import memory_limit
 from dsl.diagnostics import RunError
 from dsl.errors import running as errors
 from tfdeploy.runtime.cluster.monitor import TaskMonitor
@@ -33,7 +33,7 @@ from tfdeploy.runtime.cluster.server import loopback_server
 from tfdeploy.runtime.launch.launched_run import copied_spec
 from tfdeploy.runtime.launch.launcher import Launcher
 from tfdeploy.runtime.membership.addresses import Task
-from tfdeploy.runtime.options import RunOptions
+from tfdeploy.runtime.plans import RunOptions
 from tfdeploy.runtime.session.engine import close_session
 from tfdeploy.runtime.session.faults import located, reason_of
 from tfdeploy.runtime.verify.examples import without_randomness

@@ -20,7 +20,7 @@ from compiler.graph.adapters.keras_private import (
     reduce_weighted_values,
     squeeze_or_expand_to_same_rank,
 )
-from compiler.model.example_weights import weights_fit
+from compiler.model.shapes import weights_fit
 from dsl.schema.signatures import takes_class_numbers
 
 _PLAIN_REDUCTIONS = ("sum", "none", None)  # reductions that do not divide

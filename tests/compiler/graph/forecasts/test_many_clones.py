@@ -22,17 +22,14 @@ from compiler.kinds.records.extras import Extras
 from compiler.kinds.records.kind_map import AnyMap, KindMap
 from compiler.kinds.records.reading import read_map
 from compiler.kinds.why import explain_many
-from compiler.mapping.records import MapDevice, PlacementMap
-from compiler.mapping.step_time import LinkTime
+from compiler.mapping.records import LinkTime, MapDevice, PlacementMap
 from compiler.pipeline import make_plan
 from compiler.plan import Plan
 from compiler.report.dot import dot
-from compiler.report.page.data.placement_data import page_data
-from compiler.report.page.data.tree import cost_of, measures
-from compiler.report.page.details import Details
+from compiler.report.page.data import page_data
+from compiler.report.page.tree import Details, cost_of, measures
 from compiler.report.scopes import CountedScopes, Scope, build, folded
-from compiler.report.text.device_table import device_table
-from compiler.report.text.terminal import headline, terminal_map
+from compiler.report.terminal import device_table, headline, terminal_map
 from compiler.report.view import View
 from compiler.step.read.memory import forecast_memory
 from compiler.step.read.ops import step_graph

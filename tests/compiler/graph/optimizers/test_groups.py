@@ -15,8 +15,8 @@ import tensorflow as tf
 import grammar
 from compiler.graph.build import compile_graph
 from compiler.pipeline import make_plan
-from compiler.report.text.why import why_text
 from compiler.report.view import Ink
+from compiler.report.why import why_text
 from compiler.step.read.why import explain_placement
 from dsl import ir
 from dsl.diagnostics import Diagnostic, RunError, SpecError

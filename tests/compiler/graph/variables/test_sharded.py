@@ -16,8 +16,8 @@ from compiler.graph.inspect.one_step import run_one_step
 from compiler.graph.inspect.placement_map import map_placement
 from compiler.graph.inspect.verify_placement import verify_placement
 from compiler.pipeline import make_plan
-from compiler.report.text.why import why_text
 from compiler.report.view import Ink
+from compiler.report.why import why_text
 from compiler.step.read.ops import step_ops
 from compiler.step.read.why import explain_placement
 from dsl.diagnostics import SpecError

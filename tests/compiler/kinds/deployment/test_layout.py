@@ -8,9 +8,8 @@ from compiler.kinds.deployment.grid import Grid, NotAlikeError
 from compiler.kinds.deployment.layout import grid_of, why_not, with_grid
 from compiler.pipeline import make_plan
 from compiler.plan import Plan
-from compiler.readers import each_clone_reads
 from compiler.topology import declare
-from compiler.towers import lay_out_towers
+from compiler.towers import each_clone_reads, lay_out_towers
 from tests.compiler.placement.places import MODEL
 from tests.support import spec_of
 

@@ -8,7 +8,7 @@ from attrs import evolve
 from compiler.kinds.deployment.grid import NotAlikeError
 from compiler.kinds.growing.grow import kinds_of
 from compiler.kinds.growing.grow_graph import FewGraphs, grow_graph
-from compiler.mapping.step_graph import Edge, StepGraph
+from compiler.mapping.records import Edge, StepGraph
 from compiler.report.dot import dot
 from tests.compiler.kinds.fitted import patterns
 from tests.compiler.kinds.growing.deployments import NAMES, grid_of, map_of, pipe, plan_of

@@ -10,7 +10,7 @@ from attrs import evolve
 
 from compiler.kinds.deployment.grid import Grid, NotAlikeError
 from compiler.kinds.growing.grow_step import FewSteps, grow_step, has_same_work
-from compiler.threads import threads_on_one_machine
+from compiler.process import threads_on_one_machine
 from compiler.time.work import Arrow, Signature, StepWork, TimedOp
 from tests.compiler.kinds.fitted import patterns
 from tests.compiler.kinds.growing.deployments import NAMES, OTHER, SERVER, cpu, gpu, grid_of, pipe, plan_of

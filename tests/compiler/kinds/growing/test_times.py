@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from compiler.kinds.growing.times import with_time
-from compiler.mapping.step_time import DeviceTime, LinkTime, MapPathPart, MapTime
+from compiler.mapping.records import DeviceTime, LinkTime, MapPathPart, MapTime
 from tests.placement_maps import make_kinds
 
 SERVER, GPU = "ps[0].cpu[0]", "worker[{task}].gpu[{device}]"

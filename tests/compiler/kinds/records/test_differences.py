@@ -5,8 +5,8 @@ from __future__ import annotations
 from attrs import evolve
 
 from compiler.kinds.records.kind_map import KindMap
-from compiler.report.comparison.compare import compare
-from compiler.report.page.data.diff_data import Side, diff_data
+from compiler.report.compare import compare
+from compiler.report.page.data import Side, diff_data
 from tests.placement_maps import make_kinds
 
 

@@ -6,8 +6,7 @@ import pytest
 from attrs import evolve
 
 from compiler.kinds.records.kind_map import BusyKind, KindMap, KindTime, LinkTimeKind, SlotKind
-from compiler.mapping.records import MapSlot, MapTensor, PlacementMap, Sought
-from compiler.mapping.step_time import DeviceTime, LinkTime
+from compiler.mapping.records import DeviceTime, LinkTime, MapSlot, MapTensor, PlacementMap, Sought
 from tests.placement_maps import make_kinds, make_map
 
 SERVER, GPU = "ps[0].cpu[0]", "worker[{task}].gpu[{device}]"

@@ -8,8 +8,8 @@ import pytest
 from attrs import evolve
 
 from compiler.model.graph import CallNode, InputNode, LayerNode, ModelGraph, ObjectiveNode
-from compiler.report.page.details import Details
 from compiler.report.page.html import html_page
+from compiler.report.page.tree import Details
 from compiler.time.forecast import forecast_step
 from dsl import ir
 from dsl.source import Source, Span

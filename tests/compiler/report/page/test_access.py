@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 from attrs import evolve
 
-from compiler.mapping.records import MapTensor
-from compiler.mapping.step_time import LinkTime
-from compiler.report.page.details import Details
+from compiler.mapping.records import LinkTime, MapTensor
+from compiler.report.page.tree import Details
 from compiler.time.measured_trace import RunTrace, TraceEvent
 from tests.compiler.report.page.pages import (
     CELL_TEXTS,

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from attrs import evolve
 
-from compiler.mapping.records import MapTensor
-from compiler.mapping.step_time import DeviceTime, LinkTime, MapTime
+from compiler.mapping.records import DeviceTime, LinkTime, MapTensor, MapTime
 from tests.compiler.report.page.pages import (
     CELL_TEXTS,
     DETAIL,

@@ -8,8 +8,8 @@ import pytest
 from attrs import evolve
 
 from compiler.mapping.records import RuleRef
-from compiler.report.comparison.compare import compare
-from compiler.report.page.data.diff_data import Side
+from compiler.report.compare import compare
+from compiler.report.page.data import Side
 from compiler.report.page.html import diff_page
 from tests.compiler.report.page.pages import CELL_TEXTS, DETAIL, LINES, NEEDS_BROWSER, OVERFLOWING
 from tests.placement_maps import SPEC, make_kinds, make_map, with_counts

@@ -10,9 +10,8 @@ from typing import Any
 from attrs import evolve
 
 from compiler.mapping.records import MapTensor
-from compiler.report.page.bundle import bundle
-from compiler.report.page.data.spec_lines import lines_of, texts_on_disk
-from compiler.report.page.html import html_page
+from compiler.report.page.data import lines_of, texts_on_disk
+from compiler.report.page.html import bundle, html_page
 from tests.placement_maps import KERNEL_BYTES, SPEC, VARIABLES, make_map
 
 TEXT = "\n" * 10 + "place {\n  clones -> gpu[*]\n  variables -> cpu[0]\n}\n"

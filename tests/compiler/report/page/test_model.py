@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from compiler.report.page.details import Details
+from compiler.report.page.tree import Details
 from tests.compiler.report.page.pages import DETAIL, NEEDS_BROWSER, model, write
 from tests.placement_maps import SPEC, make_map
 

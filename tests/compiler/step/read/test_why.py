@@ -11,8 +11,8 @@ from compiler.graph.inspect.one_step import run_one_step
 from compiler.graph.inspect.placement_map import map_placement
 from compiler.mapping.explanation import Explanation
 from compiler.pipeline import make_plan
-from compiler.report.text.why import why_text
 from compiler.report.view import Ink
+from compiler.report.why import why_text
 from compiler.step.read.why import explain_placement, suggest_names
 from tests.support import spec_of
 

@@ -11,11 +11,11 @@ import tensorflow as tf
 from compiler.graph.build import compile_graph
 from compiler.graph.inspect.placement_map import map_placement
 from compiler.pipeline import make_plan
+from compiler.process import cores, threads_on_one_machine
 from compiler.step.read.ops import step_ops
 from compiler.step.read.transfers import list_transfers
 from compiler.step.read.work import forecast_time, read_part, step_parts, timed_step
 from compiler.step.read.workers import GraphPart, of_worker
-from compiler.threads import cores, threads_on_one_machine
 from compiler.time.work import StepWork, crossings
 from tests.support import CLASSIFIER, CONVOLUTION, classifier, spec_of
 

@@ -13,7 +13,7 @@ from compiler.step.read.work import timed_step
 from compiler.step.record import Value
 from compiler.step.sums import Reduction
 from compiler.suggest import variations
-from compiler.suggest.figures import Goal
+from compiler.suggest.outcome import Goal
 from dsl import ir
 from dsl.schema import functions
 from dsl.schema.types import Function

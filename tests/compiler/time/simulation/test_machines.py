@@ -7,8 +7,7 @@ from math import inf
 import pytest
 
 from compiler.time.costs import Cost
-from compiler.time.simulation.machines import Machine, speeds, spread
-from compiler.time.simulation.tasks import Active, Thread
+from compiler.time.simulation.machines import Active, Machine, Thread, speeds, spread
 
 
 def task(seconds: float, cores: float = 1.0) -> Active:

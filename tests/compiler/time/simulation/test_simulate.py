@@ -8,10 +8,9 @@ import pytest
 from attrs import evolve
 
 from compiler.time.forecast import forecast_step
-from compiler.time.polling import GROWTH, SHORTEST
 from compiler.time.simulation.simulate import ROUNDS, simulate
 from compiler.time.simulation.simulated import rounds_between
-from compiler.time.work import Echo
+from compiler.time.work import GROWTH, SHORTEST, Echo
 from compiler.topology import Device
 from tests.compiler.time.steps import CPU, GPU, OTHER_CPU, SECOND_GPU, Machine, op, step
 

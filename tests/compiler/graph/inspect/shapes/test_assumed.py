@@ -9,7 +9,7 @@ from compiler.graph.forecasts.assumed_sizes import sized_step
 from compiler.graph.inspect.placement_map import map_placement
 from compiler.mapping.records import MapAssumption, PlacementMap
 from compiler.pipeline import make_plan
-from compiler.report.text.terminal import terminal_map
+from compiler.report.terminal import terminal_map
 from compiler.report.view import View
 from compiler.step.read.memory import forecast_memory
 from dsl.diagnostics import SpecError

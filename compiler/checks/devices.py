@@ -1,0 +1,126 @@
+"""Checks of clones, rules and links against the devices that there are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from compiler.compatibility import replication_of
+from compiler.placement.rules import Rulebook, rule_text
+from compiler.topology import Host, Topology
+from compiler.towers import clone_count, lay_out_towers, workers_of
+from dsl import ir
+from dsl.diagnostics import Diagnostic
+from dsl.errors import plan as errors
+from dsl.ir.place import PARAMETER_SERVER
+
+
+def batches_fit_clones(spec: ir.Spec, topology: Topology) -> Iterator[Diagnostic]:
+    """Report a global batch that the clones do not divide, or a list with another number of batches."""
+    clones, count = spec.clones, clone_count(spec, topology)
+    if isinstance(clones.batch, tuple) and len(clones.batch) != count:
+        yield errors.batch_list_length(clones.span_of("batch"), given=len(clones.batch), clones=count)
+    if clones.batch is None and clones.global_batch is not None:
+        rounds = spec.update.accumulate
+        if clones.global_batch % (count * rounds):
+            yield errors.uneven_batch(clones.global_batch, count, clones.span_of("global_batch"), rounds)
+
+
+# --- groups of devices ------------------------------------------------------------------------------------
+
+
+def groups_fit_devices(spec: ir.Spec, topology: Topology) -> Iterator[Diagnostic]:
+    """Report a group for which there are too few devices, and an index beyond the size of a group."""
+    book = Rulebook(spec.place.rules, topology)
+    reason = book.decide("clones")
+    size = 1
+    if reason is not None and reason.rule is not None and isinstance(reason.rule.target, ir.Groups):
+        size = reason.rule.target.size
+        devices = len(topology.resolve_set(reason.rule.target.devices))
+        if devices < size:
+            yield errors.clones_exceed_group(
+                reason.rule.target.span, size=size, devices=devices, label=spec.devices.span
+            )
+    for rule in spec.place.rules:
+        if isinstance(rule.target, ir.GroupMember) and rule.target.index >= size:
+            yield errors.no_group_member(
+                rule.target.span, index=rule.target.index, size=size, several=size > 1
+            )
+
+
+# --- links ------------------------------------------------------------------------------------------------
+
+
+def link_is_used(spec: ir.Spec, topology: Topology) -> Iterator[Diagnostic]:
+    """Warn of `link` if no tensor is ever copied: the devices are all CPU devices of one process."""
+    if spec.devices.link is not None and not spec.devices.jobs and not topology.select("gpu"):
+        yield errors.link_without_effect(spec.devices.span_of("link"))
+
+
+# --- sets of devices --------------------------------------------------------------------------------------
+
+
+def targets_name_devices(spec: ir.Spec, topology: Topology) -> Iterator[Diagnostic]:
+    """Report a rule whose set of devices is empty, and clones without a device."""
+    for rule in spec.place.rules:
+        target = rule.target
+        devices = target if isinstance(target, ir.DeviceSet) else getattr(target, "devices", None)
+        if devices is not None and not topology.resolve_set(devices):
+            yield errors.no_device(
+                target.span or rule.span, what=f"`{rule.selector.role}`", text=rule_text(rule)
+            )
+    groups, reason = Rulebook(spec.place.rules, topology).clone_groups()
+    if not groups and reason.rule is None:
+        yield errors.no_device(spec.devices.span, what="`clones`", text=reason.text)
+
+
+# --- workers with graphs of their own ---------------------------------------------------------------------
+
+
+OF_EVERY_GRAPH = {"inputs", "ops", "summaries", "evaluation"}
+
+
+def workers_are_whole(spec: ir.Spec, topology: Topology) -> Iterator[Diagnostic]:
+    """Report tasks without a clone, clones on parameter servers, and too many backup workers."""
+    if replication_of(spec) == "in_graph":
+        return
+    workers = workers_of(lay_out_towers(spec, topology), topology)
+    tasks = {device.host for device in topology.devices if device.job != PARAMETER_SERVER}
+    span = next((each.span for each in spec.place.rules if each.selector.role == "clones"), None)
+    busy = {host for host, _ in workers}
+    for job, task in sorted(tasks - busy, key=str):
+        yield errors.worker_without_clones(
+            span or spec.clones.span or spec.devices.span, task=f"{job}[{task}]"
+        )
+    for job, task in sorted(busy - tasks, key=str):
+        yield errors.clones_on_server(span, task=f"{job}[{task}]")
+    sizes = [sum(tower.batch for tower in towers) for _, towers in workers]
+    if spec.update.backup >= len(workers):
+        yield errors.too_many_backups(
+            spec.update.span_of("backup"),
+            backup=spec.update.backup,
+            workers=len(workers),
+            most=max(len(workers) - 1, 0),
+        )
+    elif spec.update.backup and len(set(sizes)) > 1:
+        yield errors.uneven_workers(spec.update.span_of("backup"), batches=", ".join(map(str, sizes)))
+    yield from _rules_for_one_worker(spec, topology, [host for host, _ in workers])
+
+
+def _rules_for_one_worker(spec: ir.Spec, topology: Topology, hosts: Sequence[Host]) -> Iterator[Diagnostic]:
+    """Report rules that put something of every worker's graph onto devices which are not each worker's own.
+
+    Variables, their slots and their updates are shared, and may be anywhere.
+    """
+    for rule in spec.place.rules:
+        if rule.selector.role not in OF_EVERY_GRAPH or not isinstance(rule.target, ir.DeviceSet):
+            continue
+        devices = topology.resolve_set(rule.target)
+        if any(each.job == PARAMETER_SERVER for each in devices):
+            continue
+        for host in hosts:
+            if devices and not any(each.host == host for each in devices):
+                ref = f"{host[0]}[{host[1]}]"
+                yield errors.other_workers_device(
+                    rule.target.span or rule.span, worker=ref, device=devices[0].ref
+                )
+                break

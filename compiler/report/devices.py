@@ -1,0 +1,231 @@
+"""Names of one or several devices: `gpu[0..7]`, `worker[*].gpu[0..3]`; and groups of many."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from functools import cache
+from typing import Any, Literal
+
+from attrs import astuple, frozen
+
+from compiler.figures import gathered, ranges
+from compiler.kinds.records.kind_map import AnyMap
+from compiler.mapping.records import MapDevice
+
+_REF = re.compile(r"(?:(?P<job>\w+)\[(?P<task>\d+)\]\.)?(?P<kind>\w+)\[(?P<index>\d+)\]")
+
+
+@frozen
+class Ref:
+    """The parts of a device's name.
+
+    Attributes:
+        job: The job, or nothing for a device of this machine.
+        task: The number of the task in its job; 0 for a device of this machine.
+        kind: `cpu` or `gpu`.
+        index: The number among the devices of this kind on the task.
+    """
+
+    job: str
+    task: int
+    kind: str
+    index: int
+
+    @property
+    def host(self) -> tuple[str, int, str]:
+        """What the devices of one kind in one process have in common."""
+        return (self.job, self.task, self.kind)
+
+    @property
+    def job_kind(self) -> tuple[str, str]:
+        """What the devices of one kind in one job have in common."""
+        return (self.job, self.kind)
+
+
+@cache  # there are few devices, whose names are read again and again
+def parse_ref(ref: str) -> Ref:
+    """Return the parts of a device's name; a name of another form is a kind by itself."""
+    match = _REF.fullmatch(ref)
+    if match is None:
+        return Ref("", 0, ref, 0)
+    return Ref(match["job"] or "", int(match["task"] or 0), match["kind"], int(match["index"]))
+
+
+def device_label(refs: Sequence[str]) -> str:
+    """Return one name for several devices: `gpu[0..3,6]`, `worker[0..7].gpu[0..7]`."""
+    if len(refs) == 1:
+        return refs[0]
+    hosts = gathered((each.host, each.index) for each in map(parse_ref, refs))
+    families = gathered(
+        ((job, kind, tuple(sorted(indices))), task) for (job, task, kind), indices in hosts.items()
+    )
+    return ", ".join(
+        f"{f'{job}[{ranges(tasks)}].' if job else ''}{kind}[{ranges(indices)}]"
+        for (job, kind, indices), tasks in families.items()
+    )
+
+
+@frozen
+class Group:
+    """One or several devices shown as one.
+
+    Attributes:
+        label: Their name.
+        devices: The names of the devices.
+        figures: Whether the figures are those of each, which are equal, or the sum.
+    """
+
+    label: str
+    devices: tuple[str, ...]
+    figures: Literal["each", "sum"] = "each"
+
+    @property
+    def note(self) -> str:
+        """What the figures are, if they are of several devices."""
+        return f"{self.figures} of {len(self.devices)}" if len(self.devices) > 1 else ""
+
+    @property
+    def title(self) -> str:
+        """The name with this note."""
+        return f"{self.label} ({self.note})" if self.note else self.label
+
+
+def groupings(devices: Sequence[str], figures: Callable[[str], Hashable]) -> Iterator[tuple[Group, ...]]:
+    """Yield groupings of devices, from the most to the least detailed.
+
+    Each device by itself; devices of a kind and job with equal figures combined; sums for each host; sums for
+    each job.
+    """
+    yield tuple(Group(each, (each,)) for each in devices)
+    yield _together(devices, lambda ref: (parse_ref(ref).job_kind, figures(ref)), "each")
+    yield _together(devices, lambda ref: parse_ref(ref).host, "sum")
+    yield _together(devices, lambda ref: parse_ref(ref).job_kind, "sum")
+
+
+def _together(
+    devices: Sequence[str], key: Callable[[str], Hashable], figures: Literal["each", "sum"]
+) -> tuple[Group, ...]:
+    groups = gathered((key(each), each) for each in devices)
+    return tuple(Group(device_label(each), tuple(each), figures) for each in groups.values())
+
+
+def first_that_fits(
+    devices: Sequence[str],
+    figures: Callable[[str], Hashable],
+    fits: Callable[[tuple[Group, ...]], bool],
+) -> tuple[Group, ...]:
+    """Return the most detailed grouping that fits, or the least detailed if none does."""
+    last: tuple[Group, ...] = ()
+    for last in groupings(devices, figures):
+        if fits(last):
+            break
+    return last
+
+
+# --- what each device of a placement map holds, sends and receives, and how full its memory is ------------
+
+
+@frozen
+class Totals:
+    """The figures of a device, or the sums of several.
+
+    Attributes:
+        ops: The number of ops.
+        variables: The bytes of variables.
+        slots: The bytes of slots.
+        memory: The forecast of the memory that a step needs, or None if there is none.
+        bytes_in: The bytes received in a step.
+        in_unknown: The number of received tensors of unknown size.
+        bytes_out: The bytes sent in a step.
+        out_unknown: The number of sent tensors of unknown size.
+        busy: The part of a step in which it runs ops, from 0 to 1, or None if no time was forecast.
+    """
+
+    ops: int = 0
+    variables: int = 0
+    slots: int = 0
+    memory: int | None = None
+    bytes_in: int = 0
+    in_unknown: int = 0
+    bytes_out: int = 0
+    out_unknown: int = 0
+    busy: float | None = None
+
+    def __add__(self, other: Totals) -> Totals:
+        *pairs, _ = zip(astuple(self), astuple(other), strict=True)  # busy shares have no sum
+        sums: Any = (None if pair == (None, None) else sum(filter(None, pair)) for pair in pairs)
+        return Totals(*sums)
+
+
+def device_totals(placement: AnyMap) -> dict[str, Totals]:
+    """Return the figures of every device of the map, by its name in specs."""
+    busy = {each.ref: each.busy for each in placement.device_times}
+    received: dict[str, list[int]] = defaultdict(lambda: [0, 0])  # bytes, and tensors of unknown size
+    sent: dict[str, list[int]] = defaultdict(lambda: [0, 0])
+    for link in placement.links():
+        for found, devices in ((sent, link.sources), (received, link.targets)):
+            share = link.count // len(devices)
+            for ref in devices:
+                found[ref][0] += share * link.bytes
+                found[ref][1] += share * link.unknown
+    held = {
+        each.ref: (each.ops, each.variable_bytes, each.slot_bytes, each.memory_bytes)
+        for each in placement.devices
+    }
+    nothing = (0, 0, 0, None)
+
+    def figures(ref: str) -> tuple[Any, ...]:
+        return *held.get(ref, nothing), *received[ref], *sent[ref], busy.get(ref)
+
+    return {ref: Totals(*figures(ref)) for ref in {**held, **sent, **received}}
+
+
+def of_group(group: Group, totals: dict[str, Totals]) -> Totals:
+    """Return the figures that are shown for a group of devices: those of each, or their sum.
+
+    Args:
+        group: The devices that share a row.
+        totals: The figures of each device, by its name.
+    """
+    if group.figures == "each":
+        return totals[group.devices[0]]
+    return add_up([totals[each] for each in group.devices])
+
+
+def add_up(parts: Sequence[Totals]) -> Totals:
+    """Return the sum of several devices' figures."""
+    return sum(parts, start=Totals())
+
+
+@frozen
+class Pool:
+    """The memory of a GPU, or of a machine, which all its CPU devices share.
+
+    Attributes:
+        devices: The devices.
+        needed: The bytes of the forecast.
+        limit: The bytes that there are.
+    """
+
+    devices: tuple[MapDevice, ...]
+    needed: int
+    limit: int
+
+    @property
+    def excess(self) -> int:
+        """The bytes that are missing; zero or less if the memory suffices."""
+        return self.needed - self.limit
+
+
+def pools(placement: AnyMap) -> tuple[Pool, ...]:
+    """Return every GPU and machine whose memory the spec gives and for which there is a forecast."""
+    names = ((parse_ref(each.ref), each) for each in placement.devices)
+    together = gathered((each.ref if name.kind == "gpu" else f"{name.host}", each) for name, each in names)
+    return tuple(
+        Pool(tuple(devices), sum(each.memory_bytes or 0 for each in devices), limit)
+        for devices in together.values()
+        if (limit := devices[0].memory_limit) is not None
+        and all(each.memory_bytes is not None for each in devices)
+    )

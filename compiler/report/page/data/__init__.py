@@ -1,1 +1,0 @@
-"""The data that the scripts of the page read."""

@@ -1,1 +1,0 @@
-"""Views of a placement map for a terminal."""

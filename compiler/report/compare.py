@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from operator import attrgetter
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from attrs import asdict, evolve, field, frozen
 
@@ -87,37 +87,27 @@ class DeviceChange:
 
 
 @frozen
-class LinkChange:
-    """A link between two devices whose traffic differs.
+class OfLink(Generic[V]):
+    """What differs of a link between two devices.
 
     Attributes:
         from_device: The device that sends.
         to_device: The device that receives.
-        before: The traffic in the first map, or None if nothing is sent.
-        after: The traffic in the second map, likewise.
-    """
-
-    from_device: str
-    to_device: str
-    before: MapTransfer | None
-    after: MapTransfer | None
-
-
-@frozen
-class LinkTimeChange:
-    """A link whose part of a step differs.
-
-    Attributes:
-        from_device: The device that sends.
-        to_device: The device that receives.
-        before: The seconds in which it carries something in a step of the first map.
+        before: What it has in the first map.
         after: The same for the second map.
     """
 
     from_device: str
     to_device: str
-    before: float
-    after: float
+    before: V
+    after: V
+
+
+LinkChange: TypeAlias = OfLink[MapTransfer | None]
+"""The traffic of a link, None if nothing is sent."""
+
+LinkTimeChange: TypeAlias = OfLink[float]
+"""The seconds in which a link carries something in a step."""
 
 
 @frozen

@@ -265,9 +265,9 @@ class Operator:
     """
 
     name: str
-    seconds: float
-    host_seconds: float
-    bytes: float
+    seconds: float = 0.0
+    host_seconds: float = 0.0
+    bytes: float = 0.0
     sends: float = 0.0
     readers: tuple[int, ...] = ()
     supported: bool = True

@@ -127,30 +127,15 @@ def _rows(found: Suggestion) -> Sequence[Sequence[str]]:
     rows = [("", "", "before", "after")]
     if before.seconds is not None and after.seconds is not None:
         rows.append(("time of a step", "", duration(before.seconds), duration(after.seconds)))
-    rows += [
-        (
-            "memory of the fullest device",
-            _where(before.fullest, after.fullest),
-            *_sizes(before.fullest, after.fullest),
-        ),
-        (
-            "variables and slots on one device",
-            _where(before.heaviest, after.heaviest),
-            *_sizes(before.heaviest, after.heaviest),
-        ),
-        ("sent in a step", "", size(before.sent), size(after.sent)),
-    ]
+    for title, (there, was), (here, now) in (
+        ("memory of the fullest device", before.fullest, after.fullest),
+        ("variables and slots on one device", before.heaviest, after.heaviest),
+    ):
+        rows.append((title, here if there == here else f"{there}, then {here}", size(was), size(now)))
+    rows.append(("sent in a step", "", size(before.sent), size(after.sent)))
     if before.missing:
         rows.append(("missing memory", "", size(before.missing), size(after.missing)))
     return rows
-
-
-def _where(before: tuple[str, int], after: tuple[str, int]) -> str:
-    return before[0] if before[0] == after[0] else f"{before[0]}, then {after[0]}"
-
-
-def _sizes(before: tuple[str, int], after: tuple[str, int]) -> tuple[str, str]:
-    return size(before[1]), size(after[1])
 
 
 def _written(goal: Goal, value: float) -> str:

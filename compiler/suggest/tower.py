@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from attrs import define, field
+from attrs import define, evolve, field
 
 from compiler.plan import Tower
 from compiler.search.problem import Operator, Workload
@@ -129,18 +129,8 @@ def split_tower(
             if tensor.readers:
                 readers = tuple(numbers[each] for each in tensor.readers)
                 sends = 0.0 if by_bytes else link.latency + link.seconds(tensor.bytes)
-                operators.append(
-                    Operator(
-                        tensor.name,
-                        0.0,
-                        0.0,
-                        0.0,
-                        sends,
-                        readers,
-                        backward=tensor.backward,
-                        together=name,
-                    )
-                )
+                sending = Operator(tensor.name, sends=sends, readers=readers, backward=tensor.backward)
+                operators.append(evolve(sending, together=name))
     workload = Workload(tuple(operators), len(tower.devices), min(capacity, ROOM), host=False)
     known = tuple(layers[str(each.together)].device for each in operators)
     found = search(workload, (known,))

@@ -7,9 +7,9 @@ format version; none is removed.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from attrs import field, frozen
+from attrs import field, fields, frozen
 
 from dsl.diagnostics import RunError
 from dsl.errors import plan as errors
@@ -168,19 +168,15 @@ def read_profile(path: Path | str) -> Profile:
 
 def _is_impossible(profile: Profile) -> bool:
     """Whether a time of a profile is negative or beyond all measure, or a speed is next to nothing."""
-    times = [profile.step_start, profile.op_start, profile.hand_over]
-    times += [profile.cluster_start or 0.0, profile.cluster_processors]
-    times += [profile.awake, profile.tower_awake or 0.0, profile.serial or 0.0, profile.parallel or 0.0]
-    times += [
-        seconds for each in profile.ops for seconds in (each.runs, each.alone, each.crowded, each.wide or 0)
+    records: list[Any] = [profile, *profile.ops, *profile.links]
+    figures: list[tuple[str, float | None]] = [
+        (each.name, getattr(record, each.name))
+        for record in records
+        for each in fields(type(record))
+        if str(each.type).startswith("float")
     ]
-    times += [
-        part
-        for each in profile.links
-        for part in (each.latency, each.message, each.processors, each.work or 0, each.asking, each.giving)
-    ]
-    speeds = [profile.flops_per_second, profile.bytes_per_second]
-    speeds += [each.bytes_per_second for each in profile.links if each.bytes_per_second is not None]
+    speeds = [value for name, value in figures if value is not None and name.endswith("_per_second")]
+    times = [value for name, value in figures if value is not None and not name.endswith("_per_second")]
     return min(times) < 0 or max(times) > MOST or min(speeds) < LEAST_SPEED
 
 

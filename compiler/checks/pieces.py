@@ -155,12 +155,7 @@ def _sizes_of_inputs(graph: ModelGraph) -> dict[int, int]:
 
 
 def _certain(call: ir.Call, size: int | None) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """Yield the names and shapes of weights of a layer that follow from its arguments and its input.
-
-    Args:
-        call: The layer.
-        size: The length of the last axis of its input; None if it is not certain.
-    """
+    """Yield the names and shapes of weights of a layer that follow from its arguments and its input."""
     if call.name == "Embedding":
         shape = (_given(call, 0, "input_dim"), _given(call, 1, "output_dim"))
         if all(isinstance(each, int) for each in shape):

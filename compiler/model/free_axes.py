@@ -35,12 +35,7 @@ class Padding:
 
 
 def padding_of(name: str, split: ir.Split | None) -> Padding:
-    """Return what the transforms of a split say about the tensor that reaches an input.
-
-    Args:
-        name: The name of the input.
-        split: The split, or None.
-    """
+    """Return what the transforms of a split say about the tensor that reaches an input."""
     found = Padding()
     transforms = split.transforms if split is not None else ()
     for position, call in reversed([*enumerate(transforms)]):
@@ -77,13 +72,7 @@ def _target(to: ir.Value) -> tuple[int | None, int]:
 
 
 def free_axes(shape: Sequence[int | None], assume: Sequence[int], padding: Padding) -> tuple[FreeAxis, ...]:
-    """Return the axes of an input without a fixed size.
-
-    Args:
-        shape: The shape without the batch axis.
-        assume: The sizes that the input itself gives for these axes; empty if it gives none.
-        padding: What the training data says about them.
-    """
+    """Return the axes of an input without a fixed size."""
     axes = [at for at, size in enumerate(shape) if size is None]
     if assume:
         return tuple(FreeAxis(at, size, "`assume`") for at, size in zip(axes, assume, strict=True))
@@ -103,10 +92,6 @@ def _assumed(axis: int, padding: Padding) -> tuple[int, str]:
 
 def with_common_sizes(inputs: Sequence[InputNode], split: ir.Split | None) -> list[InputNode]:
     """Let inputs that one `pad` fills have the same sizes: words and their tags are equally long.
-
-    Args:
-        inputs: The inputs, each with the sizes that the spec gives for itself.
-        split: The training data, or None.
 
     Returns:
         The inputs. An axis with the default size has that of the first input that one of its `pad`s fills

@@ -31,10 +31,6 @@ class ShapeError(Exception):
 def shape_after(call: ir.Call, shapes: Sequence[Shape]) -> Shape | None:
     """Return the output shape of a layer, or None if it is not known.
 
-    Args:
-        call: The call that makes the layer.
-        shapes: The shapes of its inputs, without the batch axis.
-
     Raises:
         ShapeError: Keras would refuse the inputs.
     """

@@ -183,12 +183,7 @@ def device_totals(placement: AnyMap) -> dict[str, Totals]:
 
 
 def of_group(group: Group, totals: dict[str, Totals]) -> Totals:
-    """Return the figures that are shown for a group of devices: those of each, or their sum.
-
-    Args:
-        group: The devices that share a row.
-        totals: The figures of each device, by its name.
-    """
+    """Return the figures that are shown for a group of devices: those of each, or their sum."""
     if group.figures == "each":
         return totals[group.devices[0]]
     return add_up([totals[each] for each in group.devices])

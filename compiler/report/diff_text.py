@@ -285,12 +285,7 @@ class Way:
 
 
 def lines_of(changes: Sequence[Change], limit: int = LINES) -> list[Line]:
-    """Return at most `limit` lines that describe the changes of all ops, as far as that is possible.
-
-    Args:
-        changes: The ops that differ, with their devices before and after.
-        limit: The number of lines that is not exceeded if scopes can be combined.
-    """
+    """Return at most `limit` lines that describe the changes of all ops, as far as that is possible."""
     ways: dict[str, Way] = {}
 
     def key(change: Change) -> str:
@@ -317,12 +312,7 @@ def lines_of(changes: Sequence[Change], limit: int = LINES) -> list[Line]:
 
 
 def change_lines(changes: Sequence[Change], limit: int = LINES) -> list[str]:
-    """Return the lines as text, in columns: scope, number of ops, devices before and after.
-
-    Args:
-        changes: The ops that differ, with their devices before and after.
-        limit: The number of lines that is not exceeded if scopes can be combined.
-    """
+    """Return the lines as text, in columns: scope, number of ops, devices before and after."""
     rows = [(shorten(line.scope, WIDEST), count(line.ops), line.way) for line in lines_of(changes, limit)]
     widths = [max(len(row[at]) for row in rows) for at in (0, 1)]
     return [f"  {scope:{widths[0]}}  {number:>{widths[1]}}  {way}" for scope, number, way in rows]

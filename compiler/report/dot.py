@@ -42,12 +42,7 @@ class Node:
 
 
 def dot(placement: AnyMap, step: StepGraph | StepKinds) -> str:
-    """Return the text of a DOT file of at most MOST_NODES nodes, unless there are more devices.
-
-    Args:
-        placement: The map.
-        step: The ops of a step and the tensors between them. Clones that are alike are drawn as their graph.
-    """
+    """Return the text of a DOT file of at most MOST_NODES nodes, unless there are more devices."""
     found = _sites_of(placement, step)
     sites = found.ops
     root = build(sites, _inside, lambda site: site[1], sites.__getitem__)

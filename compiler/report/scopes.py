@@ -49,12 +49,7 @@ class Scope:
         return 1 + max(each.depth for each in self.children.values()) if self.children else 0
 
     def walk(self, depth: int, level: int = 0) -> Iterator[tuple[int, Scope]]:
-        """Yield the scopes inside this one down to `depth`, outer ones first, with their level from 0.
-
-        Args:
-            depth: The level before which it ends; 0 yields nothing.
-            level: The level of the scopes directly inside this one.
-        """
+        """Yield the scopes inside this one down to `depth`, outer ones first, with their level from 0."""
         if level < depth:
             for child in self.children.values():
                 yield level, child
@@ -129,12 +124,7 @@ class CountedScopes:
         return self._of.get(ref, ())
 
     def number(self, scope: Scope, ref: str) -> int:
-        """Return how many ops of a scope are on a device.
-
-        Args:
-            scope: A scope of the tree.
-            ref: The device, such as `worker[0].gpu[1]`.
-        """
+        """Return how many ops of a scope are on a device."""
         return sum(scope.counts[key] // len(self._sets[key]) for key in self.sort_of(ref))
 
 

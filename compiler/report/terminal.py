@@ -194,13 +194,7 @@ def device_head(*, forecast: bool) -> tuple[str, ...]:
 
 
 def device_row(name: str, totals: Totals, *, forecast: bool) -> tuple[str, ...]:
-    """Return the cells for a device, or for several.
-
-    Args:
-        name: The first cell.
-        totals: The ops and bytes of the device, or the sums of several.
-        forecast: Whether there is a column for the forecast of memory.
-    """
+    """Return the cells for a device, or for several."""
     memory = (size(totals.memory) if totals.memory is not None else "?",) if forecast else ()
     return (
         name,
@@ -242,12 +236,7 @@ Row = tuple[int, Scope]
 
 
 def matrix(placement: AnyMap, view: View) -> list[str]:
-    """Return the lines of the table of the ops that `view` chooses, by the devices asked for.
-
-    Args:
-        placement: The map. One by kinds is expanded if every clone is to be shown.
-        view: What is shown.
-    """
+    """Return the lines of the table of the ops that `view` chooses, by the devices asked for."""
     if view.every_clone:
         placement = placement.expanded()
     ops = view.chosen(placement)

@@ -89,12 +89,7 @@ LONGEST = 48
 
 
 def beneath_text(beneath: Beneath, view: View) -> list[str]:
-    """Return lines with the sums, and the ops whose times differ most.
-
-    Args:
-        beneath: The times of ops in a real step and in the forecast, in seconds.
-        view: The settings of the view, which colour the head of the table.
-    """
+    """Return lines with the sums, and the ops whose times differ most."""
     together = f"{duration(beneath.measured)} together, forecast {duration(beneath.forecast)}"
     lines = [f"measured in {plural(beneath.steps, 'step')}: its ops took {together}"]
     if beneath.unknown:

@@ -316,10 +316,6 @@ def measure_loads(workload: Workload, places: Sequence[int]) -> list[float]:
 def measure_bytes(workload: Workload, places: Sequence[int]) -> list[float]:
     """Return the memory that is taken on each accelerator, in order.
 
-    Args:
-        workload: The operators, with their bytes, and the number of accelerators.
-        places: The number of each operator's accelerator, or HOST, in the order of the operators.
-
     Returns:
         The bytes on each accelerator.
     """

@@ -190,12 +190,7 @@ class Figures:
 
     @classmethod
     def of(cls, placement: AnyMap, time: StepForecast | None) -> Figures:
-        """Return the figures of a placement.
-
-        Args:
-            placement: The placement map, with a forecast of memory.
-            time: The forecast of the time of a step, or None.
-        """
+        """Return the figures of a placement."""
         devices = placement.devices
         fullest = max(devices, key=lambda each: each.memory_bytes or 0)
         heaviest = max(devices, key=held)

@@ -61,14 +61,7 @@ class Tensor:
 def read_layers(
     work: StepWork, costs: Costs, tower: Tower, variable_bytes: Mapping[str, int]
 ) -> dict[str, Layer]:
-    """Return the layers of a tower.
-
-    Args:
-        work: The step.
-        costs: What its ops cost.
-        tower: The tower.
-        variable_bytes: The bytes of each variable with its slots.
-    """
+    """Return the layers of a tower."""
     of_op: dict[int, tuple[str, bool]] = {}
     names = [_parts(each.name, tower) for each in work.ops]
     forward = {parts[0] for parts in names if parts and parts[0] not in _FIXED and len(parts) > 1}
@@ -145,12 +138,7 @@ def rules_of(places: Mapping[str, int]) -> tuple[str, ...]:
 
 
 def variable_rules_of(places: Mapping[str, int], variables: Iterable[str]) -> tuple[str, ...]:
-    """Return the rules that put variables on the device of their layer.
-
-    Args:
-        places: The number of the device in the group, from 0, by the name of the layer.
-        variables: The names of all variables of the model.
-    """
+    """Return the rules that put variables on the device of their layer."""
     owners = {each.partition("/")[0] for each in variables}
     listed = [
         f'variables("{name}/*") -> group[{device}]'

@@ -313,12 +313,6 @@ def choose_costs(work: StepWork, devices: ir.Devices, profile: Profile | None, c
 
     A profile holds ops of CPUs. Those of GPUs are estimated if the spec names their kind, and without that
     there is no forecast.
-
-    Args:
-        work: The step.
-        devices: The block `devices` of the spec.
-        profile: The profile of the machine, or None.
-        cores: The cores of a machine if there is no profile.
     """
     named = hardware.TABLE[devices.kind] if devices.kind is not None else None
     gpu = named if named is not None and named.kind == "gpu" else None
@@ -393,10 +387,5 @@ class Scale:
 
 
 def size_of(flops: int, size: int) -> float:
-    """Return the work of an op as one number.
-
-    Args:
-        flops: Its operations.
-        size: The bytes that it reads and writes.
-    """
+    """Return the work of an op as one number."""
     return float(max(1, flops + size))

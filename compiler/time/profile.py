@@ -202,10 +202,6 @@ class FoundProfile:
 def find_profile(spec: str, path: str | None) -> FoundProfile | None:
     """Return the profile in the file `path`, or the one beside a spec, or None if there is neither.
 
-    Args:
-        spec: The path of the spec.
-        path: The file that was named, or None.
-
     Raises:
         RunError: If the file is no profile.
         OSError: If it cannot be read.

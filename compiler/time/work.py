@@ -191,12 +191,7 @@ class StepWork:
 
 
 def scope_of(name: str, tower: str = "") -> str:
-    """Return the layer, or the part of the step, that an op belongs to: the first two levels of its name.
-
-    Args:
-        name: The name of the op.
-        tower: The scope of its clone, if it has one, which is left out.
-    """
+    """Return the layer, or the part of the step, that an op belongs to: the first two levels of its name."""
     inner = name.removeprefix(f"{tower}/") if tower else name
     return "/".join(inner.split("/")[:-1][:2]) or inner
 
@@ -264,14 +259,7 @@ def flops(
     *,
     transposed: bool = False,
 ) -> int:
-    """Return the floating point operations of an op; 0 if the shapes that it takes to know are unknown.
-
-    Args:
-        kind: The type of the op in TensorFlow.
-        inputs: The shapes of its inputs; None for one that is unknown.
-        outputs: The shapes of its outputs.
-        transposed: Whether the first factor of a product is transposed.
-    """
+    """Return the floating point operations of an op; 0 if the shapes that it takes to know are unknown."""
     if kind in PASSED_ON:
         return 0
     first = inputs[0] if inputs else None

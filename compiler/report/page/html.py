@@ -21,13 +21,7 @@ from compiler.report.page.tree import Details
 
 
 def html_page(placement: AnyMap, lines: Lines, details: Details | None = None) -> str:
-    """Return the page.
-
-    Args:
-        placement: The map.
-        lines: The lines of the spec that are shown.
-        details: What is known beyond the map; the page shows the rest without it.
-    """
+    """Return the page."""
     return _filled("page.html", "map.js", page_data(placement, lines, details or Details()))
 
 

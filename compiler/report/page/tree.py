@@ -124,12 +124,7 @@ def measures(details: Details) -> list[str]:
 
 
 def cost_of(placement: AnyMap, details: Details) -> Callable[[Counted], Cost]:
-    """Return a function that says what an op holds and costs; of ops that are alike, the last stands for all.
-
-    Args:
-        placement: The map.
-        details: What is known of the step beside the map: its work, and its forecast if there is one.
-    """
+    """Return what says how much an op holds and costs; of ops that are alike, the last stands for all."""
     held = placement.held()
     work = details.work or (details.time.work if details.time is not None else None)
     ops = {each.name: each for each in work.ops} if work else {}

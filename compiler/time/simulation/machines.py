@@ -138,12 +138,7 @@ class Clock:
         self._ends = [inf] * len(self.machines)
 
     def at(self, when: float, event: Callable[[], None]) -> None:
-        """Let something happen at a time; what was noted first comes first.
-
-        Args:
-            when: The time, in seconds.
-            event: What is done then.
-        """
+        """Let something happen at a time; what was noted first comes first."""
         self._order += 1
         heappush(self._events, (when, self._order, event))
 

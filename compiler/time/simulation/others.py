@@ -181,12 +181,7 @@ class StandIns:
 
 
 def is_sent_by(run: Run, send: Send) -> bool:
-    """Whether clones that are not simulated send something: to their own devices, or what they need.
-
-    Args:
-        run: The run of these clones.
-        send: What one of them would send if it were simulated.
-    """
+    """Whether clones that are not simulated send something: to their own devices, or what they need."""
     assert run.seen is not None
     abroad = run.seen.abroad
     return send.target.host == abroad.host or any(each in abroad.waits for each in send.targets)

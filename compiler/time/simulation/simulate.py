@@ -48,12 +48,7 @@ def simulate(work: StepWork, costs: Costs) -> Simulated:
 
 
 def simulate_until(step: PreparedStep, until: float) -> Simulated | None:
-    """Return when each op of a step runs, or None if it takes longer than `until`, in seconds.
-
-    Args:
-        step: The step.
-        until: The longest time that is of interest, in seconds.
-    """
+    """Return when each op of a step runs, or None if it takes longer than `until`, in seconds."""
     return _Simulation(step).run_until(until)
 
 

@@ -49,13 +49,7 @@ class Threads:
                     self._wake(thread)
 
     def give(self, tasks: Iterable[Task], thread: Thread | None, process: int) -> None:
-        """Put tasks into the pool of a process: the queue of the thread that gives them, or another.
-
-        Args:
-            tasks: The tasks.
-            thread: The thread that gives them, or None.
-            process: The number of the process.
-        """
+        """Put tasks into the pool of a process: the queue of the thread that gives them, or another."""
         pool = self.pools[process]
         own = thread.queue if thread is not None and thread.process == process else None
         for task in tasks:
@@ -149,13 +143,7 @@ class Transfers:
     _waiting: dict[tuple[Device, Device], deque[tuple[Task, Send]]] = field(factory=dict)
 
     def send(self, task: Task, number: int, thread: Thread | None) -> None:
-        """Bring a tensor to another device.
-
-        Args:
-            task: The task that sends it.
-            number: The number of the send.
-            thread: The thread of the task, or None.
-        """
+        """Bring a tensor to another device."""
         send, clock, run = self.step.sends[number], self.clock, task.run
         link = send.link
         own = run.shut is not None and run.seen is not None and run.seen.abroad.host == send.target.host

@@ -169,15 +169,16 @@ def read_profile(path: Path | str) -> Profile:
 def _is_impossible(profile: Profile) -> bool:
     """Whether a time of a profile is negative or beyond all measure, or a speed is next to nothing."""
     records: list[Any] = [profile, *profile.ops, *profile.links]
-    figures: list[tuple[str, float | None]] = [
-        (each.name, getattr(record, each.name))
-        for record in records
-        for each in fields(type(record))
-        if str(each.type).startswith("float")
+    figures: list[tuple[str, Any]] = [
+        (each.name, getattr(record, each.name)) for record in records for each in fields(type(record))
     ]
-    speeds = [value for name, value in figures if value is not None and name.endswith("_per_second")]
-    times = [value for name, value in figures if value is not None and not name.endswith("_per_second")]
-    return min(times) < 0 or max(times) > MOST or min(speeds) < LEAST_SPEED
+    known = [(name, value) for name, value in figures if isinstance(value, int | float)]
+    speeds = [value for name, value in known if name in _SPEEDS]
+    times = [value for name, value in known if name not in (*_SPEEDS, *_COUNTS)]
+    return bool(min(times) < 0 or max(times) > MOST or min(speeds) < LEAST_SPEED)
+
+
+_SPEEDS, _COUNTS = ("flops_per_second", "bytes_per_second"), ("flops", "bytes", "ops")
 
 
 def profile_beside(spec: str) -> Path:

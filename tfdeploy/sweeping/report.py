@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 from xml.sax.saxutils import escape
 
-from compiler.report.table import shorten, table, width_of
+from compiler.report.view import shorten, table, width_of
 from dsl.files.typed_json import to_json
 from dsl.formats.cells import printable
 from tfdeploy.runtime.records.files import GENERATOR

@@ -184,8 +184,8 @@ def _idle_rules(compiled: CompiledGraph, found: Sequence[Diagnostic]) -> Iterato
     """
     if isinstance(compiled.plan, WorkerPlan) and not compiled.plan.worker.is_chief:
         return
-    rules = (each.placed.reason.rule for each in compiled.ledger.entries.values())
-    deciding = {id(each): each for each in rules if each is not None}
+    reasons = {id(each.placed.reason): each.placed.reason for each in compiled.ledger.entries.values()}
+    deciding = {id(each.rule): each.rule for each in reasons.values() if each.rule is not None}
     told = {each.span for each in found if each.code == "TFD604"}
     for each in rules_place(compiled.plan.spec, deciding.values()):
         if each.span not in told:

@@ -18,7 +18,7 @@ from compiler.graph.nodes import import_nodes, write_nodes
 from compiler.graph.step_records import ops_of
 from compiler.plan import Plan
 from compiler.reasons import Placed
-from compiler.step.record import Entry, Op, Role, Use
+from compiler.step.record import Entered, Entry, Op, Role, Use
 from compiler.step.writer import Names, StepWriter
 
 
@@ -35,7 +35,7 @@ class Ledger:
     plan: Plan = field(repr=False)
     seed: int | None = None
     written: list[Op | Use] = field(factory=list, repr=False)
-    _entries: dict[str, Entry] = field(factory=dict, repr=False)
+    _entries: dict[str, Entered] = field(factory=dict, repr=False)
     _entered: int = 0  # how many of those that were written have entries
     _names: Names = field(factory=Names, repr=False)
 
@@ -54,18 +54,25 @@ class Ledger:
         return StepWriter(role, self.unique, ops=self.written)
 
     @property
-    def entries(self) -> Mapping[str, Entry]:
+    def entries(self) -> Mapping[str, Entered]:
         """The place and the role of each op, by its name."""
         new = self.written[self._entered :]
         self._entered += len(new)
+        entries, names = self._entries, list[str]()
         for each in new:
             if isinstance(each, Op):
-                self._entries[each.name] = Entry(each.placed, each.role, each.clone)
+                entries[each.name] = each
+                names.append(each.name)
+                continue
+            own = [each.names[own] for own in each.ops]
+            names += own
+            if isinstance(each.placed, Placed) and isinstance(each.role, str):
+                entries |= dict.fromkeys(own, Entry(each.placed, each.role, each.clone))
             else:
-                for own in each.ops:
-                    self._entries[each.names[own]] = Entry(each.place_of(own), each.role_of(own), each.clone)
-        self._names.reserve(_names(new))
-        return self._entries
+                of_each = zip(map(each.place_of, each.ops), map(each.role_of, each.ops), strict=True)
+                entries |= zip(own, (Entry(*given, each.clone) for given in of_each), strict=True)
+        self._names.reserve(names)
+        return entries
 
     @cached_property
     def ops(self) -> Mapping[str, Op]:
@@ -82,16 +89,15 @@ class Ledger:
         """Return the names of the ops that have been written since there were `begin` records."""
         return frozenset(_names(self.written[begin:]))
 
-    def let_wait(self, name: str, before: str) -> None:
-        """Let an op that has been written wait for another one, too.
+    def let_wait(self, after: Mapping[str, str]) -> None:
+        """Let ops that have been written, none of them of a fragment, each wait for another one, too.
 
         Args:
-            name: The name of the op, which is none of a fragment.
-            before: The name of the other one.
+            after: The names of the others by those of the ops.
         """
         for at, each in enumerate(self.written):
-            if isinstance(each, Op) and each.name == name and before not in each.waits:
-                self.written[at] = evolve(each, waits=(*each.waits, before))
+            if isinstance(each, Op) and each.name in after and after[each.name] not in each.waits:
+                self.written[at] = evolve(each, waits=(*each.waits, after[each.name]))
 
     def graph_def(self) -> Any:
         """Return everything that was written as a GraphDef, in the order in which it was."""

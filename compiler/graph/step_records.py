@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from heapq import heappop, heappush
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import tensorflow as tf
+from attrs import frozen
 
 from compiler.graph.adapters.tensorflow_private import op_definition
 from compiler.graph.fragments import made_by
@@ -21,32 +22,55 @@ def ops_of(written: Iterable[Op | Use]) -> dict[str, Op]:
     """Return ops by name, in the order in which TensorFlow has them."""
     found: dict[str, Op] = {}
     for each in written:
-        records = (each,) if isinstance(each, Op) else (used_op(each, own) for own in each.ops)
-        found |= {op.name: op for op in records}
+        if isinstance(each, Op):
+            found[each.name] = each
+        else:
+            found |= {op.name: op for op in used_ops(each)}
     return _in_order(found)
 
 
 def _in_order(ops: Mapping[str, Op]) -> dict[str, Op]:
     """Return ops as they were written, but each after all that it takes and waits for."""
-    names, numbers = [*ops], {name: at for at, name in enumerate(ops)}
-    users: dict[str, list[str]] = {}
+    users: dict[str, list[str]] = {}  # of what is not there yet, those that were written before it
     missing: dict[str, int] = {}
-    for op in ops.values():
-        before = {*op.waits, *(each.op for each in op.inputs)}
-        if op.type == "Merge":  # which begins before the first iteration has ended
-            before = {each for each in before if ops[each].type != "NextIteration"}
-        missing[op.name] = len(before)
-        for each in before:
-            users.setdefault(each, []).append(op.name)
-    ready, found = [numbers[name] for name in names if not missing[name]], dict[str, Op]()
-    while ready:
-        name = names[heappop(ready)]
-        found[name] = ops[name]
-        for each in users.get(name, ()):
+    numbers: dict[str, int] = {}
+    ready: list[tuple[int, str]] = []  # those that were written too early, and may come now
+    found: dict[str, Op] = {}
+
+    def add_ready() -> None:
+        while ready:
+            _, name = heappop(ready)
+            found[name] = ops[name]
+            free(name)
+
+    def free(name: str) -> None:
+        for each in users.pop(name, ()):
             missing[each] -= 1
             if not missing[each]:
-                heappush(ready, numbers[each])
+                heappush(ready, (numbers[each], each))
+
+    for at, (name, op) in enumerate(ops.items()):
+        needed = _lacking(op, ops, found)
+        if needed:
+            numbers[name], missing[name] = at, len(needed)
+            for each in needed:
+                users.setdefault(each, []).append(name)
+            continue
+        found[name] = op
+        if name in users:
+            free(name)
+            add_ready()
     return found
+
+
+def _lacking(op: Op, ops: Mapping[str, Op], found: Collection[str]) -> set[str]:
+    """Return the names of what an op takes and waits for that is not there yet."""
+    before = [each.op for each in op.inputs if each.op not in found]
+    if op.waits:
+        before += [each for each in op.waits if each not in found]
+    if before and op.type == "Merge":  # which begins before the first iteration has ended
+        before = [each for each in before if ops[each].type != "NextIteration"]
+    return set(before)
 
 
 _NOWHERE = Placed(Device("cpu", 0), Reason("", "default"))
@@ -75,26 +99,57 @@ def _made(op: tf.Operation) -> tuple[Tensor, ...]:
     return tuple(Tensor(op.name, *each, at, holds=holds) for at, each in enumerate(made_by(op)))
 
 
-def used_op(use: Use, own: str) -> Op:
-    """Return the record of an op of a fragment in a step."""
-    attributes, node, name = _attributes.setdefault(use.fragment, {}), use.fragment.node[own], use.names[own]
-    if own not in attributes:
-        attributes[own] = NodeAttributes(node.op, node.attr)
-    return Op(
-        name,
-        node.op,
-        tuple(
-            use.instead[own, at] if (own, at) in use.instead else use.tensor(each)
-            for at, each in enumerate(node.input)
-            if not each.startswith("^")
-        ),
-        use.place_of(own),
-        use.role_of(own),
-        tuple(Tensor(name, *each, at) for at, each in enumerate(use.fragment.made[own])),
-        attributes[own],
-        tuple(use.waits_of(own)),
-        use.clone,
-    )
+@frozen
+class _Node:
+    """What all uses of an op of a fragment have in common: what it takes and waits for, by own names."""
+
+    type: str
+    takes: Sequence[str]
+    waits: Sequence[str]
+    attributes: Mapping[str, Any]
+
+
+_nodes: WeakKeyDictionary[Fragment, dict[str, _Node]] = WeakKeyDictionary()
+
+
+def _nodes_of(fragment: Fragment) -> Mapping[str, _Node]:
+    found = _nodes.get(fragment)
+    if found is None:
+        found = _nodes[fragment] = {}
+        for own, node in fragment.node.items():
+            takes = [each for each in node.input if not each.startswith("^")]
+            waits = [each[1:] for each in node.input[len(takes) :]]
+            found[own] = _Node(node.op, takes, waits, NodeAttributes(node.op, node.attr))
+    return found
+
+
+def used_ops(use: Use, ops: Iterable[str] | None = None) -> Iterator[Op]:
+    """Yield the records of ops of a fragment in a step: all of them, or those with some own names."""
+    nodes, made, names, instead = _nodes_of(use.fragment), use.fragment.made, use.names, use.instead
+    tensors = dict(use.given)
+
+    def tensor(own: str) -> Tensor:
+        found = tensors.get(own)
+        if found is None:
+            found = tensors[own] = use.tensor(own)
+        return found
+
+    for own in use.ops if ops is None else ops:
+        node = nodes[own]
+        takes = [tensor(each) for each in node.takes]
+        if instead:
+            takes = [instead.get((own, at), each) for at, each in enumerate(takes)]
+        yield Op(
+            names[own],
+            node.type,
+            tuple(takes),
+            use.place_of(own),
+            use.role_of(own),
+            tuple([tensor(f"{own}:{at}" if at else own) for at in range(len(made[own]))]),
+            node.attributes,
+            tuple(use.waits_of(own)) if node.waits or own in use.waits else (),
+            use.clone,
+        )
 
 
 class NodeAttributes(Mapping[str, Any]):
@@ -118,9 +173,6 @@ class NodeAttributes(Mapping[str, Any]):
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
-
-
-_attributes: WeakKeyDictionary[Fragment, dict[str, NodeAttributes]] = WeakKeyDictionary()
 
 
 @cache

@@ -189,6 +189,9 @@ class Op:
         return self.placed.device
 
 
+Entered: TypeAlias = Entry | Op
+"""What says of an op where it is, what it is for, and of which clone."""
+
 Made: TypeAlias = Sequence[tuple[str, Shape | None]]
 """The type and shape of each result of an op."""
 

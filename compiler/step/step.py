@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import cached_property
 
 from attrs import field, frozen
@@ -89,6 +89,27 @@ class Step:
     ends: Ends
     homes: frozenset[Host]
     _size: Callable[[], Mapping[str, Op]] | None = field(default=None, repr=False)
+
+    @cached_property
+    def run(self) -> list[Op]:
+        """The ops that the step runs, in any order."""
+        return self.needed_for(self.ends.all)
+
+    def needed_for(self, ends: Iterable[str], left_out: Collection[str] = ()) -> list[Op]:
+        """Return the ops that run if some are run, in any order.
+
+        Args:
+            ends: The names of the ops that are run.
+            left_out: The names of ops that are not run all the same, nor what only they need.
+        """
+        pending, seen, ops = [*ends], dict[str, Op](), self.ops
+        while pending:
+            name = pending.pop()
+            if name not in seen and name not in left_out:
+                op = seen[name] = ops[name]
+                pending += [each.op for each in op.inputs]
+                pending += op.waits
+        return list(seen.values())
 
     @cached_property
     def sized(self) -> Mapping[str, Op]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from attrs import field, frozen
 
+from compiler.collector import collector_paused
 from compiler.kinds.records.extras import NO_EXTRAS
 from tfdeploy.cli.faults import show
 from tfdeploy.progress import busy
@@ -128,8 +129,9 @@ class Builder:
         """
         found = self.many(spec, extras)
         if isinstance(found, str):
-            built = self.build(spec, forecast=True, because=found)
-            return ShownMap(built.compiled.plan, built.placement(), built.compiled, built.time)
+            with collector_paused():
+                built = self.build(spec, forecast=True, because=found)
+                return ShownMap(built.compiled.plan, built.placement(), built.compiled, built.time)
         return ShownMap(found.plan, found.placement, time=found.time, step=found.step, work=found.work)
 
     def many(self, spec: ir.Spec, extras: Extras = NO_EXTRAS) -> MapByKinds | str:

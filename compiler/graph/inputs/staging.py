@@ -119,6 +119,10 @@ def time_after(ledger: Ledger, starts: Mapping[int, Tensor | None], updates: Seq
         starts: When each clone asks for its batch, or None if that is not measured.
         updates: The updates of the clones, or one for all.
     """
-    for clone, asked in starts.items():
-        if asked is not None:
-            ledger.let_wait(asked.op, updates[min(clone, len(updates) - 1)].name)
+    ledger.let_wait(
+        {
+            asked.op: updates[min(clone, len(updates) - 1)].name
+            for clone, asked in starts.items()
+            if asked is not None
+        }
+    )

@@ -7,7 +7,7 @@ a GPU. The pieces of a weight, and the parts of it that clones update, must be a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -17,11 +17,11 @@ from attrs import define, frozen
 
 from compiler.graph.adapters.tensorflow_private import op_definition
 from compiler.graph.stamp.lookups import declares_strings
-from compiler.graph.step_records import used_op
+from compiler.graph.step_records import used_ops
 from compiler.graph.variables.variables import GraphVariable
 from compiler.placement.rules import Rulebook
 from compiler.reasons import Placed, Reason
-from compiler.step.record import Op, Use
+from compiler.step.record import Entered, Op, Use
 from dsl.diagnostics import Diagnostic, SpecError
 from dsl.errors import plan as errors
 from dsl.source import Span
@@ -51,7 +51,7 @@ class _Stray:
 
 def verify_placement(compiled: CompiledGraph) -> None:
     """Raise SpecError for misplaced ops: a diagnostic for each reason, with the first op and their number."""
-    found = _grouped(_Verifier(compiled).strays())
+    found = _grouped(_Verifier(compiled, compiled.ledger.entries).strays())
     if found:
         raise SpecError(found[:MOST_SHOWN])
 
@@ -69,22 +69,20 @@ def _grouped(strays: Iterator[_Stray]) -> list[Diagnostic]:
 @define
 class _Verifier:
     compiled: CompiledGraph
+    entries: Mapping[str, Entered]
 
     def strays(self) -> Iterator[_Stray]:
         yield from self._incomplete()
         for each in self.compiled.ledger.written:
             if isinstance(each, Op):
-                yield from self._away(each)
+                ops: Iterable[Op] = (each,)
             else:
-                for own in each.ops:
-                    if not self._is_plainly_there(each, own):
-                        yield from self._away(used_op(each, own))
-
-    def _away(self, op: Op) -> Iterator[_Stray]:
-        """Yield an op if it should not be where it was asked to be."""
-        reason = self._complaint(op)
-        if reason is not None:
-            yield _Stray(op.name, op.device.ref, reason, _span(op.placed))
+                doubtful = [own for own in each.ops if not self._is_plainly_there(each, own)]
+                ops = used_ops(each, doubtful) if doubtful else ()
+            for op in ops:
+                reason = self._complaint(op)
+                if reason is not None:
+                    yield _Stray(op.name, op.device.ref, reason, _span(op.placed))
 
     def _is_plainly_there(self, use: Use, own: str) -> bool:
         """Whether an op of a fragment works on nothing but tensors, on a device of its clone for numbers.
@@ -122,16 +120,19 @@ class _Verifier:
         elif op.clone is not None and not self._within_clone(op):
             devices = ", ".join(f"`{each.ref}`" for each in self.compiled.plan.towers[op.clone].devices)
             return f"clone {op.clone} has {devices}"
-        if op.device.kind == "gpu" and _gives_strings(op):
+        if op.placed.device.kind == "gpu" and _gives_strings(op):
             return "GPUs have no ops on strings"
         return None
 
     def _resource_elsewhere(self, op: Op) -> str | None:
         for each in op.inputs:
             if each.dtype == "resource":
-                home = self.compiled.ledger.entries.get(each.op)
-                if home is not None and home.device != op.device:
-                    return home.device.ref
+                home = self.entries.get(each.op)
+                if home is None or home.placed is op.placed:
+                    continue
+                device = home.placed.device
+                if device is not op.placed.device and device != op.placed.device:
+                    return device.ref
         return None
 
     def _within_clone(self, op: Op) -> bool:

@@ -19,7 +19,7 @@ from compiler.graph.nodes import count_inputs
 from compiler.graph.tower.template import Template
 from compiler.plan import Tower
 from compiler.reasons import Placed
-from compiler.step.record import Entry, Op, Shape, Tensor, Use
+from compiler.step.record import Entered, Entry, Op, Shape, Tensor, Use
 from compiler.step.writer import StepWriter
 
 SCOPE = "accumulate"
@@ -45,7 +45,7 @@ class _Carried:
     now: Tensor
     after: Tensor
     scope: str
-    entry: Entry
+    entry: Entered
 
 
 @define
@@ -71,7 +71,7 @@ class MicroBatchWriter:
     count: int
     ledger: Ledger = field(repr=False)
     writer: StepWriter = field(repr=False)
-    _body: dict[str, Entry] = field(factory=dict, repr=False)
+    _body: dict[str, Entered] = field(factory=dict, repr=False)
     _entered: dict[tuple[str, str], Tensor] = field(factory=dict, repr=False)
     _parts: dict[str, Tensor] = field(factory=dict, repr=False)
     _statistics: dict[str, Tensor] = field(factory=dict, repr=False)  # by their reads: in this iteration
@@ -117,18 +117,18 @@ class MicroBatchWriter:
         one = self._enter(writer.constant(f"{scope}/one", 1, "int32", placed), own)
         return self._next(counted, writer.write("AddV2", f"{scope}/add", (counted.now, one), placed)[0])
 
-    def _carry(self, name: str, initial: Tensor, entry: Entry, shape: Shape | None = None) -> _Carried:
+    def _carry(self, name: str, initial: Tensor, entry: Entered, shape: Shape | None = None) -> _Carried:
         scope = self._name(name.replace(":", "_"))
         return self._switch(scope, self._merge(scope, initial, entry, shape), entry)
 
-    def _merge(self, scope: str, initial: Tensor, entry: Entry, shape: Shape | None = None) -> Tensor:
+    def _merge(self, scope: str, initial: Tensor, entry: Entered, shape: Shape | None = None) -> Tensor:
         entered = self._enter_op(f"{scope}/enter", initial, entry, constant=False)
         known = evolve(entered, shape=entered.shape if shape is None else shape)
         later = Tensor(f"{scope}/next", initial.dtype, known.shape)
         made = [(known.dtype, known.shape), ("int32", ())]
         return self._of(entry).write("Merge", f"{scope}/merge", (entered, later), entry.placed, made=made)[0]
 
-    def _switch(self, scope: str, merged: Tensor, entry: Entry) -> _Carried:
+    def _switch(self, scope: str, merged: Tensor, entry: Entered) -> _Carried:
         writer, placed = self._of(entry), entry.placed
         switch = writer.write("Switch", f"{scope}/switch", (merged, self._goes_on), placed)
         (now,) = writer.write("Identity", f"{scope}/now", (switch[1],), placed)
@@ -169,7 +169,7 @@ class MicroBatchWriter:
                 waits_of[own] = waits if waits or data else [self._iteration.op]
         self.writer.ops.append(evolve(op, instead=instead, waits=waits_of))
 
-    def _inside(self, tensor: Tensor, entry: Entry) -> Tensor:
+    def _inside(self, tensor: Tensor, entry: Entered) -> Tensor:
         """Return a tensor in the loop, as an input of the op of `entry`."""
         if tensor.op in self._body:
             return tensor
@@ -187,7 +187,7 @@ class MicroBatchWriter:
             (self._parts[tensor.name],) = writer.write("GatherV2", f"{scope}/cut", inputs, placed)
         return self._parts[tensor.name]
 
-    def _enter(self, tensor: Tensor, entry: Entry) -> Tensor:
+    def _enter(self, tensor: Tensor, entry: Entered) -> Tensor:
         """Return a tensor from outside that is the same in every micro-batch, on the device of `entry`."""
         key = (tensor.name, entry.device.ref)
         if key not in self._entered:
@@ -195,7 +195,7 @@ class MicroBatchWriter:
             self._entered[key] = self._enter_op(scope, tensor, entry, constant=True)
         return self._entered[key]
 
-    def _enter_op(self, name: str, tensor: Tensor, entry: Entry, *, constant: bool) -> Tensor:
+    def _enter_op(self, name: str, tensor: Tensor, entry: Entered, *, constant: bool) -> Tensor:
         told = {
             "frame_name": self.tower.op_name(SCOPE),
             "is_constant": constant,
@@ -280,20 +280,20 @@ class MicroBatchWriter:
         nothing = self._constant(self._name(f"{scope}/none"), none, info.dtype, entry)
         return self._next(self._carry(scope, nothing, entry, info.shape), self._now(name, entry))
 
-    def _now(self, name: str, entry: Entry) -> Tensor:
+    def _now(self, name: str, entry: Entered) -> Tensor:
         """Return a tensor of the template as it is in this iteration."""
         return self._inside(self.found(name), entry)
 
     # --- ops ----------------------------------------------------------------------------------------------
 
     @property
-    def _own(self) -> Entry:
+    def _own(self) -> Entered:
         return Entry(Placed(self.tower.device, self.tower.reason), "forward", self.tower.index)
 
-    def _of(self, entry: Entry) -> StepWriter:
+    def _of(self, entry: Entered) -> StepWriter:
         return self.writer.on(entry.role, entry.clone)
 
-    def _entry_of(self, name: str) -> Entry:
+    def _entry_of(self, name: str) -> Entered:
         """Return the place where a tensor of the template is made; for an input, the place of that input."""
         op = self.found(name).op
         return self._body.get(op) or self.ledger.entries[op]
@@ -301,13 +301,13 @@ class MicroBatchWriter:
     def _name(self, inner: str) -> str:
         return self.tower.op_name(f"{SCOPE}/{inner}")
 
-    def _zeros(self, name: str, shape: Sequence[int | None], entry: Entry) -> Tensor:
+    def _zeros(self, name: str, shape: Sequence[int | None], entry: Entered) -> Tensor:
         scope, writer = self._name(f"{name.replace(':', '_')}/start"), self._of(entry)
         sizes = writer.constant(f"{scope}/shape", [each or 0 for each in shape], "int32", entry.placed)
         zero = self._constant(f"{scope}/zero", 0, self.template.results[name].dtype, entry)
         made = [(zero.dtype, tuple(shape))]
         return writer.write("Fill", f"{scope}/zeros", (sizes, zero), entry.placed, made=made)[0]
 
-    def _constant(self, name: str, value: Any, dtype: str, entry: Entry) -> Tensor:
+    def _constant(self, name: str, value: Any, dtype: str, entry: Entered) -> Tensor:
         """Write a constant outside the loop."""
         return self._of(entry).constant(name, value, dtype, entry.placed)

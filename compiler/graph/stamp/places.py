@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import cached_property
 
 from attrs import define, evolve, field
 
-from compiler.graph.stamp.lookups import Usage
+from compiler.graph.stamp.lookups import Usage, runs_functions
 from compiler.graph.tower.template import Template
 from compiler.placement.rules import Rulebook, following
 from compiler.plan import Tower
@@ -29,6 +30,20 @@ class Layout:
     usage: Usage = field(repr=False)
     rulebook: Rulebook = field(repr=False)
     _decided: dict[str, Reason | None] = field(factory=dict, repr=False)
+    _plain: dict[str, bool] = field(factory=dict, repr=False)
+
+    @cached_property
+    def constants(self) -> Mapping[str, Sequence[tuple[int, str]]]:
+        """The constants that ops take, each with the number of the input, by the names of the ops."""
+        node = self.template.fragment.node
+        known = {own for own, each in node.items() if each.op == "Const"}
+        taken = {own: [at for at in enumerate(each.input) if at[1] in known] for own, each in node.items()}
+        return {own: each for own, each in taken.items() if each}
+
+    @cached_property
+    def running(self) -> frozenset[str]:
+        """The ops that are loops, branches or calls."""
+        return frozenset(own for own, node in self.template.fragment.node.items() if runs_functions(node))
 
     def forward(self, inner: str) -> str | None:
         """Return the op that `inner` differentiates, or None if `inner` is not a gradient."""
@@ -47,6 +62,13 @@ class Layout:
             self._decided[inner] = self.rulebook.decide_op(inner, tower, self.forward(inner))
         return self._decided[inner]
 
+    def is_plain(self, inner: str, tower: Tower) -> bool:
+        """Whether an op is where its tower is, because nothing else decides its place."""
+        if inner not in self._plain:
+            elsewhere = inner in self.usage.strings or self.table_of(inner) is not None
+            self._plain[inner] = not elsewhere and self.decide(inner, tower) is None
+        return self._plain[inner]
+
     def table_of(self, inner: str) -> str | None:
         """Return the weight whose rows an op looks up, or takes the gradient by; None for other ops."""
         return self.usage.at_table.get(inner) or self.usage.at_table.get(self.forward(inner) or "")
@@ -60,20 +82,22 @@ class TowerPlaces:
         layout: What all towers of the template have in common.
         tower: The tower.
         weights: The place of each variable that the tower reads, except those in pieces.
+        own: The place of the tower itself.
     """
 
     layout: Layout = field(repr=False)
     tower: Tower
     weights: Mapping[str, Placed] = field(repr=False)
+    own: Placed = field(init=False)
     _ports: dict[str, Device] = field(factory=dict, repr=False)
 
-    @property
-    def own(self) -> Placed:
-        """The place of the tower itself."""
-        return Placed(self.tower.device, self.tower.reason)
+    def __attrs_post_init__(self) -> None:
+        self.own = Placed(self.tower.device, self.tower.reason)
 
     def of(self, inner: str) -> Placed:
         """Return the place of the op called `inner`."""
+        if self.layout.is_plain(inner, self.tower):
+            return self.own
         table = self.layout.table_of(inner)
         if table not in self.weights:  # rows of a table in pieces are put together where they are used
             table = None

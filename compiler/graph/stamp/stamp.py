@@ -15,7 +15,7 @@ from attrs import define, evolve, field, frozen
 
 from compiler.graph.ledger import Ledger
 from compiler.graph.nodes import count_inputs
-from compiler.graph.stamp.lookups import Lookup, runs_functions, usage_of
+from compiler.graph.stamp.lookups import Lookup, usage_of
 from compiler.graph.stamp.micro_batches import AccumulatedResults, MicroBatchWriter
 from compiler.graph.stamp.moment_exchange import JoinedExchange, received_tensors, write_exchanges
 from compiler.graph.stamp.pieces import DealtRows, PieceWriter
@@ -357,15 +357,14 @@ class _Writer:
 
     def _copy(self, own: str) -> None:
         """Let a node of the template be written with the next ones."""
-        node = self.template.fragment.node[own]
         placed = self.placed[own] = self.places.of(own)
-        for at, each in enumerate(node.input):
-            known = self.template.fragment.node.get(each)
-            if known is not None and known.op == "Const" and self.places.of(each).device != placed.device:
+        for at, each in self.layout.constants.get(own, ()):
+            there = self.places.of(each)
+            if there is not placed and there.device != placed.device:
                 self.instead[own, at] = self._copied(each, placed)
         self._part.append(own)
-        if runs_functions(node):
-            self._fetch_inputs(own, node, placed)
+        if own in self.layout.running:
+            self._fetch_inputs(own, self.template.fragment.node[own], placed)
 
     def _copied(self, constant: str, placed: Placed) -> Tensor:
         """Return a copy of a constant for an op on another device, which need not be sent."""

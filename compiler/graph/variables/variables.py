@@ -73,6 +73,7 @@ class GraphVariable:
     average: Any = field(default=None, repr=False)
     mean: Any = field(default=None, repr=False)
     parts: tuple[VariablePart, ...] = field(default=(), repr=False)
+    _beside: dict[Device, Placed] = field(factory=dict, init=False, repr=False, eq=False)
 
     @property
     def weight(self) -> str:
@@ -103,7 +104,12 @@ class GraphVariable:
 
     def beside(self, copy: int = 0) -> Placed:
         """Return the place of an op that is on the device of a copy because it follows the variable."""
-        return Placed(self.device_of(copy), following(self.name, self.placement.placed))
+        device = self.device_of(copy)
+        if device not in self._beside:
+            known = next(iter(self._beside.values()), None)
+            reason = following(self.name, self.placement.placed) if known is None else known.reason
+            self._beside[device] = Placed(device, reason)
+        return self._beside[device]
 
     def slot_place(self, copy: int) -> Placed:
         """Return the place of the slots of a copy: with it, unless a rule for slots decides otherwise."""

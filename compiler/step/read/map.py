@@ -65,7 +65,7 @@ def map_step(step: Step, tensorflow: str, found: Found) -> PlacementMap:
         spec=MapSpec(plan.spec.path, plan.spec.sha256),
         tensorflow=tensorflow,
         mode=_mode(plan),
-        devices=_devices(step, found.memory),
+        devices=_devices(step, ops, found.memory),
         clones=tuple(
             MapClone(each.index, each.scope, tuple(device.ref for device in each.devices), each.batch)
             for each in plan.towers
@@ -109,16 +109,20 @@ class _Rules:
 
 def _ops(step: Step, assigned: Mapping[str, str], rules: _Rules) -> Iterable[MapOp]:
     refs = {step.plan.tensorflow_device(each): each.ref for each in step.plan.topology.devices}
-    for op in step.ops.values():
-        real = assigned.get(op.name)
+    known: dict[int, tuple[str, RuleRef]] = {}  # by the identity of a place, which its op keeps alive
+    for name, op in step.ops.items():
+        real, placed = assigned.get(name), op.placed
+        found = known.get(id(placed))
+        if found is None:
+            found = known[id(placed)] = placed.device.ref, rules.of(placed.reason)
         yield MapOp(
-            name=op.name,
+            name=name,
             type=op.type,
             clone=op.clone,
             role=op.role,
-            requested=op.device.ref,
+            requested=found[0],
             assigned=None if real is None else refs.get(real, real),
-            rule=rules.of(op.placed.reason),
+            rule=found[1],
         )
 
 
@@ -153,10 +157,10 @@ def _cut(slot: Slot) -> MapShard | None:
     return MapShard(of, shard.number, shard.count, shard.axis, shard.start, shard.cut_shape)
 
 
-def _devices(step: Step, memory: Mapping[str, StepMemory]) -> tuple[MapDevice, ...]:
-    counts, held = Counter(op.device for op in step.ops.values()), held_by_device(step)
+def _devices(step: Step, ops: Iterable[MapOp], memory: Mapping[str, StepMemory]) -> tuple[MapDevice, ...]:
+    counts, held = Counter(op.requested for op in ops), held_by_device(step)
     return tuple(
-        _device(step.plan, each, counts[each], held[each.ref], memory.get(each.ref))
+        _device(step.plan, each, counts[each.ref], held[each.ref], memory.get(each.ref))
         for each in step.plan.topology.devices
     )
 

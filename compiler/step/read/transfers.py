@@ -67,32 +67,35 @@ class _Step:
         plan, host = self.step.plan, self.of_worker
         self.twins = plan.devices_for(host) if isinstance(plan, WorkerPlan) and host is not None else {}
         self.ops = step_ops(self.step, of_chief=self.of_worker is None)
+        constants = [op for op in self.step.ops.values() if op.type == "Const"]
+        small = {each.name for each in constants if (each.outputs[0].elements or 0) <= COPIED_ELEMENTS}
         for op in self.ops:
             self.waiting.update(op.waits)
             for tensor in op.inputs:
-                if self.step.ops[tensor.op].type == "Const" and (tensor.elements or 0) <= COPIED_ELEMENTS:
+                if tensor.op in small:
                     self.users.setdefault(tensor.op, []).append(op)
 
     def crossings(self) -> Iterator[tuple[Tensor, Device, Device]]:
-        copied = {name: self._is_copied(name) for name in self.users}
+        copied = {name for name in self.users if self._is_copied(name)}
+        ops = self.step.ops
         for op in self.ops:
-            here = self._device(op.name)
+            here = self._device(op)
             for tensor in op.inputs:
-                there = self._copy_for(here) if copied.get(tensor.op) else self._device(tensor.op)
-                if there != here and tensor.dtype != "resource":
+                there = self._copy_for(here) if tensor.op in copied else self._device(ops[tensor.op])
+                if there is not here and there != here and tensor.dtype != "resource":
                     yield tensor, there, here
 
-    def _device(self, name: str) -> Device:
-        op = self.step.ops[name]
-        return self.twins.get(op.device, op.device) if op.own else op.device
+    def _device(self, op: Op) -> Device:
+        device = op.placed.device
+        return self.twins.get(device, device) if op.own else device
 
     def _is_copied(self, name: str) -> bool:
         """Whether TensorFlow copies a small constant to the devices that use it, and sends nothing."""
         users = self.users[name]
-        constant = self._device(name)
+        constant = self._device(self.step.ops[name])
         if len(users) == 1 or name in self.waiting or self._copy_for(constant) != constant:
             return False
-        return len({self._copy_for(self._device(each.name)) for each in users}) > 1
+        return len({self._copy_for(self._device(each)) for each in users}) > 1
 
     def _copy_for(self, device: Device) -> Device:
         """Return the device of the copy for a user: its own if that is a CPU, else the CPU of its host."""

@@ -9,7 +9,7 @@ from attrs import define, evolve, field
 from compiler.plan import WorkerPlan
 from compiler.process import cores
 from compiler.step.read.costs import Cost, cost_of
-from compiler.step.read.ops import needed_for, step_ops
+from compiler.step.read.ops import step_ops
 from compiler.step.read.rows import RowCounts
 from compiler.step.read.workers import GraphPart, StepParts, steps_of_all, work_of
 from compiler.step.record import HANDLES, Op, Tensor
@@ -55,15 +55,15 @@ def step_parts(step: Step) -> StepParts:
     """Return the parts of a step of the chief."""
     ends = step.ends
     assert ends.of_worker
-    chief = read_part(step, needed_for(step, ends.of_worker))
+    chief = read_part(step, step.needed_for(ends.of_worker))
     if not ends.of_chief:
         return StepParts(chief)
-    return StepParts(chief, read_part(step, needed_for(step, ends.of_chief)))
+    return StepParts(chief, read_part(step, step.needed_for(ends.of_chief)))
 
 
 def graph_step(step: Step) -> StepWork:
     """Return the work of a step, of which all that is in its graph runs at once."""
-    loops = [needed_for(step, ends) for ends in step.ends.loops]
+    loops = [step.needed_for(ends) for ends in step.ends.loops]
     part = read_part(step, [*step_ops(step), *(op for loop in loops for op in loop)])
     numbers = {each.name: at for at, each in enumerate(part.ops)}
     found = work_of(step.plan, part)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from attrs import frozen
 
+from compiler.collector import collector_paused
 from compiler.kinds.records.extras import Extras
 from dsl.diagnostics import RunError, SpecError
 from tfdeploy.cli.common import Common, say, write_result
@@ -220,7 +221,9 @@ def _show(placement: AnyMap, wanted: Wanted, *, color: bool) -> None:
     else:
         from compiler.report.terminal import terminal_map
 
-        say(terminal_map(placement, view), color=color, end="")
+        with collector_paused():
+            said = terminal_map(placement, view)
+        say(said, color=color, end="")
 
 
 def _page(shown: ShownMap, ran: RunTrace | None) -> str:

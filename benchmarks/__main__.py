@@ -13,6 +13,7 @@ from benchmarks.clusters.server_memory import run_server_memory
 from benchmarks.contenders import CONTENDERS
 from benchmarks.figures import Figures
 from benchmarks.launches import run_launches
+from benchmarks.many_clones import run_many_clones
 from benchmarks.models import PROBLEMS
 from benchmarks.race.run import ROOT, Race, run_build, run_race
 from benchmarks.reading.rates import TURNS as READING_TURNS
@@ -70,6 +71,7 @@ FULL_BUILDS = (
 @click.option(
     "--servers", is_flag=True, help="Measure the memory of servers alone; what else is in OUTPUT stays."
 )
+@click.option("--clones", is_flag=True, help="Measure plans of many clones alone; all else in OUTPUT stays.")
 @click.option(
     "--races", is_flag=True, help="Race the chosen models, or all, again; what else is in OUTPUT stays."
 )
@@ -85,14 +87,15 @@ def main(
     reading: bool,
     clusters: bool,
     servers: bool,
+    clones: bool,
     races: bool,
     output: Path | None,
 ) -> None:
     """Run the benchmarks, and write `benchmarks.md`, `.json` and `.svg`.
 
     Without options this takes about 20 minutes and writes into `docs`. If options choose a part, the results
-    go into `benchmarks/results`; the parts on races, reading files, clusters and servers take a few minutes
-    each, and are updated in `docs`.
+    go into `benchmarks/results`; the parts on races, reading files, clusters, servers and clones take a few
+    minutes each, and are updated in `docs`.
     """
     if reading:
         _renew(output or ROOT / "docs", readings=tuple(run_readings(turns=turns or READING_TURNS)))
@@ -100,9 +103,11 @@ def main(
         _renew(output or ROOT / "docs", clusters=tuple(run_clusters(rounds)))
     if servers:
         _renew(output or ROOT / "docs", servers=tuple(run_server_memory(full=full)))
+    if clones:
+        _renew(output or ROOT / "docs", many=tuple(run_many_clones()))
     if races:
         _renew_races(output or ROOT / "docs", [each for each in RACES if each.model in (models or PROBLEMS)])
-    if reading or clusters or servers or races:
+    if reading or clusters or servers or clones or races:
         return
     if models or contenders or towers or rounds or turns:
         chosen = _chosen(models or SMALL, towers or (4,), contenders or CONTENDERS, rounds or 1, turns or 5)
@@ -145,6 +150,7 @@ def _measure(races: tuple[Race, ...], builds: tuple[tuple[str, str, int], ...], 
     clusters = run_clusters() if launches else []
     readings = run_readings() if launches else []
     servers = run_server_memory() if launches else ()
+    many = run_many_clones() if launches else ()
     return Results(
         Machine.here(),
         tuple(raced),
@@ -153,6 +159,7 @@ def _measure(races: tuple[Race, ...], builds: tuple[tuple[str, str, int], ...], 
         tuple(clusters),
         tuple(readings),
         tuple(servers),
+        tuple(many),
     )
 
 

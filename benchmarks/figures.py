@@ -173,3 +173,20 @@ class ServerMemory:
     def largest(self) -> float:
         """The larger of the peaks over the bytes that a server keeps."""
         return max(self.fresh, self.resumed) / self.own
+
+
+@frozen
+class ManyClones:
+    """What the plan of many clones takes.
+
+    Attributes:
+        case: The name of the deployment.
+        seconds: The processor time of the command, user and system.
+        peak: The most memory of its process, in bytes.
+        date: The day of the measurement.
+    """
+
+    case: str
+    seconds: float
+    peak: float
+    date: str

@@ -8,6 +8,7 @@ from statistics import median
 
 from benchmarks.figures import Figures
 from benchmarks.launches import BASELINE
+from benchmarks.many_clones import CASES
 from benchmarks.report.plot import bars
 from benchmarks.report.results import Ratio, Results, Spread
 from benchmarks.report.targets import TARGETS
@@ -53,6 +54,7 @@ def write_page(results: Results, folder: Path) -> None:
         _servers(results),
         _readings(results),
         _builds(results),
+        _many(results),
         _launches(results),
     )
     measured = [each for part in parts for each in part]
@@ -218,6 +220,30 @@ def _builds(results: Results) -> Iterator[str]:
 
 def _built(figures: Figures | None) -> tuple[str, str]:
     return ("", "") if figures is None else (f"{figures.build:.2f}", f"{figures.graph_ops:,}")
+
+
+def _many(results: Results) -> Iterator[str]:
+    """Yield what plans of many clones take."""
+    if not results.many:
+        return
+    yield "## Plans of many clones\n"
+    yield (
+        "Processor time and peak memory of `tfdeploy plan` as a process, with the import of TensorFlow and "
+        "the trace of the model, for ResNet-50 with 8 clones on each task: 128 clones, unless another number "
+        "is said. Variables are on four servers, unless it is said where they are. The last columns are what "
+        "the same took before a step was a record without TensorFlow, where that was measured. "
+        "`python -m benchmarks --clones` measures this part alone. Measured on "
+        f"{' and '.join(sorted({each.date for each in results.many}))}.\n"
+    )
+    rows = [
+        (each.case, *_taken((each.seconds, each.peak)), *_taken(CASES[each.case].before))
+        for each in results.many
+    ]
+    yield _table(("plan", "seconds", "memory", "before: seconds", "memory"), rows)
+
+
+def _taken(figures: tuple[float, float] | None) -> tuple[str, str]:
+    return ("", "") if figures is None else (f"{figures[0]:.0f}", f"{figures[1] / 1e9:.1f} GB")
 
 
 def _launches(results: Results) -> Iterator[str]:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from attrs import asdict, frozen
 
-from benchmarks.figures import ClusterRates, Figures, Launch, Reading, ServerMemory
+from benchmarks.figures import ClusterRates, Figures, Launch, ManyClones, Reading, ServerMemory
 
 KIB_IN_GIB = 2**20
 
@@ -112,6 +112,7 @@ class Results:
         clusters: Rates of training on clusters.
         readings: Rates of reading files.
         servers: The memory of servers.
+        many: What plans of many clones take.
     """
 
     machine: Machine
@@ -121,6 +122,7 @@ class Results:
     clusters: tuple[ClusterRates, ...] = ()
     readings: tuple[Reading, ...] = ()
     servers: tuple[ServerMemory, ...] = ()
+    many: tuple[ManyClones, ...] = ()
 
     def to_json(self) -> str:
         """Return the results as JSON."""
@@ -138,6 +140,7 @@ class Results:
             tuple(ClusterRates(**each) for each in found["clusters"]),
             tuple(Reading(**each) for each in found.get("readings", ())),
             tuple(ServerMemory(**each) for each in found.get("servers", ())),
+            tuple(ManyClones(**each) for each in found.get("many", ())),
         )
 
     def raced(self, model: str, towers: int, contender: str) -> list[Figures]:

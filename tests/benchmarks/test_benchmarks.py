@@ -8,7 +8,7 @@ import pytest
 from attrs import evolve
 
 import grammar
-from benchmarks.figures import ClusterRates, Figures, Launch, Reading, ServerMemory
+from benchmarks.figures import ClusterRates, Figures, Launch, ManyClones, Reading, ServerMemory
 from benchmarks.launches import BASELINE, SPEC
 from benchmarks.models import PROBLEMS, ROWS, TABLE, spec_text
 from benchmarks.race.run import Race, run_race
@@ -36,6 +36,10 @@ RESULTS = Results(
         Reading("CSV", "make_csv_dataset", "2026-02-01", (50.0, 50.0), (0.04, 0.04)),
     ),
     servers=(ServerMemory("SGD(0.1)", 1 << 30, 11 << 26, 9 << 27, "2026-01-29"),),
+    many=(
+        ManyClones("add_n", 6.14, 0.69e9, "2026-02-02"),
+        ManyClones("tree", 14.6, 0.9e9, "2026-02-02"),
+    ),
     launches=(Launch(BASELINE, (0.1, 0.1)), Launch(f"check {SPEC}", (0.14, 0.16))),
 )
 
@@ -86,6 +90,8 @@ def test_the_page_states_what_the_data_say(tmp_path: Path) -> None:
     assert "| `SGD(0.1)` | 1,024 MiB | 0.69 | 1.12 |" in text
     assert "| CSV | ours | 150 |  |  |" in text
     assert "| CSV | by hand | 112 | 1.40 (0.80 to 2.00) | 0.50 |" in text
+    assert "| add_n | 6 | 0.7 GB |  |  |" in text
+    assert "| tree | 15 | 0.9 GB | 73 | 5.3 GB |" in text
     assert Results.from_json((tmp_path / "benchmarks.json").read_text()) == RESULTS
     assert (tmp_path / "benchmarks.svg").read_text().startswith("<svg ")
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from attrs import field, frozen
 
-from compiler.collector import collector_paused
 from compiler.kinds.records.extras import NO_EXTRAS
+from compiler.process import collector_paused
 from tfdeploy.cli.faults import show
 from tfdeploy.progress import busy
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from attrs import frozen
 
-from compiler.collector import collector_paused
 from compiler.kinds.records.extras import Extras
+from compiler.process import collector_paused
 from dsl.diagnostics import RunError, SpecError
 from tfdeploy.cli.common import Common, say, write_result
 from tfdeploy.cli.files import (

@@ -55,6 +55,11 @@ _missing = Fault(
     notes=("paths are relative to the folder of the spec",),
     help="a {kind} with a similar name is there: `{nearest?}`",
 )
+unpaired = Fault(
+    "TFD701: there is no {other} of the same name in `{folder}`",
+    text="without its pair",
+    notes=("an image and its mask have the same name but for the ending",),
+)
 unreadable = Fault("TFD702: {reason}", text="cannot be read", help="{advice?}")
 empty = Fault("TFD703: {what}", text="no examples", help="{advice?}")
 _empty_share = Fault(

@@ -84,8 +84,15 @@ SOURCES = (
                 "the names of the folders, in the order of their labels",
             ),
             keyword("resize", word(*RESIZES), RESIZES[0], "how an image of another size is resized"),
+            keyword(
+                "masks",
+                path(optional=True),
+                None,
+                "a folder with a PNG file for each image, under the same name; then no folders are classes",
+            ),
         ),
-        doc="tensors `image` (uint8) and `label` (int32, the number of the folder in alphabetical order)",
+        doc="tensors `image` (uint8) and `label` (int32, the number of the folder in alphabetical order); "
+        "with `masks`, `image` and `mask` (uint8, a number for each pixel)",
         tensors=_IMAGE_AND_LABEL,
     ),
     Function(
@@ -122,10 +129,10 @@ SOURCES = (
 )
 
 FILES = {
-    each.name: tuple(argument.name for argument in each.positional if argument.type.of == PATH)
+    each.name: tuple(argument.name for argument in each.arguments if argument.type.of == PATH)
     for each in SOURCES
 }
-"""The arguments of each source that are files or folders. They are its first arguments."""
+"""The arguments of each source that are files or folders. Those given by position are its first arguments."""
 
 FEATURES = (
     Function(
@@ -163,6 +170,9 @@ FEATURES = (
 )
 
 _IMAGE = needs("name", tensor(), "which tensor: an image of shape `[height, width, channels]`")
+_IMAGES = needs(
+    "name", either(tensor(), listing(tensor())), "which image, or a list of images that are changed alike"
+)
 _RANDOM = either(number(0), listing(number()), optional=True)
 
 RANDOM_TRANSFORMS = ("random_crop", "random_flip", "random_color", "cutout", "mixup")
@@ -258,13 +268,13 @@ TRANSFORMS = (
     ),
     Function(
         "center_crop",
-        (_IMAGE, needs("size", listing(integer(low=1)), "height and width of the part")),
+        (_IMAGES, needs("size", listing(integer(low=1)), "height and width of the part")),
         doc="keeps the middle of an image",
     ),
     Function(
         "random_crop",
         (
-            _IMAGE,
+            _IMAGES,
             needs("size", listing(integer(low=1)), "height and width of the part"),
             takes("pad", integer(0), 0, "how many rows and columns are put around the image first"),
             keyword("fill", number(), 0, "the value of the pixels around the image"),
@@ -274,7 +284,7 @@ TRANSFORMS = (
     Function(
         "random_flip",
         (
-            _IMAGE,
+            _IMAGES,
             takes("direction", word("horizontal", "vertical", "both"), "horizontal", "how it is mirrored"),
         ),
         doc="mirrors half of the images; for training only",
@@ -356,6 +366,8 @@ LENGTHS = (
 def tensors_of(source: ir.Call) -> frozenset[str] | None:
     """Return the names of the tensors that a source yields, or None if only reading the source shows them."""
     function = next(each for each in SOURCES if each.name == source.name)
+    if source.name == "images" and source.kwargs.get("masks") is not None:
+        return frozenset({"image", "mask"})
     if function.tensors:
         return frozenset(function.tensors)
     if source.name == "python" or (source.name == "npz" and not source.kwargs):

@@ -51,6 +51,7 @@ train {
   weights = "all.keras"
 }
 """
+PAIRS = 'data { train = images("photos", [28, 28], masks = "masks") -> rename(label = mask) }'
 
 
 def load(folder: Path, text: str, directory: str | None = None) -> ir.Spec:
@@ -75,6 +76,8 @@ def test_files_of_the_model_and_of_its_data_are_found_from_anywhere(tmp_path: Pa
     assert sorted(named(tmp_path, DIGITS)) == sorted(
         ["pictures.gz", "digits.gz", "part-*.csv", "pictures.gz", "digits.gz", "all.keras"]
     )
+    pairs = re.sub(r"data \{.*?\n\}", PAIRS, DIGITS, flags=re.DOTALL)
+    assert sorted(named(tmp_path, pairs)) == ["all.keras", "masks", "photos"]
     (tmp_path / "own.h5").unlink()  # then it is taken for the name of a collection
     assert "own.h5" not in named(tmp_path, MODEL)
 

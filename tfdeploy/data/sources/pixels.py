@@ -1,7 +1,8 @@
-"""Decoding JPEG and PNG, and bringing images to one size."""
+"""Decoding JPEG and PNG, and bringing images and masks to one size."""
 
 from __future__ import annotations
 
+import zlib
 from functools import partial
 from typing import Any
 
@@ -58,6 +59,53 @@ def decode_image(
     method = "area" if resize == "area" else "bilinear"
     # Averages of values up to 255 stay in that range, but for the last bits.
     return tf.cast(tf.round(tf.image.resize(_ranked(reduced, channels), [height, width], method)), dtype)
+
+
+PALETTE, GREY = 3, 0
+"""How a PNG file says what its pixels are: places in a list of colours, or shades."""
+
+_AS_SHADES = zlib.crc32(b"IHDR" + bytes(9) + bytes([PALETTE, 0, 0, 0])) ^ zlib.crc32(b"IHDR" + bytes(13))
+"""How the checksum of a PNG header changes if it says that places in a list of colours are shades."""
+
+
+def png_header(data: Any) -> tuple[Any, Any, Any]:
+    """Return height and width of the image in a PNG file, the bits of a pixel, and the kind of its pixels."""
+    sizes = tf.io.decode_raw(tf.strings.substr(data, 16, 8), tf.int32, little_endian=False)
+    bits, kind = tf.unstack(tf.cast(tf.io.decode_raw(tf.strings.substr(data, 24, 2), tf.uint8), tf.int32), 2)
+    return tf.reverse(sizes, [0]), bits, kind
+
+
+def decode_mask(data: Any, image: Any, height: int, width: int, *, resize: str = RESIZES[0]) -> Any:
+    """Return the numbers of a mask, of which each pixel takes the nearest one, as uint8[height, width, 1].
+
+    A PNG file with a list of colours gives the places of its pixels in the list, which TensorFlow's decoder
+    would turn into colours; so the file is read as if these were shades.
+
+    Args:
+        data: The bytes of a PNG file, a scalar tensor of strings.
+        image: The bytes of the image that the mask belongs to. It must have the same size.
+        height: The height of what is returned, in pixels.
+        width: Its width, in pixels.
+        resize: How the image is brought to this size: with `crop`, the mask is cut like it.
+    """
+    size, bits, kind = png_header(data)
+    jpeg, shape = _jpeg(image)
+    sizes = tf.cond(jpeg, lambda: shape[:2], lambda: png_header(image)[0])
+    listed = tf.equal(kind, PALETTE)
+    fits = [tf.reduce_all(tf.equal(size, sizes)), bits <= 8, tf.logical_or(listed, tf.equal(kind, GREY))]  # noqa: PLR2004 a byte
+    sums = tf.cast(tf.io.decode_raw(tf.strings.substr(data, 29, 4), tf.uint8), tf.int32)
+    sums = tf.bitwise.bitwise_xor(sums, list(_AS_SHADES.to_bytes(4)))
+    sums = tf.strings.reduce_join(tf.gather([bytes([each]) for each in range(256)], sums))
+    parts = [tf.strings.substr(data, 0, 25), b"\0", tf.strings.substr(data, 26, 3), sums]
+    shades = tf.strings.join([*parts, tf.strings.substr(data, 33, tf.strings.length(data))])
+    with tf.control_dependencies([tf.debugging.Assert(tf.reduce_all(fits), ["a mask that does not fit"])]):
+        found = tf.io.decode_png(tf.where(listed, shades, data), channels=1)
+    step = tf.where(listed, 255 // (tf.bitwise.left_shift(1, tf.minimum(bits, 8)) - 1), 1)
+    found //= tf.cast(step, tf.uint8)
+    if resize == "crop":
+        top, left, high, wide = tf.unstack(_middle(tf.shape(found)[:2], (height, width)))
+        found = found[top : top + high, left : left + wide]
+    return tf.image.resize(_ranked(found, 1), [height, width], "nearest")
 
 
 def _ranked(image: Any, channels: int) -> Any:

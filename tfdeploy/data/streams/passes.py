@@ -183,17 +183,14 @@ class Examples:
         """Return the tensors of the source that a cast to float32 is the first to change."""
         assert self.source is not None
         untouched = {each.name: each.name for each in self.source.fields}
-        found = set()
+        found: set[str] = set()
         for change in self.changes:
             if isinstance(change, Rename):
                 untouched = {change.after(now): name for now, name in untouched.items()}
-            elif isinstance(change, Mixup):
-                for mixed in change.names:
-                    untouched.pop(mixed, None)
-            elif isinstance(change, OneTensor):
-                name = untouched.pop(change.name, None)
-                if name is not None and isinstance(change, Cast) and change.dtype == "float32":
-                    found.add(name)
+            elif isinstance(change, Mixup | OneTensor):
+                names = {untouched.pop(each) for each in change.names if each in untouched}
+                if isinstance(change, Cast) and change.dtype == "float32":
+                    found |= names
         return frozenset(found)
 
     def single(self, chunk: int) -> Any:

@@ -108,14 +108,15 @@ class Change(Transform, ABC):
 
 
 class OneTensor(Change):
-    """A change of the tensor that the argument `name` names."""
+    """A change of the tensor that the argument `name` names, or of each of those."""
 
     single_numbers: ClassVar[bool] = False
     """Whether each number is changed by itself, so that axes without a fixed size do not matter."""
 
     def __init__(self, call: ir.Call) -> None:
         super().__init__(call)
-        self.name: str = self.given["name"]
+        self.names = self.given.texts("name")
+        self.name = self.names[0]
 
     @abstractmethod
     def after(self, before: Field) -> Field:
@@ -126,20 +127,23 @@ class OneTensor(Change):
         """Return the batch of tensors after it."""
 
     def fields(self, before: Fields) -> Fields:
-        """Return the examples with the one tensor changed; raises SpecError for a name that is none."""
-        found = self.given.tensor(self.name, before)
-        if not self.single_numbers:
-            self.require_fixed(found)
-        return {**before, self.name: self.after(found)}
+        """Return the examples with the tensors changed; raises SpecError for a name that is none."""
+        found = {name: self.given.tensor(name, before) for name in self.names}
+        for each in found.values() if not self.single_numbers else ():
+            self.require_fixed(each)
+        return {**before, **{name: self.after(each) for name, each in found.items()}}
 
     def apply(self, tensors: Tensors) -> Tensors:
-        """Change the tensor, if it is there."""
-        if self.name not in tensors:
-            return tensors
-        tensor = tensors[self.name]
+        """Change the tensors that are there."""
+        return {
+            **tensors,
+            **{name: self._changed(tensors[name]) for name in self.names if name in tensors},
+        }
+
+    def _changed(self, tensor: Any) -> Any:
         if isinstance(tensor, tf.RaggedTensor):
-            return {**tensors, self.name: tf.ragged.map_flat_values(self.change, tensor)}
-        return {**tensors, self.name: self.change(tensor)}
+            return tf.ragged.map_flat_values(self.change, tensor)
+        return self.change(tensor)
 
 
 class Scale(OneTensor):

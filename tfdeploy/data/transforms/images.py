@@ -52,8 +52,8 @@ class OneImage(OneTensor):
     def after(self, before: Field) -> Field:
         """Return the image after the change; raises SpecError if it is not an image."""
         if len(before.shape) != IMAGE_RANK or not (before.dtype in FLOATS or before.dtype == "uint8"):
-            reason = f"`{self.name}` is {before.words}, not an image of uint8 or floats with three axes"
-            advice = f"put `-> reshape({self.name}, [height, width, channels])` before it"
+            reason = f"`{before.name}` is {before.words}, not an image of uint8 or floats with three axes"
+            advice = f"put `-> reshape({before.name}, [height, width, channels])` before it"
             raise self.refuse(reason, advice if len(before.shape) != IMAGE_RANK else None)
         return self.image_after(before)
 
@@ -63,7 +63,16 @@ class OneImage(OneTensor):
 
 
 class OneRandomImage(OneImage, RandomChange):
-    """A random change of one image."""
+    """A random change of one image, or of several in the same way."""
+
+    def fields(self, before: Fields) -> Fields:
+        """Return the images after the change; raises SpecError for images of different sizes."""
+        found = super().fields(before)
+        sizes = {before[name].shape[:2] for name in self.names}
+        if len(sizes) > 1:
+            known = ", ".join(f"`{name}` {before[name].words}" for name in self.names)
+            raise self.refuse(f"{known} are not of the same height and width, so that no place is the same")
+        return found
 
     @abstractmethod
     def change_randomly(self, images: Any, keys: Keys) -> Any:
@@ -79,16 +88,15 @@ class OneRandomImage(OneImage, RandomChange):
         return tensor
 
     def apply_randomly(self, tensors: Tensors, keys: Keys) -> Tensors:
-        """Change the image, if it is there."""
-        if self.name not in tensors:
-            return tensors
-        return {**tensors, self.name: self.change_randomly(tensors[self.name], keys)}
+        """Change the images that are there, all by the same random numbers."""
+        there = [name for name in self.names if name in tensors]
+        return {**tensors, **{name: self.change_randomly(tensors[name], keys) for name in there}}
 
 
 def _require_fill(change: OneImage, image: Field, fill: float) -> None:
     """Raise a SpecError if a pixel cannot be `fill`."""
     if image.dtype == "uint8" and fill not in range(256):
-        raise change.refuse(f"`{change.name}` is {image.words}, whose pixels cannot be {fill}")
+        raise change.refuse(f"`{image.name}` is {image.words}, whose pixels cannot be {fill}")
 
 
 def _middle(images: Any, size: tuple[int, int]) -> Any:
@@ -149,7 +157,7 @@ def _cropped(change: OneImage, before: Field, size: tuple[int, int], pad: int) -
     height, width, channels = before.sizes
     if size[0] > height + 2 * pad or size[1] > width + 2 * pad:
         margin = f" with a margin of {pad}" if pad else ""
-        reason = f"`{change.name}` is {before.words}{margin}, which is smaller than {list(size)}"
+        reason = f"`{before.name}` is {before.words}{margin}, which is smaller than {list(size)}"
         raise change.refuse(reason)
     return evolve(before, shape=(*size, channels))
 
@@ -213,7 +221,7 @@ class RandomColor(OneRandomImage):
     def image_after(self, before: Field) -> Field:
         """Return the same image; raises SpecError if it has no colours to change."""
         if (self.saturation or self.hue) and before.shape[-1] != COLOURS:
-            reason = f"`{self.name}` is {before.words}, and `saturation` and `hue` need 3 channels"
+            reason = f"`{before.name}` is {before.words}, and `saturation` and `hue` need 3 channels"
             raise self.refuse(reason)
         return before
 

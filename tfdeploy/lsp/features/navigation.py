@@ -157,8 +157,9 @@ def _paths(items: Iterable[syntax.Item]) -> Iterator[syntax.Text]:
     for data in syntax.blocks_in(items, "data"):
         for split in syntax.attributes_in(data.items):
             source, _ = syntax.source_and_steps(split.value)
-            if isinstance(source, syntax.Call) and FILES.get(source.callee.name):
-                named += [each.value for each in source.arguments if each.name in {None, "path"}]
+            paths = FILES.get(source.callee.name) if isinstance(source, syntax.Call) else None
+            if isinstance(source, syntax.Call) and paths:
+                named += [each.value for each in source.arguments if each.name in {None, *paths}]
     yield from (each for each in named if isinstance(each, syntax.Text))
 
 

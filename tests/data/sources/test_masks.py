@@ -1,0 +1,183 @@
+"""Images with masks: `images("photos", size = [...], masks = "masks")`, on files made here."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from dsl.diagnostics import SpecError
+from tests.data.sources.test_images import jpeg, png
+
+HEIGHT, WIDTH = 6, 8
+WANTED = {"image": ("uint8", (HEIGHT, WIDTH, 3)), "mask": ("uint8", (HEIGHT, WIDTH, 1))}
+GREY, COLOURS, PALETTE = 0, 2, 3
+
+
+def mask(numbers: np.ndarray, bits: int = 8, kind: int = GREY) -> bytes:
+    """Return a PNG file of numbers, with a list of other colours if it has a palette."""
+
+    def chunk(name: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+
+    height, width = numbers.shape
+    rows = np.unpackbits(numbers.astype(np.uint8)[..., None], axis=-1)[..., 8 - bits :].reshape(height, -1)
+    data = b"".join(b"\0" + np.packbits(each).tobytes() for each in rows)
+    parts = [(b"IHDR", struct.pack(">IIBBBBB", width, height, bits, kind, 0, 0, 0))]
+    if kind == PALETTE:
+        colours = bytes(each * 37 % 256 for each in range(3 << bits))
+        parts += [(b"PLTE", colours), (b"tRNS", bytes(1 << bits))]
+    parts += [(b"IDAT", zlib.compress(data)), (b"IEND", b"")]
+    return b"\x89PNG\r\n\x1a\n" + b"".join(chunk(*each) for each in parts)
+
+
+def numbers(seed: int = 0, height: int = HEIGHT, width: int = WIDTH, most: int = 256) -> np.ndarray:
+    """Return numbers at random."""
+    return np.random.default_rng(seed).integers(0, most, [height, width])
+
+
+def write(folder: Path, **files: bytes) -> None:
+    """Write files whose names begin with the folder, as in photos_1_png."""
+    for name, data in files.items():
+        kind, number, suffix = name.split("_")
+        (folder / kind).mkdir(parents=True, exist_ok=True)
+        (folder / kind / f"{number}.{suffix}").write_bytes(data)
+
+
+def pairs(reader: Any, **more: Any) -> Any:
+    """Return the call that reads the pairs."""
+    return reader.call("images", "photos", size=(HEIGHT, WIDTH), **{"masks": "masks", **more})
+
+
+@pytest.mark.parametrize(
+    ("bits", "kind"), [(8, GREY), (8, PALETTE), (4, PALETTE), (2, PALETTE), (1, PALETTE)]
+)
+def test_masks_are_the_numbers_in_their_files(reader: Any, bits: int, kind: int) -> None:
+    """Also those of files with a palette, whose colours do not matter; pairs are found by name."""
+    found = [numbers(seed, most=1 << bits) for seed in range(3)]
+    write(reader.base, masks_10_png=mask(found[2], bits, kind), masks_9_png=mask(found[1], bits, kind))
+    write(reader.base / "masks", a_1_PNG=mask(found[0], bits, kind))
+    write(reader.base, photos_9_jpg=jpeg(90), photos_10_png=png(100, HEIGHT, WIDTH))
+    write(reader.base / "photos", a_1_png=png(10, HEIGHT, WIDTH))
+    (reader.base / "photos" / "9.jpg").write_bytes(
+        tf.io.encode_jpeg(np.full([HEIGHT, WIDTH, 3], 90, np.uint8), quality=100).numpy()
+    )
+    stream = reader.open(pairs(reader), wanted=WANTED)
+    stream.check()
+    (batch,) = reader.batches(stream, 4)
+    order = [round(float(each.mean())) // 10 for each in batch["image"]]
+    assert order == [9, 10, 1]
+    np.testing.assert_array_equal(batch["mask"][..., 0], [found[1], found[2], found[0]])
+
+
+def test_masks_are_resized_to_the_nearest_number(reader: Any) -> None:
+    """And cut like their images."""
+    large = numbers(1, 3 * HEIGHT, 5 * WIDTH)
+    image = np.repeat(large[..., None], 3, axis=2).astype(np.uint8)
+    write(reader.base, masks_1_png=mask(large), photos_1_png=tf.io.encode_png(image).numpy())
+    for resize, part in (("bilinear", large), ("crop", large[:, WIDTH : 4 * WIDTH])):
+        (batch,) = reader.batches(reader.open(pairs(reader, resize=resize), wanted=WANTED), 1)
+        expected = part[1::3, part.shape[1] // WIDTH // 2 :: part.shape[1] // WIDTH]
+        np.testing.assert_array_equal(batch["mask"][0, ..., 0], expected)
+
+
+def test_an_image_and_its_mask_are_changed_alike(reader: Any) -> None:
+    """A crop and a flip of both take the same place and direction; colours change the image alone."""
+    found = [numbers(seed, most=200) for seed in range(12)]
+    for at, each in enumerate(found):
+        image = np.repeat(each[..., None], 3, axis=2).astype(np.uint8)
+        write(
+            reader.base,
+            **{f"masks_{at}_png": mask(each), f"photos_{at}_png": tf.io.encode_png(image).numpy()},
+        )
+    both = ("image", "mask")
+    calls = [
+        reader.call("random_crop", both, (4, 5), 1),
+        reader.call("random_flip", both, "both"),
+        reader.call("cast", "image", "float32"),
+    ]
+    wanted = {"image": ("float32", (4, 5, 3)), "mask": ("uint8", (4, 5, 1))}
+    stream = reader.open(pairs(reader), *calls, wanted=wanted, seed=1)
+    (batch,) = reader.batches(stream, 12)
+    np.testing.assert_array_equal(batch["image"][..., :1], batch["mask"])
+    first = [each[:4, :5] for each in found]
+    assert sum(np.array_equal(*each) for each in zip(batch["mask"][..., 0], first, strict=True)) < 6
+    middle = reader.open(
+        pairs(reader), reader.call("center_crop", both, (4, 4)), wanted={"mask": ("uint8", (4, 4, 1))}
+    )
+    np.testing.assert_array_equal(reader.batches(middle, 1)[0]["mask"][0, ..., 0], found[0][1:5, 2:6])
+
+
+def test_what_has_no_pair_is_told(reader: Any) -> None:
+    """An image without a mask, a mask without an image, and two files of one name."""
+    good, image = mask(numbers()), png(1, HEIGHT, WIDTH)
+    write(reader.base, masks_1_png=good, photos_1_png=image, photos_2_png=image)
+    photos, masks = reader.base / "photos", reader.base / "masks"
+    found = [reader.fault(pairs(reader), wanted=WANTED)]
+    write(reader.base, masks_2_png=good, masks_3_png=good)
+    found.append(reader.fault(pairs(reader), wanted=WANTED))
+    write(reader.base, photos_3_png=image, photos_3_jpg=jpeg(1))
+    found.append(reader.fault(pairs(reader), wanted=WANTED))
+    found.append(reader.fault(pairs(reader, masks="maks"), wanted=WANTED))
+    assert [(each.code, each.message) for each in found] == [
+        ("TFD701", f"`{photos / '2.png'}`: there is no mask of the same name in `{masks}`"),
+        ("TFD701", f"`{masks / '3.png'}`: there is no image of the same name in `{photos}`"),
+        ("TFD702", f"`{photos / '3.png'}`: `3.jpg` has the same name but for the ending"),
+        ("TFD701", f"`{reader.base / 'maks'}`: there is no such folder"),
+    ]
+    with pytest.raises(SpecError) as caught:
+        reader.open(pairs(reader, classes=("a",)), wanted=WANTED)
+    assert caught.value.diagnostics[0].message == "`images` has no classes of images if it has `masks`"
+
+
+WRONG: dict[str, tuple[Callable[[], bytes], str, str]] = {
+    "another size": (lambda: mask(numbers(0, 7, 9)), "TFD711", "7 x 9 pixels, expected 6 x 8, as in `{}`"),
+    "colours": (lambda: png(7, HEIGHT, WIDTH), "TFD713", "its pixels are colours, not numbers from 0 to 255"),
+    "wide numbers": (
+        lambda: tf.io.encode_png(numbers()[..., None].astype(np.uint16)).numpy(),
+        "TFD713",
+        "its pixels are numbers of 16 bits, not numbers from 0 to 255",
+    ),
+    "JPEG": (lambda: jpeg(1), "TFD713", "a JPEG file alters the numbers of a mask"),
+    "cut off": (lambda: mask(numbers())[:-30], "TFD713", "the PNG file is damaged or was cut off: "),
+    "a short file": (lambda: mask(numbers())[:20], "TFD713", "the PNG file is damaged or was cut off: "),
+    "empty": (bytes, "TFD713", "the file is empty"),
+}
+
+
+@pytest.mark.family(every=3)
+@pytest.mark.parametrize("kind", WRONG)
+def test_a_mask_without_a_number_for_each_pixel_is_located(reader: Any, kind: str) -> None:
+    """Wherever it stands among the others."""
+    made, code, message = WRONG[kind]
+    for at in range(12):
+        good = {f"masks_{at}_png": mask(numbers()), f"photos_{at}_png": png(1, HEIGHT, WIDTH)}
+        write(reader.base, **good)
+    write(reader.base, masks_9_png=made())
+    found = reader.fault(pairs(reader), wanted=WANTED)
+    path = f"`{reader.base / 'masks' / '9.png'}`: {message.format(reader.base / 'photos' / '9.png')}"
+    assert (found.code, found.message[: len(path)]) == (code, path)
+
+
+def test_an_image_with_a_mask_that_cannot_be_decoded_is_located(reader: Any) -> None:
+    """Not its mask, which is whole."""
+    write(reader.base, masks_1_png=mask(numbers()), photos_1_png=png(1, HEIGHT, WIDTH)[:-20])
+    found = reader.fault(pairs(reader), wanted=WANTED)
+    path = reader.base / "photos" / "1.png"
+    assert found.message.startswith(f"`{path}`: the PNG file is damaged or was cut off: ")
+
+
+def test_images_of_different_sizes_are_not_changed_alike(reader: Any) -> None:
+    """No place in one is a place in the other."""
+    arrays = {"a": np.zeros([2, 6, 6, 3], np.uint8), "b": np.zeros([2, 5, 6, 1], np.uint8)}
+    np.savez(reader.base / "f.npz", **arrays)
+    flip = reader.call("random_flip", ("a", "b"))
+    with pytest.raises(SpecError) as caught:
+        reader.open(reader.call("npz", "f.npz"), flip, wanted={"a": ("uint8", (6, 6, 3))})
+    assert "`a` uint8[6, 6, 3], `b` uint8[5, 6, 1] are not of the same" in caught.value.diagnostics[0].message

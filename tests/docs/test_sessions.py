@@ -53,6 +53,7 @@ def is_long(path: Path) -> bool:
 
 LATE = (
     "how-to/compare.md",
+    "how-to/gpus.md",
     "how-to/look.md",
     "how-to/model.md",
     "how-to/placement.md",

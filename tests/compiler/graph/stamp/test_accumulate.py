@@ -16,9 +16,9 @@ from compiler.graph.inspect.placement_map import map_placement
 from compiler.pipeline import make_plan
 from dsl import ir
 from dsl.diagnostics import SpecError
-from tests.allocations import peak_of_tensors
 from tests.models import data, model, train
 from tests.support import Training, largest_difference
+from tfdeploy.runtime.session.allocations import peak_of_tensors
 
 ROUNDING = 1e-5
 

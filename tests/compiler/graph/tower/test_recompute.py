@@ -12,9 +12,9 @@ from compiler.graph.tower.recompute import SCOPE
 from compiler.pipeline import make_plan
 from dsl import ir
 from dsl.diagnostics import SpecError
-from tests.allocations import peak_of_tensors
 from tests.models import data
 from tests.support import Training, spec_of
+from tfdeploy.runtime.session.allocations import peak_of_tensors
 
 WANTED = 'scopes("block*")'
 TEXT = """

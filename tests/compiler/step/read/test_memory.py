@@ -21,7 +21,6 @@ from compiler.step.record import Op, Tensor
 from compiler.step.step import Ends, Step
 from compiler.step.writer import StepWriter
 from compiler.topology import Device
-from tests.allocations import peak_of_tensors
 from tests.compiler.step.read.test_transfers import (
     CIFAR,
     DIGITS,
@@ -32,6 +31,7 @@ from tests.compiler.step.read.test_transfers import (
 )
 from tests.folders import EXAMPLES
 from tests.support import Training, spec_of
+from tfdeploy.runtime.session.allocations import peak_of_tensors
 
 
 def measured_peaks(training: Training) -> dict[str, int]:

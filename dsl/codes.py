@@ -284,6 +284,7 @@ _ROWS = (
     Code("TFD785", "nothing-to-deploy", "a spec without jobs, which has no tasks for manifests", "plan"),
     Code("TFD786", "no-such-replica", "a job that a TFJob has no replicas for", "plan"),
     Code("TFD787", "no-manifest-name", "a name that Kubernetes does not take", "plan"),
+    Code("TFD788", "cannot-meet", "processes that do not find out which tasks of a cluster they are", "run"),
     # TFD790 to TFD795: specs from Keras models.
     Code("TFD790", "bad-model", "a Keras model that cannot be read", "run"),
     Code("TFD791", "unwritable-model", "a Keras model that the language cannot say", "run"),

@@ -68,6 +68,28 @@ wrong_task = Wording(
     help="give every task an address of its own, the same ones in the `hosts` or TF_CONFIG of all tasks",
 )
 
+# --- processes that something else has started ---
+
+no_number = Placeless(
+    "TFD788: `{name}` in the environment does not say which of the processes this is",
+    notes=("Slurm, MPI and torchrun set this variable; its value is not shown",),
+    help="correct or unset it; without a cluster manager, use `--task` or `--join`",
+)
+other_number = Wording(
+    "TFD788: {manager} has started {size:d} processes, and the spec has {tasks:counted task}",
+    text="{tasks:counted task}",
+    help="start {tasks:d}, or change the number of tasks: `--set devices.{job}.tasks={fitting:d}`",
+)
+no_meeting = Placeless(
+    "TFD788: the tasks cannot meet in {place:quoted}: {reason}",
+    help="name a folder that all of them can write, or an address that all of them can reach: `--join`",
+)
+all_taken = Placeless(
+    "TFD788: no task is left for this process: all have been taken in {place:quoted}",
+    notes=("it could be {refs:alternatives}",),
+    help="end one of the processes, or give the spec more tasks",
+)
+
 # --- tasks that differ ------------------------------------------------------------------------------------
 
 other_spec = Placeless(

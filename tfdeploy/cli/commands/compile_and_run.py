@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -17,6 +18,8 @@ from tfdeploy.cli.options import common_options, emulate_option, offer
 from tfdeploy.own_process import require_output
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from dsl import ir
     from tfdeploy.runtime.membership.addresses import Membership, Task
     from tfdeploy.runtime.plans import RunOptions
@@ -45,6 +48,11 @@ if TYPE_CHECKING:
     help="Start every task of the cluster on this machine; the default if the jobs have no hosts.",
 )
 @click.option(
+    "--join",
+    metavar="FOLDER|HOST:PORT",
+    help="Be a task of the cluster whose tasks meet there: that of --task, or else one that is free.",
+)
+@click.option(
     "--json", "as_json", is_flag=True, help="Print the result as JSON, the last line of the output."
 )
 @click.option(
@@ -69,14 +77,15 @@ def command(
     resume: Literal["auto", "never", "must"],
     task: Task | None,
     launch: bool,
+    join: str | None,
     as_json: bool,
     profile: int | None,
     listen_everywhere: bool,
     modules: str | None,
 ) -> int:
     """Train SPEC: compile it to a multi-tower graph, run it, and write a model to its run directory."""
-    if emulate and (task is not None or launch):
-        raise click.UsageError("--emulate is for one process: it cannot be combined with --task or --launch")
+    if emulate and (task is not None or launch or join):
+        raise click.UsageError("--emulate is for one process: it cannot be combined with others of a cluster")
     loaded = read_spec(spec, common)
     goes_on(common)
     if modules is not None:  # a launcher has written the spec elsewhere, for a task that it starts again
@@ -101,15 +110,16 @@ def command(
     )
     code, result = 0, None
     try:
-        if emulate or not (loaded.devices.jobs or task is not None or launch):
+        if emulate or not (loaded.devices.jobs or task is not None or launch or join):
             result = start.run(loaded, options)
         else:
-            membership = membership_of(loaded, task, launch=launch)
+            tell = (lambda _: None) if common.quiet else partial(say, flush=True)
+            membership = membership_of(loaded, task, tell, launch=launch, join=join)
             if membership is None:
                 code, result = launch_tasks(loaded, spec, common, options)
             else:
                 membership = evolve(membership, listen_everywhere=listen_everywhere)
-                result = start.run(loaded, evolve(options, membership=membership))
+                result = run_task(loaded, spec, common, options, membership)
     except (Interrupted, Terminated) as end:
         show(end.result)
         raise
@@ -117,7 +127,9 @@ def command(
     return code
 
 
-def membership_of(spec: ir.Spec, task: Task | None, *, launch: bool) -> Membership | None:
+def membership_of(
+    spec: ir.Spec, task: Task | None, tell: Callable[[str], None], *, launch: bool, join: str | None
+) -> Membership | None:
     """Return the part of this process in the spec's cluster; None if all of its tasks are to be started here.
 
     Raises:
@@ -127,21 +139,62 @@ def membership_of(spec: ir.Spec, task: Task | None, *, launch: bool) -> Membersh
     """
     if launch and task is not None:
         raise click.UsageError("--launch starts every task, and --task says that this is one of them")
-    if launch and not spec.devices.jobs:
-        raise click.UsageError("--launch needs a spec with jobs, and this one has none")
+    if launch and join:
+        raise click.UsageError(
+            "--launch starts every task, and --join meets tasks that are started elsewhere"
+        )
+    if (launch or join) and not spec.devices.jobs:
+        raise click.UsageError(
+            f"{'--launch' if launch else '--join'} needs a spec with jobs, and this one has none"
+        )
     if launch:
         return None
-    from tfdeploy.runtime.membership.membership import find_membership, require_trainer, with_run_secret
+    from tfdeploy.runtime.membership import membership
+    from tfdeploy.runtime.membership.ranks import rank_of
 
-    found = find_membership(spec, os.environ, task)
-    if found is not None:
-        require_trainer(spec, found)
-        return with_run_secret(found, os.environ)
+    met = None
+    if join or not membership.knows_addresses(spec, os.environ):
+        met = membership.meet_others(spec, os.environ, task, join, tell)
+    if met is not None:
+        found, needed = met
+        os.environ.update(needed)
+        return membership.with_run_secret(found, os.environ)
+    given = membership.find_membership(spec, os.environ, task)
+    if given is None:
+        return None
+    if rank_of(os.environ) is None:
+        membership.require_trainer(spec, given)
+    return membership.with_run_secret(given, os.environ)
+
+
+def run_task(
+    spec: ir.Spec, path: str, common: Common, options: RunOptions, membership: Membership
+) -> Result | None:
+    """Be one task of a cluster, whatever it is: a server, a worker, or the server and client of one graph.
+
+    Returns:
+        The outcome of the run; None for a server. For the errors see `start.run` and `server.serve`.
+    """
+    from tfdeploy.runtime.membership.membership import is_server
+    from tfdeploy.runtime.train import start
+
+    task = membership.task
+    if task is None or not is_server(spec, task):
+        return start.run(spec, evolve(options, membership=membership))
+    if task == membership.cluster.chief:
+        return launch_tasks(spec, path, common, options, membership)[1]
+    from tfdeploy.cli.faults import show
+    from tfdeploy.runtime.cluster.server import serve
+
+    tell = (lambda _: None) if common.quiet else partial(say, flush=True)
+    serve(spec, membership, tell, lambda each: show([each], common), verbose=common.verbose)
     return None
 
 
-def launch_tasks(spec: ir.Spec, path: str, common: Common, options: RunOptions) -> tuple[int, Result | None]:
-    """Start every task of a spec's cluster on this machine and train.
+def launch_tasks(
+    spec: ir.Spec, path: str, common: Common, options: RunOptions, own: Membership | None = None
+) -> tuple[int, Result | None]:
+    """Start every task of a spec's cluster on this machine, or only the server of one task, and train.
 
     Tasks read the same file with the same options as this process. A task that is started again reads a
     copy, in case the file has been changed meanwhile.
@@ -164,7 +217,7 @@ def launch_tasks(spec: ir.Spec, path: str, common: Common, options: RunOptions) 
         overrides = [word for name, value in common.overrides for word in ("--set", f"{name}={value}")]
         command = evolve(later, path=path, options=(*overrides, *flags), trainer_options=(), later=later)
         if replication_of(spec) == "in_graph":
-            return 0, launched_run.run_client(command, options, output)
+            return 0, launched_run.run_client(command, options, output, own)
         ended = launched_run.run_workers(command, output, own_process=True)
     if ended.failure is not None:
         show([evolve(ended.failure, notes=())], common)  # the output of the task has been written already

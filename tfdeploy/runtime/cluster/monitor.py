@@ -22,7 +22,7 @@ from dsl.files.typed_json import BadRecord, Count, read_record, to_json
 from dsl.ir.place import split_address
 from tfdeploy.runtime.cluster.identity import Answer, NoAnswer, ask, versions
 from tfdeploy.runtime.membership.addresses import Cluster, Membership, Task
-from tfdeploy.runtime.membership.membership import find_membership
+from tfdeploy.runtime.membership.membership import find_membership, who_met
 from tfdeploy.runtime.records.directory import RunDirectory
 from tfdeploy.runtime.records.files import write_atomically
 from tfdeploy.runtime.show.reporting import duration
@@ -413,7 +413,7 @@ def cluster_status(
         SpecError: If the addresses of the tasks are not known.
         RunError: If TF_CONFIG does not fit the spec.
     """
-    known = find_membership(spec, environment) or _read_record(spec)
+    known = find_membership(spec, environment) or _read_record(spec) or who_met(spec)
     if known is None:
         raise SpecError([errors.not_running(spec.devices.span)])
     start_tensorflow(verbose=verbose)

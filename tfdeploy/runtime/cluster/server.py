@@ -6,6 +6,7 @@ import ctypes
 import errno
 import ipaddress
 import os
+import signal
 import socket
 import time
 from typing import TYPE_CHECKING, Any, Self
@@ -16,9 +17,10 @@ from dsl.diagnostics import RunError, SpecError
 from dsl.errors import cluster as errors
 from dsl.ir.place import split_address
 from tfdeploy.runtime.cluster.binding import BindingError, listening_addresses, listening_at
-from tfdeploy.runtime.cluster.identity import Answer, Identity, ServerIdentity, ask
+from tfdeploy.runtime.cluster.identity import Answer, Identity, ServerIdentity, ask, probe
 from tfdeploy.runtime.membership.addresses import Cluster, Membership, Task
 from tfdeploy.runtime.membership.membership import require_server
+from tfdeploy.runtime.membership.ranks import rank_of
 from tfdeploy.runtime.start_tensorflow import LOOPBACK, start_tensorflow
 from tfdeploy.runtime.stop import StopSignals
 
@@ -276,6 +278,11 @@ def return_memory_at_once() -> None:
 
 POLL = 0.1
 ASK_EVERY = 0.5
+OUTLASTING = 60.0
+"""The most seconds for which a server outlasts a SIGTERM that a manager may have sent to all tasks at once.
+
+The chief writes a checkpoint then, for which it may need the server, and ends.
+"""
 
 
 def serve(
@@ -304,15 +311,15 @@ def serve(
         stop.check()
         with serve_task(spec, membership) as server:
             server.announce(say, warn)
-            _wait(server, stop, warn)
+            _wait(server, stop, warn, membership.cluster.address(membership.cluster.chief))
         ended = f"by {stop.received.name}" if stop.received is not None else "with the run"
         say(f"{task.ref} ended {ended}")
         stop.check()
 
 
-def _wait(server: Server, stop: StopSignals, warn: Callable[[Diagnostic], None]) -> None:
+def _wait(server: Server, stop: StopSignals, warn: Callable[[Diagnostic], None], chief: str) -> None:
     ask_at, warned = 0.0, False
-    while stop.received is None:
+    while stop.received is None or _is_needed(stop, chief):
         if time.monotonic() >= ask_at:
             if server.published.finished:
                 return
@@ -321,3 +328,11 @@ def _wait(server: Server, stop: StopSignals, warn: Callable[[Diagnostic], None])
                 warn(errors.disbelieved(ref=server.published.identity.task.ref))
             ask_at = time.monotonic() + ASK_EVERY
         time.sleep(POLL)
+
+
+def _is_needed(stop: StopSignals, chief: str) -> bool:
+    """Whether a server has to outlast the signal that it has got, because the chief has got it as well."""
+    assert stop.arrived is not None
+    number, at = stop.arrived
+    may = number == signal.SIGTERM and rank_of(os.environ) is not None
+    return may and time.monotonic() - at < OUTLASTING and probe(chief, PATIENCE) is None

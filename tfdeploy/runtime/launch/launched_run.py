@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from dsl import ir
+    from tfdeploy.runtime.membership.addresses import Membership
     from tfdeploy.runtime.plans import RunOptions
 
 FAULT = 2
@@ -90,8 +91,16 @@ def require_launchable(spec: ir.Spec) -> None:
     require_one_graph(plan_of(spec))
 
 
-def run_client(command: TaskCommand, options: RunOptions, output: TaskOutput) -> Result:
+def run_client(
+    command: TaskCommand, options: RunOptions, output: TaskOutput, own: Membership | None = None
+) -> Result:
     """Train in one graph: all tasks are servers, and this process is their client.
+
+    Args:
+        command: How the servers are started.
+        options: The options of the run.
+        output: Takes what the servers write.
+        own: The membership of the only task whose server is started here; None to start all.
 
     Returns:
         The outcome of the run.
@@ -101,7 +110,7 @@ def run_client(command: TaskCommand, options: RunOptions, output: TaskOutput) ->
     """
     from tfdeploy.runtime.train import start
 
-    with Launcher(command, output.on_line, output.say) as launcher, launcher.supervised():
+    with Launcher(command, output.on_line, output.say, own) as launcher, launcher.supervised():
         return start.run(command.spec, evolve(options, membership=launcher.client))
 
 

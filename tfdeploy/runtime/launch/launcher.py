@@ -20,9 +20,9 @@ from dsl.errors import cluster as errors
 from tfdeploy.runtime.launch import task_processes
 from tfdeploy.runtime.launch.task_processes import TaskProcess
 from tfdeploy.runtime.membership.addresses import VARIABLE, Cluster, Membership, Task, to_tf_config
-from tfdeploy.runtime.membership.membership import LAUNCHER, fingerprint, is_server
+from tfdeploy.runtime.membership.membership import GPUS, LAUNCHER, fingerprint, gpus_of, is_server
 from tfdeploy.runtime.membership.secret import VARIABLE as SECRET
-from tfdeploy.runtime.membership.secret import own_secret, secret_of
+from tfdeploy.runtime.membership.secret import own_secret, path_of, secret_of
 from tfdeploy.runtime.start_tensorflow import LOOPBACK
 
 if TYPE_CHECKING:
@@ -41,7 +41,6 @@ PAUSE = 0.5
 KEPT_LINES = 12
 FINAL = {0, 1, 2}  # exit codes of a task that is done or has reported an error; others are accidents
 # A server ends with code 0 when it is shut down, perhaps too early: see `Launcher._handle_end_of_server`.
-GPUS = "CUDA_VISIBLE_DEVICES"
 
 Stream: TypeAlias = Literal["stdout", "stderr"]
 Hear: TypeAlias = "Callable[[Task, str, Stream], None]"
@@ -87,6 +86,7 @@ class Launcher:
         command: How the tasks are started.
         on_line: Called from threads with each line that a task writes, and its stream.
         say: Called with a sentence about each restart.
+        own: The membership of the one task that is started, if others are elsewhere; None to start all.
 
     Attributes:
         failure: The diagnostic about the task that has ended the run; None if there is none.
@@ -95,8 +95,15 @@ class Launcher:
         ending: Whether the run is about to end, so that no task is started again.
     """
 
-    def __init__(self, command: TaskCommand, on_line: Hear, say: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        command: TaskCommand,
+        on_line: Hear,
+        say: Callable[[str], None],
+        own: Membership | None = None,
+    ) -> None:
         self.command = command
+        self._own = own
         self.failure: Diagnostic | None = None
         self.failed = 0
         self.finished: dict[Task, int] = {}
@@ -117,17 +124,20 @@ class Launcher:
     def __enter__(self) -> Self:
         spec = self.command.spec
         with ExitStack() as stack:
-            self.cluster = Cluster.of(
-                {job.name: [_reserved(stack) for _ in range(job.tasks)] for job in spec.devices.jobs}
-            )
-            self._secret = stack.enter_context(own_secret())
+            if self._own is None:
+                self.cluster = Cluster.of(
+                    {job.name: [_reserved(stack) for _ in range(job.tasks)] for job in spec.devices.jobs}
+                )
+                self._secret = stack.enter_context(own_secret())
+            else:
+                self.cluster, self._secret = self._own.cluster, path_of(os.environ)
             # Only this process has the writing end, so that it is closed when the process ends.
             self._pipe, writing = os.pipe()
             stack.callback(os.close, self._pipe)
             stack.callback(os.close, writing)
             stack.callback(self._leaving.set)
             stack.callback(self.end_all)
-            for task in self.cluster.tasks:
+            for task in self.cluster.tasks if self._own is None else [self._own.own]:
                 self._start(task)
             self._stack = stack.pop_all()
         return self
@@ -151,7 +161,7 @@ class Launcher:
             self.cluster,
             None,
             fingerprint(self.command.spec),
-            "launch",
+            "launch" if self._own is None else self._own.given_by,
             lambda: self.failure,
             launcher=os.getpid(),
             secret=secret_of({SECRET: str(self._secret)}),
@@ -275,30 +285,3 @@ def _reserved(stack: ExitStack) -> str:
     taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # so that the server can use it nevertheless
     taken.bind((LOOPBACK, 0))
     return f"{LOOPBACK}:{taken.getsockname()[1]}"
-
-
-def gpus_of(spec: ir.Spec, task: Task, visible: str | None) -> str | None:
-    """Return which of this machine's GPUs belong to a task, in the form of CUDA_VISIBLE_DEVICES.
-
-    Tasks get GPUs one after the other, in the order of the jobs.
-
-    Args:
-        spec: The spec.
-        task: The task.
-        visible: The GPUs to which the environment limits this process; None for all.
-
-    Returns:
-        The list; None if the spec itself lists GPUs, or gives the task none.
-    """
-    if spec.devices.visible is not None:
-        return None
-    first = 0
-    for job in spec.devices.jobs:
-        if job.name == task.job:
-            if job.gpu == 0:
-                return None
-            numbers = range(first + task.index * job.gpu, first + (task.index + 1) * job.gpu)
-            names = visible.split(",") if visible else [str(each) for each in range(numbers.stop)]
-            return ",".join(names[at] for at in numbers if at < len(names))
-        first += job.tasks * job.gpu
-    return None

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 _REF = re.compile(r"(?P<job>[A-Za-z_]\w*):(?P<index>\d+)")
 
-GivenBy: TypeAlias = Literal["launch", "spec", "TF_CONFIG"]
-"""What gives the addresses of the tasks: the launcher, `hosts` in the spec, or the environment."""
+GivenBy: TypeAlias = Literal["launch", "spec", "TF_CONFIG", "meeting"]
+"""What gives the addresses of the tasks: the launcher, `hosts` in the spec, the environment, or the tasks."""
 
 
 @frozen(order=True)
@@ -155,6 +155,11 @@ class Membership:
 
 def _host(address: str) -> str:
     return address.rpartition(":")[0]
+
+
+def tasks_of(spec: ir.Spec) -> tuple[Task, ...]:
+    """Return all tasks of a spec, in its order."""
+    return tuple(Task(job.name, index) for job in spec.devices.jobs for index in range(job.tasks))
 
 
 def chief_job(jobs: Mapping[str, object]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from hashlib import sha256
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attrs import evolve
@@ -11,7 +12,7 @@ from attrs import evolve
 from compiler.compatibility import replication_of
 from dsl.diagnostics import RunError, SpecError
 from dsl.errors import cluster as errors
-from dsl.ir.place import PARAMETER_SERVER
+from dsl.ir.place import PARAMETER_SERVER, split_address
 from grammar.unparse import unparse
 from tfdeploy.runtime.membership.addresses import (
     VARIABLE,
@@ -20,18 +21,27 @@ from tfdeploy.runtime.membership.addresses import (
     Task,
     TfConfig,
     read_tf_config,
+    tasks_of,
 )
+from tfdeploy.runtime.membership.meeting import Address, Folder, cluster_of, meet
+from tfdeploy.runtime.membership.ranks import Rank, rank_of
+from tfdeploy.runtime.membership.secret import VARIABLE as SECRET
 from tfdeploy.runtime.membership.secret import secret_of
+from tfdeploy.runtime.records.directory import RunDirectory
 from tfdeploy.runtime.records.effective import with_paths
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from dsl import ir
+    from tfdeploy.runtime.membership.meeting import Meeting
 
 
 LAUNCHER = "TFDEPLOY_LAUNCHER"
 """The environment variable with the number of the launcher's process."""
+
+GPUS = "CUDA_VISIBLE_DEVICES"
+"""The environment variable that limits a process to some of its machine's GPUs."""
 
 
 def find_membership(
@@ -42,7 +52,8 @@ def find_membership(
     Args:
         spec: The spec.
         environment: The environment variables. TF_CONFIG precedes `hosts` in the spec.
-        task: The task of this process; by default the one that TF_CONFIG names.
+        task: The task of this process; by default the one that TF_CONFIG names, or that has the number which
+            Slurm, MPI or torchrun has given the process.
 
     Returns:
         The membership; None if the addresses of the tasks are not known.
@@ -57,6 +68,9 @@ def find_membership(
         reason = f"says that this is `{given.task.ref}`, and `--task` says `{task.ref if task else ''}`"
         raise RunError(errors.bad_tf_config(reason=reason))
     own = task if task is not None else given.task if given is not None else None
+    if own is None and given is None and cluster is not None:
+        rank = rank_of(environment)
+        own = None if rank is None else _task_of(spec, rank)
     if own is not None:
         _require_task(spec, own)
     if cluster is None:
@@ -65,6 +79,132 @@ def find_membership(
             raise SpecError([errors.no_addresses(job.span, job=job.name)])
         return None
     return Membership(cluster, own, fingerprint(spec), "spec" if given is None else "TF_CONFIG")
+
+
+def meet_others(
+    spec: ir.Spec,
+    environment: Mapping[str, str],
+    task: Task | None,
+    join: str | None,
+    say: Callable[[str], None],
+) -> tuple[Membership, dict[str, str]] | None:
+    """Find the tasks of a spec at a place where all of them meet, and wait for them.
+
+    Args:
+        spec: The spec.
+        environment: The environment variables, in which a cluster manager may have said which of several
+            processes this is.
+        task: The task of this process; None for that of its number, or else for one that is free.
+        join: The folder, or the address `host:port`, where the tasks meet; None for a folder beside the run
+            directory, if the environment says that there are others.
+        say: Called with a line about who is waited for.
+
+    Returns:
+        The membership, and the environment variables that this process and those that it starts need. None if
+        nothing says that tasks are to meet.
+
+    Raises:
+        SpecError: If there is no such task, or another number of processes than of tasks.
+        RunError: If the place cannot be used, or tasks are missing for too long.
+    """
+    rank = rank_of(environment) if spec.devices.jobs else None
+    if join is None and rank is None:
+        return None
+    if task is not None:
+        _require_task(spec, task)
+    own = task if task is not None or rank is None else _task_of(spec, rank)
+    wanted = tasks_of(spec) if own is None else (own,)
+    place, needed = _meeting_place(spec, environment, rank, join)
+    met = meet(
+        spec, place, fingerprint(spec), wanted=wanted, host=None if rank is None else rank.host, say=say
+    )
+    gpus = gpus_of(spec, met.task, environment.get(GPUS), met.beside)
+    if gpus is not None:
+        needed[GPUS] = gpus
+    return Membership(met.cluster, met.task, fingerprint(spec), "meeting"), needed
+
+
+def _meeting_place(
+    spec: ir.Spec, environment: Mapping[str, str], rank: Rank | None, join: str | None
+) -> tuple[Meeting, dict[str, str]]:
+    """Return where tasks meet, and where the secret of the run is: in the folder, if they meet in one."""
+    at = join or (rank.meets_at if rank is not None else None)
+    if at is not None and "/" not in at:
+        try:
+            split_address(at)
+        except ValueError:
+            pass
+        else:
+            return Address(at, secret_of(environment)), {}
+    own = RunDirectory.of(spec).path
+    start = f"-{sha256(rank.run.encode()).hexdigest()[:12]}" if rank is not None else ""
+    place = Folder(own.with_name(f"{_beside(own)}{start}") if at is None else Path(at))
+    return place, {} if environment.get(SECRET) else {SECRET: str(place.secret)}
+
+
+def _beside(directory: Path) -> str:
+    """Return how the names of folders begin where the tasks of a run meet that has this directory."""
+    return f".{directory.name}.meeting"
+
+
+def who_met(spec: ir.Spec) -> Membership | None:
+    """Return the cluster of the tasks that have met beside the run directory; None if not all are there."""
+    own, sha256_of_spec = RunDirectory.of(spec).path, fingerprint(spec)
+    for folder in own.parent.glob(f"{_beside(own)}*"):
+        there = Folder(folder).present()
+        if all(each.ref in there for each in tasks_of(spec)):
+            return Membership(cluster_of(spec, there), None, sha256_of_spec, "meeting")
+    return None
+
+
+def _task_of(spec: ir.Spec, rank: Rank) -> Task:
+    """Return the task with the number of a process; raises SpecError if there are more or fewer tasks."""
+    tasks = tasks_of(spec)
+    if rank.size != len(tasks):
+        job = spec.devices.jobs[-1]
+        fitting = max(rank.size - len(tasks) + job.tasks, 1)
+        raise SpecError(
+            [
+                errors.other_number(
+                    job.span,
+                    manager=rank.manager,
+                    size=rank.size,
+                    tasks=len(tasks),
+                    job=job.name,
+                    fitting=fitting,
+                )
+            ]
+        )
+    return tasks[rank.number]
+
+
+def gpus_of(
+    spec: ir.Spec, task: Task, visible: str | None, beside: Sequence[Task] | None = None
+) -> str | None:
+    """Return which of this machine's GPUs belong to a task, in the form of CUDA_VISIBLE_DEVICES.
+
+    Tasks get GPUs one after the other, in the order of the jobs.
+
+    Args:
+        spec: The spec.
+        task: The task.
+        visible: The GPUs to which the environment limits this process; None for all.
+        beside: The tasks on this machine, in the order of the spec; None for all.
+
+    Returns:
+        The list; None if the spec itself lists GPUs, or gives the task none, or if the process sees no more
+        than those of its task.
+    """
+    counts = {job.name: job.gpu for job in spec.devices.jobs}
+    own = counts[task.job]
+    names = visible.split(",") if visible else None
+    if spec.devices.visible is not None or own == 0 or (beside is not None and names and len(names) <= own):
+        return None
+    there = tasks_of(spec) if beside is None else beside
+    first = sum(counts[each.job] for each in there[: there.index(task)])
+    if names is None:
+        names = [str(each) for each in range(first + own)]
+    return ",".join(names[first : first + own])
 
 
 def with_run_secret(membership: Membership, environment: Mapping[str, str]) -> Membership:
@@ -84,6 +224,11 @@ def with_run_secret(membership: Membership, environment: Mapping[str, str]) -> M
 def _environment(spec: ir.Spec, environment: Mapping[str, str]) -> TfConfig | None:
     text = environment.get(VARIABLE, "").strip()
     return read_tf_config(text, spec.devices.jobs) if text and spec.devices.jobs else None
+
+
+def knows_addresses(spec: ir.Spec, environment: Mapping[str, str]) -> bool:
+    """Whether the spec or TF_CONFIG says where all tasks are; raises RunError for an unusable TF_CONFIG."""
+    return _environment(spec, environment) is not None or hosts_of(spec) is not None
 
 
 def hosts_of(spec: ir.Spec) -> Cluster | None:

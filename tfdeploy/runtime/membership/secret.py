@@ -48,6 +48,10 @@ class Secret:
         """A digest that may be shown: it differs between secrets, and does not reveal them."""
         return sha256(b"mark" + self._value).hexdigest()[:MARK]
 
+    def signature(self, text: bytes) -> str:
+        """Return what only a process with the secret can write below a text."""
+        return hmac.new(self._value, b"said " + text, sha256).hexdigest()
+
     def shutdown_token(self, incarnation: str) -> str:
         """Return the token that shuts down the server with this incarnation."""
         return hmac.new(self._value, incarnation.encode(), sha256).hexdigest()

@@ -1,0 +1,439 @@
+"""Where tasks of a run meet that know only a place of each other: a folder that all can write, or an address.
+
+Each process enters itself, with its machine and a free port, and waits until every task of the spec is there.
+So no addresses need to be known before the processes are started, by whatever starts them. Processes go on to
+say that they live while they run; an entry that nobody has renewed for a while belongs to a process that was
+killed, and its task may be taken by another one.
+"""
+
+from __future__ import annotations
+
+import atexit
+import fcntl
+import hmac
+import os
+import socket
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import contextmanager, suppress
+from io import BufferedIOBase
+from pathlib import Path
+from secrets import token_hex
+from socketserver import StreamRequestHandler, ThreadingTCPServer
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from attrs import evolve, frozen
+
+from dsl.diagnostics import RunError
+from dsl.errors import cluster as errors
+from dsl.files.atomic import replace_file
+from dsl.files.regular import system_reason
+from dsl.files.typed_json import BadRecord, parse_record, to_json
+from dsl.ir.place import split_address
+from tfdeploy.runtime.membership.addresses import Cluster, Task, tasks_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from dsl import ir
+    from tfdeploy.runtime.membership.secret import Secret
+
+POLL, RENEW_EVERY, SAY_AFTER, TO_ANSWER = 0.2, 5.0, 5.0, 10.0
+GONE_AFTER = 30.0
+"""The seconds without a renewal after which a process counts as gone."""
+LONGEST = 1 << 20
+LOOPBACK = "127.0.0.1"
+Said = TypeVar("Said")
+
+
+@frozen
+class Entry:
+    """A process that takes part.
+
+    Attributes:
+        task: Its task, such as `worker:1`.
+        host: The name by which other machines reach its machine.
+        port: The port at which it will listen.
+        machine: What processes have in common that reach each other by the loopback address.
+        process: The number of the process on its machine.
+        spec_sha256: The fingerprint of its spec.
+    """
+
+    task: str
+    host: str
+    port: int
+    machine: str
+    process: int
+    spec_sha256: str
+
+    @property
+    def is_dead(self) -> bool:
+        """Whether it was a process of this machine that has ended."""
+        if self.machine != this_machine():
+            return False
+        try:
+            os.kill(self.process, 0)
+        except ProcessLookupError:
+            return True
+        except PermissionError:
+            return False
+        return False
+
+
+def this_machine() -> str:
+    """Return a text that two processes share if they reach each other by the loopback address (Linux)."""
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    return f"{boot} {Path('/proc/self/ns/net').readlink()}"
+
+
+class Meeting(Protocol):
+    """A place where processes meet."""
+
+    where: str
+    """The place in words."""
+
+    def enter(self, entry: Entry, tasks: Sequence[str]) -> Entry | None:
+        """Enter a process as the first of some tasks that is free, or renew what it has entered.
+
+        Returns:
+            The entry with its task, and with the port that a process of this machine had before as this task;
+            None if all of the tasks are taken.
+        """
+
+    def present(self) -> Mapping[str, Entry]:
+        """Return who is there, by task."""
+
+    def leave(self, entry: Entry) -> None:
+        """Remove an entry."""
+
+
+def _free(
+    entry: Entry, tasks: Sequence[str], there: Mapping[str, Entry], gone: Mapping[str, Entry]
+) -> Entry | None:
+    """Return an entry as the first task that is free, on the port that others may still know it by."""
+    for task in tasks:
+        before = there.get(task)
+        if before is not None and (before.machine, before.process) == (entry.machine, entry.process):
+            return before
+        if before is None:
+            last = gone.get(task)
+            known = last is not None and last.machine == entry.machine and _can_have(last.port)
+            return evolve(entry, task=task, port=last.port if known and last is not None else entry.port)
+    return None
+
+
+class Folder:
+    """A folder that all processes can write, with a file for each task.
+
+    Args:
+        path: The folder; it is made.
+
+    Attributes:
+        secret: The file of the secret of a run whose tasks meet here, unless it has one elsewhere.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path, self.where = path, str(path)
+        self.secret = path / "secret"
+
+    @contextmanager
+    def _alone(self) -> Iterator[float]:
+        """Yield the time by the clock of the folder, while no other process enters."""
+        lock = self._path / "lock"
+        try:
+            self._path.mkdir(parents=True, exist_ok=True)
+            with lock.open("a") as opened:
+                fcntl.flock(opened, fcntl.LOCK_EX)
+                os.utime(lock)
+                yield lock.stat().st_mtime
+        except OSError as fault:
+            raise RunError(errors.no_meeting(place=self.where, reason=system_reason(fault))) from fault
+
+    def _file(self, task: str) -> Path:
+        return self._path / f"{task.replace(':', '-')}.json"
+
+    def _read(self, now: float) -> tuple[dict[str, Entry], dict[str, Entry]]:
+        there: dict[str, Entry] = {}
+        gone: dict[str, Entry] = {}
+        for each in sorted(self._path.glob("*.json")):
+            with suppress(OSError, BadRecord, UnicodeDecodeError):
+                entry = parse_record(each.read_text(encoding="utf-8")[:LONGEST], Entry)
+                lives = now - each.stat().st_mtime < GONE_AFTER and not entry.is_dead
+                (there if lives else gone)[entry.task] = entry
+        return there, gone
+
+    def enter(self, entry: Entry, tasks: Sequence[str]) -> Entry | None:
+        """Enter a process, as `Meeting.enter` does."""
+        with self._alone() as now:
+            own = _free(entry, tasks, *self._read(now))
+            if own is not None:
+                replace_file(self._file(own.task), to_json(own).encode() + b"\n")
+        return own
+
+    def present(self) -> Mapping[str, Entry]:
+        """Return who is there, by task."""
+        with self._alone() as now:
+            return self._read(now)[0]
+
+    def leave(self, entry: Entry) -> None:
+        """Remove an entry, and the folder after the last one."""
+        with suppress(RunError, OSError):
+            with self._alone() as now:
+                there, _ = self._read(now)
+                if there.get(entry.task) == entry:
+                    self._file(entry.task).unlink()
+                    del there[entry.task]
+            if not there:
+                for each in self._path.glob("*.json"):
+                    each.unlink()
+                self.secret.unlink(missing_ok=True)
+                (self._path / "lock").unlink()
+                self._path.rmdir()
+
+
+@frozen
+class _Request:
+    """What a process asks of the one that keeps the list: to enter it as one of some tasks, or remove it."""
+
+    nonce: str
+    entry: Entry | None = None
+    tasks: tuple[str, ...] = ()
+    leaves: str | None = None
+
+
+@frozen
+class _Reply:
+    """The answer to the request with this nonce."""
+
+    nonce: str
+    entries: Mapping[str, Entry]
+
+
+class Address:
+    """An address at which one of the processes keeps the list of all.
+
+    The first process of that machine does so, as long as it runs. Each line that is sent is signed with the
+    secret of the run, and lines of others are not read.
+
+    Args:
+        address: `host:port`, which leads to the machine of one of the processes.
+        secret: The secret of the run.
+    """
+
+    def __init__(self, address: str, secret: Secret) -> None:
+        self.where, self._secret = address, secret
+        self._at = split_address(address)
+        self._entries: dict[str, tuple[Entry, float]] = {}
+        self._lock = threading.Lock()
+
+    def _ask(self, request: _Request) -> Mapping[str, Entry]:
+        """Return what the process that keeps the list answers; become that process if there is none."""
+        try:
+            with socket.create_connection(self._at, TO_ANSWER) as connection:
+                connection.sendall(self._signed(request))
+                reply = self._read(connection.makefile("rb"), _Reply)
+        except ConnectionRefusedError:
+            return self._answer(request) if self._listen() else {}
+        except OSError as fault:
+            raise RunError(errors.no_meeting(place=self.where, reason=system_reason(fault))) from fault
+        if reply is None or reply.nonce != request.nonce:
+            raise RunError(errors.no_meeting(place=self.where, reason="whoever answers has another secret"))
+        return reply.entries
+
+    def _signed(self, said: _Request | _Reply) -> bytes:
+        text = to_json(said).encode()
+        return self._secret.signature(text).encode() + b" " + text + b"\n"
+
+    def _read(self, stream: BufferedIOBase, record: type[Said]) -> Said | None:
+        """Return what a line says; None if it is not signed with the secret, or says nothing."""
+        signature, _, text = stream.readline(LONGEST).rstrip(b"\n").partition(b" ")
+        if not hmac.compare_digest(signature, self._secret.signature(text).encode()):
+            return None
+        try:
+            return parse_record(text, record)
+        except BadRecord:
+            return None
+
+    def _listen(self) -> bool:
+        """Listen at the address if it is one of this machine; return whether that was possible."""
+        meeting = self
+
+        class Handler(StreamRequestHandler):
+            timeout = TO_ANSWER
+
+            def handle(self) -> None:
+                request = meeting._read(self.rfile, _Request)
+                if request is not None:
+                    self.wfile.write(meeting._signed(_Reply(request.nonce, meeting._answer(request))))
+
+        class Server(ThreadingTCPServer):
+            allow_reuse_address = daemon_threads = True
+
+            def handle_error(self, request: object, client_address: object) -> None:
+                """Say nothing of those that hang up."""
+
+        try:
+            server = Server(self._at, Handler)
+        except OSError:
+            return False
+        threading.Thread(target=server.serve_forever, daemon=True, name="meeting").start()
+        return True
+
+    def _answer(self, request: _Request) -> dict[str, Entry]:
+        now = time.monotonic()
+        with self._lock:
+            known = {task: each for task, (each, _) in self._entries.items()}
+            there = {
+                task: each
+                for task, (each, renewed) in self._entries.items()
+                if now - renewed < GONE_AFTER and not each.is_dead
+            }
+            if request.leaves is not None:
+                self._entries.pop(request.leaves, None)
+            if request.entry is None:
+                return there
+            own = _free(request.entry, request.tasks, there, known)
+            if own is None:
+                return {}
+            self._entries[own.task] = own, now
+            return {own.task: own}
+
+    def enter(self, entry: Entry, tasks: Sequence[str]) -> Entry | None:
+        """Enter a process, as `Meeting.enter` does."""
+        found = self._ask(_Request(token_hex(8), entry, tuple(tasks)))
+        return next(iter(found.values()), None)
+
+    def present(self) -> Mapping[str, Entry]:
+        """Return who is there, by task."""
+        return self._ask(_Request(token_hex(8)))
+
+    def leave(self, entry: Entry) -> None:
+        """Remove an entry."""
+        with suppress(RunError):
+            self._ask(_Request(token_hex(8), leaves=entry.task))
+
+
+def _can_have(port: int) -> bool:
+    with socket.socket() as trial:
+        trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            trial.bind(("", port))
+            trial.listen(1)
+        except OSError:
+            return False
+    return True
+
+
+def _reserve(port: int) -> socket.socket:
+    """Return a socket that has a port of this machine, which a server of this user can use nevertheless."""
+    taken = socket.socket()
+    taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    taken.bind(("", port))
+    return taken
+
+
+@frozen
+class Met:
+    """What a process has learnt at a meeting.
+
+    Attributes:
+        cluster: The addresses of all tasks.
+        task: The task of this process.
+        beside: The tasks on the machine of this process, in the spec's order, and this process's among them.
+    """
+
+    cluster: Cluster
+    task: Task
+    beside: tuple[Task, ...]
+
+
+def meet(
+    spec: ir.Spec,
+    meeting: Meeting,
+    fingerprint: str,
+    *,
+    wanted: Sequence[Task],
+    host: str | None,
+    say: Callable[[str], None],
+) -> Met:
+    """Enter this process and wait until all tasks of a spec have met. The entry is renewed until it ends.
+
+    Args:
+        spec: The spec.
+        meeting: The place.
+        fingerprint: The fingerprint of the spec, which must be that of all.
+        wanted: The tasks that this process may be, the first free one of which it becomes.
+        host: The name of this machine for others; None for the name that it gives itself.
+        say: Called with a line about who is waited for.
+
+    Raises:
+        RunError: If the place cannot be used, all wanted tasks are taken, or some are missing for too long.
+    """
+    tasks = tasks_of(spec)
+    taken = _reserve(0)
+    entry = Entry(
+        "", host or socket.gethostname(), taken.getsockname()[1], this_machine(), os.getpid(), fingerprint
+    )
+    begun, said, own = time.monotonic(), 0.0, None
+    while True:
+        waited = time.monotonic() - begun
+        if own is None:
+            own = meeting.enter(entry, [each.ref for each in wanted])
+            if own is not None and own.port != entry.port:
+                taken.close()
+                taken = _reserve(own.port)
+        there = meeting.present()
+        if own is not None:
+            _require_one_spec(there.values(), own)
+        missing = [each.ref for each in tasks if each.ref not in there]
+        if own is not None and not missing:
+            break
+        if waited > spec.train.task_timeout:
+            if own is None:
+                raise RunError(errors.all_taken(place=meeting.where, refs=[each.ref for each in wanted]))
+            span = spec.train.spans.get("task_timeout")
+            why = f"to meet in {meeting.where}"
+            raise RunError(errors.tasks_missing(span, missing=missing, why=why, waited=f"{waited:.0f} s"))
+        if waited >= max(SAY_AFTER, 2 * said):
+            said = waited
+            what = ", ".join(missing) if missing else "a task that is free: all have been taken"
+            say(f"waiting in {meeting.where} for {waited:.0f} s: {what}")
+        time.sleep(POLL)
+    atexit.register(meeting.leave, own)
+    _keep(meeting, own, taken)
+    beside = tuple(each for each in tasks if there[each.ref].machine == own.machine)
+    return Met(cluster_of(spec, there), Task.parse(own.task), beside)
+
+
+def cluster_of(spec: ir.Spec, there: Mapping[str, Entry]) -> Cluster:
+    """Return the addresses of all tasks: of the loopback device if all are on one machine."""
+    together = len({each.machine for each in there.values()}) == 1
+    addresses: dict[str, list[str]] = {job.name: [] for job in spec.devices.jobs}
+    for task in tasks_of(spec):
+        each = there[task.ref]
+        addresses[task.job].append(f"{LOOPBACK if together else each.host}:{each.port}")
+    return Cluster.of(addresses)
+
+
+def _require_one_spec(there: Iterable[Entry], own: Entry) -> None:
+    for each in there:
+        if each.spec_sha256 != own.spec_sha256:
+            address = f"{each.host}:{each.port}"
+            raise RunError(
+                errors.other_spec(
+                    ref=each.task, address=address, ours=own.spec_sha256, theirs=each.spec_sha256
+                )
+            )
+
+
+def _keep(meeting: Meeting, own: Entry, taken: socket.socket) -> None:
+    """Renew an entry, and keep its port, until the process ends."""
+
+    def renew() -> None:
+        while taken.fileno() >= 0:
+            time.sleep(RENEW_EVERY)
+            with suppress(RunError):
+                meeting.enter(own, [own.task])
+
+    threading.Thread(target=renew, daemon=True, name="meeting").start()

@@ -34,14 +34,14 @@ def spec_of(text: str) -> Any:
 def test_options_that_contradict_each_other(text: str, task: Task | None, message: str) -> None:
     """All tasks cannot be started for one of them, nor without any."""
     with pytest.raises(click.UsageError, match=message):
-        membership_of(spec_of(text), task, launch=True)
+        membership_of(spec_of(text), task, print, launch=True, join=None)
 
 
 def test_all_tasks_are_started_by_a_process_that_is_none_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
     """And without a cluster there is no part in one."""
     monkeypatch.delenv("TF_CONFIG", raising=False)
-    assert membership_of(spec_of(GOOD + JOBS), None, launch=True) is None
-    assert membership_of(spec_of(GOOD), None, launch=False) is None
+    assert membership_of(spec_of(GOOD + JOBS), None, print, launch=True, join=None) is None
+    assert membership_of(spec_of(GOOD), None, print, launch=False, join=None) is None
 
 
 @pytest.mark.parametrize(("output", "errors"), [(True, True), (True, False), (False, True), (False, False)])

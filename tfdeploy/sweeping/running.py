@@ -14,8 +14,9 @@ from attrs import define, field, frozen
 from dsl.diagnostics import RunError
 from dsl.errors import running as errors
 from tfdeploy.runtime.launch import task_processes
+from tfdeploy.runtime.launch.launcher import GRACE, POLL
 from tfdeploy.runtime.membership.addresses import Task
-from tfdeploy.runtime.membership.membership import GPUS, GRACE, POLL
+from tfdeploy.runtime.membership.membership import GPUS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -20,6 +20,8 @@ from tfdeploy.cli.options import checkpoint_option, common_options, emulate_opti
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from dsl import ir
+
 
 @click.command()
 @click.argument("spec", shell_complete=offer("specs"))
@@ -83,6 +85,15 @@ def _name(ctx: click.Context, param: click.Parameter, value: str | None) -> str 
     return value
 
 
+def _time(ctx: click.Context, param: click.Parameter, value: str) -> str:
+    """Refuse what Slurm does not take as a time: `sbatch` would, but later."""
+    import re
+
+    if not re.fullmatch(r"(\d+-)?\d+(:\d{1,2}){0,2}", value):
+        raise click.BadParameter(f"{value!r} is not of the form HOURS:MINUTES:SECONDS", ctx, param)
+    return value
+
+
 @click.command()
 @click.argument("spec", shell_complete=offer("specs"))
 @click.option(
@@ -96,6 +107,15 @@ def _name(ctx: click.Context, param: click.Parameter, value: str | None) -> str 
 @checkpoint_option
 @emulate_option()
 @click.option("--kubernetes", is_flag=True, help="Write manifests that run the tasks of the spec's cluster.")
+@click.option("--slurm", is_flag=True, help="Write the batch script that runs the tasks under Slurm.")
+@click.option(
+    "--time",
+    metavar="H:M:S",
+    default="24:00:00",
+    show_default=True,
+    callback=_time,
+    help="The limit of a job's time under Slurm, after which another job goes on.",
+)
 @click.option("--image", metavar="IMAGE", help="A container image in which tfdeploy is installed.")
 @click.option("--runs", metavar="CLAIM", callback=_name, help="The volume claim for run directories.")
 @click.option(
@@ -144,18 +164,26 @@ def export_command(
     checkpoint: str | None,
     emulate: bool,
     kubernetes: bool,
+    slurm: bool,
+    time: str,
     **place: Any,
 ) -> int:
     """Write files of SPEC for other programs.
 
     With --saved-model this is the model that SPEC has trained, with averaged weights if there are any. With
-    --kubernetes, --image and --runs these are manifests that run the tasks of its cluster.
+    --kubernetes, --image and --runs these are manifests that run the tasks of its cluster, and with --slurm a
+    batch script that does.
     """
-    if kubernetes == (folder is not None):
-        raise click.UsageError("export needs either --saved-model DIR or --kubernetes")
-    _refuse_given(ONLY_MODEL if kubernetes else place, "--saved-model" if kubernetes else "--kubernetes")
-    if folder is None:
+    if (folder is not None) + kubernetes + slurm != 1:
+        raise click.UsageError("export needs one of --saved-model DIR, --kubernetes and --slurm")
+    if kubernetes:
+        _refuse_given((*ONLY_MODEL, "time"), "--saved-model or --slurm")
         return _write_manifests(common, spec, **place)
+    if slurm:
+        _refuse_given((*ONLY_MODEL, *(set(place) - {"name", "out"})), "--saved-model or --kubernetes")
+        return _write_script(common, spec, time, name=place["name"], out=place["out"])
+    assert folder is not None
+    _refuse_given((*place, "time"), "--kubernetes or --slurm")
     loaded = read_spec(spec, common)
     from tfdeploy import api
 
@@ -172,16 +200,40 @@ def _refuse_given(names: Iterable[str], other: str) -> None:
             raise click.UsageError(f"--{name} goes with {other}")
 
 
-def _write_manifests(common: Common, path: str, *, out: Path, **place: Any) -> int:
-    for needed in ("image", "runs"):
-        if not place[needed]:
-            raise click.UsageError(f"--kubernetes needs --{needed}")
+def _write_script(common: Common, path: str, time: str, *, name: str | None, out: Path) -> int:
+    spec = _checked(common, path)
+    from tfdeploy import slurm
+
+    options = [word for each, value in common.overrides for word in ("--set", f"{each}={value}")]
+    text = slurm.batch_script(
+        spec, path, name=name or Path(path).stem, time=time, options=[*options, *common.flags]
+    )
+    if str(out) == STDOUT:
+        write_result(text)
+        return 0
+    out.mkdir(parents=True)
+    script = out / f"{name or Path(path).stem}.sh"
+    script.write_text(text, encoding="utf-8", newline="")
+    say(script)
+    return 0
+
+
+def _checked(common: Common, path: str) -> ir.Spec:
+    """Return a spec without an error that could be found without TensorFlow."""
     spec = read_spec(path, common)
     from compiler.checks import check_spec
 
     wrong = [each for each in check_spec(spec) if each.is_error]
     if wrong:
         raise SpecError(wrong)
+    return spec
+
+
+def _write_manifests(common: Common, path: str, *, out: Path, **place: Any) -> int:
+    for needed in ("image", "runs"):
+        if not place[needed]:
+            raise click.UsageError(f"--kubernetes needs --{needed}")
+    spec = _checked(common, path)
     from tfdeploy import kubernetes
 
     name = place.pop("name") or kubernetes.default_name(spec)

@@ -66,7 +66,7 @@ class Summary:
 
     def as_html(self) -> str:
         """Return the summary as HTML, in which no text of a record becomes markup."""
-        parts = [f"<div><strong>{_escaped(self.title)}</strong>"]
+        parts = [f"<div><strong>{html.escape(self.title)}</strong>"]
         if self.facts:
             parts.append(_html_table(Table((), self.facts, left=2)))
         parts += [_html_table(each) for each in self.tables if each.rows]
@@ -76,7 +76,7 @@ class Summary:
             )
             parts.append(f'<div style="display: flex; flex-wrap: wrap; gap: 1em">{boxes}</div>')
         if self.source:
-            parts.append(f"<details><summary>text</summary><pre>{_escaped(self.source)}</pre></details>")
+            parts.append(f"<details><summary>text</summary><pre>{html.escape(self.source)}</pre></details>")
         return "\n".join([*parts, "</div>"])
 
     def as_rich(self) -> Any:
@@ -113,20 +113,16 @@ def _html_table(table: Table) -> str:
     def row(cells: tuple[str, ...], tag: str) -> str:
         sides = ("left" if at < table.left else "right" for at in range(len(cells)))
         written = (
-            f'<{tag} style="text-align: {side}">{_escaped(cell)}</{tag}>'
+            f'<{tag} style="text-align: {side}">{html.escape(cell)}</{tag}>'
             for cell, side in zip(cells, sides, strict=True)
         )
         return f"<tr>{''.join(written)}</tr>"
 
-    caption = f"<caption>{_escaped(table.title)}</caption>" if table.title else ""
+    caption = f"<caption>{html.escape(table.title)}</caption>" if table.title else ""
     head = f"<thead>{row(table.head, 'th')}</thead>" if table.head else ""
     body = "\n".join(row(each, "td") for each in table.shown)
-    rest = f"<p>{_escaped(table.rest)}</p>" if table.rest else ""
+    rest = f"<p>{html.escape(table.rest)}</p>" if table.rest else ""
     return f"<table>{caption}{head}<tbody>\n{body}\n</tbody></table>{rest}"
-
-
-def _escaped(text: str) -> str:
-    return html.escape(text)
 
 
 @singledispatch

@@ -5,6 +5,7 @@ Spans hold offsets only. Lines and columns are computed when a diagnostic is sho
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from functools import cached_property
 
@@ -43,13 +44,7 @@ class Source:
 
     @cached_property
     def _line_starts(self) -> list[int]:
-        starts = [0]
-        find = self.text.find
-        at = find("\n")
-        while at >= 0:
-            starts.append(at + 1)
-            at = find("\n", at + 1)
-        return starts
+        return [0, *(each.end() for each in re.finditer("\n", self.text))]
 
     @property
     def line_count(self) -> int:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import isfinite
+from operator import add, mul, sub, truediv
 from typing import Any, Literal, TypeAlias
 
 from attrs import frozen
@@ -71,6 +73,9 @@ def units_of(dimension: Dimension) -> tuple[str, ...]:
     return tuple(unit for unit, (measured, _) in UNITS.items() if measured == dimension)
 
 
+_OPERATORS: dict[str, Callable[[float, float], float]] = {"+": add, "-": sub, "*": mul, "/": truediv}
+
+
 def calculate(operator: str, left: Any, right: Any) -> Any:
     """Return `left operator right` for `+ - * /` on numbers and quantities.
 
@@ -109,42 +114,31 @@ def kind_of(value: Any) -> str:
 def _plain(operator: str, left: float, right: float) -> float:
     if operator == "/" and right == 0:
         raise CannotCalculateError("this divides by zero")
-    result: float
-    if operator == "+":
-        result = left + right
-    elif operator == "-":
-        result = left - right
-    elif operator == "*":
-        result = left * right
-    elif isinstance(left, int) and isinstance(right, int) and left % right == 0:
-        result = left // right
-    else:
-        result = left / right
+    if operator == "/" and isinstance(left, int) and isinstance(right, int) and left % right == 0:
+        return left // right
+    result = _OPERATORS[operator](left, right)
     if isinstance(result, int) and abs(result) > LARGEST_INTEGER:
         raise CannotCalculateError("the result is larger than a whole number can be")
-    if result != result or result in {float("inf"), float("-inf")}:  # noqa: PLR0124 the test for nan
+    if not isfinite(result):
         raise CannotCalculateError("the result is larger than a number can be")
     return result
 
 
 def _with_units(operator: str, left: Quantity | float, right: Quantity | float) -> Quantity | float:
     if isinstance(left, Quantity) and isinstance(right, Quantity):
-        if left.dimension != right.dimension or operator == "*":
-            raise CannotCalculateError(
-                f"{kind_of(left)} and {kind_of(right)} cannot be joined by `{operator}`"
-            )
-        if operator == "/":
+        if left.dimension == right.dimension and operator == "/":
             return _plain("/", left.amount, right.amount)
-        return Quantity(_plain(operator, left.amount, right.amount), left.dimension)
-    if isinstance(left, Quantity) and not isinstance(right, Quantity) and operator in {"*", "/"}:
-        return Quantity(_scaled(_plain(operator, left.amount, right), left.dimension), left.dimension)
-    if isinstance(right, Quantity) and not isinstance(left, Quantity) and operator == "*":
-        return Quantity(_scaled(_plain("*", left, right.amount), right.dimension), right.dimension)
+        if left.dimension == right.dimension and operator != "*":
+            return Quantity(_plain(operator, left.amount, right.amount), left.dimension)
+    elif isinstance(left, Quantity) and not isinstance(right, Quantity) and operator in {"*", "/"}:
+        return _scaled(_plain(operator, left.amount, right), left.dimension)
+    elif isinstance(right, Quantity) and not isinstance(left, Quantity) and operator == "*":
+        return _scaled(_plain("*", left, right.amount), right.dimension)
     raise CannotCalculateError(f"{kind_of(left)} and {kind_of(right)} cannot be joined by `{operator}`")
 
 
-def _scaled(amount: float, dimension: Dimension) -> float:
-    return _whole(amount) if dimension == "bytes" else amount
+def _scaled(amount: float, dimension: Dimension) -> Quantity:
+    return Quantity(_whole(amount) if dimension == "bytes" else amount, dimension)
 
 
 def _whole(amount: float) -> float:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from attrs import evolve, field, frozen
 
-from dsl.diagnostics import Diagnostic, Fix
+from dsl.diagnostics import Diagnostic
 from dsl.errors.wording import here_too
 
 if TYPE_CHECKING:
@@ -162,10 +162,7 @@ class Reports:
 
     def taint(self, span: Span) -> None:
         """Drop all further diagnostics that point into `span`."""
-        tainted = self._tainted.get(id(span.source))
-        if tainted is None:
-            tainted = self._tainted[id(span.source)] = Ranges()
-        tainted.add(span.start, span.end)
+        self._tainted.setdefault(id(span.source), Ranges()).add(span.start, span.end)
 
     def distrust(self, source: Source) -> None:
         """Drop all further diagnostics of `source` that depend on where its blocks start and end."""
@@ -213,14 +210,6 @@ def _one_of(alike: list[Diagnostic]) -> Diagnostic:
     spans = [each.span for each in others if each.span is not None]
     labels, more = here_too(spans)
     fixes = [each.fix for each in alike if each.fix is not None]
-    whole = len(fixes) == len(alike)
-    return evolve(
-        first,
-        labels=labels,
-        notes=(*first.notes, *more),
-        fix=_together(fixes) if whole else None,
-    )
-
-
-def _together(fixes: list[Fix]) -> Fix:
-    return evolve(fixes[0], edits=tuple(edit for fix in fixes for edit in fix.edits))
+    edits = tuple(edit for fix in fixes for edit in fix.edits)
+    fix = evolve(fixes[0], edits=edits) if fixes and len(fixes) == len(alike) else None
+    return evolve(first, labels=labels, notes=(*first.notes, *more), fix=fix)

@@ -26,9 +26,7 @@ def unused_constants(facts: Facts) -> Iterator[Diagnostic]:
 
 def unused_bindings(facts: Facts) -> Iterator[Diagnostic]:
     """Report bindings that nothing uses; a model without loss and output is not checked."""
-    for block in (facts.model, *(facts.layers or ())):
-        if block is None:
-            continue
+    for block in facts.blocks:
         results = _results(block)
         if not results:
             continue

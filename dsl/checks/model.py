@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from dsl import ir
 from dsl.errors import layers, names, references, types
-from dsl.errors import layers as errors
 from dsl.files.regular import scheme_of
 from dsl.ir.model import calls_in, steps_in
 from dsl.schema import signatures
@@ -27,9 +26,7 @@ if TYPE_CHECKING:
 
 def layer_names(facts: Facts) -> Iterator[Diagnostic]:
     """Report the second layer with the same name, because Keras would refuse it."""
-    for block in (facts.model, *(facts.layers or ())):
-        if block is None:
-            continue
+    for block in facts.blocks:
         first: dict[str, Span] = {}
         inputs = _inputs(block) if isinstance(block, ir.Model) else {}
         for name, span in _named(block):
@@ -41,24 +38,26 @@ def layer_names(facts: Facts) -> Iterator[Diagnostic]:
                 first[name] = span
 
 
+def _steps(block: ir.Model | ir.LayerBlock) -> Iterator[ir.Step]:
+    return steps_in(tuple(each.value for each in block.bindings))
+
+
 def _inputs(model: ir.Model) -> dict[str, Span | None]:
     return {each.name: each.span for each in model.bindings if isinstance(each.value, ir.Input)}
 
 
 def _named(block: ir.Model | ir.LayerBlock) -> Iterator[tuple[str, Span]]:
-    for binding in block.bindings:
-        for step in steps_in(binding.value):
-            name = step.call.kwargs.get("name")
-            if step.kind in {"layer", "application"} and isinstance(name, str):
-                yield name, step.call.kwarg_spans["name"]
+    for step in _steps(block):
+        name = step.call.kwargs.get("name")
+        if step.kind in {"layer", "application"} and isinstance(name, str):
+            yield name, step.call.kwarg_spans["name"]
 
 
 def layer_state(facts: Facts) -> Iterator[Diagnostic]:
     """Report layers without a vocabulary or boundaries, and layers that cannot learn them where they are."""
-    for block in (facts.model, *(facts.layers or ())):
-        for binding in block.bindings if block is not None else ():
-            for step in steps_in(binding.value):
-                yield from _step(step, facts)
+    for block in facts.blocks:
+        for step in _steps(block):
+            yield from _step(step, facts)
 
 
 def _step(step: ir.Step, facts: Facts) -> Iterator[Diagnostic]:
@@ -66,7 +65,7 @@ def _step(step: ir.Step, facts: Facts) -> Iterator[Diagnostic]:
         yield from _wrong_state(call)
         if "adapt" in call.kwargs:
             reason = f"it is an argument of `{step.call.name}`"
-            yield errors.cannot_adapt_here(
+            yield layers.cannot_adapt_here(
                 call.kwarg_spans.get("adapt", call.span), layer=call.name, reason=reason
             )
     if step.kind == "layer":
@@ -82,11 +81,11 @@ def _wrong_state(call: ir.Call) -> Iterator[Diagnostic]:
     for name in names:
         if learns and name in given:
             spans = call.kwarg_spans
-            yield errors.state_given_twice(
+            yield layers.state_given_twice(
                 spans.get(name, call.span), layer=call.name, argument=name, adapt=spans.get("adapt")
             )
     if not learns and call.name != "Normalization" and names[0] not in given:
-        yield errors.no_state(call.span, layer=call.name, argument=names[0], words=names[0] == "vocabulary")
+        yield layers.no_state(call.span, layer=call.name, argument=names[0], words=names[0] == "vocabulary")
 
 
 def _wrong_split(call: ir.Call, facts: Facts) -> Iterator[Diagnostic]:
@@ -95,16 +94,15 @@ def _wrong_split(call: ir.Call, facts: Facts) -> Iterator[Diagnostic]:
         return
     name = adapt.removeprefix("data.")
     if name not in {each.name for each in facts.splits}:
-        yield errors.split_to_adapt_missing(
+        yield layers.split_to_adapt_missing(
             call.kwarg_spans.get("adapt"), layer=call.name, split=name, data=facts.data.span
         )
 
 
 def addresses(facts: Facts) -> Iterator[Diagnostic]:
     """Report files of layers that are no paths; those of attributes are reported when they are read."""
-    for block in (facts.model, *(facts.layers or ())):
-        values = [each.value for each in block.bindings] if block is not None else []
-        for step in steps_in((*values, getattr(block, "output", None))):
+    for block in facts.blocks:
+        for step in (*_steps(block), *steps_in(block.output)):
             for call in (step.call, *calls_in(step.call)):
                 yield from _files(call)
 
@@ -194,12 +192,10 @@ MIXING = ("MixUp", "CutMix")
 
 def mixed_examples(facts: Facts) -> Iterator[Diagnostic]:
     """Report each layer that mixes images with other images of their batch."""
-    models = () if facts.model is None else (facts.model,)
-    for block in (*models, *(facts.layers or ())):
-        for binding in block.bindings:
-            for step in steps_in(binding.value):
-                if step.call.name.rpartition(".")[2] in MIXING:
-                    yield layers.mixing_layer(step.call.name_span or step.call.span, layer=step.call.name)
+    for block in facts.blocks:
+        for step in _steps(block):
+            if step.call.name.rpartition(".")[2] in MIXING:
+                yield layers.mixing_layer(step.call.name_span or step.call.span, layer=step.call.name)
 
 
 # --- averages of copies, rules of `optimizer`, and the score of `best` ------------------------------------

@@ -15,6 +15,7 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from functools import cache, partial
+from operator import eq
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, Self, TypeVar, get_args, get_origin
 
 import attrs
@@ -151,60 +152,45 @@ class _Wrong(ValueError):  # noqa: N818 as above
     """A value is not of the type of its field; the message says so, to stand after the field's name."""
 
 
-def _plain(value: Any, _: Any) -> str:
+def _text(value: Any) -> str:
     if not isinstance(value, str):
         raise _Wrong("is no text")
-    if not value.isascii():
-        try:
-            value.encode(errors="surrogateescape")  # the name of a file may have such bytes
-        except UnicodeEncodeError:
-            raise _Wrong("has half of a pair of surrogates, which is no text") from None
+    try:
+        value.isascii() or value.encode(errors="surrogateescape")  # the name of a file may have such bytes
+    except UnicodeEncodeError:
+        raise _Wrong("has half of a pair of surrogates, which is no text") from None
     return value
 
 
-def _truth(value: Any, _: Any) -> bool:
+def _truth(value: Any) -> bool:
     if not isinstance(value, bool):
         raise _Wrong("is neither true nor false")
     return value
 
 
-def _whole(value: Any, _: Any) -> int:
+def _whole(value: Any, least: int | None = None) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
         raise _Wrong("is no whole number")
     if not _LEAST <= value <= _MOST:
         raise _Wrong("is too large")
+    if least is not None and value < least:
+        raise _Wrong("is negative" if value else "is zero")
     return value
 
 
-def _count(value: Any, _: Any) -> int:
-    if _whole(value, _) < 0:
-        raise _Wrong("is negative")
-    return int(value)
-
-
-def _size(value: Any, _: Any) -> int:
-    if _count(value, _) == 0:
-        raise _Wrong("is zero")
-    return int(value)
-
-
-def _digits(value: Any, _: Any) -> int:
+def _digits(value: Any) -> int:
     if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) < len(str(_MOST)):
         return int(value)
-    return _count(value, _)
+    return _whole(value, 0)
 
 
-def _number(value: Any, _: Any) -> float:
+def _number(value: Any) -> float:
     if not isinstance(value, int | float) or isinstance(value, bool):
         raise _Wrong("is no number")
     try:
         return float(value)
     except OverflowError:
         raise _Wrong("is too large") from None
-
-
-def _measured(value: Any, _: Any) -> float:
-    return math.nan if value is None else _number(value, _)
 
 
 def _one_of(value: Any, kind: Any) -> Any:
@@ -214,16 +200,17 @@ def _one_of(value: Any, kind: Any) -> Any:
     return value
 
 
-_HOOKS: tuple[tuple[Any, Callable[[Any, Any], Any]], ...] = (
-    (str, _plain),
-    (bool, _truth),
-    (int, _whole),
-    (float, _number),
-    (Count, _count),
-    (Size, _size),
-    (Digits, _digits),
-    (Measured, _measured),
-)
+_HOOKS: Mapping[Any, Callable[[Any], Any]] = {
+    str: _text,
+    bool: _truth,
+    int: _whole,
+    float: _number,
+    Count: partial(_whole, least=0),
+    Size: partial(_whole, least=1),
+    Digits: _digits,
+    Measured: lambda value: math.nan if value is None else _number(value),
+}
+"""What makes values of plain types of those of JSON, or raises `_Wrong`."""
 
 
 @cache
@@ -251,18 +238,15 @@ def _converter(*, detailed: bool) -> Converter:
     def has_origin(*origins: Any) -> Callable[[Any], bool]:
         return lambda kind: get_origin(kind) in origins
 
-    def same(kind: Any) -> Callable[[Any], bool]:
-        return lambda each: each == kind
-
     converter.register_structure_hook_factory(attrs.has, of_class)
     converter.register_structure_hook_factory(has_origin(dict, Mapping), of_mapping)
     converter.register_structure_hook_factory(has_origin(tuple), of_tuple)
     converter.register_structure_hook_func(has_origin(Literal), _one_of)
-    for kind, hook in _HOOKS:
+    for kind, hook in _HOOKS.items():
         if isinstance(kind, type):
-            converter.register_structure_hook(kind, hook)
+            converter.register_structure_hook(kind, _alone(hook))
         else:
-            converter.register_structure_hook_func(same(kind), hook)
+            converter.register_structure_hook_func(partial(eq, kind), _alone(hook))
     return converter
 
 
@@ -300,6 +284,10 @@ def _rounded(value: float | None, digits: int | None = None) -> float | None:
     if value is None or not math.isfinite(value):
         return None
     return value if digits is None else round(value, digits)
+
+
+def _alone(hook: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
+    return lambda value, _: hook(value)
 
 
 def _only(kind: type, words: str, structure: Any) -> Any:

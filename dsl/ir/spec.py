@@ -261,3 +261,8 @@ class Facts:
     constants: Mapping[str, Span] = field(factory=dict)
     used: frozenset[str] = frozenset()
     used_layers: frozenset[str] = frozenset()
+
+    @property
+    def blocks(self) -> tuple[Model | LayerBlock, ...]:
+        """The `model` block and the `layer` blocks, as far as they have no errors."""
+        return (*(() if self.model is None else (self.model,)), *(self.layers or ()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from attrs import field, frozen
@@ -139,15 +140,15 @@ def unknown_block(
         return
     near = nearest(item.kind, known)
     inner_of = next((block.name for block in schema.BLOCKS.values() if item.kind in block.inner), None)
-    if near is None and item.kind in schema.ROOT:
-        context.reports.add(names.block_elsewhere(item.kind_span, name=item.kind, place=place, home=None))
-        context.reports.distrust(item.span.source)  # more likely a `}` is missing before it
-    elif near is None and inner_of is not None:
-        context.reports.add(names.block_elsewhere(item.kind_span, name=item.kind, place=place, home=inner_of))
+    span, at_top = item.kind_span, item.kind in schema.ROOT
+    if near is not None or not (at_top or inner_of):
+        report = names.unknown_block(span, name=item.kind, near=near, known=known, place=place)
     else:
-        context.reports.add(
-            names.unknown_block(item.kind_span, name=item.kind, near=near, known=known, place=place)
-        )
+        home = None if at_top else inner_of
+        report = names.block_elsewhere(span, name=item.kind, place=place, home=home)
+    context.reports.add(report)
+    if near is None and at_top:
+        context.reports.distrust(item.span.source)  # more likely a `}` is missing before it
 
 
 def check_label(block: syntax.Block, known: Block, context: Context) -> None:
@@ -163,14 +164,7 @@ def check_label(block: syntax.Block, known: Block, context: Context) -> None:
 
 def usable(label: str) -> bool:
     """Whether a label can be part of the names of ops."""
-    plain = label.replace("_", "").replace("-", "").replace(".", "")
-    return (
-        bool(plain)
-        and plain.isascii()
-        and plain.isalnum()
-        and label[0].isalpha()
-        and len(label) <= LONGEST_NAME
-    )
+    return len(label) <= LONGEST_NAME and re.fullmatch(r"[A-Za-z][A-Za-z0-9_.-]*", label) is not None
 
 
 def lost_names(item: syntax.Item) -> tuple[str, ...]:

@@ -43,20 +43,20 @@ def evaluate(  # noqa: PLR0911 one for each kind
     return misplaced_value(expression, "this place", "a value", context)
 
 
+_KINDS: dict[type[syntax.Node], str] = {
+    syntax.Flow: "a flow",
+    syntax.Comparison: "a comparison",
+    syntax.Path: "a name",
+    syntax.TensorIndex: "an index of a tensor",
+    syntax.Indexed: "an index of a tensor",
+}
+
+
 def described(expression: syntax.Expr) -> str:
     """Describe the kind of an expression, for messages."""
-    match expression:
-        case syntax.Flow():
-            return "a flow"
-        case syntax.Call():
-            return f"a call of `{expression.callee.name}`"
-        case syntax.Comparison():
-            return "a comparison"
-        case syntax.Path():
-            return "a name"
-        case syntax.TensorIndex() | syntax.Indexed():
-            return "an index of a tensor"
-    return "an expression"
+    if isinstance(expression, syntax.Call):
+        return f"a call of `{expression.callee.name}`"
+    return _KINDS.get(type(expression), "an expression")
 
 
 def misplaced_value(
@@ -104,22 +104,16 @@ def _number(expression: syntax.Number, context: Context) -> Any:
     return quantity(expression.value, expression.unit)
 
 
+_COMMON = {"sec": "s", "secs": "s", "seconds": "s", "m": "min", "mins": "min", "minutes": "min", "hour": "h"}
+_COMMON |= {"hours": "h", "hr": "h", "G": "GB", "Gi": "GiB", "M": "MB", "Mi": "MiB", "GiBs": "GiB"}
+"""What units are often called."""
+
+
 def _near_unit(unit: str) -> str | None:
     for known in UNITS:
         if known.lower() == unit.lower():
             return known
-    common = {"sec": "s", "secs": "s", "seconds": "s", "m": "min", "mins": "min", "minutes": "min"}
-    common |= {
-        "hour": "h",
-        "hours": "h",
-        "hr": "h",
-        "G": "GB",
-        "Gi": "GiB",
-        "M": "MB",
-        "Mi": "MiB",
-        "GiBs": "GiB",
-    }
-    return common.get(unit) or nearest(unit, units_of("bytes") if len(unit) > _SHORTEST else ())
+    return _COMMON.get(unit) or nearest(unit, units_of("bytes") if len(unit) > _SHORTEST else ())
 
 
 def _name(path: syntax.Path, context: Context, words: tuple[str, ...], wanted: str) -> Any:
@@ -173,9 +167,7 @@ def _list(expression: syntax.List, context: Context, words: tuple[str, ...]) -> 
 
 
 def _chain(chain: syntax.Chain, context: Context) -> Any:
-    if any(
-        isinstance(each, syntax.Broken) for each in (chain.first, *(operand for _, operand in chain.rest))
-    ):
+    if any(isinstance(each, syntax.Broken) for each in syntax.parts_of(chain)):
         return BAD
     result = evaluate(chain.first, context)
     for operator, operand in chain.rest:
@@ -207,7 +199,7 @@ def _with_parameters(operator: Any, left: Any, right: Any, span: Span, context: 
 
 def _negative(expression: syntax.Negative, context: Context) -> Any:
     operand = evaluate(expression.operand, context)
-    if operand is BAD or isinstance(operand, Bad):
+    if operand is BAD:
         return BAD
     if _symbolic(operand):
         return ir.Arithmetic("negate", operand, span=expression.span)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from attrs import define, evolve, field, frozen
 from lsprotocol import types
 from pygls.uris import from_fs_path, to_fs_path
+from pygls.workspace import PositionCodec
 
 from dsl import syntax
 from dsl.source import Source, Span
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
 
 _LINE_END = re.compile(r"\r\n|\n|\r")
-_LAST_OF_PLANE = 0xFFFF
 
 
 @frozen(eq=False)
@@ -45,6 +45,10 @@ class Positions:
         """The offsets of the line ends themselves."""
         return [*(each.start() for each in _LINE_END.finditer(self.text)), len(self.text)]
 
+    @cached_property
+    def _codec(self) -> PositionCodec:
+        return PositionCodec(self.encoding)
+
     def position(self, offset: int) -> types.Position:
         """Return the position of an offset."""
         offset = min(max(offset, 0), len(self.text))
@@ -58,7 +62,7 @@ class Positions:
             return len(self.text)
         start, end = self._starts[position.line], self._ends[position.line]
         line = self.text[start:end]
-        if line.isascii() or self.encoding == types.PositionEncodingKind.Utf32:
+        if line.isascii():
             return min(start + position.character, end)
         left = position.character
         for at, character in enumerate(line):
@@ -80,11 +84,7 @@ class Positions:
         return self._units(self.text[start:end])
 
     def _units(self, text: str) -> int:
-        if text.isascii() or self.encoding == types.PositionEncodingKind.Utf32:
-            return len(text)
-        if self.encoding == types.PositionEncodingKind.Utf8:
-            return len(text.encode("utf-8", "surrogatepass"))
-        return len(text) + sum(ord(each) > _LAST_OF_PLANE for each in text)
+        return len(text) if text.isascii() else self._codec.client_num_units(text)
 
 
 def span_of(source: Source, positions: Positions, range_: types.Range) -> Span:

@@ -96,12 +96,9 @@ class Excerpt(Source):
 
 @define(unsafe_hash=True)
 class Span:
-    """A part of a source text. Nothing changes a span; it is not frozen since reading a text makes thousands.
+    """A part of a source text, from `start` to before `end`.
 
-    Attributes:
-        source: The text.
-        start: The offset of the first character.
-        end: The offset after the last character.
+    Nothing changes a span; it is not frozen since reading a text makes thousands.
     """
 
     source: Source

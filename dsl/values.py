@@ -46,12 +46,7 @@ CONSTANTS = {"true": True, "false": False, "none": None}
 
 @frozen
 class Quantity:
-    """A number with a unit.
-
-    Attributes:
-        amount: The number, in the base unit of the dimension.
-        dimension: What is measured.
-    """
+    """A number with a unit."""
 
     amount: float
     dimension: Dimension

@@ -123,14 +123,7 @@ def retyped(token: Token, kind: str, value: str | None = None) -> Token:
 
 @frozen
 class _Reduction:
-    """What the parser does when a rule has ended.
-
-    Attributes:
-        number: The number of the rule in `_Tables.rules`.
-        size: How many values of the stack it takes.
-        origin: The name of what it makes.
-        keeps_value: Whether it only gives another name to one value.
-    """
+    """What the parser does when a rule has ended."""
 
     number: int
     size: int
@@ -140,13 +133,7 @@ class _Reduction:
 
 @frozen
 class _Tables:
-    """Lark's tables, made for a loop over many tokens.
-
-    Attributes:
-        steps: For each state, and each terminal that may come next, the next state or a reduction; for the
-            name of what a rule makes, the state after it.
-        rules: The rules of the reductions.
-    """
+    """Lark's tables, made for a loop over many tokens."""
 
     steps: Mapping[Any, Mapping[str, Any]]
     rules: Sequence[Any]

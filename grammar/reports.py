@@ -62,11 +62,7 @@ class Ranges:
 
 @frozen
 class Reports:
-    """The diagnostics of one reading, without those that only follow from others.
-
-    Attributes:
-        found: The diagnostics in the order in which they were added.
-    """
+    """The diagnostics of one reading, without those that only follow from others."""
 
     found: dict[Diagnostic, None] = field(factory=dict)
     _tainted: dict[int, Ranges] = field(factory=dict, init=False)

@@ -18,12 +18,7 @@ if TYPE_CHECKING:
 
 @frozen
 class Styled:
-    """Text in a single style.
-
-    Attributes:
-        text: The text.
-        style: `primary`, `secondary`, `frame` (for line numbers and bars), `title`, or empty for none.
-    """
+    """Text in a single style."""
 
     text: str
     style: str = ""
@@ -80,13 +75,7 @@ def mark(span: Span, text: str, *, primary: bool) -> Mark:
 
 @frozen(eq=False)
 class Place:
-    """The place of a mark below a line.
-
-    Attributes:
-        mark: The mark.
-        start: The first column.
-        end: The column after the last one.
-    """
+    """The place of a mark below a line."""
 
     mark: Mark
     start: int
@@ -137,9 +126,6 @@ class Rails:
     """The state of the bars while the rows of a snippet are drawn from top to bottom.
 
     Each mark has a lane from its first line to its last; marks that do not overlap share a lane.
-
-    Attributes:
-        marks: The marks that cover several lines.
     """
 
     marks: Sequence[Mark]

@@ -29,12 +29,7 @@ if TYPE_CHECKING:
 
 @frozen
 class Lowered:
-    """The result of lowering.
-
-    Attributes:
-        spec: The spec, or None if there are errors.
-        facts: What the checks need to know, without the parts that have errors.
-    """
+    """The result of lowering."""
 
     spec: ir.Spec | None
     facts: Facts

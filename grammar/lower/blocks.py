@@ -26,13 +26,7 @@ Key = TypeVar("Key", bound="Hashable")
 
 @frozen
 class Fields:
-    """The attributes of a block as they were written.
-
-    Attributes:
-        values: The values by name.
-        spans: The places of the values by name.
-        refused: The items that do not belong in the block.
-    """
+    """The attributes of a block as they were written."""
 
     values: dict[str, Any] = field(factory=dict)
     spans: dict[str, Span] = field(factory=dict)
@@ -45,11 +39,7 @@ class Fields:
 
 
 def attributes(block: syntax.Block, known: Block, context: Context) -> Fields:
-    """Lower a block that has attributes only.
-
-    Returns:
-        The values of its attributes and their places.
-    """
+    """Lower a block that has attributes only."""
     fields = Fields()
     for item in own_items(block, known, fields, context):
         if isinstance(item, syntax.Attribute):

@@ -70,11 +70,7 @@ def _job(block: syntax.Block, context: Context) -> ir.Job | None:
 
 
 def device_set(written: syntax.Expr, context: Context) -> Any:
-    """Lower an expression that names devices.
-
-    Returns:
-        The set of devices, or BAD if it has an error.
-    """
+    """Lower an expression that names devices."""
     if isinstance(written, syntax.Broken):
         return BAD
     items = written.items if isinstance(written, syntax.List) else (written,)

@@ -9,7 +9,7 @@ from dsl.diagnostics import Label
 from dsl.errors import references, types
 from dsl.source import Span
 from dsl.suggest import nearest
-from dsl.values import UNITS, CannotCalculateError, calculate, kind_of, negate, quantity, units_of
+from dsl.values import UNITS, CannotCalculateError, calculate, kind_of, quantity, units_of
 from grammar.lower.context import BAD, Bad, Context
 
 _SHORTEST = 2
@@ -203,10 +203,7 @@ def _negative(expression: syntax.Negative, context: Context) -> Any:
         return BAD
     if _symbolic(operand):
         return ir.Arithmetic("negate", operand, span=expression.span)
-    try:
-        return negate(operand)
-    except CannotCalculateError as reason:
-        return context.refuse(types.no_result(expression.span, why=str(reason)))
+    return _applied("*", -1, operand, expression.span, context)
 
 
 def _symbolic(value: Any) -> bool:

@@ -21,15 +21,7 @@ from grammar.lower.context import BAD, Context
 
 @define
 class ValuePlace:
-    """The place of a value, for the messages about it.
-
-    Attributes:
-        type: The type in the schema.
-        what: A name for the place, such as "`count`".
-        span: Where the value is written.
-        labels: Places that explain the value.
-        context: The context.
-    """
+    """The place of a value, for the messages about it."""
 
     type: Type
     what: str
@@ -142,24 +134,17 @@ def _bound(words: str, bound: float | None, of: Type) -> str:
 
 
 def _quantity(value: Any, place: ValuePlace) -> Any:
-    type_ = place.type
-    if type_.kind != "quantity" or type_.dimension is None:
-        report = types.wrong_unit(
-            place.span, what=place.what, takes=type_.described(), found=kind_of(value), labels=place.labels
-        )
-    elif isinstance(value, bool) or not isinstance(value, (int, float, Quantity)):
+    wanted = place.type.dimension
+    if wanted is None or (isinstance(value, Quantity) and value.dimension != wanted):
+        takes, found = place.type.described(), kind_of(value)
+        report = types.wrong_unit(place.span, what=place.what, takes=takes, found=found, labels=place.labels)
+        return place.context.refuse(report)
+    if isinstance(value, Quantity):
+        whole = wanted == "bytes" and isfinite(value.amount)
+        return _bounded(int(value.amount) if whole else value.amount, place, place.span.text)
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
         return place.wrong_type(value)
-    elif not isinstance(value, Quantity):
-        report = types.missing_unit(place.what, type_.dimension, place.span, place.labels)
-    elif value.dimension != type_.dimension:
-        report = types.wrong_unit(
-            place.span, what=place.what, takes=type_.described(), found=kind_of(value), labels=place.labels
-        )
-    else:
-        whole = type_.dimension == "bytes" and isfinite(value.amount)
-        amount = int(value.amount) if whole else value.amount
-        return _bounded(amount, place, place.span.text)
-    return place.context.refuse(report)
+    return place.context.refuse(types.missing_unit(place.what, wanted, place.span, place.labels))
 
 
 def _shape(value: Any, place: ValuePlace) -> Any:

@@ -147,11 +147,7 @@ _FORM = '`"glob" -> optimizer`'
 
 
 def part_weights(train: syntax.Block, context: Context) -> tuple[ir.PartWeights, ...] | None:
-    """Lower the rules of all blocks `weights` in a block `train`.
-
-    Returns:
-        The rules in their order, or None if there is an error.
-    """
+    """Lower the rules of all blocks `weights` in a block `train`."""
     found: list[ir.PartWeights | None] = []
     for block in syntax.blocks_in(train.items, "weights"):
         blocks.check_label(block, BLOCKS["weights"], context)

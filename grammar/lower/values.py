@@ -64,11 +64,7 @@ def _has_calls(expression: syntax.List) -> bool:
 
 
 def word(expression: syntax.Expr, type: Type, what: str, context: Context) -> Any:  # noqa: A002
-    """Return the word of `type` that an expression is: a name, a string, or a constant with a string.
-
-    Returns:
-        The word; BAD if there is an error, which is reported.
-    """
+    """Return the word of `type` that an expression is: a name, a string, or a constant with a string."""
     if isinstance(expression, syntax.Path) and _is_word(expression, type.words):
         value: Any = expression.name
     else:
@@ -152,11 +148,7 @@ def _tensor(expression: syntax.Expr, what: str, context: Context) -> Any:
 
 
 def called(expression: syntax.Expr, type: Type, what: str, context: Context) -> Any:  # noqa: A002, PLR0911 one for each kind
-    """Return the call, or the word, in a place whose type allows calls.
-
-    Returns:
-        The call or the word; BAD if there is an error, which is reported.
-    """
+    """Return the call, or the word, in a place whose type allows calls."""
     if isinstance(expression, syntax.Call):
         return _call(expression, type, context)
     if type.kind == "call":

@@ -26,11 +26,7 @@ OUTPUT = "output"
 
 
 class Lost(Token):
-    """A token in place of a part that could not be parsed.
-
-    Attributes:
-        names: The names that the part may have defined.
-    """
+    """A token in place of a part that could not be parsed."""
 
     names: tuple[str, ...] = ()
 

@@ -364,11 +364,7 @@ _ADVICE = {
 
 
 def parse(source: Source, reports: Reports) -> syntax.File | None:
-    """Parse a text.
-
-    Returns:
-        The syntax tree, or None if nothing could be parsed or there are too many errors.
-    """
+    """Parse a text."""
     try:
         tokens = lexer.tokens(source, reports)
         arranged = layout.arrange(tokens, source, reports)
@@ -382,11 +378,7 @@ def parse(source: Source, reports: Reports) -> syntax.File | None:
 
 
 def parse_value(source: Source, start: int, reports: Reports) -> syntax.Expr | None:
-    """Parse a single expression.
-
-    Returns:
-        The expression, or None if there is an error.
-    """
+    """Parse a single expression."""
     before = reports.in_source(source)
     tokens = [token for token in lexer.tokens(source, reports) if (token.start_pos or 0) >= start]
     arranged = layout.arrange(tokens, source, reports)

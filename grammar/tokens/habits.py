@@ -177,11 +177,7 @@ def _singles(tokens: list[Token], source: Source, reports: Reports) -> list[Toke
 
 
 def flow_of_calls(tokens: list[Token], opener: int, source: Source) -> tuple[Span, str] | None:
-    """Return the span of `Dense(4)(x)` and the same as a flow, `x -> Dense(4)`.
-
-    Returns:
-        The span and the flow, or None if there are no arguments or they are named.
-    """
+    """Return the span of `Dense(4)(x)` and the same as a flow, `x -> Dense(4)`."""
     end = _match(tokens, opener, CLOSER, OPENER, 1)
     start = _match(tokens, opener - 1, OPENER, CLOSER, -1)
     if end is None or start is None:

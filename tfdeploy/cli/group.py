@@ -44,10 +44,14 @@ _FILES = {
     "evaluate": "trained",
     "export": "export",
     "fmt": "texts",
+    "plan": "plan",
+    "plot": "runs",
     "predict": "trained",
+    "runs": "runs",
     "serve": "cluster",
     "show": "texts",
     "status": "cluster",
+    "why": "plan",
 }
 """The files of commands that share one, in which the function of `fmt` is `fmt_command`."""
 

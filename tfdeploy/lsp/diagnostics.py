@@ -30,14 +30,7 @@ _UNUSED = ("TFD601", "TFD602", "TFD604", "TFD605", "TFD516")
 
 @frozen(eq=False)
 class Findings:
-    """What reading a document gave.
-
-    Attributes:
-        document: The document.
-        texts: The open texts by their absolute paths.
-        reading: The spec, its diagnostics and its syntax trees.
-        diagnostics: Everything that `check` says of it.
-    """
+    """What reading a document gave."""
 
     document: Document
     texts: Mapping[str, str]

@@ -26,12 +26,7 @@ _LINE_END = re.compile(r"\r\n|\n|\r")
 
 @frozen(eq=False)
 class Positions:
-    """Converts between offsets in a text and positions of the protocol.
-
-    Attributes:
-        text: The text.
-        encoding: The unit of columns; UTF-16 unless client and server have agreed on another one.
-    """
+    """Converts between offsets in a text and positions of the protocol."""
 
     text: str
     encoding: types.PositionEncodingKind | str = types.PositionEncodingKind.Utf16
@@ -159,11 +154,7 @@ class Document:
 
 @define
 class Documents:
-    """All open documents, and which files include which.
-
-    Attributes:
-        encoding: The unit of columns in positions.
-    """
+    """All open documents, and which files include which."""
 
     encoding: types.PositionEncodingKind | str = types.PositionEncodingKind.Utf16
     _open: dict[str, Document] = field(factory=dict, init=False)

@@ -41,14 +41,7 @@ class Symbol:
 
 @frozen
 class Use:
-    """A place at which a name is written.
-
-    Attributes:
-        symbol: What the name means there.
-        span: The place.
-        is_definition: Whether it is defined there.
-        item: The item that defines it, or None.
-    """
+    """A place at which a name is written."""
 
     symbol: Symbol
     span: Span
@@ -58,22 +51,13 @@ class Use:
 
 @frozen
 class Names:
-    """All uses of the names of a spec.
-
-    Attributes:
-        uses: The uses, in the order of the files and blocks.
-        blocks: The blocks that know names of their own.
-    """
+    """All uses of the names of a spec."""
 
     uses: tuple[Use, ...]
     blocks: tuple[syntax.Block, ...]
 
     def at(self, source: Source, offset: int) -> Use | None:
-        """Return the use at an offset; the end of a name counts as in it.
-
-        Returns:
-            The use, or None if no name is there.
-        """
+        """Return the use at an offset; the end of a name counts as in it."""
         here = (each for each in self.uses if each.span.source.name == source.name)
         return next((each for each in here if each.span.start <= offset <= each.span.end), None)
 
@@ -94,11 +78,7 @@ class Names:
         return tuple(each for each in self.uses if each.is_definition and each.symbol.block in {None, key})
 
     def block_at(self, source: Source, offset: int) -> syntax.Block | None:
-        """Return the last block with names of its own that starts before an offset of its file.
-
-        Returns:
-            The block, or None if none starts before.
-        """
+        """Return the last block with names of its own that starts before an offset of its file."""
         here = (each for each in self.blocks if each.span.source.name == source.name)
         before = (each for each in here if each.span.start <= offset)
         return max(before, key=lambda each: each.span.start, default=None)

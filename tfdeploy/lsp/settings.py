@@ -11,12 +11,7 @@ from lsprotocol import types
 
 @frozen
 class Settings:
-    """How specs are read.
-
-    Attributes:
-        overrides: Paths and values that replace those in the spec, as `--set` does.
-        allow_python: Whether specs may load code with `python(...)`.
-    """
+    """How specs are read."""
 
     overrides: tuple[tuple[str, str], ...] = ()
     allow_python: bool = False

@@ -102,11 +102,7 @@ def tensor(written: syntax.Expr, tensors: Tensors, *, what: str = "this place") 
 
 
 def flow(written: syntax.Flow, tensors: Tensors) -> Any:
-    """Lower a flow: its source and its steps.
-
-    Returns:
-        The `Flow`, or BAD if a part of it has errors.
-    """
+    """Lower a flow: its source and its steps."""
     source = expression(written.source, tensors, what="the start of a flow")
     steps = [step(each, tensors) for each in written.steps]
     if source is BAD or any(each is BAD for each in steps):
@@ -119,25 +115,19 @@ MAKERS = tuple(each for each in vocabulary.MAKERS if each != "repeat")
 
 def _lonely_call(written: syntax.Call, tensors: Tensors, what: str) -> Any:
     """Report a call in place of a tensor: a layer without its source, or a misspelt function."""
-    name = written.callee.name
-    near = nearest(name, MAKERS)
+    name, near, advice = written.callee.name, None, None
     if name in tensors.context.layers or signatures.find("layer", name) is not None:
         advice = f"give it something to work on: `x -> {name}(...)`"
-        report = types.misplaced_expression(
-            written.span, what=what, takes="a tensor", found=f"a call of `{name}`", advice=advice
-        )
-    elif near is not None:
-        report = references.unknown_function("function", name, written.callee.span, near)
-    elif (random := references.random_function(name)) is not None:
-        report = references.unknown_function("function", name, written.callee.span, None, advice=random)
-    elif "." in name and signatures.find("operation", name.rpartition(".")[2]) is not None:
-        operation = f"ops.{name.rpartition('.')[2]}"
-        report = references.unknown_function("function", name, written.callee.span, operation)
     else:
-        report = types.misplaced_expression(
-            written.span, what=what, takes="a tensor", found=f"a call of `{name}`"
-        )
-    return tensors.context.refuse(report)
+        near, random = nearest(name, MAKERS), references.random_function(name)
+        if near is None and random is None and "." in name:
+            last = name.rpartition(".")[2]
+            near = f"ops.{last}" if signatures.find("operation", last) is not None else None
+        if near is not None or random is not None:
+            advice = None if near else random
+            report = references.unknown_function("function", name, written.callee.span, near, advice=advice)
+            return tensors.context.refuse(report)
+    return misplaced_value(written, what, "a tensor", tensors.context, advice=advice)
 
 
 def _reference(path: syntax.Path, tensors: Tensors) -> Any:
@@ -169,11 +159,7 @@ def _reference(path: syntax.Path, tensors: Tensors) -> Any:
 
 
 def step(written: syntax.Expr, tensors: Tensors) -> Any:
-    """Lower one step of a flow.
-
-    Returns:
-        The step, or BAD if it has errors.
-    """
+    """Lower one step of a flow."""
     match written:
         case syntax.Call():
             return _call(written, tensors)
@@ -368,11 +354,7 @@ def _python(call: syntax.Call, context: Context) -> Any:
 
 
 def layer_made(call: syntax.Call, tensors: Tensors) -> Any:
-    """Lower `layer(Dense(64))`, a layer that has the same weights wherever it is used.
-
-    Returns:
-        The `SharedLayer`, or BAD if it has errors.
-    """
+    """Lower `layer(Dense(64))`, a layer that has the same weights wherever it is used."""
     context = tensors.context
     if len(call.arguments) != 1 or call.arguments[0].name is not None:
         return context.refuse(references.layer_arguments(call.callee.span))

@@ -57,11 +57,7 @@ def _kind(value: syntax.Expr) -> str:
 def read_bindings(
     items: Sequence[syntax.Attribute], tensors: Tensors, *, in_layer: bool
 ) -> tuple[ir.Binding, ...] | None:
-    """Lower the bindings.
-
-    Returns:
-        The bindings, each after those that it needs, or None if there is an error.
-    """
+    """Lower the bindings."""
     ordered = _ordered(items, tensors)
     read_ = [_binding(item, tensors, in_layer=in_layer) for item in ordered or items]
     if ordered is None or any(binding is BAD for binding in read_):
@@ -160,11 +156,7 @@ def _names(value: syntax.Node) -> Iterator[str]:
 
 
 def parameter(item: syntax.Attribute, tensors: Tensors) -> Any:
-    """Lower the declaration of a parameter of a `layer` block.
-
-    Returns:
-        The `LayerParameter`, or BAD if it has errors.
-    """
+    """Lower the declaration of a parameter of a `layer` block."""
     call = item.value
     if not isinstance(call, syntax.Call):
         return BAD
@@ -239,9 +231,6 @@ class LayerReader:
         """Lower the layers.
 
         A layer is lowered after those that it uses, because calls of a layer with errors cannot be checked.
-
-        Returns:
-            The layers in the order in which they are written, or None if one has an error.
         """
         read: dict[str, ir.LayerBlock | None] = {}
         for name in self._in_order():

@@ -180,11 +180,7 @@ def _weighted(written: syntax.Chain, weight: float, tensors: Tensors) -> Any:
 
 
 def objective(written: syntax.Expr, category: str, tensors: Tensors) -> Any:
-    """Lower `[target, prediction] -> Loss()`, or the same with a metric.
-
-    Returns:
-        The record of the loss or metric; BAD if there is an error, which is reported.
-    """
+    """Lower `[target, prediction] -> Loss()`, or the same with a metric."""
     context = tensors.context
     if isinstance(written, syntax.Broken):
         return BAD

@@ -44,13 +44,7 @@ CALLER = "attr._make"
 
 @define
 class _Compiler:
-    """Compiles as Python does, unless it has the code already.
-
-    Attributes:
-        known: The code of earlier blocks by the hash of what it was compiled from.
-        used: The code of this block.
-        made: How many texts had to be compiled.
-    """
+    """Compiles as Python does, unless it has the code already."""
 
     known: dict[bytes, CodeType]
     used: dict[bytes, CodeType] = field(factory=dict, init=False)

@@ -1,4 +1,7 @@
-"""`tfdeploy plan`: where everything of a spec goes, before anything runs."""
+"""`tfdeploy plan` and `tfdeploy why`: where everything of a spec goes, and what put it there.
+
+What puts an op or a variable somewhere is a rule, on some line, or a default.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +14,13 @@ from attrs import frozen
 from compiler.kinds.records.extras import Extras
 from compiler.process import collector_paused
 from dsl.diagnostics import RunError, SpecError
+from dsl.errors.plan import bad_trace, nothing_named
 from tfdeploy.cli.common import Common, say, write_result
 from tfdeploy.cli.files import (
     STDOUT,
     map_file,
     read_map,
+    read_spec,
     require_apart,
     require_distinct,
     require_free,
@@ -35,8 +40,10 @@ from tfdeploy.own_process import keep_everything
 if TYPE_CHECKING:
     from compiler.graph.compiled import CompiledGraph
     from compiler.kinds.records.kind_map import AnyMap
+    from compiler.mapping.explanation import Explained
     from compiler.time.forecast import StepForecast
     from compiler.time.measured_trace import Beneath, RunTrace
+    from dsl import ir
     from tfdeploy.cli.building import ShownMap
     from tfdeploy.runtime.records.files import InputFiles
 
@@ -115,7 +122,7 @@ class Wanted:
 @profile_option
 @force_option
 @common_options
-def command(common: Common, /, spec: str, **options: Any) -> int:
+def plan_command(common: Common, /, spec: str, **options: Any) -> int:
     """Build the graph of SPEC and print its placement map; nothing runs without --run-one-step.
 
     Exits with 1 if the placement does not meet what the spec's `expect` asks for.
@@ -179,8 +186,6 @@ def _shown(common: Common, path: str, wanted: Wanted) -> ShownMap:
         if wanted.outputs:
             require_apart(wanted.outputs, _files_of_map(placement))
         return ShownMap(None, placement)
-    from tfdeploy.cli.files import read_spec
-
     spec = read_spec(path, common, stdin=True)
     if wanted.outputs:
         from tfdeploy.runtime.records.files import InputFiles
@@ -274,7 +279,6 @@ def _forecast(shown: ShownMap) -> StepForecast:
 
 def _read_trace(path: str) -> RunTrace:
     from compiler.time.measured_trace import read_trace
-    from dsl.errors.plan import bad_trace
     from dsl.files.typed_json import BadRecord
 
     try:
@@ -305,3 +309,55 @@ def _refuse_of_maps(wanted: Wanted) -> None:
         raise click.UsageError(
             "--trace and --measured need the spec: a placement map does not say when each op runs"
         )
+
+
+@click.command()
+@click.argument("spec", shell_complete=offer("specs"))
+@click.argument("name", shell_complete=offer("names"))
+@profile_option
+@common_options
+def why_command(common: Common, spec: str, name: str, *, profile: str | None) -> int:
+    """Show which rule or default of SPEC placed NAME, and which rules it overrode.
+
+    If there is a profile of the machine, it also says whether NAME is on the critical path of a step.
+
+    NAME is an op, a variable, a layer or a glob such as 'clone_*/conv1/*', or a message of TensorFlow that
+    names ops.
+    """
+    loaded = read_spec(spec, common, stdin=True)
+    from compiler.report.why import why_text, why_time
+    from compiler.report.view import Ink
+    from tfdeploy.runtime.many_clones import NothingNamedError
+
+    try:
+        found, time = _explained(loaded, common, name, profile)
+    except NothingNamedError as fault:
+        raise RunError(nothing_named(name=name, nearest=fault.nearest)) from fault
+    say(why_text(found.found, Ink(common.color_output)), color=common.color_output, end="")
+    if time is not None:
+        say(f"\n{why_time(found.timed, time)}", end="")
+    return 0
+
+
+def _explained(
+    spec: ir.Spec, common: Common, name: str, profile: str | None
+) -> tuple[Explained, StepForecast | None]:
+    """Return what explains the places of the things with a name, and the forecast of a step if there is one.
+
+    Raises:
+        NothingNamedError: If the name names nothing.
+    """
+    from compiler.kinds.deployment.grid import NotAlikeError
+    from tfdeploy.cli.building import Builder
+    from tfdeploy.runtime.many_clones import explain_by_kinds, explain_graph
+
+    builder = Builder(common, profile=profile)
+    many = builder.many(spec)
+    because = many if isinstance(many, str) else ""
+    if not isinstance(many, str):
+        try:
+            return explain_by_kinds(many, name), many.time
+        except NotAlikeError as fault:
+            because = str(fault)
+    built = builder.build(spec, timed=True, because=because)
+    return explain_graph(built.compiled, name), built.time

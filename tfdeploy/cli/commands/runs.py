@@ -1,4 +1,4 @@
-"""`tfdeploy runs`: the runs in a folder, with their scores and the differences of their specs."""
+"""`tfdeploy runs` and `tfdeploy plot`: runs with their scores and what differs in their specs, and curves."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from tfdeploy.cli.common import Common, say, write_result
-from tfdeploy.cli.options import common_options
+from tfdeploy.cli.options import common_options, force_option
 
 
 @click.command()
@@ -21,7 +21,7 @@ from tfdeploy.cli.options import common_options
     "--json", "as_json", is_flag=True, help="Print the runs as JSON, with all settings of their specs."
 )
 @common_options
-def command(
+def runs_command(
     common: Common, folders: tuple[Path, ...], *, compare: bool, sort: str | None, as_json: bool
 ) -> int:
     """List the runs in FOLDER... and below (default: runs), without TensorFlow.
@@ -57,4 +57,53 @@ def command(
     width = shutil.get_terminal_size().columns
     for line in (compare_lines if compare else list_lines)(found, width):
         say(line)
+    return 0
+
+
+ROWS = 16
+
+
+def _picture(ctx: click.Context, param: click.Parameter, path: Path | None) -> Path | None:
+    if path is not None and path.suffix != ".svg":
+        raise click.BadParameter(f"{str(path)!r} is no .svg file", ctx, param)
+    return path
+
+
+@click.command()
+@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN...")
+@click.option(
+    "--score",
+    metavar="NAME",
+    default="loss",
+    show_default=True,
+    help="What to draw: loss, learning_rate, examples_per_second, or the name of a metric.",
+)
+@click.option(
+    "--out",
+    type=click.Path(dir_okay=False, path_type=Path),
+    callback=_picture,
+    metavar="FILE",
+    help="Write an .svg picture in place of drawing in the terminal.",
+)
+@force_option
+@common_options
+def plot_command(common: Common, runs: tuple[Path, ...], *, score: str, out: Path | None, force: bool) -> int:
+    """Draw a score of RUN... (run directories) over the steps, without TensorFlow."""
+    from tfdeploy.runtime.show.curves import history_of, read_curves
+
+    curves = read_curves(runs, score)
+    if out is not None:
+        from tfdeploy.runtime.records.files import InputFiles, is_own_text, require_free, write_output
+        from tfdeploy.runtime.show.curves import picture
+
+        InputFiles(tuple(history_of(run) for run in runs)).require_not_input(out)
+        require_free(out, is_own_text, force=force)
+        write_output(out, picture(curves, score))
+        say(out)
+        return 0
+    from tfdeploy.runtime.show.curves import draw
+
+    width = shutil.get_terminal_size().columns
+    drawn = draw(curves, score, width=width, height=ROWS, color=common.color_output)
+    say(drawn, color=common.color_output, end="")
     return 0

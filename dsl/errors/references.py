@@ -51,7 +51,6 @@ TRANSFORMS = {
     "shard": "leave it out: each worker reads a part of its own",
     "snapshot": "write `cache()`",
     "unbatch": "a source gives single examples; `batch` in `clones` puts them together",
-    "window": f"store the windows in the file, one in each example, or {_OWN_SOURCE}",
     "zip": "a source gives all tensors of an example: put them into one file, such as an `.npz` archive",
 }
 """What to do without the methods of tf.data that are no transforms."""

@@ -18,7 +18,7 @@ from grammar.lower.network.model import CLASS_WEIGHT
 from grammar.lower.network.operations import PREFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from dsl.ir import Spec
     from dsl.schema import Function, Type
@@ -223,14 +223,21 @@ def call(given: ir.Call, type: Type | None = None) -> str:  # noqa: A002 the sch
 
 def called(given: ir.Call, function: Function | None) -> str:
     """Return the text of a call of `function`."""
+    return f"{given.name}({_arguments(given, function, value)})"
+
+
+def _arguments(
+    given: ir.Call | ir.Operation, function: Function | None, write: Callable[[Any, Type | None], str]
+) -> str:
+    """Return the arguments of a call, each written as the type of its parameter wants it."""
     by_place = () if function is None else function.positional
-    types = [each.type for each in by_place[: len(given.args)]] + [None] * (len(given.args) - len(by_place))
-    arguments = [value(each, each_type) for each, each_type in zip(given.args, types, strict=True)]
+    types = [each.type for each in by_place] + [None] * len(given.args)
+    written = [write(each, type_) for each, type_ in zip(given.args, types, strict=False)]
     for name, each in given.kwargs.items():
-        argument = None if function is None else function.argument(name)
+        parameter = None if function is None else function.argument(name)
         rest = None if function is None else function.rest
-        arguments.append(f"{name} = {value(each, rest if argument is None else argument.type)}")
-    return f"{given.name}({', '.join(arguments)})"
+        written.append(f"{name} = {write(each, rest if parameter is None else parameter.type)}")
+    return ", ".join(written)
 
 
 def _item(type: Type | None) -> Type | None:  # noqa: A002 the schema's word for it
@@ -339,13 +346,8 @@ def _operation(given: ir.Operation, strength: int) -> str:
         own = infix[1]
         return _in_brackets(f"{_operand(left, own)} {infix[0]} {_operand(right, own + 1)}", own, strength)
     function = function_at(kinds.keras("operation"), given.function)
-    by_place = () if function is None else function.positional
-    types = [each.type for each in by_place] + [None] * len(given.args)
-    written = [_operand(each, wanted=type_) for each, type_ in zip(given.args, types, strict=False)]
-    for name, each in given.kwargs.items():
-        argument = None if function is None else function.argument(name)
-        written.append(f"{name} = {_operand(each, wanted=None if argument is None else argument.type)}")
-    return f"{PREFIX}{given.function}({', '.join(written)})"
+    arguments = _arguments(given, function, lambda each, wanted: _operand(each, wanted=wanted))
+    return f"{PREFIX}{given.function}({arguments})"
 
 
 def _has_tensor(given: ir.Operation) -> bool:

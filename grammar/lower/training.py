@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dsl import ir, schema, syntax
 from dsl.errors import names, references
@@ -15,37 +15,23 @@ from grammar.lower.context import BAD, Context
 from grammar.lower.evaluate import misplaced_value
 from grammar.lower.values import typed
 
-if TYPE_CHECKING:
-    from dsl.source import Span
-
-
 # --- data -------------------------------------------------------------------------------------------------
 
 
 def data(block: syntax.Block, context: Context) -> ir.Data | None:
     """Lower the `data` block; return None if it has errors."""
-    known = BLOCKS["data"]
-    given: dict[str, Any] = {}
-    spans: dict[str, Span] = {}
-    fields = blocks.Fields(given, spans)
+    known, fields = BLOCKS["data"], blocks.Fields()
     for item in blocks.own_items(block, known, fields, context):
-        if not isinstance(item, syntax.Attribute):
-            continue
-        spans[item.name] = item.value.span
-        if item.name in ir.SPLITS:
-            given[item.name] = _split(item, context)
-        else:
-            row = known.attribute(item.name)
-            given[item.name] = None if row is None else typed(item.value, row.type, f"`{item.name}`", context)
-    if fields.bad:
-        return None
-    return ir.Data(**given, span=block.header, spans=spans)
+        if isinstance(item, syntax.Attribute) and item.name in SPLITS:
+            fields.values[item.name], fields.spans[item.name] = _split(item, context), item.value.span
+        elif isinstance(item, syntax.Attribute):
+            blocks.attribute(item, known, fields, context)
+    return None if fields.bad else ir.Data(**fields.values, span=block.header, spans=fields.spans)
 
 
 def _split(item: syntax.Attribute, context: Context) -> Any:
-    flow = item.value
-    steps = flow.steps if isinstance(flow, syntax.Flow) else ()
-    source = _source(flow.source if isinstance(flow, syntax.Flow) else flow, context)
+    first, steps = syntax.source_and_steps(item.value)
+    source = _source(first, context)
     tensors = None if source is BAD else tensors_of(source)
     transforms: list[Any] = []
     for step in steps:

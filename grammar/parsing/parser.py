@@ -70,7 +70,7 @@ class Recovery:
         if mended is not None:
             return mended
         for level, end in enumerate(self._parts(at)):
-            token = self._tokens[end] if end < len(self._tokens) else self._end()
+            token = self._token(end)
             keep = self._fitting(level, token)
             if keep is not None:
                 self._replace(keep, at, end)
@@ -88,6 +88,10 @@ class Recovery:
             self._reports.taint(line)
         return made
 
+    def _token(self, at: int) -> Token:
+        """Return token `at`, or the end of the text behind the last one."""
+        return self._tokens[at] if at < len(self._tokens) else self._end()
+
     def _end(self) -> Token:
         end = lark.Token("$END", "", 0, 1, 1, 1, 1, 0)
         if self._tokens:
@@ -95,7 +99,7 @@ class Recovery:
         return end
 
     def _report(self, at: int) -> None:
-        token = self._tokens[at] if at < len(self._tokens) else self._end()
+        token = self._token(at)
         before = self._tokens[at - 1] if at else None
         span = span_of(self._source, token)
         if token.type in OPENER and not span.text:
@@ -144,7 +148,7 @@ class Recovery:
     def _taint_from(self, at: int, *, whole_line: bool) -> None:
         """Drop errors in the meaning of what is around token `at`, or of the rest of its line."""
         before = self._tokens[at - 1] if 0 < at <= len(self._tokens) else None
-        token = self._tokens[at] if at < len(self._tokens) else self._end()
+        token = self._token(at)
         start = (token.start_pos if before is None or whole_line else before.start_pos) or 0
         end = token.end_pos or 0
         if at + 1 < len(self._tokens) and self._tokens[at + 1].type != "NEWLINE":
@@ -162,7 +166,7 @@ class Recovery:
         token, before = self._tokens[at], self._tokens[at - 1]
         opener = self._opener_around(at)
         end = self._end_of_part(at, opener)
-        rest = [*self._tokens[at:end], self._tokens[end] if end < len(self._tokens) else self._end()]
+        rest = [*self._tokens[at:end], self._token(end)]
         doubled = token.type == before.type or {token.type, before.type} <= _ARITHMETIC
         if doubled and len(rest) > 1 and token.type not in _STARTS and self._parser.would_take(rest[1:]):
             return at + 1
@@ -243,15 +247,12 @@ class Recovery:
         """Replace the stack above `keep`, and the tokens before index `end`, by a broken node."""
         popped = [offset for value in self._parser.values[keep:] for offset in _offsets(value)]
         lost = [token.start_pos or 0 for token in self._tokens[at:end] if token.type != "NEWLINE"]
-        first = min([*popped, *lost[:1]], default=self._place(at))
+        first = min([*popped, *lost[:1]], default=self._token(at).start_pos or 0)
         last = max(self._tokens[end - 1].end_pos or 0 if end else 0, first)
         broken = Lost("BROKEN", "", first, end_pos=last)
         broken.names = self._names(first, end)
         self._parser.cut(keep)
         self._parser.feed(broken)
-
-    def _place(self, at: int) -> int:
-        return (self._tokens[at].start_pos if at < len(self._tokens) else self._end().start_pos) or 0
 
     def _names(self, first: int, end: int) -> tuple[str, ...]:
         """Return the names from offset `first` to token `end`; two in a row may have been meant as one."""

@@ -32,6 +32,14 @@ BRACKET = {
 }
 
 
+def follow(opened: list[str], kind: str, opens: str = "") -> None:
+    """Keep the kinds of the open brackets, the innermost last; `opens` is what an opening one counts as."""
+    if kind in CLOSER:
+        opened.append(opens or kind)
+    elif kind in OPENER and opened:
+        opened.pop()
+
+
 def made_after(kind: str, before: Token) -> Token:
     """Return a new bracket token that is placed directly after the token `before`."""
     made = retyped(before, kind, BRACKET[kind])

@@ -13,7 +13,7 @@ from dsl.diagnostics import Edit
 from dsl.errors import notation
 from dsl.source import Span
 from grammar.lark_parser import retyped, span_of
-from grammar.tokens.brackets import CLOSER, OPENER
+from grammar.tokens.brackets import CLOSER, OPENER, follow
 
 if TYPE_CHECKING:
     from lark import Token
@@ -117,7 +117,7 @@ def _colons(tokens: list[Token], source: Source, reports: Reports) -> list[Token
     out: list[Token] = []
     opened: list[str] = []
     for at, token in enumerate(tokens):
-        _follow(opened, token)
+        follow(opened, token.type)
         following = _kind(tokens, at + 1)
         if token.type != "UNKNOWN" or str(token) != ":":
             out.append(token)
@@ -146,20 +146,12 @@ def _report_colon(tokens: list[Token], at: int, source: Source, reports: Reports
     reports.taint(span_of(source, word).to(span))
 
 
-def _follow(opened: list[str], token: Token) -> None:
-    """Update the list of the open brackets, the innermost last, by one token."""
-    if token.type in CLOSER:
-        opened.append(token.type)
-    elif token.type in OPENER and opened:
-        opened.pop()
-
-
 def _singles(tokens: list[Token], source: Source, reports: Reports) -> list[Token]:
     """Drop the second of two equal tokens in a row if the two cannot follow each other."""
     out: list[Token] = []
     opened: list[str] = []
     for token in tokens:
-        _follow(opened, token)
+        follow(opened, token.type)
         before = out[-1] if out else None
         if (
             before is not None

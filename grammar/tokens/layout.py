@@ -10,7 +10,7 @@ from dsl.errors import notation
 from dsl.source import Span
 from grammar.lark_parser import retyped, span_of
 from grammar.tokens import brackets
-from grammar.tokens.brackets import CLOSER, OPENER, starts_item
+from grammar.tokens.brackets import CLOSER, OPENER, follow, starts_item
 
 if TYPE_CHECKING:
     from dsl.source import Source
@@ -49,7 +49,7 @@ def marked(tokens: list[Token]) -> list[Token]:
             blocks.append(_opens_model(words) or bool(blocks and blocks[-1]))
         elif kind == "RBRACE" and blocks:
             blocks.pop()
-        _follow(opened, kind, before)
+        follow(opened, kind, "INDEX" if kind == "LBRACKET" and before in INDEXED else "")
         in_model = bool(blocks and blocks[-1])
         if kind == "LPAREN" and before == "RPAREN" and kinds[number + 1 : number + 3] == ["NAME", "EQUALS"]:
             found[read[number]] = retyped(tokens[read[number]], "AGAIN")
@@ -62,14 +62,6 @@ def marked(tokens: list[Token]) -> list[Token]:
 
 
 _LOOKED_AT = frozenset({"NAME", "UNKNOWN", *CLOSER, *OPENER})
-
-
-def _follow(opened: list[str], kind: str, before: str) -> None:
-    """Keep the kinds of the open brackets, the innermost last; an index and a list are distinguished."""
-    if kind in CLOSER:
-        opened.append("INDEX" if kind == "LBRACKET" and before in INDEXED else kind)
-    elif kind in OPENER and opened:
-        opened.pop()
 
 
 def _opens_model(before: list[Token]) -> bool:
@@ -161,10 +153,7 @@ def _without_idle_newlines(tokens: list[Token], source: Source, reports: Reports
             if not idle and out and not _joined(out, tokens, at, source, reports):
                 out.append(pending)
             pending = None
-        if kind in CLOSER:
-            opened.append(kind)
-        elif kind in OPENER:
-            opened.pop()
+        follow(opened, kind)
         out.append(token)
     return out
 

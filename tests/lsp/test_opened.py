@@ -10,7 +10,7 @@ from lsprotocol import types
 from dsl.source import Source, Span
 from tfdeploy.lsp import documents as module
 from tfdeploy.lsp.diagnostics import examine
-from tfdeploy.lsp.documents import HIGHEST, Document, Documents, Positions, path_of, span_of, uri_of
+from tfdeploy.lsp.documents import HIGHEST, Document, Documents, Positions, path_of, uri_of
 from tfdeploy.lsp.settings import Settings
 
 INCLUDING = 'tfdeploy = 1\ninclude = ["{}"]\n'
@@ -172,7 +172,8 @@ def test_a_range_is_a_span(encoding: str) -> None:
         for end in range(start, len(text)):
             if "\n" not in {text[start], text[end]}:
                 span = Span(source, start, end)
-                assert span_of(source, positions, positions.span(span)) == span
+                range_ = positions.span(span)
+                assert (positions.offset(range_.start), positions.offset(range_.end)) == (start, end)
     units = {"utf-8": (2, 6), "utf-16": (1, 3), "utf-32": (1, 2)}[encoding]
     assert (positions.units(0, 1), positions.units(0, 2)) == units
     assert positions.offset(types.Position(0, 99)) == 3

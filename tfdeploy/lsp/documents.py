@@ -82,11 +82,6 @@ class Positions:
         return len(text) if text.isascii() else self._codec.client_num_units(text)
 
 
-def span_of(source: Source, positions: Positions, range_: types.Range) -> Span:
-    """Return the span of a source at a range of the protocol."""
-    return Span(source, positions.offset(range_.start), positions.offset(range_.end))
-
-
 BOM = "\ufeff"
 HIGHEST = 4
 """In how many folders above a file specs that include it are looked for."""

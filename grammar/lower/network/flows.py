@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from attrs import evolve, field, frozen
+from attrs import evolve
 
 from dsl import ir, schema, syntax
 from dsl.errors import layers as tensor_errors
@@ -12,60 +12,20 @@ from dsl.errors import names, references, types
 from dsl.schema import signatures, vocabulary
 from dsl.schema import types as kinds
 from dsl.schema.functions import PARAMETER_TYPES, keras_step, step_function
-from dsl.source import Span
 from dsl.suggest import nearest
 from grammar.lower import values
 from grammar.lower.context import BAD, Context
 from grammar.lower.evaluate import misplaced_value, misused_name
-from grammar.lower.network.operations import Operations, is_operation
+from grammar.lower.network.operations import Operations, Tensors, is_operation
 from grammar.lower.values import typed
-
-if TYPE_CHECKING:
-    from collections.abc import Container, Mapping
 
 APPLICATIONS = "applications."
 SPECIAL = (*vocabulary.MAKERS, "python")
 
 
-@frozen
-class TensorNames:
-    """The names of the bindings that are tensors, as a container.
-
-    It is a view, because a long model has thousands of expressions, and each of them asks.
-
-    Attributes:
-        kinds: The kind of each binding, as in `Tensors`.
-        wanted: The kinds of those that are in the container.
-    """
-
-    kinds: Mapping[str, str]
-    wanted: Container[str] = ("input", "tensor", "bad")
-
-    def __contains__(self, name: object) -> bool:
-        return self.kinds.get(str(name), "shared") in self.wanted
-
-
-@frozen
-class Tensors:
-    """The bindings of a `model` or `layer` block.
-
-    Attributes:
-        context: The names in scope.
-        kinds: The kind of each binding: `input`, `tensor`, `shared` or `bad`.
-        spans: Where each binding is defined.
-        of_model: Whether the block is the model, whose inputs are examples; those of a `layer` block can be
-            free weights too.
-    """
-
-    context: Context
-    kinds: dict[str, str] = field(factory=dict)
-    spans: dict[str, Span] = field(factory=dict)
-    of_model: bool = False
-
-
 def expression(written: syntax.Expr, tensors: Tensors, *, what: str = "this place") -> Any:  # noqa: PLR0911 one for each kind
     """Lower an expression that gives a tensor or several; return BAD if it has an error."""
-    if is_operation(written, TensorNames(tensors.kinds)):
+    if is_operation(written, tensors):
         return operations(tensors).read(written)
     match written:
         case syntax.Path():
@@ -86,11 +46,7 @@ def expression(written: syntax.Expr, tensors: Tensors, *, what: str = "this plac
 
 def operations(tensors: Tensors) -> Operations:
     """Return what reads arithmetic, indices and functions of the tensors of a block."""
-    names_ = TensorNames(tensors.kinds)
-    inputs = TensorNames(tensors.kinds, ("input",) if tensors.of_model else ())
-    return Operations(
-        tensors.context, names_, inputs, lambda part: tensor(part, tensors, what="an operation")
-    )
+    return Operations(tensors, lambda part: tensor(part, tensors, what="an operation"))
 
 
 def tensor(written: syntax.Expr, tensors: Tensors, *, what: str = "this place") -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from attrs import evolve
+from attrs import evolve, field, frozen
 
 from dsl import ir, schema, syntax
 from dsl.errors import layers as tensor_errors
@@ -16,13 +16,50 @@ from grammar.lower import blocks, values
 from grammar.lower.blocks import defined
 from grammar.lower.context import BAD, Context
 from grammar.lower.network import flows
-from grammar.lower.network.flows import Tensors
-from grammar.lower.network.operations import PREFIX
+from grammar.lower.network.operations import PREFIX, Tensors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from dsl.source import Span
+
+
+# --- what is in a model or layer --------------------------------------------------------------------------
+
+
+@frozen
+class Body:
+    """The items of a `model` or `layer` block: its own attributes, bindings, and inner blocks."""
+
+    own: dict[str, syntax.Attribute] = field(factory=dict)
+    bindings: list[syntax.Attribute] = field(factory=list)
+    inner: dict[str, syntax.Block] = field(factory=dict)
+
+
+def body_of(  # noqa: C901 one for each kind of item
+    block: syntax.Block, known: schema.Block, first: dict[str, Span], context: Context
+) -> Body:
+    """Sort the items of a block, and report those that do not belong; its own names are added to `first`."""
+    body, parameters = Body(), _parameters(block) if known.name == "layer" else []
+    for item in block.items:
+        if isinstance(item, syntax.Attribute) and item in parameters:
+            if item.name in known.names:
+                report = names.reserved(item.name_span, name=item.name, why="it is what the layer gives")
+                context.reports.add(report)
+        elif isinstance(item, syntax.Attribute):
+            if item.name not in known.names:
+                body.bindings.append(item)
+            elif blocks.once(item.name, item.name_span, first, "attribute", context):
+                body.own[item.name] = item
+        elif isinstance(item, syntax.Block):
+            if item.kind not in known.inner:
+                blocks.unknown_block(item, known.inner, known.names, f"`{known.name}`", context)
+            elif blocks.once(item.kind, item.kind_span, first, "block", context):
+                blocks.check_label(item, BLOCKS[item.kind], context)
+                body.inner[item.kind] = item
+        elif not isinstance(item.value, syntax.Broken):
+            blocks.misplaced(item, f"`{known.name}`", context)
+    return body
 
 
 # --- bindings, in the order in which they need each other -------------------------------------------------
@@ -254,8 +291,9 @@ class LayerReader:
         for item in _parameters(block):
             if item.name != "output":
                 blocks.once(item.name, item.name_span, first, "parameter", context)
-        written, output = _sorted(block, first, context)
-        kept = declare_bindings(written, tensors, first)
+        body = body_of(block, BLOCKS["layer"], first, context)
+        output = body.own.get("output")
+        kept = declare_bindings(body.bindings, tensors, first)
         read = read_bindings(kept, tensors, in_layer=True)
         given: Any = BAD if output is None else flows.expression(output.value, tensors, what="`output`")
         damaged = name in context.notes.incomplete
@@ -290,29 +328,3 @@ def _parameters(block: syntax.Block) -> list[syntax.Attribute]:
         for item in syntax.attributes_in(block.items)
         if isinstance(item.value, syntax.Call) and item.value.callee.name == "parameter"
     ]
-
-
-def _sorted(
-    block: syntax.Block, first: dict[str, Span], context: Context
-) -> tuple[list[syntax.Attribute], syntax.Attribute | None]:
-    """Return the bindings and the output of a `layer` block."""
-    parameters = _parameters(block)
-    written: list[syntax.Attribute] = []
-    output: syntax.Attribute | None = None
-    for item in block.items:
-        if isinstance(item, syntax.Attribute):
-            parameter = any(item is each for each in parameters)
-            if parameter and item.name == "output":
-                context.reports.add(
-                    names.reserved(item.name_span, name="output", why="it is what the layer gives")
-                )
-            elif item.name == "output":
-                if blocks.once("output", item.name_span, first, "attribute", context):
-                    output = item
-            elif not parameter:
-                written.append(item)
-        elif isinstance(item, syntax.Block):
-            blocks.unknown_block(item, (), ("output",), "`layer`", context)
-        elif not isinstance(item.value, syntax.Broken):
-            blocks.misplaced(item, "`layer`", context)
-    return written, output

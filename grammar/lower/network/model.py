@@ -15,8 +15,7 @@ from grammar.lower import blocks, values
 from grammar.lower.context import BAD, Context
 from grammar.lower.evaluate import described, evaluate, misplaced_value
 from grammar.lower.network import flows, layers
-from grammar.lower.network.flows import Tensors
-from grammar.lower.network.operations import PREFIX
+from grammar.lower.network.operations import PREFIX, Tensors
 from grammar.lower.values import typed
 
 if TYPE_CHECKING:
@@ -30,8 +29,6 @@ COUNTS = (2, 3)
 CLASS_WEIGHT = "class_weight"
 """The argument of a loss or metric that says how much each class counts."""
 
-ATTRIBUTES = frozenset(BLOCKS["model"].names)
-
 
 def model(block: syntax.Block, context: Context) -> ir.Model | None:
     """Lower the `model` block; return None if it has errors."""
@@ -40,66 +37,33 @@ def model(block: syntax.Block, context: Context) -> ir.Model | None:
     spans: dict[str, Span] = {}
     context = context.within(lost=context.lost | lost, bound=spans)
     tensors = Tensors(context, spans=spans, of_model=True)
-    own: dict[str, syntax.Attribute] = {}
-    written: list[syntax.Attribute] = []
-    inner: dict[str, syntax.Block] = {}
     first: dict[str, Span] = {}
-    for item in block.items:
-        if isinstance(item, syntax.Attribute) and item.name in ATTRIBUTES:
-            if blocks.once(item.name, item.name_span, first, "attribute", context):
-                own[item.name] = item
-        elif isinstance(item, syntax.Attribute):
-            written.append(item)
-        elif isinstance(item, syntax.Block):
-            _inner(item, inner, first, context)
-        elif not isinstance(item.value, syntax.Broken):
-            blocks.misplaced(item, "`model`", context)
-    read = layers.read_bindings(layers.declare_bindings(written, tensors, first), tensors, in_layer=False)
-    outputs = _outputs(inner["output"], tensors) if "output" in inner else ()
-    return _assembled(block, own, read, _metrics(inner.get("metrics"), tensors), outputs, tensors)
-
-
-def _inner(
-    item: syntax.Block, inner: dict[str, syntax.Block], first: dict[str, Span], context: Context
-) -> None:
-    known = BLOCKS["model"]
-    if item.kind in known.inner:
-        if blocks.once(item.kind, item.kind_span, first, "block", context):
-            blocks.check_label(item, BLOCKS[item.kind], context)
-            inner[item.kind] = item
-    else:
-        blocks.unknown_block(item, known.inner, known.names, "`model`", context)
-
-
-def _assembled(
-    block: syntax.Block,
-    own: dict[str, syntax.Attribute],
-    read: tuple[ir.Binding, ...] | None,
-    metrics: tuple[ir.Metric, ...] | None,
-    outputs: Any,
-    tensors: Tensors,
-) -> ir.Model | None:
-    context = tensors.context
-    loss = _loss(own["loss"].value, tensors) if "loss" in own else ()
-    regularize = None
+    body = layers.body_of(block, BLOCKS["model"], first, context)
+    own = {name: item.value for name, item in body.own.items()}
+    read = layers.read_bindings(
+        layers.declare_bindings(body.bindings, tensors, first), tensors, in_layer=False
+    )
+    outputs = _outputs(body.inner["output"], tensors) if "output" in body.inner else ()
+    metrics = _metrics(body.inner.get("metrics"), tensors)
+    loss = _loss(own["loss"], tensors) if "loss" in own else ()
+    penalty = None
     if "regularize" in own:
-        regularize = typed(
-            own["regularize"].value, kinds.keras("regularizer", optional=True), "`regularize`", context
-        )
-    output = flows.tensor(own["output"].value, tensors, what="`output`") if "output" in own else None
-    if read is None or metrics is None or BAD in (loss, regularize, output, outputs) or block.label is None:
+        regularizer = kinds.keras("regularizer", optional=True)
+        penalty = typed(own["regularize"], regularizer, "`regularize`", context)
+    output = flows.tensor(own["output"], tensors, what="`output`") if "output" in own else None
+    if read is None or metrics is None or BAD in (loss, penalty, output, outputs) or block.label is None:
         return None
     return ir.Model(
         block.label,
         read,
         tuple(each for each in loss if isinstance(each, ir.LossTerm)),
-        regularize,
+        penalty,
         metrics,
         output,
         outputs,
         tuple(each for each in loss if isinstance(each, ir.TensorTerm)),
         span=block.header,
-        spans={name: item.value.span for name, item in own.items()},
+        spans={name: value.span for name, value in own.items()},
     )
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from attrs import field, frozen
+
 from dsl import ir, syntax
 from dsl.errors import layers, references
 from dsl.ir.model import names_in
@@ -16,13 +18,11 @@ from grammar.lower.context import BAD
 from grammar.lower.evaluate import evaluate, misplaced_value
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container
+    from collections.abc import Callable
 
     from dsl.schema import Type
     from dsl.source import Span
     from grammar.lower.context import Context
-
-    Read = Callable[[syntax.Expr], Any]
 
 PREFIX = "ops."
 MOST_SIGNS = 100
@@ -30,41 +30,68 @@ MOST_SIGNS = 100
 FUNCTIONS = {"+": "add", "-": "subtract", "*": "multiply", "/": "divide"}
 
 
-def is_operation(written: syntax.Node, names: Container[str]) -> bool:
+@frozen
+class Tensors:
+    """The bindings of a `model` or `layer` block.
+
+    Attributes:
+        context: The names in scope.
+        kinds: The kind of each binding: `input`, `tensor`, `shared` or `bad`.
+        spans: Where each binding is defined.
+        of_model: Whether the block is the model, whose inputs are examples; those of a `layer` block can be
+            free weights too.
+    """
+
+    context: Context
+    kinds: dict[str, str] = field(factory=dict)
+    spans: dict[str, Span] = field(factory=dict)
+    of_model: bool = False
+
+    def has(self, name: str) -> bool:
+        """Whether a name is of a tensor, or may be of one."""
+        return self.kinds.get(name, "shared") != "shared"
+
+    def is_example(self, name: str) -> bool:
+        """Whether a name is of an input of the model."""
+        return self.of_model and self.kinds.get(name) == "input"
+
+
+def is_operation(written: syntax.Node, tensors: Tensors) -> bool:
     """Whether an expression computes with tensors."""
     match written:
         case syntax.Call():
             return written.callee.name.startswith(PREFIX)
         case syntax.Path():
-            return written.bare is None and written.segments[0].name in names and len(written.segments) == 1
+            first, *more = written.segments
+            return not more and first.index is not None and tensors.has(first.name)
         case syntax.Chain() | syntax.Negative():
-            return _has_tensor(written, names)
+            return _has_tensor(written, tensors)
         case syntax.Indexed():
             return True
     return False
 
 
-def _has_tensor(written: syntax.Node, names: Container[str]) -> bool:
+def _has_tensor(written: syntax.Node, tensors: Tensors) -> bool:
     match written:
         case syntax.Path():
-            return written.segments[0].name in names
+            return tensors.has(written.segments[0].name)
         case syntax.Chain() | syntax.Negative() | syntax.List():
-            return any(_has_tensor(each, names) for each in syntax.parts_of(written))
+            return any(_has_tensor(each, tensors) for each in syntax.parts_of(written))
         case syntax.Flow():
             return True
-    return is_operation(written, names)
+    return is_operation(written, tensors)
 
 
+@frozen
 class Operations:
-    """Reads operations of one model or `layer` block."""
+    """Reads operations of one model or `layer` block, whose tensors `read_tensor` reads."""
 
-    def __init__(
-        self, context: Context, names: Container[str], of_examples: Container[str], read: Read
-    ) -> None:
-        self._context = context
-        self._names = names
-        self._of_examples = of_examples
-        self._read = read
+    tensors: Tensors
+    read_tensor: Callable[[syntax.Expr], Any]
+
+    @property
+    def _context(self) -> Context:
+        return self.tensors.context
 
     def read(self, written: syntax.Expr) -> Any:
         """Return an Operation or an Index; BAD if something in it is wrong."""
@@ -89,7 +116,7 @@ class Operations:
                 layers.chain_too_long(written.rest[MOST_SIGNS][1].span, most=MOST_SIGNS)
             )
         parts = [written.first, *(part for _, part in written.rest)]
-        begin = next((at for at, part in enumerate(parts) if _has_tensor(part, self._names)), 0)
+        begin = next((at for at, part in enumerate(parts) if _has_tensor(part, self.tensors)), 0)
         if begin > 1:
             first: syntax.Expr = syntax.Chain(
                 written.first, written.rest[: begin - 1], span=parts[0].span.to(parts[begin - 1].span)
@@ -108,8 +135,8 @@ class Operations:
 
     def _operand(self, written: syntax.Expr) -> Any:
         """Return a tensor or a number of an arithmetic expression."""
-        if _has_tensor(written, self._names) or not self._is_number(written):
-            return self._read(written)
+        if _has_tensor(written, self.tensors) or not self._is_number(written):
+            return self.read_tensor(written)
         return values.typed(written, kinds.number(), "arithmetic with tensors", self._context)
 
     def _is_number(self, written: syntax.Expr) -> bool:
@@ -134,12 +161,12 @@ class Operations:
     def _index(self, operand: syntax.Expr, parts: tuple[Any, ...], name: str | None, span: Span) -> Any:
         """Return an Index, or BAD; `name` is the name of the tensor if it has one."""
         read = [self._part(each) for each in parts]
-        tensor = self._read(operand)
+        tensor = self.read_tensor(operand)
         if tensor is BAD or any(each is BAD for each in read):
             return BAD
         index = ir.Index(tensor, tuple(read), span=span)
         # Of other tensors it is known only in the flat model whether they have examples.
-        if not index.keeps_first and any(each in self._of_examples for each in names_in(tensor)):
+        if not index.keeps_first and any(self.tensors.is_example(each) for each in names_in(tensor)):
             return self._context.refuse(layers.batch_indexed(span, name=name))
         return index
 
@@ -154,7 +181,7 @@ class Operations:
                 return self._context.refuse(layers.index_of_device(written.span))
             case syntax.Constant(value=None):
                 return None
-        return self._read(written) if _has_tensor(written, self._names) else self._end(written)
+        return self.read_tensor(written) if _has_tensor(written, self.tensors) else self._end(written)
 
     def _end(self, written: syntax.Expr | None) -> Any:
         if written is None:
@@ -191,11 +218,11 @@ class Operations:
         """Return an argument of a function: a tensor, a list of tensors, or a plain value."""
         if isinstance(written, syntax.Broken):
             return BAD
-        if wanted.kind == "any" and isinstance(written, syntax.List) and _has_tensor(written, self._names):
+        if wanted.kind == "any" and isinstance(written, syntax.List) and _has_tensor(written, self.tensors):
             items = [self._argument(each, wanted, what) for each in written.items]
             return BAD if any(each is BAD for each in items) else ir.Group(tuple(items), span=written.span)
-        if wanted.kind == "any" and (_has_tensor(written, self._names) or self._may_be_tensor(written)):
-            return self._read(written)
+        if wanted.kind == "any" and (_has_tensor(written, self.tensors) or self._may_be_tensor(written)):
+            return self.read_tensor(written)
         if wanted.kind == "any" and isinstance(written, syntax.Call | syntax.Comparison):
             return misplaced_value(written, what, "a tensor or a value", self._context)
         if wanted.kind == "any":

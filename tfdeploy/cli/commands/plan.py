@@ -325,8 +325,8 @@ def why_command(common: Common, spec: str, name: str, *, profile: str | None) ->
     names ops.
     """
     loaded = read_spec(spec, common, stdin=True)
-    from compiler.report.why import why_text, why_time
     from compiler.report.view import Ink
+    from compiler.report.why import why_text, why_time
     from tfdeploy.runtime.many_clones import NothingNamedError
 
     try:

@@ -22,7 +22,7 @@ def data(block: syntax.Block, context: Context) -> ir.Data | None:
     """Lower the `data` block; return None if it has errors."""
     known, fields = BLOCKS["data"], blocks.Fields()
     for item in blocks.own_items(block, known, fields, context):
-        if isinstance(item, syntax.Attribute) and item.name in SPLITS:
+        if isinstance(item, syntax.Attribute) and item.name in ir.SPLITS:
             fields.values[item.name], fields.spans[item.name] = _split(item, context), item.value.span
         elif isinstance(item, syntax.Attribute):
             blocks.attribute(item, known, fields, context)

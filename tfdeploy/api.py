@@ -119,6 +119,7 @@ def run(
     verbose: bool = False,
     reporter: Reporter | None = None,
     task: str | None = None,
+    join: str | None = None,
 ) -> Result:
     """Train a spec in its run directory.
 
@@ -135,6 +136,9 @@ def run(
             Python warnings of the class SpecWarning.
         task: Which task of the cluster this process is, such as `worker:1`, if its address is known and
             TF_CONFIG does not name the task.
+        join: A folder, or `HOST:PORT`, where this process meets the other tasks of the cluster. It becomes
+            the first free task that trains; others, such as parameter servers, are started by
+            `compile-and-run --join`.
 
     Returns:
         The outcome of the run, as `result.json` holds it.
@@ -155,7 +159,7 @@ def run(
         return start.run(spec, options)
     from tfdeploy.runtime.launch.launched_run import run_on_cluster
 
-    return run_on_cluster(spec, options, task)
+    return run_on_cluster(spec, options, task, join)
 
 
 def evaluate(

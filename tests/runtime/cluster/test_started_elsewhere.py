@@ -129,6 +129,24 @@ def test_tasks_meet_in_a_folder_and_a_killed_one_is_replaced(tasks: Tasks) -> No
     assert not meeting.exists()
 
 
+@pytest.mark.full
+@pytest.mark.parametrize("replication", ["in_graph", "between_graph"])
+def test_a_program_in_python_meets_the_tasks(tasks: Tasks, replication: str) -> None:
+    """It is the chief, whose place is free, although the first place of all is."""
+    tasks.write(**COUNTED)
+    own = ("--join", "meeting", "--set", f"update.replication={replication}")
+    command = ("compile-and-run", str(tasks.spec), *own)
+    others = [tasks.start(*command, "--task", each) for each in ("worker:1", "ps:0")]
+    script = (
+        "import sys, tfdeploy; spec = tfdeploy.load('small.tfdeploy', {'update.replication': sys.argv[1]})\n"
+    )
+    script += "print(tfdeploy.run(spec, join='meeting').steps)"
+    chief = tasks.start_script(script, replication)
+    assert chief.end() == 0, chief.text
+    assert chief.lines[-1] == "20"
+    assert [each.end() for each in others] == [0, 0]
+
+
 @pytest.mark.parametrize(
     ("options", "environment", "words"),
     [

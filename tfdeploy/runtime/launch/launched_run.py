@@ -19,7 +19,14 @@ from dsl.files.typed_json import parse_record
 from tfdeploy.runtime.adapted import require_one_graph
 from tfdeploy.runtime.launch.launcher import POLL, Launcher, Stream, TaskCommand
 from tfdeploy.runtime.membership.addresses import Task, chief_job
-from tfdeploy.runtime.membership.membership import find_membership, require_trainer, with_run_secret
+from tfdeploy.runtime.membership.membership import (
+    find_membership,
+    is_server,
+    knows_addresses,
+    meet_others,
+    require_trainer,
+    with_run_secret,
+)
 from tfdeploy.runtime.plans import folder_of, plan_of, require_trainable
 from tfdeploy.runtime.records.directory import RunDirectory
 from tfdeploy.runtime.records.effective import effective_text
@@ -160,7 +167,9 @@ def run_workers(command: TaskCommand, output: TaskOutput, *, own_process: bool =
 # --- from Python ------------------------------------------------------------------------------------------
 
 
-def run_on_cluster(spec: ir.Spec, options: RunOptions, task: str | None = None) -> Result:
+def run_on_cluster(
+    spec: ir.Spec, options: RunOptions, task: str | None = None, join: str | None = None
+) -> Result:
     """Train a spec with jobs, for `tfdeploy.run`.
 
     If the addresses of the tasks are not known, all tasks are started on this machine with a copy of the
@@ -170,25 +179,37 @@ def run_on_cluster(spec: ir.Spec, options: RunOptions, task: str | None = None) 
         spec: The spec.
         options: The options of the run.
         task: The task of this process, such as `worker:1`.
+        join: The place where the tasks meet.
 
     Returns:
         The outcome of the run. See `start.run` for the errors.
     """
     from tfdeploy.runtime.train import start
 
-    membership = find_membership(spec, os.environ, None if task is None else Task.parse(task))
-    if membership is None:
-        return _launch(spec, options)
-    require_trainer(spec, membership)
+    own = None if task is None else Task.parse(task)
+    met = None
+    if join is not None or not knows_addresses(spec, os.environ):
+        met = meet_others(spec, os.environ, own, join, options.reporter.note, trains=True)
+    if met is not None:
+        membership, needed = met
+        os.environ.update(needed)
+        if is_server(spec, membership.own):  # the chief of one graph, whose server is a process of its own
+            return _launch(spec, options, membership)
+    else:
+        given = find_membership(spec, os.environ, own)
+        if given is None:
+            return _launch(spec, options)
+        require_trainer(spec, given)
+        membership = given
     return start.run(spec, evolve(options, membership=with_run_secret(membership, os.environ)))
 
 
-def _launch(spec: ir.Spec, options: RunOptions) -> Result:
+def _launch(spec: ir.Spec, options: RunOptions, own: Membership | None = None) -> Result:
     require_launchable(spec)
     output = TaskOutput(spec, lambda text, _: options.reporter.note(text))
     with copied_spec(spec, _flags(spec, options), options) as command:
         if replication_of(spec) == "in_graph":
-            return run_client(command, options, output)
+            return run_client(command, options, output, own)
         ended = run_workers(command, output)
     if ended.failure is not None:
         raise RunError(ended.failure)

@@ -20,6 +20,7 @@ from tfdeploy.runtime.membership.addresses import (
     Membership,
     Task,
     TfConfig,
+    chief_job,
     read_tf_config,
     tasks_of,
 )
@@ -87,6 +88,8 @@ def meet_others(
     task: Task | None,
     join: str | None,
     say: Callable[[str], None],
+    *,
+    trains: bool = False,
 ) -> tuple[Membership, dict[str, str]] | None:
     """Find the tasks of a spec at a place where all of them meet, and wait for them.
 
@@ -98,6 +101,8 @@ def meet_others(
         join: The folder, or the address `host:port`, where the tasks meet; None for a folder beside the run
             directory, if the environment says that there are others.
         say: Called with a line about who is waited for.
+        trains: Whether this process can only be a task that trains: a worker with a graph of its own, or the
+            chief of one graph.
 
     Returns:
         The membership, and the environment variables that this process and those that it starts need. None if
@@ -114,6 +119,11 @@ def meet_others(
         _require_task(spec, task)
     own = task if task is not None or rank is None else _task_of(spec, rank)
     wanted = tasks_of(spec) if own is None else (own,)
+    if trains:
+        chief = Task(chief_job({job.name: job for job in spec.devices.jobs}), 0)
+        wanted = tuple(each for each in wanted if each == chief or not is_server(spec, each))
+        if own is not None and not wanted:
+            _refuse(spec, own)
     place, needed = _meeting_place(spec, environment, rank, join)
     met = meet(
         spec, place, fingerprint(spec), wanted=wanted, host=None if rank is None else rank.host, say=say

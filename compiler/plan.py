@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from attrs import Factory, field, frozen
 
+from compiler.mapping.records import Recomputed
 from compiler.reasons import Placed, Reason
 from compiler.shards import Shard
 from compiler.topology import Device, Host, Topology
@@ -90,6 +91,7 @@ class Plan(Shown):
         warnings: What the checks found that does not make the spec wrong.
         tables_dominate: Whether a step spends most of its time on updates of whole tables, as far as known:
             a plan that has not been compiled does not know it.
+        recomputed: What towers compute again; None if nothing, or if the plan has not been compiled.
     """
 
     spec: ir.Spec
@@ -99,6 +101,7 @@ class Plan(Shown):
     emulate: bool = False
     warnings: tuple[Diagnostic, ...] = ()
     tables_dominate: bool = False
+    recomputed: Recomputed | None = None
 
     @property
     def all_towers(self) -> tuple[Tower, ...]:

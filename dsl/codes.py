@@ -127,6 +127,7 @@ _ROWS = (
         "a glob of layers to compute again that matches nothing",
         "plan",
     ),
+    Code("TFD530", "limit-not-reached", "a limit of memory that recomputation does not reach", "plan"),
     # TFD53x: what `expect` asks for.
     Code("TFD531", "uneven-variables", "variables spread less evenly than expected", "plan"),
     Code("TFD532", "too-much-memory", "a device that needs more memory than expected", "plan"),

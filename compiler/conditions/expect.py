@@ -9,9 +9,11 @@ from __future__ import annotations
 import operator
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TypeAlias
 
 from attrs import frozen
 
+from compiler.conditions.remedy import remedy_for
 from compiler.figures import duration, plural, size
 from compiler.graph.compiled import CompiledGraph
 from compiler.graph.inspect.placement_map import map_placement
@@ -67,18 +69,23 @@ def require_expectations(
     """Raise SpecError for the conditions of the spec that its compiled graph does not meet."""
     if not compiled.plan.spec.expect.conditions:
         return
-    found = check_expectations(compiled.plan, map_placement(compiled, memory=memory, time=time))
+    found = check_expectations(compiled.plan, map_placement(compiled, memory=memory, time=time), remedy_for)
     if found:
         raise SpecError(found)
 
 
-def check_expectations(plan: Plan, placement: AnyMap) -> tuple[Diagnostic, ...]:
+Remedy: TypeAlias = Callable[[Plan, ir.Condition], str | None]
+"""Returns a setting with which a condition that fails would hold."""
+
+
+def check_expectations(plan: Plan, placement: AnyMap, remedy: Remedy | None = None) -> tuple[Diagnostic, ...]:
     """Return a diagnostic for each condition that is not met.
 
     Args:
         plan: The plan, whose spec has the conditions of `expect`.
         placement: The placement map of the plan. If it has no forecast of time, conditions of time are
             reported as unknown.
+        remedy: Looks for settings for the conditions that fail.
     """
     wanted = plan.spec.expect.conditions
     if placement.time is None:
@@ -90,12 +97,14 @@ def check_expectations(plan: Plan, placement: AnyMap) -> tuple[Diagnostic, ...]:
         wanted = tuple(each for each in wanted if each.function not in _OF_TIME)
     else:
         unknown = []
-    return (*unknown, *_not_met(wanted, plan, placement))
+    return (*unknown, *_not_met(wanted, plan, placement, remedy))
 
 
-def _not_met(conditions: Iterable[ir.Condition], plan: Plan, placement: AnyMap) -> Iterator[Diagnostic]:
+def _not_met(
+    conditions: Iterable[ir.Condition], plan: Plan, placement: AnyMap, remedy: Remedy | None
+) -> Iterator[Diagnostic]:
     yield from (
-        errors.not_met(condition, figure.text, figure.parts)
+        errors.not_met(condition, figure.text, figure.parts, remedy and remedy(plan, condition))
         for condition in conditions
         for figure in _failing(condition, _MEASURES[condition.function](condition, plan, placement))
     )

@@ -34,6 +34,7 @@ from compiler.graph.optimizers import UpdateRules, make_groups
 from compiler.graph.optimizers.divisible import require_divisible, require_divisible_parts
 from compiler.graph.optimizers.groups import assign_rules
 from compiler.graph.randomness import draw_seed, tower_seed
+from compiler.graph.recomputation import Segments, below_limit, recompute
 from compiler.graph.scores import build_evaluation, combine_metric, scores_of, scores_of_all
 from compiler.graph.size import Measures, require_small_enough
 from compiler.graph.stamp.lookups import usage_of
@@ -115,16 +116,22 @@ def compile_step(
     chosen = next((each for each in (plan.spec.train.seed, seed) if each is not None), None)
     traces = traces or Traces(base)
     plan = evolve(plan, model=with_vocabularies(plan.model, Path(traces.base)))
+    seed, limit = draw_seed() if chosen is None else chosen, plan.update.recompute_limit
     with collector_paused():
-        return _compile(plan, draw_seed() if chosen is None else chosen, traces)
+        if limit is None:
+            return _compile(plan, seed, traces)
+        templates = traces.of(plan, seed).templates
+        return below_limit(limit, templates, lambda segments: _compile(plan, seed, traces, segments))
 
 
-def _compile(plan: Plan, seed: int, traces: Traces) -> CompiledGraph:
+def _compile(plan: Plan, seed: int, traces: Traces, segments: Segments = ()) -> CompiledGraph:
     groups = make_groups(plan.update, traces.base)
     traced = traces.of(plan, seed)
     weights = with_regularizers(traced.weights, plan.model.regularize, traces.base)
     require_holdable(plan, weights)
     _require_gradients(plan, weights, traced.templates)
+    plan, templates = recompute(plan, traced.templates, segments)
+    traced = evolve(traced, templates=templates)
     warnings = _check_rules(plan, weights, traced.templates)
     rules = assign_rules(groups, weights) if groups else None
     if rules is not None:

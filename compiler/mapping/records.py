@@ -16,7 +16,7 @@ import attrs
 from attrs import define, field, frozen
 
 from compiler.reasons import Reason
-from dsl.files.typed_json import NAME, Count, Size
+from dsl.files.typed_json import NAME, OPTIONAL, Count, Size
 from dsl.shown import Shown
 
 FORMAT_VERSION = "1.0"
@@ -69,6 +69,25 @@ class MapSpec:
 
 
 @frozen
+class Recomputed:
+    """What clones compute again in their backward pass, and what that saves and costs the largest of them.
+
+    Attributes:
+        segments: How many parts of the model are computed again, each as a whole.
+        kept_bytes: The bytes of the results of the forward pass that are kept for gradients.
+        saved_bytes: The bytes of those that are computed again instead.
+        flops: The floating point operations of the clone, without those that it does again.
+        flops_again: Those that it does again.
+    """
+
+    segments: Count
+    kept_bytes: Count
+    saved_bytes: Count
+    flops: Count
+    flops_again: Count
+
+
+@frozen
 class MapMode:
     """How the graph updates its weights, in the words of the spec.
 
@@ -78,6 +97,7 @@ class MapMode:
         aggregate: The aggregation of gradients.
         reduce: Whether gradients are averaged or summed.
         clones: The number of clones.
+        recomputed: What the clones compute again; None if nothing.
     """
 
     update: str
@@ -85,6 +105,7 @@ class MapMode:
     aggregate: str
     reduce: str
     clones: Count
+    recomputed: Recomputed | None = field(default=None, metadata={OPTIONAL: True})
 
 
 @frozen

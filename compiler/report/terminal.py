@@ -7,7 +7,7 @@ from itertools import islice
 
 from compiler.figures import count, duration, gathered, plural, ranges, share, size, size_of_known
 from compiler.kinds.records.kind_map import AnyMap, KindTime
-from compiler.mapping.records import MapClone, MapOp, MapPathPart, MapTime, PlacementMap, RuleRef
+from compiler.mapping.records import MapClone, MapOp, MapPathPart, MapTime, PlacementMap, Recomputed, RuleRef
 from compiler.report.compare import Change
 from compiler.report.devices import (
     Group,
@@ -53,8 +53,19 @@ def headline(placement: AnyMap) -> list[str]:
         f"{placement.spec.path}: {mode.update}, {mode.replication}, {mode.aggregate}, {mode.reduce}",
         ", ".join((*counts, *whose, f"TensorFlow {placement.tensorflow}")),
     ]
+    if mode.recomputed is not None:
+        lines.append(_recomputed(mode.recomputed))
     alike = gathered(((len(each.devices), each.batch), each) for each in placement.clones)
     return lines + [_clones(clones, *both) for both, clones in alike.items()]
+
+
+def _recomputed(found: Recomputed) -> str:
+    """Return what is computed again, what that saves and what it costs."""
+    kept, whole = size(found.kept_bytes), size(found.kept_bytes + found.saved_bytes)
+    return (
+        f"{plural(found.segments, 'segment')} computed again: a clone keeps {kept} of its forward pass "
+        f"and not {whole}, for {share(found.flops_again, found.flops)} more operations"
+    )
 
 
 def _clones(clones: Sequence[MapClone], members: int, batch: int) -> str:

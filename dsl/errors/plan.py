@@ -209,7 +209,15 @@ too_full = Wording(
     "warning TFD535: a step needs {needed} on {place}, {excess} more than `{attribute}`",
     text="{limit} here",
     notes=("{notes:each}",),
-    help="use smaller batches, spread the variables over more devices, or compute in `mixed_bfloat16`",
+    help="use smaller batches, spread the variables over more devices, compute in `mixed_bfloat16`, or "
+    "compute parts of the model again with `recompute`",
+)
+
+limit_not_reached = Wording(
+    "warning TFD530: a step needs {needed} on `{device}`, although all is computed again that saves memory",
+    text="{limit} here",
+    help="use smaller batches, with `accumulate` if a step is to have as many examples, or spread the "
+    "variables over more devices",
 )
 
 # --- variables in pieces ----------------------------------------------------------------------------------
@@ -381,9 +389,20 @@ nothing_named = Placeless(
 )
 
 
-def not_met(condition: Condition, figure: str, contributions: Sequence[str]) -> Diagnostic:
-    """Return the diagnostic of a condition that does not hold, with what makes up the figure."""
+def not_met(
+    condition: Condition, figure: str, contributions: Sequence[str], setting: str | None = None
+) -> Diagnostic:
+    """Return the diagnostic of a condition that does not hold, with what makes up the figure.
+
+    Args:
+        condition: The condition.
+        figure: The figure in words.
+        contributions: What it is made of.
+        setting: A setting of `update` with which the condition would hold, if one is known.
+    """
     code, advice = _CONDITIONS[condition.function]
+    if setting is not None:
+        advice = f"it would hold with {quoted(f'update {{ {setting} }}')}"
     return Diagnostic(
         code,
         f"{quoted(condition.text)} does not hold",

@@ -127,6 +127,15 @@ class Update(Block):
         return str((*self.recompute.args, *self.recompute.kwargs.values())[0])
 
     @property
+    def recompute_limit(self) -> int | None:
+        """The bytes below which recomputation is to keep devices with clones; None if it is not to."""
+        if self.recompute is None or self.recompute.name != "memory":
+            return None
+        limit = (*self.recompute.args, *self.recompute.kwargs.values())[0]
+        assert isinstance(limit, int)
+        return limit
+
+    @property
     def averaging(self) -> Averaging | None:
         """How the moving averages of the weights move; None if there are none."""
         if not isinstance(self.ema, Call):

@@ -18,7 +18,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import tensorflow as tf
 from attrs import evolve, frozen
@@ -27,29 +26,15 @@ from compiler.graph.adapters.tensorflow_private import op_definition
 from compiler.graph.nodes import count_inputs
 from compiler.graph.tower.ports import SCOPE as PORTS
 from compiler.graph.tower.template import Template
-from compiler.step.record import HANDLES, Made, Tensor
-from compiler.time.work import PASSED_ON
+from compiler.step.record import HANDLES, Tensor
+from compiler.time.work import PASSED_ON, flops
 
 SCOPE = "recompute"
 _PART = re.compile(r"^gradients/(part_\d+/)?")
 _LOOKUP = "GatherV2"  # runs beside its table, which may be on another device
-_SAME = PASSED_ON & {"ExpandDims", "Identity", "Reshape", "Squeeze", "StopGradient"}
+SAME = PASSED_ON & {"ExpandDims", "Identity", "Reshape", "Squeeze", "StopGradient"}
 SMALL = 16
 """Results of an op are kept if they are at most this part of what it takes."""
-
-
-_known: WeakKeyDictionary[Template, dict[tuple[str, ...], Template]] = WeakKeyDictionary()
-"""The templates with recomputation, by those without and by what is recomputed."""
-
-
-def with_recomputation(template: Template, glob: str | None) -> Template:
-    """Return a template that recomputes the scopes that a glob matches; it is made once."""
-    if glob is None:
-        return template
-    made = _known.setdefault(template, {})
-    if (glob,) not in made:
-        made[(glob,)] = recomputed(template, segments_of_scopes(template, glob).values())
-    return made[(glob,)]
 
 
 def scopes_of(name: str) -> list[str]:
@@ -57,14 +42,14 @@ def scopes_of(name: str) -> list[str]:
     return [name[:at] for at, each in enumerate(name) if each == "/"]
 
 
-def segments_of_scopes(template: Template, glob: str) -> dict[str, list[str]]:
-    """Return the forward ops in scopes that a glob matches, by the scope."""
+def segments_of_scopes(template: Template, glob: str) -> list[list[str]]:
+    """Return the forward ops in each scope that a glob matches."""
     found: dict[str, list[str]] = {}
     for name in Forward(template).ops:
         scope = next((each for each in scopes_of(name) if fnmatchcase(each, glob)), None)
         if scope is not None:
             found.setdefault(scope, []).append(name)
-    return found
+    return [*found.values()]
 
 
 @frozen
@@ -88,37 +73,50 @@ class Forward:
         """The ops that take results of each op."""
         found: dict[str, list[str]] = {}
         for name, node in self.template.fragment.node.items():
-            for each in _inputs(node):
+            for each in inputs_of(node):
                 found.setdefault(each, []).append(name)
         return found
 
     @cached_property
     def results(self) -> frozenset[str]:
         """The ops whose results the rest of the step uses."""
-        return frozenset(map(_base, self.template.results))
+        return frozenset(map(base_of, self.template.results))
 
-    def bytes_of(self, tensor: str) -> int:
-        """Return the bytes of a tensor; 0 if they are not known."""
-        base, _, at = tensor.partition(":")
-        return Tensor(base, *self.template.fragment.made[base][int(at or 0)]).bytes or 0
+    def taken(self, name: str) -> list[Tensor]:
+        """Return the tensors that an op takes."""
+        found = []
+        for each in _tensors(self.template.fragment.node[name]):
+            base, _, at = each.partition(":")
+            found.append(self.made(base)[int(at or 0)])
+        return found
 
-    def can_repeat(self, name: str) -> bool:
-        """Whether an op makes the same again, where it runs, and is worth it."""
-        node, made = self.ops[name], self.template.fragment.made[name]
+    def made(self, name: str) -> list[Tensor]:
+        """Return the tensors that an op makes."""
+        return [Tensor(name, *each, at) for at, each in enumerate(self.template.fragment.made[name])]
+
+    def operations(self, name: str) -> int:
+        """Return the floating point operations of an op."""
+        node = self.template.fragment.node[name]
+        shapes = ([each.known_shape for each in tensors] for tensors in (self.taken(name), self.made(name)))
+        turned = any(node.attr[each].b for each in ("transpose_a", "adj_x") if each in node.attr)
+        return flops(node.op, *shapes, transposed=turned)
+
+    @cached_property
+    def repeatable(self) -> frozenset[str]:
+        """The ops that make the same again, where they run, and are worth it."""
+        return frozenset(filter(self._can_repeat, self.ops))
+
+    def _can_repeat(self, name: str) -> bool:
+        node, made = self.ops[name], self.made(name)
         definition = op_definition(node.op)
-        if (
-            definition is None
-            or definition.is_stateful
-            or any(each.HasField("func") for each in node.attr.values())
-        ):
+        if definition is None or definition.is_stateful or any(each.dtype in HANDLES for each in made):
             return False
-        sources = [self.template.fragment.node[each].op for each in _inputs(node)]
+        if any(each.HasField("func") for each in node.attr.values()):
+            return False
+        sources = [self.template.fragment.node[each].op for each in inputs_of(node)]
         if node.op == _LOOKUP or (node.op == "Cast" and _LOOKUP in sources):
             return False
-        if any(dtype in HANDLES for dtype, _ in made):
-            return False
-        taken = sum(map(self.bytes_of, node.input[: count_inputs(node)]))
-        return node.op in PASSED_ON or sum(map(self.bytes_of, outputs(name, made))) * SMALL > taken
+        return node.op in PASSED_ON or bytes_of(made) * SMALL > bytes_of(self.taken(name))
 
     def kept(self, segment: Collection[str]) -> set[str]:
         """Return the ops of a segment whose results are kept, with those whose memory they pass on."""
@@ -127,11 +125,11 @@ class Forward:
             name = each
             while name in segment and name not in found and (name != each or self._stays(name, segment)):
                 found.add(name)
-                name = _base(self.ops[name].input[0]) if self.ops[name].op in _SAME else name
+                name = base_of(self.ops[name].input[0]) if self.ops[name].op in SAME else name
         return found
 
     def _stays(self, name: str, segment: Collection[str]) -> bool:
-        if name in self.results or not self.can_repeat(name):
+        if name in self.results or name not in self.repeatable:
             return True
         elsewhere = (each for each in self.users.get(name, ()) if each not in segment)
         return any(self.template.roles[each] != "gradient" for each in elsewhere)
@@ -155,6 +153,7 @@ def recomputed(template: Template, segments: Iterable[Collection[str]]) -> Templ
         library=template.graph_def.library, versions=template.graph_def.versions
     )
     made, roles, follows = dict(template.fragment.made), dict(template.roles), dict(template.follows)
+    draws = _draws(template)
     waits: list[str] = []  # of what uses the copies of the block before
     for node in template.graph_def.node:
         block = before.get(node.name)
@@ -166,18 +165,36 @@ def recomputed(template: Template, segments: Iterable[Collection[str]]) -> Templ
             )
             made[block.begin], roles[block.begin] = [], "gradient"
             follows[block.begin] = next(iter(block.copies))
+            last = block.begin
             for own, copy in block.copies.items():
-                graph_def.node.append(_copied(template.fragment.node[own], copy, block))
-                made[copy], roles[copy], follows[copy] = made[own], "gradient", own
+                graph_def.node.append(_copied(template.fragment.node[own], copy, block.copies, last))
+                made[copy], roles[copy], follows[copy], last = made[own], "gradient", own, copy
             waits = list(block.users)
         graph_def.node.append(node)
         added = graph_def.node[-1]
+        if node.name in draws:
+            added.input.append(f"^{draws[node.name]}")
         for at, each in enumerate(node.input):
             base, colon, output = each.partition(":")
             if (node.name, base) in instead:
                 added.input[at] = f"{instead[node.name, base]}{colon}{output}"
     fragment = evolve(template.fragment, nodes=graph_def, made=made)
     return evolve(template, fragment=fragment, roles=roles, follows=follows)
+
+
+def _draws(template: Template) -> dict[str, str]:
+    """Return the op behind which each op of the forward pass draws, which would else draw when a step begins.
+
+    The random numbers of all layers would be there at once.
+    """
+    examples, last, found = {*template.inputs.values()}, None, dict[str, str]()
+    for name, node in Forward(template).ops.items():
+        if not examples.isdisjoint(inputs_of(node)):
+            examples.add(name)
+            last = name
+        elif node.op.startswith("StatelessRandom") and last is not None:
+            found[name] = last
+    return found
 
 
 @frozen
@@ -217,7 +234,7 @@ def _blocks(template: Template, segments: Iterable[Collection[str]]) -> Iterator
                     parts.setdefault(match.group(1) or "" if match is not None else "", set()).add(user)
         for part, using in parts.items():
             users = sorted(using, key=order.__getitem__)
-            taken = {each for user in users for each in _inputs(nodes[user])}
+            taken = {each for user in users for each in inputs_of(nodes[user])}
             triggers = [
                 each
                 for each in sorted(taken, key=order.__getitem__)
@@ -232,34 +249,39 @@ def _blocks(template: Template, segments: Iterable[Collection[str]]) -> Iterator
                 name = pending.pop()
                 if name not in needed:
                     needed.add(name)
-                    pending += [each for each in _inputs(nodes[name]) if each in repeated]
+                    pending += [each for each in inputs_of(nodes[name]) if each in repeated]
             copies = {own: f"{SCOPE}/{part}{own}" for own in sorted(needed, key=order.__getitem__)}
             yield _Block(f"{SCOPE}/{part}begin_{number}", copies, users, order, triggers)
 
 
-def _copied(node: Any, name: str, block: _Block) -> Any:
-    """Return a copy of a node, which takes what copies make, or waits if it takes nothing of them."""
+def _copied(node: Any, name: str, copies: Mapping[str, str], before: str) -> Any:
+    """Return a copy of a node, which takes what copies make; if it takes none of that, it waits."""
     copy = tf.compat.v1.NodeDef()
     copy.CopyFrom(node)
     copy.name = name
     del copy.input[:]
-    for each in node.input[: count_inputs(node)]:
+    for each in _tensors(node):
         base, colon, output = each.partition(":")
-        copy.input.append(f"{block.copies.get(base, base)}{colon}{output}")
-    if not any(each in block.copies for each in _inputs(node)):
-        copy.input.append(f"^{block.begin}")
+        copy.input.append(f"{copies.get(base, base)}{colon}{output}")
+    if not any(each in copies for each in inputs_of(node)):
+        copy.input.append(f"^{before}")
     return copy
 
 
-def outputs(name: str, made: Made) -> Iterator[str]:
-    """Yield the names of the tensors that an op makes."""
-    return (name if at == 0 else f"{name}:{at}" for at in range(len(made)))
+def bytes_of(tensors: Iterable[Tensor]) -> int:
+    """Return the bytes of tensors; those of which they are not known count as nothing."""
+    return sum(each.bytes or 0 for each in tensors)
 
 
-def _inputs(node: Any) -> list[str]:
+def inputs_of(node: Any) -> list[str]:
     """Return the ops whose results a node takes."""
-    return [_base(each) for each in node.input[: count_inputs(node)]]
+    return [base_of(each) for each in _tensors(node)]
 
 
-def _base(tensor: str) -> str:
+def base_of(tensor: str) -> str:
+    """Return the op that makes a tensor."""
     return tensor.removeprefix("^").partition(":")[0]
+
+
+def _tensors(node: Any) -> Sequence[str]:
+    return node.input[: count_inputs(node)]  # type: ignore[no-any-return]

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from attrs import define, field, frozen
 
 from compiler.graph.tower.network.batch_norm import SyncPolicy, sync_policy
-from compiler.graph.tower.recompute import with_recomputation
 from compiler.graph.tower.template import Template, WeightInfo
 from compiler.graph.tower.trace import Tracer
 from compiler.model.graph import ModelGraph
@@ -59,8 +58,7 @@ class Traces:
         for size in (*sizes, None):
             if size not in known:
                 known[size] = tracer.trace(size, training=size is not None)
-        templates = {size: with_recomputation(known[size], plan.update.recomputed_scopes) for size in sizes}
-        return Traced(templates, known[None], tracer.weights)
+        return Traced({size: known[size] for size in sizes}, known[None], tracer.weights)
 
     def _find(self, plan: Plan, seed: int) -> tuple[Tracer, dict[int | None, Template]]:
         together = not any(rule.selector.role == "ops" for rule in plan.spec.place.rules)

@@ -90,7 +90,8 @@ def map_step(step: Step, tensorflow: str, found: Found) -> PlacementMap:
 def _mode(plan: Plan) -> MapMode:
     update = plan.update
     replication = replication_of(plan.spec)
-    return MapMode(update.mode, replication, update.aggregate.name, update.reduce, len(plan.all_towers))
+    clones = len(plan.all_towers)
+    return MapMode(update.mode, replication, update.aggregate.name, update.reduce, clones, plan.recomputed)
 
 
 @define

@@ -1,6 +1,8 @@
-"""An aggregation is added by the places that ARCHITECTURE lists, and then all that there is works with it."""
+"""The aggregation that CONTRIBUTING adds in its example, after which all that there is works with it."""
 
 from __future__ import annotations
+
+import re
 
 import numpy as np
 import pytest
@@ -10,13 +12,12 @@ import grammar
 from compiler.graph.inspect.placement_map import map_placement
 from compiler.step import sums
 from compiler.step.read.work import timed_step
-from compiler.step.record import Value
-from compiler.step.sums import Reduction
 from compiler.suggest import variations
 from compiler.suggest.outcome import Goal
 from dsl import ir
 from dsl.schema import functions
 from dsl.schema.types import Function
+from tests.folders import ROOT
 from tests.support import CLASSIFIER, CONVOLUTION, Training, classifier, examples
 from tfdeploy.runtime.verify import Options, Verification
 from tfdeploy.runtime.verify.cases import Case
@@ -28,21 +29,18 @@ data { train = synthetic(48, image = feature(float32, [8, 8, 1]), digit = featur
 TEXT = CLASSIFIER.format(clones=3, batch=4, optimizer="SGD(0.1)", layers=CONVOLUTION) + MORE
 
 
-def chain(reduction: Reduction) -> list[Value]:
-    """Pass the sum from clone to clone; the last one sends it to all that need it."""
-    total, last = reduction.values[0], reduction.one_destination or reduction.homes[-1]
-    for rank, value in enumerate(reduction.values[1:], 1):
-        here = last if rank == len(reduction.values) - 1 else reduction.homes[rank]
-        total = reduction.add(here, [total, value], f"link_{rank}")
-    return [reduction.copy(each, total, last, "copy") for each in reduction.destinations]
-
-
 @pytest.fixture(autouse=True)
 def _added(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Add it: a function, and its row in the language."""
-    row = Function("chain", doc="the sum is passed from clone to clone")
-    monkeypatch.setitem(functions.FUNCTIONS, "aggregation", (*functions.AGGREGATIONS, row))
-    monkeypatch.setitem(sums.AGGREGATIONS, "chain", chain)
+    """Add it as the example does: a function, and its rows in the two tables."""
+    blocks = dict(
+        re.findall(r'```python title="([^"]*)"\n(.*?)```', (ROOT / "CONTRIBUTING.md").read_text(), re.DOTALL)
+    )
+    names = {"Function": Function}
+    exec(blocks["compiler/step/sums/chain.py"], names)  # noqa: S102 our own text
+    own = eval(blocks["AGGREGATIONS of compiler/step/sums/__init__.py"], names)  # noqa: S307
+    rows = eval(blocks["AGGREGATIONS of dsl/schema/functions.py"], names)  # noqa: S307
+    monkeypatch.setitem(functions.FUNCTIONS, "aggregation", (*functions.AGGREGATIONS, *rows))
+    monkeypatch.setattr(sums, "AGGREGATIONS", {**sums.AGGREGATIONS, **own})
 
 
 def test_it_trains_and_is_mapped_and_timed() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from enum import StrEnum
+from graphlib import TopologicalSorter
 from math import inf
 
 from attrs import define, field, frozen
@@ -300,20 +301,12 @@ def least_time(step: PreparedStep) -> float:
 
 def _longest(work: StepWork, seconds: list[float]) -> float:
     """Return the time of the longest chain of ops."""
-    waits = [0] * len(work.ops)
-    after: list[list[int]] = [[] for _ in work.ops]
+    inputs: list[list[int]] = [[] for _ in work.ops]
     for each in work.arrows:
-        after[each.source].append(each.target)
-        waits[each.target] += 1
-    ready = [at for at, count in enumerate(waits) if count == 0]
+        inputs[each.target].append(each.source)
     ends = [0.0] * len(work.ops)
-    for at in ready:  # grows while it is gone through
-        ends[at] += seconds[at]
-        for target in after[at]:
-            ends[target] = max(ends[target], ends[at])
-            waits[target] -= 1
-            if waits[target] == 0:
-                ready.append(target)
+    for at in TopologicalSorter(dict(enumerate(inputs))).static_order():
+        ends[at] = seconds[at] + max((ends[each] for each in inputs[at]), default=0.0)
     return max(ends, default=0.0)
 
 

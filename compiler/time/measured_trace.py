@@ -13,6 +13,7 @@ from typing import Any
 
 from attrs import field, frozen
 
+from compiler.figures import gathered
 from compiler.time.forecast import StepForecast
 from compiler.time.work import StepWork
 from dsl.files.typed_json import NAME, read_record
@@ -208,9 +209,7 @@ def join_alike(beneath: Beneath, work: StepWork) -> tuple[AlikeTimes, ...]:
     inner = {op.name: op.name if op.clone is None else op.name.partition("/")[2] for op in work.ops}
     # The name of an op of a clone says the same only of ops of clones.
     of_clones = {op.name for op in work.ops if op.clone is not None}
-    groups: dict[tuple[bool, str], list[OpTimes]] = defaultdict(list)
-    for each in beneath.ops:
-        groups[each.name in of_clones, inner[each.name]].append(each)
+    groups = gathered(((each.name in of_clones, inner[each.name]), each) for each in beneath.ops)
     joined = [
         AlikeTimes(
             sum(each.forecast for each in listed),

@@ -8,7 +8,7 @@ from typing import Any
 
 from compiler.figures import gathered
 from compiler.report.page.tree import Numbers
-from compiler.time.forecast import StepForecast
+from compiler.time.forecast import StepForecast, covered
 from compiler.time.measured_trace import RunTrace, join_alike, lay_beneath
 
 _NUMBER = re.compile(r"(?<!\d)(?:0|[1-9]\d{0,8})(?!\d)")
@@ -121,12 +121,8 @@ def _measured_bars(forecast: StepForecast, trace: RunTrace) -> dict[str, list[li
 
 
 def _share(bars: Iterable[list[Any]], length: float) -> float:
-    """Return for how much of a length some bar runs; the bars are in the order of their start."""
-    until = covered = 0.0
-    for _, _, start, long in bars:
-        covered += max(0.0, start + long - max(start, until))
-        until = max(until, start + long)
-    return round(covered / length, 4) if length else 0.0
+    """Return for how much of a length some bar runs."""
+    return round(covered((start, start + long) for _, _, start, long in bars) / length, 4) if length else 0.0
 
 
 def _beneath(forecast: StepForecast, trace: RunTrace, names: Numbers) -> dict[str, Any]:

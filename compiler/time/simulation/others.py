@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
+from graphlib import TopologicalSorter
 
 from attrs import define, field
 
@@ -64,16 +65,8 @@ def _needed(inputs: dict[int, list[int]], elsewhere: set[int]) -> dict[int, int]
     """Return what each op of the clone itself waits for elsewhere, as bits in the order of the ops there."""
     bits = {at: 1 << place for place, at in enumerate(sorted(elsewhere))}
     found: dict[int, int] = {}
-    users = gathered((each, at) for at, sources in inputs.items() for each in sources)
-    left = {at: len(sources) for at, sources in inputs.items()}
-    ready = [at for at, count in left.items() if count == 0]
-    while ready:
-        at = ready.pop()
+    for at in TopologicalSorter(inputs).static_order():
         found[at] = _either(bits[each] if each in bits else found[each] for each in inputs[at])
-        for user in users.get(at, ()):
-            left[user] -= 1
-            if left[user] == 0:
-                ready.append(user)
     return found
 
 

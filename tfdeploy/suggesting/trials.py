@@ -172,11 +172,7 @@ class Trials:
         return Tried(text, changes, spec, plan, Outcome(found.work, costs, lambda: placement))
 
     def compare(self, changes: Changes) -> Tried | None:
-        """Return a placement, or None if a check refuses it.
-
-        Args:
-            changes: What is not as in the spec.
-        """
+        """Return a placement, or None if a check refuses it."""
         try:
             text = self.text(changes)
             if text not in self._seen:
@@ -187,12 +183,7 @@ class Trials:
             return None
 
     def best_of(self, best: Tried, others: Iterable[Changes]) -> Tried:
-        """Return the best of some placements.
-
-        Args:
-            best: The best placement so far.
-            others: What is not as in the spec in the others.
-        """
+        """Return the best of some placements."""
         tried = [each for each in map(self.compare, others) if each is not None]
         outcome = best_of(best.outcome, [each.outcome for each in tried], self.goal, limited=self._limited)
         if outcome is best.outcome:

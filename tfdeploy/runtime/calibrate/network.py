@@ -68,10 +68,6 @@ class NetworkCosts:
 def link_measured(large: int, turns: int) -> Iterator[LinkMeasurement]:
     """Start the servers of two tasks; yield what measures the link between them, in turns.
 
-    Args:
-        large: The bytes of a large tensor.
-        turns: The number of turns.
-
     Raises:
         RunError: If the other process does not start or ends too early, or if one cannot reach the other.
     """
@@ -179,12 +175,7 @@ def large_of(sizes: Iterable[int]) -> int:
 
 
 def costs_of(found: Mapping[str, StepTime], large: int) -> NetworkCosts:
-    """Return the costs that follow from the times of the steps.
-
-    Args:
-        found: The time of each kind of step, by the names that `_steps` gives them.
-        large: The bytes of a large tensor.
-    """
+    """Return the costs that follow from the times of the steps."""
     nothing, one = found["nothing"], found["one"]
     more, few = found["several"].beyond(one), found["much"].beyond(one)
     message = max(0.0, more.seconds) / (SEVERAL - 1)

@@ -175,12 +175,7 @@ def fitted(found: Measured, work: StepWork) -> Measured:
 
 
 def _slowed(cost: OpCost, part: float) -> OpCost:
-    """Return the cost of an op that others slow by a part of what was measured.
-
-    Args:
-        cost: What was measured.
-        part: The part, from 0 to 1.
-    """
+    """Return the cost of an op that others slow by a part of what was measured."""
     return evolve(cost, crowded=cost.alone + part * (cost.crowded - cost.alone))
 
 

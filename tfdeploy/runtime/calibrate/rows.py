@@ -57,12 +57,7 @@ class RowRatio:
 
 
 def ratios_by_rows(ops: Iterable[Any], inner_threads: int) -> tuple[RowRatio, ...]:
-    """Measure ops on rows of a table with other numbers of rows.
-
-    Args:
-        ops: Ops of TensorFlow, of the types in `ON_ROWS`. Those whose shapes are not known are left out.
-        inner_threads: How many threads work on an op of this process.
-    """
+    """Measure ops on rows of a table, if their shapes are known, with other numbers of rows."""
     return tuple(each for op in ops if _is_known(op) for each in _measured(op, inner_threads))
 
 

@@ -26,10 +26,6 @@ if TYPE_CHECKING:
 def effective_text(spec: ir.Spec, directory: Path | None = None) -> str:
     """Return the text of the spec with includes, constants, overrides and defaults filled in.
 
-    Args:
-        spec: The spec. Relative paths start from its folder.
-        directory: The run directory if the spec does not give one.
-
     Returns:
         The text, in which all paths are absolute.
     """

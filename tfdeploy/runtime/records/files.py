@@ -171,12 +171,7 @@ def is_own_text(path: Path) -> bool:
 
 
 def is_own_predictions(path: Path, names: Sequence[str]) -> bool:
-    """Whether a file has predictions of the outputs `names`, by a table's header or an archive's comment.
-
-    Args:
-        path: The file, an archive if its name ends in `.npz`, else a table.
-        names: The names of the outputs.
-    """
+    """Whether a file has predictions of the outputs `names`, by a table's header or an archive's comment."""
     try:
         if path.suffix == ".npz":
             with open_regular(path) as file, zipfile.ZipFile(file) as archive:
@@ -190,12 +185,7 @@ def is_own_predictions(path: Path, names: Sequence[str]) -> bool:
 
 
 def require_free_folder(folder: Path, *, force: bool) -> None:
-    """Raise RunError if `compile` would replace files in `folder` that it has not written.
-
-    Args:
-        folder: The folder, which may not exist yet.
-        force: Whether files of others may be replaced.
-    """
+    """Raise RunError if `compile` would replace files in `folder` that it has not written."""
     there = [name for name in GRAPH_FILES if os.path.lexists(folder / name)]
     if not there or force or (folder / GRAPH_MARK).is_file() or _was_compiled(folder):
         return

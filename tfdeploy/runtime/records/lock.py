@@ -66,12 +66,7 @@ class Lock:
 
 @contextmanager
 def usable(directory: Path, span: Span | None) -> Iterator[None]:
-    """Turn what the operating system refuses within into a RunError about a run directory.
-
-    Args:
-        directory: The directory.
-        span: The place of the spec that names it; None if it is named elsewhere.
-    """
+    """Turn what the operating system refuses within into a RunError about a run directory."""
     try:
         yield
     except OSError as fault:
@@ -83,10 +78,6 @@ def usable(directory: Path, span: Span | None) -> Iterator[None]:
 @contextmanager
 def locked(directory: Path, span: Span | None = None) -> Iterator[Lock]:
     """Hold the lock of `directory` during the block, unless it is released before.
-
-    Args:
-        directory: The run directory, which exists.
-        span: The place of the spec that names it, for messages; None if it is named elsewhere.
 
     Raises:
         RunError: If another process holds the lock, which is named, or the lock file cannot be used.
@@ -190,10 +181,6 @@ class DirectoryGuard:
 def guard_directory(path: Path, span: Span | None = None) -> Iterator[DirectoryGuard]:
     """Hold the directory `path` open during the block.
 
-    Args:
-        path: The directory, which exists.
-        span: The place of the spec that names it, for messages; None if it is named elsewhere.
-
     Raises:
         RunError: The directory cannot be opened.
     """
@@ -256,12 +243,7 @@ def was_written_by_a_run(folder: Path) -> bool:
 
 
 def is_json_object(path: Path, keys: set[str]) -> bool:
-    """Whether a file is a JSON object with these keys.
-
-    Args:
-        path: The file; if there is none, or it cannot be read, it is not such an object.
-        keys: The keys that it has at least.
-    """
+    """Whether a file is a JSON object with these keys."""
     try:
         found: Any = json.loads(read_text(path))
     except (OSError, ValueError, RecursionError):

@@ -181,13 +181,7 @@ class Clock:
     data_waiting: float | None = None
 
     def took(self, examples: int, seconds: float, waited: float | None = None) -> None:
-        """Add the time of a step after the first one.
-
-        Args:
-            examples: The number of examples of the step.
-            seconds: The seconds that it has taken.
-            waited: The seconds of these in which it waited for its examples; None if they are not measured.
-        """
+        """Add the time of a step after the first one."""
         self.examples += examples
         self.train += seconds
         if waited is not None:

@@ -183,13 +183,7 @@ class Store:
         return name == self.best.name or _FILE.fullmatch(name) is not None
 
     def prune(self, keep: int, spare: int | None = None) -> None:
-        """Remove all but the newest `keep`, and but that of the step `spare`.
-
-        Args:
-            keep: The number of whole checkpoints that stay, at least 1.
-            spare: The global step of a checkpoint that stays even if it is older, such as that of the best
-                evaluation.
-        """
+        """Remove all but the newest `keep`, and but that of the step `spare`."""
         for each in self.whole()[max(keep, 1) :]:
             if each.step != spare:
                 self.remove(each.step)

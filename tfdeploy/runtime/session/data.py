@@ -90,13 +90,7 @@ def require_readable(streams: Iterable[Stream], membership: Membership | None) -
 
 
 def feed_training(engine: Engine, stream: Stream, consumed: int) -> None:
-    """Start all input pipes of the training data.
-
-    Args:
-        engine: The session with the pipes.
-        stream: The training data. A pipe with a shard reads its share of it.
-        consumed: How many examples were consumed before, over all passes and shards. They are skipped.
-    """
+    """Start all input pipes of the training data."""
     for pipe in engine.compiled.train_inputs:
         parts = 1 if pipe.shard is None else pipe.shard[1]
         options = evolve(

@@ -57,12 +57,7 @@ class StepReport:
 
     @classmethod
     def of(cls, values: Mapping[str, Any], waited: float | None = None) -> StepReport:
-        """Return the report of what `Engine.step_fetches` fetches, with the loss alone if no more is there.
-
-        Args:
-            values: The values by their names.
-            waited: The seconds until the examples were ready; None if they are not measured.
-        """
+        """Return the report of what `Engine.step_fetches` fetches, of the loss alone if no more is there."""
         data_loss = float(values["data_loss"])
         metrics, rates = (named(values.get(each, {}).items()) for each in ("metrics", "rates"))
         loss = float(values.get("loss", data_loss))
@@ -126,12 +121,7 @@ class Engine:
         close_session(self.session)
 
     def traced(self, fetches: Any, feed: Mapping[Any, Any] | None = None) -> Any:
-        """Run `fetches` once, return their values, and note on which devices TensorFlow has run the ops.
-
-        Args:
-            fetches: What `Session.run` takes: ops and tensors, also in lists, tuples and dicts.
-            feed: The values that are fed, or None.
-        """
+        """Run `fetches` once, return their values, and note on which devices TensorFlow has run the ops."""
         metadata = tf.compat.v1.RunMetadata()
         options = tf.compat.v1.RunOptions(output_partition_graphs=True)
         values = self.session.run(fetches, feed, options=options, run_metadata=metadata)
@@ -139,13 +129,7 @@ class Engine:
         return values
 
     def fed_callable(self, fetches: Any, feeds: Sequence[Any]) -> Callable[..., Any]:
-        """Return a function of values to feed that runs `fetches` and returns their values.
-
-        Args:
-            fetches: What `Session.run` takes: ops, whose values are None, and tensors, also in lists and
-                dicts.
-            feeds: The tensors that are fed.
-        """
+        """Return a function of values to feed that runs `fetches` and returns their values."""
         flat = tf.nest.flatten(fetches)
         names = [each.name for each in flat]
         distinct = {each.name: each for each in flat}
@@ -268,13 +252,7 @@ class Engine:
         return int(count), parts, values
 
     def loop_step(self, loop: TrainLoop, *, traced: bool = False) -> StepReport:
-        """Make an update of one clone alone (async). May be called from several threads.
-
-        Args:
-            loop: The ops of the clone.
-            traced: Whether to note on which devices the ops run, as must be done in the first step of each
-                clone.
-        """
+        """Make an update of one clone alone (async). May be called from several threads."""
 
         def fetches() -> dict[str, Any]:
             metrics = {name: each.result for name, each in loop.metrics.items()}

@@ -39,13 +39,7 @@ FULL = ("no space left", "quota exceeded", "file too large")
 
 
 def refused(path: Path, fault: Exception, last_good: int | None = None) -> RunError:
-    """Return the error about a file or folder of the run that could not be written.
-
-    Args:
-        path: The file or folder.
-        fault: The error of TensorFlow or of the operating system.
-        last_good: The step of the newest checkpoint, if there is one.
-    """
+    """Return the error about a file or folder of the run that could not be written."""
     reason = reason_of(fault).rpartition("; ")[2].lower()  # without the name of a temporary file
     full = any(word in reason for word in FULL)
     return RunError(errors.cannot_write(path=str(path), reason=reason, last_good=last_good, full=full))
@@ -263,12 +257,6 @@ def failing_example(
     engine: Engine, stream: Stream, used: int | None = None, *, predicts: bool = False
 ) -> tuple[int, Exception] | None:
     """Return the first example with which the model fails, in the order of the files, and the error.
-
-    Args:
-        engine: The session.
-        stream: The examples.
-        used: How many examples have been used, among which it is; None for all.
-        predicts: Whether outputs are computed, and else losses and metrics.
 
     Returns:
         Its number, as `Stream.where` takes it, and the error; None if the model fails with none of them.

@@ -37,12 +37,7 @@ class TameConsole(Console):
     """A console on which no text can control the terminal, whatever it is from."""
 
     def render(self, renderable: Any, options: Any = None) -> Iterable[Segment]:
-        """Yield what is written.
-
-        Args:
-            renderable: What is shown.
-            options: The width and more, or None for that of the console.
-        """
+        """Yield what is written."""
         for each in super().render(renderable, options):
             yield each if each.control else Segment(printable(each.text), each.style)
 

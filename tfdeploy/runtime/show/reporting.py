@@ -56,13 +56,7 @@ class Reporter:
         return nullcontext()
 
     def compiled(self, placement: PlacementMap, model: str, seconds: float) -> None:
-        """The graph has been built.
-
-        Args:
-            placement: Its placement map.
-            model: What is said of the model in one line.
-            seconds: The seconds that building has taken.
-        """
+        """The graph has been built."""
 
     def started(self, steps: StepRange) -> None:
         """Training is about to begin."""
@@ -74,12 +68,7 @@ class Reporter:
         """A step was logged."""
 
     def waiting(self, share: float, remedy: str) -> None:
-        """Steps have waited for data for a large share of the time. Called once.
-
-        Args:
-            share: The share, from 0 to 1.
-            remedy: What can be done about it.
-        """
+        """Steps have waited for data for a large share of the time. Called once."""
 
     def evaluated(self, line: HistoryRecord, examples: int) -> None:
         """A split was evaluated."""

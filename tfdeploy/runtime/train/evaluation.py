@@ -110,12 +110,6 @@ class BestTracker:
         """Continue with the best evaluation that an earlier process has kept.
 
         One of another score, or of a step that has to be made again, is ignored.
-
-        Args:
-            last_step: The step of the checkpoint from which the run continues.
-            records: The history up to that step.
-            split: The split whose evaluations are compared.
-            warn: Called with a warning if the file cannot be read.
         """
         found = read_best(self.path, warn)
         if found is None:
@@ -127,10 +121,6 @@ class BestTracker:
 
 def read_best(path: Path, warn: Callable[[Diagnostic], None]) -> Best | None:
     """Return the best evaluation that a run has kept in the file `path`.
-
-    Args:
-        path: The file.
-        warn: Called with the warning if the file cannot be read.
 
     Returns:
         The evaluation; None if there is no file, or if it cannot be read, in which case `warn` is called.
@@ -188,11 +178,6 @@ class _Sums:
 def evaluate(engine: Engine, stream: Stream, *, stop: Callable[[], bool] = lambda: False) -> Scores:
     """Evaluate one pass over a stream.
 
-    Args:
-        engine: The session with the evaluation tower.
-        stream: The examples.
-        stop: Returns whether to end early. It is called before each batch.
-
     Raises:
         RunError: If there is no example any more.
         Stopped: If `stop` has returned true.
@@ -230,14 +215,7 @@ def _weigh_nothing(engine: Engine, stream: Stream) -> bool:
 
 
 def doubt(scores: Scores, stream: Stream, split: str, step: int | None = None) -> Diagnostic | None:
-    """Return a warning if a score has no value: about the data if they are the cause, else about the score.
-
-    Args:
-        scores: The scores of an evaluation.
-        stream: The examples.
-        split: The name of the split.
-        step: The step after which it was evaluated; None if that is not of interest.
-    """
+    """Return a warning if a score has no value, about the data if they are the cause, or about the score."""
     found = (scores.without_value(each) for each in (LOSS, *scores.metrics))
     why = next((each for each in found if each is not None), None)
     if why is None:

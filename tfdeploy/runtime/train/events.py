@@ -93,12 +93,7 @@ class Events:
     _writers: dict[str, _Writer] = field(factory=dict, repr=False)
 
     def write(self, record: HistoryRecord, summary: bytes | None = None) -> None:
-        """Write the scalars of a record, and the serialised `summary` that the graph has made.
-
-        Args:
-            record: The scores of a step or of an evaluation.
-            summary: The serialised summary that the graph has made, or None.
-        """
+        """Write the scalars of a record, and the serialised `summary` that the graph has made."""
         if not self.wanted:
             return
         writer = self._writer(record.split)

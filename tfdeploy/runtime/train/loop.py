@@ -101,12 +101,6 @@ def total_steps(plan: Plan, size: int | None, step: int = 0, examples: int = 0) 
     Epochs are counted by the examples that were consumed, because an earlier part of the run may have had
     another number of clones. A last batch that the epochs do not fill is left out.
 
-    Args:
-        plan: The plan of the spec.
-        size: The number of examples of an epoch; None if it is not known.
-        step: The global step reached so far.
-        examples: The number of examples consumed so far.
-
     Raises:
         SpecError: If the spec gives neither steps nor epochs.
         RunError: If the epochs have no known size, or too few examples for a step.
@@ -136,13 +130,7 @@ def total_steps(plan: Plan, size: int | None, step: int = 0, examples: int = 0) 
 
 
 def left_out(plan: Plan, size: int | None, examples: int = 0) -> int:
-    """Return the number of examples of the last epoch that do not fill a step.
-
-    Args:
-        plan: The plan.
-        size: The number of examples of an epoch; None if it is not known, in which case it is 0.
-        examples: The number of examples that earlier parts of the run have consumed.
-    """
+    """Return the number of examples of the last epoch that do not fill a step."""
     train, concurrent = plan.spec.train, plan.concurrent_steps
     if train.steps is not None or train.epochs is None or size is None:
         return 0

@@ -201,12 +201,7 @@ class PredictionFile:
     @classmethod
     @contextmanager
     def open(cls, path: Path, shapes: Mapping[str, Shape]) -> Iterator[PredictionFile]:
-        """Open `path` for writing. It is replaced when the block ends without an error.
-
-        Args:
-            path: The file, `.csv` or `.npz`.
-            shapes: The shape of each output without the batch axis, by its name.
-        """
+        """Open `path` for writing. It is replaced when the block ends without an error."""
         with replacing(path, follow=True) as beside, beside.open("w+b") as file:
             kind = NpzPredictions if path.suffix == ".npz" else CsvPredictions
             predictions = kind(shapes, file)

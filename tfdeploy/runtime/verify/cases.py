@@ -239,12 +239,7 @@ def _sums_of_parts(clones: int, pack: int) -> Iterator[tuple[ir.Call, int | None
 
 
 def sample(cases: Sequence[Case], clones: tuple[int, ...] = (2, 3)) -> list[Case]:
-    """Return few of the cases in which every value of every aspect still occurs, for numbers of clones.
-
-    Args:
-        cases: All cases.
-        clones: The numbers of clones; cases with other numbers are left out.
-    """
+    """Return few of the cases in which every value of every aspect still occurs, for numbers of clones."""
     few = [case for case in cases if case.clones in clones]
     wanted = {value for case in few for value in _values(case)}
     chosen: list[Case] = []

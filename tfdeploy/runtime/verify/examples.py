@@ -54,13 +54,6 @@ def make_examples(model: ModelGraph, classes: Mapping[str, int], count: int, see
     Weights of examples are not negative. Along a first axis without a fixed size, examples have different
     lengths, and are filled up as batches of the training data are.
 
-    Args:
-        model: The model, which says what its inputs are like.
-        classes: The number below which whole numbers are, by the name of the input; 2 for inputs that are
-            missing.
-        count: The number of examples.
-        seed: The seed of the random numbers.
-
     Returns:
         The arrays by the names of the inputs, each with the examples along its first axis.
     """

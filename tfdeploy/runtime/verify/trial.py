@@ -159,10 +159,6 @@ class LocatedSession:
     def run(self, fetches: Any, feed: Any = None) -> Any:
         """Run a part of the graph.
 
-        Args:
-            fetches: What `Session.run` takes: ops and tensors, also in lists, tuples and dicts.
-            feed: The values that are fed, or None.
-
         Returns:
             The values of the fetches.
 
@@ -288,10 +284,6 @@ class TrialSetup:
 
     def compile(self, spec: ir.Spec, worker: int = 0) -> CompiledGraph:
         """Return the graph of a combination, or of one of its workers, without random numbers.
-
-        Args:
-            spec: The spec of the combination.
-            worker: The number of the worker, if each has a graph of its own.
 
         Raises:
             SpecError: If the graph cannot be built, or this machine cannot hold its variables.

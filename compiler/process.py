@@ -1,4 +1,4 @@
-"""How much memory this process may have, and how much there is; whether its limits let TensorFlow start."""
+"""What this process may use: memory, addresses and files, the threads for an op, and Python's collector."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The towers of a spec: their number, their devices, their name scopes and the examples of each."""
+"""The towers of a spec: their number, devices, name scopes and examples, and which data they read."""
 
 from __future__ import annotations
 
@@ -75,6 +75,9 @@ def workers_of(towers: Sequence[Tower], topology: Topology) -> tuple[tuple[Host,
 
 
 # --- who reads which share of the data ---------------------------------------------------------------------
+#
+# One stream is split among all clones of a host. If the clones are on several hosts, each host reads its
+# own share of the data. With `per_clone = shard`, each clone does.
 
 
 @frozen

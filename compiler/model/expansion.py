@@ -1,4 +1,4 @@
-"""How many steps a model has once its `layer` blocks and `repeat` are written out, counted beforehand."""
+"""The values of parameters in each use of a `layer` block, and how many steps a model then has."""
 
 from __future__ import annotations
 

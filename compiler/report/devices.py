@@ -1,4 +1,4 @@
-"""Names of one or several devices: `gpu[0..7]`, `worker[*].gpu[0..3]`; and groups of many."""
+"""Devices of a map: names of one or several (`worker[*].gpu[0..3]`), groups of many, and what each holds."""
 
 from __future__ import annotations
 

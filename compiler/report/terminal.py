@@ -1,4 +1,4 @@
-"""The placement map in a terminal: a headline, a table of devices, and a table of scopes and devices."""
+"""The placement map in a terminal: a headline, tables of devices and of scopes, and a list of all ops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is shown of a placement map, and in which width and colours."""
+"""What is shown of a placement map, in which width and colours, and tables as plain text."""
 
 from __future__ import annotations
 

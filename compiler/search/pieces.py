@@ -3,7 +3,7 @@
 The piece between two nested prefixes is a set that one device may have. The best split of a prefix over `k`
 devices is the best, over all smaller prefixes, of the larger of two loads: that of the rest on one device,
 and that of the best split of the smaller prefix over `k - 1`. This is the dynamic program of Tarnawski et
-al. (see `workload.py`), here over the prefixes that `prefixes.py` finds, and with the load of a piece
+al. (see `problem.py`), here over the prefixes that `prefixes.py` finds, and with the load of a piece
 computed for all smaller prefixes at once: a net that is open at a prefix, which is to say has groups on both
 sides of it, is paid by the piece that begins there unless the piece has nothing more of it, and by the piece
 that ends there always, but only once.

@@ -200,6 +200,12 @@ def _cycles(problem: Problem) -> Integers:
 
 
 # --- prefixes of one size after the other, a few of each size ---------------------------------------------
+#
+# A prefix grows by a group that is ready, which is to say one that has all that comes before it in the
+# prefix. What the grown prefix has to send follows from what the prefix has to send and from a number that
+# is kept for each group: what its addition changes. Each net changes that number only twice: for all of its
+# groups if the first one is added, and for the last one if no other is left. So the time to grow is for
+# each size about the number of groups, however many groups are ready, and however many nets there are.
 
 
 _UNITS = float(1 << 46)  # units of cost in all of them; whole numbers have the same sum in any order

@@ -242,6 +242,9 @@ def _union(count: int, sets: Iterable[Iterable[int]]) -> list[int]:
 
 
 # --- what is to be placed: operators with their costs, and the devices that there are ---------------------
+#
+# The measure is the max-load of Tarnawski et al., Efficient Algorithms for Device Placement of DNN Graph
+# Operators (NeurIPS 2020): the largest load of a device, which is the time per sample of a full pipeline.
 
 
 HOST = -1

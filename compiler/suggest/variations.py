@@ -1,4 +1,4 @@
-"""What a suggestion changes in a spec."""
+"""What `suggest` changes in a spec: rules for variables and slots, clones, aggregation and packing."""
 
 from __future__ import annotations
 
@@ -126,6 +126,9 @@ def _can_be_even(sizes: Sequence[int], devices: Sequence[Device]) -> bool:
 
 
 # --- what `suggest --vary` varies: clones, groups, aggregation and packing --------------------------------
+#
+# The examples of a step stay as many as they are, because their number decides what is learnt. What changes
+# nevertheless is said in a note.
 
 
 VARIED = ("clones", "aggregate", "pack", "groups")

@@ -328,6 +328,10 @@ def choose_costs(work: StepWork, devices: ir.Devices, profile: Profile | None, c
 
 
 # --- what ops of one type take by their size, for those in sizes that were not measured -------------------
+#
+# Between two sizes that were measured the time is on a line, below the smallest it is in proportion, and
+# above the largest in proportion too, but not by more than the work of the op takes at the rates of the
+# core.
 
 
 LEAST = 2e-7

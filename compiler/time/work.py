@@ -51,7 +51,7 @@ class TimedOp:
         name: Its name in the graph.
         signature: What its time depends on.
         device: The device on which it runs.
-        flops: Its floating point operations, as `flops.py` counts them.
+        flops: Its floating point operations, as `flops` counts them.
         bytes: The bytes that it reads and writes, as far as shapes are known.
         times: How often a step runs it; more than once in the loop over micro-batches.
         clone: The number of its clone, or None.
@@ -210,6 +210,12 @@ def crossings(work: StepWork) -> dict[tuple[int, str, Device], int]:
 
 
 # --- the floating point operations of an op, from the shapes of its inputs and outputs --------------------
+#
+# A multiplication and an addition count as two operations. For a matrix product of [m, k] and [k, n] that
+# is 2 m k n; a convolution is such a product with k = height * width * channels of the kernel, and its two
+# gradients cost as much as itself. A sum of n tensors has n - 1 operations for each element. All other ops
+# count one operation for each element that they write or, if they reduce, read. That is exact for
+# elementwise arithmetic and too little for functions such as `Exp`.
 
 
 Shape = tuple[int, ...]
@@ -290,6 +296,9 @@ def _convolution(
 
 
 # --- how a process waits until others have done their part: it reads their state, and pauses in between ---
+#
+# A worker waits like this, because no op of TensorFlow may block on another worker. The pauses grow, so
+# that a long time of waiting costs little, and the end of a short one is noticed soon.
 
 
 SHORTEST = 0.0002

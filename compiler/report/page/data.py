@@ -1,4 +1,4 @@
-"""The data of the page of a placement map."""
+"""The data of the pages of one placement map and of two."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known of a plan beyond its placement map, as far as the page shows it."""
+"""The ops of a map as a tree for the page, and what is known of a plan beyond its map."""
 
 from __future__ import annotations
 
@@ -102,6 +102,9 @@ class Tables:
 
 
 # --- the ops of a map as a tree of names for the page, with numbers for everything that recurs ------------
+#
+# Clones that are alike, with equal ops for equal reasons, each on its own devices, are a family. The page
+# has their ops once.
 
 
 FAMILY = -2

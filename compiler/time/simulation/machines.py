@@ -1,4 +1,4 @@
-"""The machines of a simulation: how tasks share their cores, what they have left, and what happens next."""
+"""The machines of a simulation: the tasks on them, how these share the cores, and what happens next."""
 
 from __future__ import annotations
 

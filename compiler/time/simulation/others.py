@@ -83,7 +83,7 @@ def _chosen(order: Sequence[int], bits: int) -> Iterator[int]:
             yield at
 
 
-# --- the rounds of clones that are not simulated, because another one stands in for them; see `others.py` ---
+# --- the rounds of clones that are not simulated ----------------------------------------------------------
 
 
 @define(eq=False)

@@ -1,4 +1,4 @@
-"""The threads of processes, which take tasks from their own queues and from those of others."""
+"""The threads of processes, which take tasks from queues, and the tensors on their way between devices."""
 
 from __future__ import annotations
 

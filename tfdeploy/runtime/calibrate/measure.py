@@ -10,7 +10,7 @@ starts a process for each number.
 3. While as many threads as there are cores work on several steps at once, traced steps give the times of ops
    beside others.
 4. Steps without a trace, with a thread for each core, show how long it takes until a thread that has nothing
-   to do takes an op, and how far the traces slow ops beside others (`fitting.py`).
+   to do takes an op, and how far the traces slow ops beside others (`rounds.py`).
 5. Ops on rows of a table are also measured with other numbers of rows.
 6. If as many threads as there are cores may work on an op, and on as many ops at once, the processor time of
    one tower shows how many cores are used by threads that look for work.

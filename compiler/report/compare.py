@@ -11,7 +11,7 @@ from attrs import asdict, evolve, field, frozen
 
 from compiler.kinds.records.kind_map import AnyMap
 from compiler.mapping.records import MapMode, MapOp, MapShard, MapSpec, MapTime, MapTransfer, PlacementMap
-from compiler.report.devices import Totals, device_totals
+from compiler.report.devices import FIGURES, Totals, device_totals
 from dsl.shown import Shown
 
 K = TypeVar("K", bound=Hashable)
@@ -331,15 +331,7 @@ def _variable(change: Change) -> dict[str, Any]:
     }
 
 
-_FIGURES = {
-    "ops": "ops",
-    "variable_bytes": "variables",
-    "slot_bytes": "slots",
-    "memory_bytes": "memory",
-    "bytes_in": "bytes_in",
-    "bytes_out": "bytes_out",
-    "busy": "busy",
-}
+_FIGURES = {each.key: each.name for each in FIGURES} | {"busy": "busy"}
 """The figures of devices by their names in JSON."""
 _TRAFFIC = {each: each for each in ("tensors", "bytes", "bytes_unknown")}
 

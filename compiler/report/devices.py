@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from attrs import astuple, frozen
 
-from compiler.figures import gathered, ranges
+from compiler.figures import count, gathered, ranges, size
 from compiler.kinds.records.kind_map import AnyMap
 from compiler.mapping.records import MapDevice
 
@@ -157,6 +157,46 @@ class Totals:
         *pairs, _ = zip(astuple(self), astuple(other), strict=True)  # busy shares have no sum
         sums: Any = (None if pair == (None, None) else sum(filter(None, pair)) for pair in pairs)
         return Totals(*sums)
+
+
+@frozen
+class Figure:
+    """A figure of `Totals` as tables, pages and JSON have it.
+
+    Attributes:
+        name: The field of `Totals`.
+        title: Its name in tables.
+        key: Its name in JSON.
+        text: Writes it in a table.
+        unknown: The field with the number of tensors of unknown size that it leaves out.
+    """
+
+    name: str
+    title: str
+    key: str
+    text: Callable[[int], str]
+    unknown: str = ""
+
+    def of(self, totals: Totals | None) -> int:
+        """Return the figure of a device; 0 if it is not known."""
+        found: int | None = getattr(totals, self.name, None)
+        return found or 0
+
+    def cell(self, totals: Totals) -> str:
+        """Return what a table has: `?` if it is not known, and a `+` if there are tensors of unknown size."""
+        if getattr(totals, self.name) is None:
+            return "?"
+        return self.text(self.of(totals)) + "+" * bool(self.unknown and getattr(totals, self.unknown))
+
+
+FIGURES = (
+    Figure("ops", "ops", "ops", count),
+    Figure("variables", "variables", "variable_bytes", size),
+    Figure("slots", "slots", "slot_bytes", size),
+    Figure("memory", "memory", "memory_bytes", size),
+    Figure("bytes_in", "in/step", "bytes_in", size, "in_unknown"),
+    Figure("bytes_out", "out/step", "bytes_out", size, "out_unknown"),
+)
 
 
 def device_totals(placement: AnyMap) -> dict[str, Totals]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 
 from attrs import asdict, frozen
@@ -11,7 +11,7 @@ from attrs import asdict, frozen
 from compiler.figures import count, duration, gathered, plural, ranges, size, size_of_known
 from compiler.mapping.records import MapTransfer
 from compiler.report.compare import Change, Comparison, DeviceChange, LinkChange, TimeChange
-from compiler.report.devices import Totals, device_label, groupings, parse_ref
+from compiler.report.devices import FIGURES, device_label, groupings, parse_ref
 from compiler.report.scopes import Part, Scope, build, cut
 from compiler.report.view import Ink, headed, shorten, signed
 
@@ -105,15 +105,6 @@ def place_of(devices: tuple[str, ...], cut: str) -> str:
 
 # --- devices ----------------------------------------------------------------------------------------------
 
-_FIGURES: tuple[tuple[str, Callable[[Totals], int], Callable[[int], str]], ...] = (
-    ("ops", lambda totals: totals.ops, count),
-    ("variables", lambda totals: totals.variables, size),
-    ("slots", lambda totals: totals.slots, size),
-    ("memory", lambda totals: totals.memory or 0, size),
-    ("in/step", lambda totals: totals.bytes_in, size),
-    ("out/step", lambda totals: totals.bytes_out, size),
-)
-
 
 def _devices(changes: Sequence[DeviceChange], ink: Ink) -> list[str]:
     if not changes:
@@ -130,11 +121,11 @@ def _devices(changes: Sequence[DeviceChange], ink: Ink) -> list[str]:
 
 
 def _device_rows(label: str, changes: Sequence[DeviceChange]) -> Iterator[tuple[str, ...]]:
-    for name, figure, text in _FIGURES:
-        before = sum(figure(each.before) for each in changes if each.before is not None)
-        after = sum(figure(each.after) for each in changes if each.after is not None)
+    for each in FIGURES:
+        before = sum(each.of(change.before) for change in changes)
+        after = sum(each.of(change.after) for change in changes)
         if before != after:
-            yield label, name, text(before), text(after), signed(after - before, text)
+            yield label, each.title, each.text(before), each.text(after), signed(after - before, each.text)
             label = ""
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
-from compiler.figures import count, duration, gathered, plural, ranges, share, size, size_of_known
+from compiler.figures import count, duration, gathered, plural, ranges, share, size
 from compiler.kinds.records.kind_map import AnyMap, KindTime
 from compiler.mapping.records import MapClone, MapOp, MapPathPart, MapTime, PlacementMap, Recomputed, RuleRef
 from compiler.report.compare import Change
 from compiler.report.devices import (
+    FIGURES,
     Group,
     Totals,
     add_up,
@@ -201,21 +202,12 @@ def _busy(part: float | None) -> str:
 
 def device_head(*, forecast: bool) -> tuple[str, ...]:
     """Return the names of the columns; `forecast` is whether the memory of a step is known."""
-    return ("device", "ops", "variables", "slots", *(["memory"] if forecast else []), "in/step", "out/step")
+    return ("device", *(each.title for each in FIGURES if forecast or each.name != "memory"))
 
 
 def device_row(name: str, totals: Totals, *, forecast: bool) -> tuple[str, ...]:
     """Return the cells for a device, or for several."""
-    memory = (size(totals.memory) if totals.memory is not None else "?",) if forecast else ()
-    return (
-        name,
-        count(totals.ops),
-        size(totals.variables),
-        size(totals.slots),
-        *memory,
-        size_of_known(totals.bytes_in, totals.in_unknown),
-        size_of_known(totals.bytes_out, totals.out_unknown),
-    )
+    return (name, *(each.cell(totals) for each in FIGURES if forecast or each.name != "memory"))
 
 
 def fullness(placement: AnyMap, view: View) -> list[str]:

@@ -15,7 +15,7 @@ from compiler.plan import Plan
 from compiler.report.compare import Comparison
 from compiler.report.devices import Totals, device_label, device_totals
 from compiler.report.diff_text import place_of
-from compiler.report.terminal import device_head, device_row, headline, time_line
+from compiler.report.terminal import device_rows, headline, time_line
 from dsl import ir
 from dsl.diagnostics import RunError
 from dsl.shown import Summary, Table, summary_of
@@ -130,12 +130,8 @@ def of_plan(plan: Plan) -> Summary:
 def of_map(placement: AnyMap) -> Summary:
     """Return what is shown of a placement map."""
     first, *others = headline(placement)
-    totals = device_totals(placement)
-    forecast = any(each.memory is not None for each in totals.values())
-    devices = Table(
-        device_head(forecast=forecast),
-        tuple(device_row(ref, each, forecast=forecast) for ref, each in totals.items()),
-    )
+    head, *rows = device_rows(device_totals(placement).items())
+    devices = Table(head, tuple(rows))
     largest = sorted(placement.variables_like, key=lambda each: -each.bytes)
     variables = Table(
         ("variable", "shape", "device", "placed by", "bytes"),
@@ -189,11 +185,9 @@ def of_comparison(comparison: Comparison) -> Summary:
         for each in comparison.devices
         for when, totals in (("before", each.before), ("after", each.after))
     ]
-    forecast = any(totals.memory is not None for _, _, totals in sides)
-    rows = tuple((when, *device_row(ref, totals, forecast=forecast)) for when, ref, totals in sides)
-    return Summary(
-        title, tuple(facts), (variables, Table(("", *device_head(forecast=forecast)), rows, left=2))
-    )
+    head, *rows = device_rows((ref, totals) for _, ref, totals in sides)
+    told = tuple((when, *row) for (when, _, _), row in zip(sides, rows, strict=True))
+    return Summary(title, tuple(facts), (variables, Table(("", *head), told, left=2)))
 
 
 def _moved_row(change: Change) -> tuple[str, ...]:

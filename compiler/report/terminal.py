@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 from compiler.figures import count, duration, gathered, plural, ranges, share, size
@@ -174,13 +174,10 @@ def device_table(placement: AnyMap, view: View) -> list[str]:
     named = [(each.title, of_group(each, totals)) for each in groups]
     if len(totals) > 1:
         named.append((f"all {len(totals)}", add_up(list(totals.values()))))
-    forecast = any(each.memory is not None for each in totals.values())
-    timed = placement.time is not None
-    rows = [(*device_head(forecast=forecast), *(["busy"] if timed else []))]
-    rows += [
-        device_row(name, each, forecast=forecast) + ((_busy(each.busy),) if timed else ())
-        for name, each in named
-    ]
+    rows = device_rows(named)
+    if placement.time is not None:
+        busy = ["" if each.busy is None else f"{each.busy:.0%}" for _, each in named]
+        rows = [(*row, cell) for row, cell in zip(rows, ["busy", *busy], strict=True)]
     lines = _fitted(rows, view.width)
     lines[0] = view.ink(lines[0], "bold")
     if any(each.in_unknown for each in totals.values()):
@@ -196,18 +193,13 @@ def _fitted(rows: Sequence[tuple[str, ...]], width: int) -> list[str]:
     return [line for name, line in zip(long, table(short), strict=True) for line in (name, line) if line]
 
 
-def _busy(part: float | None) -> str:
-    return "" if part is None else f"{part:.0%}"
-
-
-def device_head(*, forecast: bool) -> tuple[str, ...]:
-    """Return the names of the columns; `forecast` is whether the memory of a step is known."""
-    return ("device", *(each.title for each in FIGURES if forecast or each.name != "memory"))
-
-
-def device_row(name: str, totals: Totals, *, forecast: bool) -> tuple[str, ...]:
-    """Return the cells for a device, or for several."""
-    return (name, *(each.cell(totals) for each in FIGURES if forecast or each.name != "memory"))
+def device_rows(named: Iterable[tuple[str, Totals]]) -> list[tuple[str, ...]]:
+    """Return the head of a table of devices, and a row for each; memory has a column if it is forecast."""
+    listed = list(named)
+    forecast = any(each.memory is not None for _, each in listed)
+    shown = [each for each in FIGURES if forecast or each.name != "memory"]
+    head = ("device", *(each.title for each in shown))
+    return [head, *((name, *(each.cell(totals) for each in shown)) for name, totals in listed)]
 
 
 def fullness(placement: AnyMap, view: View) -> list[str]:

@@ -14,6 +14,7 @@ from compiler.kinds.names.templates import Numbers, Template
 from compiler.kinds.records.kind_map import AnyMap
 from compiler.kinds.records.step_kinds import Member, StepKinds
 from compiler.mapping.records import StepGraph
+from compiler.report import GENERATOR
 from compiler.report.devices import Group, first_that_fits
 from compiler.report.scopes import Part, Scope, build, clones_label, cut, finder
 
@@ -100,7 +101,7 @@ def _head(placement: AnyMap, ops: int, groups: Sequence[Group]) -> Iterator[str]
         title += "\nedges count what all devices of a cluster send"
     yield "digraph placement {"
     style = "labelloc=t, fontname=Helvetica, compound=true, newrank=true"
-    yield f'  graph [comment="made by tfdeploy", label={_quoted(title)}, {style}];'
+    yield f'  graph [comment="{GENERATOR}", label={_quoted(title)}, {style}];'
     yield '  node [shape=box, style="rounded,filled", fillcolor=white, fontname=Helvetica, fontsize=10];'
     yield '  edge [fontname=Helvetica, fontsize=9, color="#888888"];'
 

@@ -13,12 +13,10 @@ from typing import Any
 from attrs import asdict
 
 from compiler.figures import duration, plural
+from compiler.report import GENERATOR
 from compiler.report.view import View, headed, shorten, signed
 from compiler.time.forecast import StepForecast
 from compiler.time.measured_trace import Beneath
-
-GENERATOR = "made by tfdeploy"
-"""The text by which a file is recognised as the tool's own; it stands at the beginning."""
 
 STREAM = "stream"
 

@@ -6,10 +6,10 @@ import math
 from typing import TYPE_CHECKING, Any
 from xml.sax.saxutils import escape
 
+from compiler.report import GENERATOR
 from compiler.report.view import shorten, table, width_of
 from dsl.files.typed_json import to_json
 from dsl.formats.cells import printable
-from tfdeploy.runtime.records.files import GENERATOR
 from tfdeploy.runtime.show.curves import COLORS, FONT, Curve, Frame
 from tfdeploy.runtime.show.reporting import duration
 from tfdeploy.runtime.show.run_tables import NONE, score, short_names, speed

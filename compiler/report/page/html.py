@@ -12,6 +12,7 @@ import json
 import re
 from functools import cache
 from importlib.resources import files
+from posixpath import dirname, join, normpath
 from typing import Any
 
 from compiler.kinds.records.kind_map import AnyMap
@@ -31,7 +32,7 @@ def diff_page(before: Side, after: Side, found: Comparison) -> str:
 
 
 def _filled(template: str, entry: str, data: dict[str, Any]) -> str:
-    style = _look("page.css")
+    style = _text("look", "page.css")
     script = bundle(entry)
     parts = {
         "TITLE": html.escape(data["title"]),
@@ -41,13 +42,13 @@ def _filled(template: str, entry: str, data: dict[str, Any]) -> str:
         "SCRIPT": script,
         "DATA": _embedded(data),
     }
-    pieces = _look(template).split("@")
+    pieces = _text("look", template).split("@")
     # What stands between two @ is the name of a part; what a part holds is not looked at again.
     return "".join(piece if at % 2 == 0 else parts[piece] for at, piece in enumerate(pieces))
 
 
-def _look(name: str) -> str:
-    return (files("compiler.report.page") / "look" / name).read_text(encoding="utf-8")
+def _text(folder: str, name: str) -> str:
+    return (files("compiler.report.page") / folder / name).read_text(encoding="utf-8")
 
 
 def _hash(text: str) -> str:
@@ -88,15 +89,14 @@ def bundle(entry: str) -> str:
 
 def _add(path: str, numbers: dict[str, int], parts: list[str]) -> None:
     """Add a module behind the modules that it imports; the modules import each other in no circle."""
-    text = (files("compiler.report.page") / "script" / path).read_text(encoding="utf-8")
-    folder = path.rpartition("/")[0]
+    text, folder = _text("script", path), dirname(path)
     for found in _IMPORT.finditer(text):
-        wanted = _join(folder, found["module"])
+        wanted = normpath(join(folder, found["module"]))
         if wanted not in numbers:
             _add(wanted, numbers, parts)
 
     def take(found: re.Match[str]) -> str:
-        return f"const {found['names']} = m{numbers[_join(folder, found['module'])]};\n"
+        return f"const {found['names']} = m{numbers[normpath(join(folder, found['module']))]};\n"
 
     exported = ", ".join(found["name"] for found in _EXPORT.finditer(text))
     numbers[path] = len(numbers)
@@ -105,14 +105,3 @@ def _add(path: str, numbers: dict[str, int], parts: list[str]) -> None:
         body = comment.sub("", body)
     body = _EMPTY.sub("\n", body)
     parts.append(f"const m{numbers[path]} = (() => {{\n{body}return {{ {exported} }};\n}})();\n")
-
-
-def _join(folder: str, module: str) -> str:
-    """Return the path of a module that is named from inside a folder."""
-    parts = folder.split("/") if folder else []
-    for part in module.split("/"):
-        if part == "..":
-            parts.pop()
-        elif part != ".":
-            parts.append(part)
-    return "/".join(parts)

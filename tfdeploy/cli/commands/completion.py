@@ -27,7 +27,8 @@ def command(common: Common, shell: str, *, install: bool, force: bool) -> int:
     if not install:
         write_result("\n".join(scripts.values()))
         return 0
-    from tfdeploy.runtime.records.files import GENERATOR, is_own_text, require_free, write_output
+    from compiler.report import GENERATOR
+    from tfdeploy.runtime.records.files import is_own_text, require_free, write_output
 
     texts = {path: f"# {GENERATOR}\n{text}" for path, text in _files(shell, scripts).items()}
     for path in texts:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import evolve, fields, frozen, has
 
+from compiler.report import GENERATOR
 from dsl.diagnostics import RunError
 from dsl.errors import files as errors
 from dsl.errors.running import cannot_write
@@ -81,9 +82,6 @@ def write_fault(path: Path, fault: OSError) -> Diagnostic:
     """Return the diagnostic about a file of the run that could not be written."""
     return cannot_write(path=str(path), reason=system_reason(fault), full=fault.errno in FULL)
 
-
-GENERATOR = "made by tfdeploy"
-"""The text by which pages, pictures and archives of the tool are recognised."""
 
 _START = 4096
 """The number of bytes in which that text is searched."""

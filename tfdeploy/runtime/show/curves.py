@@ -9,6 +9,7 @@ from xml.sax.saxutils import escape
 
 from attrs import frozen
 
+from compiler.report import GENERATOR
 from dsl.diagnostics import RunError
 from dsl.errors import running as errors
 from dsl.files.regular import read_regular, system_reason
@@ -206,7 +207,7 @@ def picture(curves: Sequence[Curve], title: str) -> str:
     height = HEIGHT + LINE * len(curves)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" {FONT}>',
-        "<!-- made by tfdeploy -->",
+        f"<!-- {GENERATOR} -->",
         f'<rect width="{WIDTH}" height="{height}" fill="white"/>',
         f'<text x="{LEFT}" y="24" font-size="16">{escape(title)}</text>',
     ]

@@ -21,11 +21,12 @@ import numpy as np
 import tensorflow as tf
 from attrs import evolve
 
+from compiler.report import GENERATOR
 from dsl import ir
 from dsl.diagnostics import RunError
 from dsl.errors.layers import outputs_alike
 from tfdeploy.data.arguments import bind
-from tfdeploy.runtime.records.files import GENERATOR, is_own_predictions, replacing, require_free
+from tfdeploy.runtime.records.files import is_own_predictions, replacing, require_free
 from tfdeploy.runtime.session.data import open_stream, splits_of
 from tfdeploy.runtime.session.faults import completed, located_examples
 

@@ -286,9 +286,10 @@ _ROWS = (
     Code("TFD786", "no-such-replica", "a job that a TFJob has no replicas for", "plan"),
     Code("TFD787", "no-manifest-name", "a name that Kubernetes does not take", "plan"),
     Code("TFD788", "cannot-meet", "processes that do not find out which tasks of a cluster they are", "run"),
-    # TFD790 to TFD795: specs from Keras models.
+    # TFD790 to TFD795: specs from Keras models and from examples.
     Code("TFD790", "bad-model", "a Keras model that cannot be read", "run"),
     Code("TFD791", "unwritable-model", "a Keras model that the language cannot say", "run"),
+    Code("TFD792", "unlike-data", "examples from which no spec can be written", "run"),
     # TFD796 to TFD798: what the operating system does not give to a command.
     Code("TFD796", "output-lost", "standard output that takes no more words", "tool"),
     Code("TFD797", "out-of-memory", "a process that may not have as much memory as it needs", "tool"),

@@ -40,7 +40,7 @@ def _blocks(spec: ir.Spec) -> Iterator[str]:
         yield layer(each)
     yield model(spec.model)
     if spec.data is not None:
-        yield _data(spec.data)
+        yield block("data", [*splits(spec.data), f"per_clone = {spec.data.per_clone}"])
     yield _attributes("devices", spec.devices, [_job(job) for job in spec.devices.jobs])
     clones = _attributes("clones", spec.clones)
     if clones:
@@ -76,15 +76,13 @@ def _period(given: ir.Every) -> str:
     return plain(given.steps) if given.seconds is None else quantity(given.seconds, "seconds")
 
 
-def _data(given: ir.Data) -> str:
-    lines = []
+def splits(given: ir.Data) -> Iterator[str]:
+    """Yield the text of each split of the data."""
     for split in (given.train, given.validation, given.test):
         if split is not None:
             source = value(split.source, kinds.call("source"))
             steps = (f"\n-> {value(each, kinds.call('transform'))}" for each in split.transforms)
-            lines.append(f"{split.name} = {source}{''.join(steps)}")
-    lines.append(f"per_clone = {given.per_clone}")
-    return block("data", lines)
+            yield f"{split.name} = {source}{''.join(steps)}"
 
 
 def _part_weights(given: ir.Train) -> list[str]:

@@ -145,6 +145,10 @@ model_differs = Placeless(
     notes=("so nothing was kept",),
     file="{path}",
 )
+data_unlike = Placeless(
+    "TFD792: no spec can be written from the examples in {path:in_full}: {reason}",
+    file="{path}",
+)
 weights_not_fetched = Wording(
     "TFD754: the weights of {application:quoted} cannot be fetched: {reason}",
     text="{if:span}wants them",

@@ -16,6 +16,8 @@ from dsl.diagnostics import RunError, SpecError
 from dsl.errors import layers as errors
 from dsl.errors.files import never_replaced
 from grammar import read
+from tfdeploy.onramp.examples import fitted
+from tfdeploy.onramp.looking import Found
 from tfdeploy.onramp.proof import DifferentError, Proof, prove
 from tfdeploy.onramp.reading import config_of
 from tfdeploy.onramp.writing import UnwritableModelError, draft, text_of
@@ -49,6 +51,8 @@ def convert(
     devices: Mapping[str, int] | None = None,
     clones: int | None = None,
     weights: str | None = None,
+    found: Found | None = None,
+    folder: Path = Path(),
 ) -> Converted:
     """Return the spec of a Keras model.
 
@@ -61,22 +65,28 @@ def convert(
         devices: How many devices there are of each kind; None for those that are found.
         clones: How many clones there are; None for one on each device.
         weights: The file of weights that the spec names, beside it.
+        found: The examples to train on; None to make examples up.
+        folder: The folder of the spec, from which it names the examples.
 
     Raises:
         RunError: The language cannot say the model, or what it says differs from it.
     """
     given = config_of(model) if config is None else config
     try:
-        with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+        with tempfile.TemporaryDirectory() as apart, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of Keras, about the model, which its author has seen
             made = draft(model, given, stem)
-            text = text_of(made, weights=weights, devices=devices or {}, clones=clones)
-            path, file = Path(folder) / "spec.tfdeploy", Path(folder) / f"spec{WEIGHTS}"
+            examples = None
+            if found is not None:
+                training = made.training
+                examples = fitted(found, made.inputs, training.labels, training.classes).block(folder)
+            text = text_of(made, weights=weights, devices=devices or {}, clones=clones, examples=examples)
+            path, file = Path(apart) / "spec.tfdeploy", Path(apart) / f"spec{WEIGHTS}"
             path.write_text(text, encoding="utf-8")
-            found = read(str(path), allow_python=True)
-            if found.spec is None:
-                raise SpecError(each for each in found.diagnostics if each.is_error)  # noqa: TRY301 said below
-            proof = prove(found.spec, made, model, given, base, file)
+            spec = read(str(path), allow_python=True)
+            if spec.spec is None:
+                raise SpecError(each for each in spec.diagnostics if each.is_error)  # noqa: TRY301 said below
+            proof = prove(spec.spec, made, model, given, base, file)
             return Converted(text, file.read_bytes(), proof)
     except UnwritableModelError as fault:
         reasons: dict[str, list[str]] = {}

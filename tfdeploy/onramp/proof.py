@@ -12,25 +12,29 @@ import tensorflow as tf
 from attrs import evolve, frozen
 
 from compiler.graph.adapters.keras_private import functional_of, maker_of
-from compiler.graph.storage.export import plain_model
+from compiler.graph.storage.export import PlainModel, plain_model
 from compiler.graph.storage.weight_files import read_weights
 from compiler.graph.tower.network.operations import one_of_repeated, plain_weight_of
 from compiler.graph.tower.network.precision import dtype_policy
 from compiler.graph.tower.traces import Traces
 from compiler.model.graph import ModelGraph
 from dsl import ir
+from dsl.diagnostics import RunError
 from tfdeploy.onramp.graph import inputs_of
 from tfdeploy.onramp.training import objects_of
 from tfdeploy.onramp.writing import Draft
 from tfdeploy.runtime.verify.compare import Differences, Trajectory, compare, spread
 from tfdeploy.runtime.verify.examples import ARGUMENTS, AUGMENTATIONS, RATES, make_examples
 from tfdeploy.runtime.verify.session import ROUNDING, TOLERANCES
-from tfdeploy.runtime.verify.trial import Trial, TrialSetup
+from tfdeploy.runtime.verify.trial import FedGraph, Trial, TrialSetup
 
 BATCH = 2
 SEED = 1
-SHIFTED = 2
-"""How many more steps of the model, from weights that rounding has changed, show what rounding moves."""
+SHIFTED = (2, 8)
+"""How many more steps of the model, from weights that rounding has changed, show what rounding moves.
+
+The second number is for models of which the first shows too little.
+"""
 
 
 class DifferentError(Exception):
@@ -43,18 +47,20 @@ class Proof:
 
     Attributes:
         outputs: The largest difference of an output, relative to the largest number of that output.
-        step: The differences after a step of training.
+        step: The differences after a step of training; None if TensorFlow cannot train the model here.
         weights: How many weights were compared.
+        untried: Why no step of training was compared; empty if one was.
     """
 
     outputs: float
-    step: Differences
+    step: Differences | None
     weights: int
+    untried: str = ""
 
     @property
     def largest(self) -> float:
         """The largest difference of all."""
-        return max(self.outputs, self.step.largest)
+        return max(self.outputs, 0.0 if self.step is None else self.step.largest)
 
 
 def prove(
@@ -78,9 +84,9 @@ def prove(
     setup = TrialSetup(Traces(str(base)), SEED, {})
     compiled = setup.compile(trained)
     graph = compiled.plan.model
-    variables = _variables(compiled, graph, model, base)
-    values = _values(variables, compiled)
     plain = plain_model(compiled, base=str(base), whole=True)
+    variables = _variables(plain, graph, model)
+    values = _values(variables, compiled)
     for name, variable in plain.variables.items():
         variable.assign(values[name].reshape(variable.shape))
     plain.model.save_weights(weights)
@@ -96,28 +102,40 @@ def prove(
         if each.dtype == "string":
             arrays[each.name] = np.char.mod("word %.1f", arrays[each.name]).astype(object)
     tolerance = TOLERANCES[spec.update.precision]
-    with Trial(evolve(setup, arrays=arrays, start=values), trained) as trial:
+    steps = _KerasSteps.of(model, config, made, plain, compiled, arrays)
+    setup = evolve(setup, arrays=arrays, start=values)
+    with Trial(setup, trained, graph=FedGraph(compiled)) as trial:
         trial.fed.evaluate_on(trial.session, arrays)
         given = trial.compiled.evaluation.outputs
         found = trial.session.run(list(given.values()) if isinstance(given, dict) else [given])
-        loss, after = trial.step(), trial.values()
-    steps = _KerasSteps(model, config, made, graph, arrays, compiled, base)
-    outputs = _largest(found, steps.outputs(values))
-    if not outputs <= tolerance:
-        raise DifferentError(f"the outputs differ by {outputs:.1e} of their size")
+        outputs = _largest(found, steps.outputs(values))
+        if not outputs <= tolerance:
+            raise DifferentError(f"the outputs differ by {outputs:.1e} of their size")
+        try:
+            loss, after = trial.step(), trial.values()
+        except RunError as fault:
+            if steps.trains(values):
+                raise
+            return Proof(outputs, None, len(values), fault.diagnostic.message)
     ours = Trajectory((loss,), {**{name: after[name] for name in values}, "global_step": 0})
-    theirs = steps.trained(values)
-    step = compare(ours, theirs, list(values))
-    if not step.largest <= tolerance:
-        generator, most = np.random.default_rng(SEED), ROUNDING[spec.update.precision]
-        shifted = [
-            steps.trained({name: _shifted(each, generator, most) for name, each in values.items()})
-            for _ in range(SHIFTED)
-        ]
-        step = compare(ours, theirs, list(values), spread([theirs, *shifted]), tolerance)
+    step = _compared(ours, steps, values, spec.update.precision)
     if not step.largest <= tolerance:
         raise DifferentError(f"after a step of training, `{step.worst}` differs by {step.largest:.1e}")
     return Proof(outputs, step, len(values))
+
+
+def _compared(ours: Trajectory, steps: _KerasSteps, values: Mapping[str, Any], precision: str) -> Differences:
+    """Return how far a step of the spec is from one of the model, beyond what rounding moves."""
+    generator, theirs = np.random.default_rng(SEED), [steps.trained(values)]
+    step = compare(ours, theirs[0], list(values))
+    for count in SHIFTED:
+        if step.largest <= TOLERANCES[precision]:
+            break
+        while len(theirs) <= count:
+            start = {name: _shifted(each, generator, ROUNDING[precision]) for name, each in values.items()}
+            theirs.append(steps.trained(start))
+        step = compare(ours, theirs[0], list(values), spread(theirs), TOLERANCES[precision])
+    return step
 
 
 def _trained(spec: ir.Spec, model: Any) -> ir.Spec:
@@ -149,9 +167,8 @@ def _trained(spec: ir.Spec, model: Any) -> ir.Spec:
     )
 
 
-def _variables(compiled: Any, graph: ModelGraph, model: Any, base: Path) -> dict[str, Any]:
+def _variables(plain: PlainModel, graph: ModelGraph, model: Any) -> dict[str, Any]:
     """Return the variable of the model for each weight of the spec, by its name."""
-    plain = plain_model(compiled, base=str(base), whole=True, uncreated=True)
     names = {id(variable): name for name, variable in plain.variables.items()}
     layers = dict(_pairs(graph, model))
     found: dict[str, Any] = {}
@@ -223,75 +240,101 @@ def _outside(tensor: Any, scope: Any) -> tuple[Any, Any]:
 
 @frozen
 class _KerasSteps:
-    """Calls the model, and trains copies of it for a step, as Keras does."""
+    """Calls a copy of the model without random numbers, and trains it for a step, as Keras does.
 
-    model: Any
-    config: Mapping[str, Any]
-    made: Draft
-    graph: ModelGraph
-    arrays: Mapping[str, Any]
+    Attributes:
+        around: The copy, which takes and gives lists.
+        variables: The variables of the copy by the names that the spec has for them.
+        compiled: The spec.
+        fed: What the model is called on.
+        labels: What its outputs are compared with; None for an output without a loss.
+        trained_by: What `compile` is given.
+    """
+
+    around: Any
+    variables: dict[str, Any]
     compiled: Any
-    base: Path
+    fed: Any
+    labels: Any
+    trained_by: Mapping[str, Any]
 
-    def _copy(self, values: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
-        """Return a copy of the model without random numbers, and its variables by their names in the spec."""
-        inner = functional_of(self.model)
+    @classmethod
+    def of(
+        cls,
+        model: Any,
+        config: Mapping[str, Any],
+        made: Draft,
+        plain: PlainModel,
+        compiled: Any,
+        arrays: Mapping[str, Any],
+    ) -> _KerasSteps:
+        inner, graph = functional_of(model), compiled.plan.model
         uncompiled = keras.Model(inner.inputs, inner.outputs)  # else the copy is compiled, from descriptions
-        with dtype_policy(self.made.precision):
+        with dtype_policy(made.precision):
             copy = keras.models.clone_model(uncompiled, clone_function=_without_randomness, recursive=True)
-        variables = _variables(self.compiled, self.graph, copy, self.base)
-        for name, variable in variables.items():
-            variable.assign(values[name].reshape(variable.shape))
-        return copy, variables
+        given = functional_of(copy)
+        around = keras.Model(given.inputs if len(given.inputs) > 1 else given.inputs[0], given.outputs)
+        fed = [arrays[each] for each in made.body.inputs.values()]
+        losses, weights = config.get("loss"), config.get("loss_weights")
+        if not made.training.loss:
+            losses, weights = ["mean_squared_error"] * len(copy.outputs), None
+        elif isinstance(losses, dict) and "class_name" not in losses:
+            losses, weights = _listed(losses, inner), _listed(weights, inner)
+        targets = iter(
+            [arrays[each.name] for each in graph.inputs if each.name not in {*made.body.inputs.values()}]
+        )
+        wanted = losses if isinstance(losses, list) else [losses] * len(copy.outputs)
+        labels = [None if each is None else next(targets) for each in wanted]
+        trained_by = {"loss": losses, "loss_weights": weights, "optimizer": config.get("optimizer")}
+        return cls(
+            around,
+            _variables(plain, graph, copy),
+            compiled,
+            fed if len(fed) > 1 else fed[0],
+            labels if len(labels) > 1 else labels[0],
+            trained_by,
+        )
 
-    def _fed(self) -> Any:
-        fed = [self.arrays[each] for each in self.made.body.inputs.values()]
-        return fed if len(fed) > 1 else fed[0]
+    def _start(self, values: Mapping[str, Any]) -> None:
+        for name, variable in self.variables.items():
+            variable.assign(values[name].reshape(variable.shape))
 
     def outputs(self, values: Mapping[str, Any]) -> list[Any]:
         """Return the outputs for some values of the weights."""
-        copy, _ = self._copy(values)
-        inner = functional_of(copy)
-        around = keras.Model(inner.inputs if len(inner.inputs) > 1 else inner.inputs[0], inner.outputs)
-        return [np.asarray(each) for each in keras.tree.flatten(around(self._fed(), training=False))]
+        self._start(values)
+        return [np.asarray(each) for each in keras.tree.flatten(self.around(self.fed, training=False))]
+
+    def trains(self, values: Mapping[str, Any]) -> bool:
+        """Whether TensorFlow can train the model on this machine."""
+        try:
+            self.trained(values)
+        except tf.errors.OpError:
+            return False
+        return True
 
     def trained(self, values: Mapping[str, Any]) -> Trajectory:
         """Return the loss and the weights after one step."""
-        copy, variables = self._copy(values)
-        inner = functional_of(copy)
-        around = keras.Model(inner.inputs if len(inner.inputs) > 1 else inner.inputs[0], inner.outputs)
-        given = {**self.config} if self.made.training.loss else {}
-        losses, weights = given.get("loss"), given.get("loss_weights")
+        self._start(values)
+        around, given = self.around, self.trained_by
         optimizer = keras.optimizers.SGD(0.01)
-        if given.get("optimizer") is not None:
+        if given["optimizer"] is not None:
             optimizer = _plain_optimizer(given["optimizer"])
-        if losses is None:
-            losses = ["mean_squared_error"] * len(copy.outputs)
-        if isinstance(losses, dict) and "class_name" not in losses:
-            losses, weights = (
-                [losses.get(each) for each in functional_of(self.model).output_names],
-                _listed(weights, self.model),
-            )
-        around.compile(optimizer, objects_of(losses, keras.losses.get), loss_weights=weights)
-        labels = [each.name for each in self.graph.inputs if each.name not in self.made.body.inputs.values()]
-        targets = iter([self.arrays[each] for each in labels])
-        wanted = losses if isinstance(losses, list) else [losses] * len(copy.outputs)
-        compared = [None if each is None else next(targets) for each in wanted]
-        fed, y = self._fed(), compared if len(compared) > 1 else compared[0]
+        around.compile(
+            optimizer, objects_of(given["loss"], keras.losses.get), loss_weights=given["loss_weights"]
+        )
         with tf.GradientTape() as tape:
-            loss = around.compute_loss(fed, y, around(fed, training=True), training=True)
+            made = around(self.fed, training=True)
+            loss = around.compute_loss(self.fed, self.labels, made, training=True)
         weights = around.trainable_variables
         # Keras squares each gradient of a row by itself, and a spec their sum, as of any other weight.
         gradients = [tf.convert_to_tensor(each) for each in tape.gradient(loss, [w.value for w in weights])]
         around.optimizer.apply(gradients, weights)
-        found = _values(variables, self.compiled)
+        found = _values(self.variables, self.compiled)
         return Trajectory((float(loss),), {**found, "global_step": 0})
 
 
 def _listed(given: Any, model: Any) -> Any:
-    return (
-        [given.get(each) for each in functional_of(model).output_names] if isinstance(given, dict) else given
-    )
+    return [given.get(each) for each in model.output_names] if isinstance(given, dict) else given
 
 
 def _plain_optimizer(config: Any) -> Any:

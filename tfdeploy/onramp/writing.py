@@ -21,10 +21,8 @@ from tfdeploy.onramp.folding import fold
 from tfdeploy.onramp.graph import RESERVED, Reader, free_name
 from tfdeploy.onramp.objects import UnwritableError, is_automatic
 from tfdeploy.onramp.training import Training, training_of
-from tfdeploy.runtime.verify.examples import count_classes
+from tfdeploy.runtime.verify.examples import count_classes, longest
 
-ASSUMED = 16
-"""The size of made-up examples along axes without a size."""
 EXAMPLES = 256
 
 
@@ -46,6 +44,8 @@ class Draft:
         body: The body of the model, whose values its nodes have.
         training: What `compile` was given.
         precision: The precision, as `update` has it.
+        examples: What makes up examples of each input and label.
+        inputs: The inputs without the labels.
     """
 
     model: ir.Model
@@ -54,6 +54,7 @@ class Draft:
     training: Training
     precision: str
     examples: dict[str, ir.Call] = field(factory=dict)
+    inputs: dict[str, ir.Input] = field(factory=dict)
 
 
 def draft(model: Any, config: Mapping[str, Any], called: str = "model") -> Draft:
@@ -117,7 +118,7 @@ def draft(model: Any, config: Mapping[str, Any], called: str = "model") -> Draft
     examples = {
         each: _feature(made, classes.get(each)) for each, made in {**inputs, **training.labels}.items()
     }
-    return Draft(written, layers, body, training, precision, examples)
+    return Draft(written, layers, body, training, precision, examples, inputs)
 
 
 def _precision(model: Any) -> str:
@@ -128,13 +129,21 @@ def _precision(model: Any) -> str:
 
 def _feature(declared: ir.Input, classes: int | None) -> ir.Call:
     """Return the call that makes up examples of an input."""
-    shape = tuple(ASSUMED if each is None else each for each in declared.shape or ())
+    wanted = declared.shape or ()
+    shape = tuple(longest(wanted.count(None)) if each is None else each for each in wanted)
     dtype = str(declared.dtype)
     more: dict[str, ir.Value] = {"classes": classes} if classes is not None and "int" in dtype else {}
     return ir.Call("feature", (dtype, shape), more)
 
 
-def text_of(made: Draft, *, weights: str | None, devices: Mapping[str, int], clones: int | None) -> str:
+def text_of(
+    made: Draft,
+    *,
+    weights: str | None,
+    devices: Mapping[str, int],
+    clones: int | None,
+    examples: str | None = None,
+) -> str:
     """Return the text of a spec.
 
     Args:
@@ -142,11 +151,14 @@ def text_of(made: Draft, *, weights: str | None, devices: Mapping[str, int], clo
         weights: The file of weights from which training starts, if there is one.
         devices: How many devices there are of each kind; empty for those that are found.
         clones: How many clones there are; None for one on each device.
+        examples: The `data` block; None to make examples up.
     """
     layers = [_spaced(unparse.layer(each), _declared(each)) for each in made.layers]
     parts = ["tfdeploy = 1", *layers, _model(made)]
     features = [f"{name} = {value(each, schema_type())}" for name, each in made.examples.items()]
-    if any(each.args[0] == "string" for each in made.examples.values()):
+    if examples is not None:
+        parts.append(examples)
+    elif any(each.args[0] == "string" for each in made.examples.values()):
         asked = ", ".join(f'{each} = "COLUMN"' for each in made.examples)
         parts.append(f'# The examples to train on:\n# data {{ train = csv("FILE.csv", {asked}) }}')
     else:
@@ -203,7 +215,7 @@ def _spaced(text: str, inputs: int) -> str:
     """Return the text of a block with empty lines behind its inputs, and before what a model gives."""
     header, *lines = text.split("\n")
     body = [*lines[:inputs], "", *lines[inputs:]]
-    given = ("  loss =", "  output =") if header.startswith("model") else ()
+    given = ("loss =", "output =") if header.startswith("model") else ()
     at = next((at for at, line in enumerate(body) if line.startswith(given)), 0)
     return "\n".join([header, *body[:at], *([""] if at > inputs + 1 else []), *body[at:]])
 

@@ -53,6 +53,13 @@ def _devices(ctx: click.Context, param: click.Parameter, written: str | None) ->
     metavar="MODEL",
     help="A Keras model to write a spec from: a .keras or .h5 file, or module:name.",
 )
+@click.option(
+    "--data",
+    metavar="FILES",
+    type=click.Path(path_type=Path),
+    help="Examples to write a spec for: a CSV, npz or TFRecord file, or a folder with a folder of images "
+    "for each class.",
+)
 @click.option("--devices", metavar="KIND=N", callback=_devices, help="With --from: devices, such as gpu=2.")
 @click.option(
     "--clones",
@@ -68,6 +75,7 @@ def command(
     *,
     name: str,
     source: str | None,
+    data: Path | None,
     devices: dict[str, int],
     clones: int | None,
     listing: bool,
@@ -80,11 +88,16 @@ def command(
     With `--from`, the spec says what a Keras model is and how it is trained, and the weights are put beside
     it. The spec is compiled and compared with the model, before and after a step of training, and nothing is
     kept if they differ. Code that a file names is not run without `--allow-python`.
+
+    With `--data`, the spec reads these examples: with `--from` for the inputs of that model, else with a
+    first model of what the examples hold.
     """
     if source is not None:
-        return _from_keras(common, source, spec, devices, clones)
+        return _from_keras(common, source, data, spec, devices, clones)
     if devices or clones is not None:
         raise click.UsageError("--devices and --clones are for --from")
+    if data is not None:
+        return _from_data(common, data, spec)
     known = templates()
     if listing:
         say(_listed(known), end="")
@@ -111,8 +124,35 @@ def _target(spec: Path | None, name: str) -> Path:
     return target
 
 
+def _from_data(common: Common, data: Path, spec: Path | None) -> int:
+    """Write a spec with a first model of what some examples hold."""
+    stem = data.name.split(".")[0] or "spec"
+    target = _target(spec, stem)
+    _require_free([target])
+    from tfdeploy.cli.building import start
+
+    start(common)
+    from tfdeploy.onramp.examples import first_spec
+    from tfdeploy.onramp.looking import look
+
+    with busy(f"looking at {data}"):
+        found = look(data)
+    text = first_spec(found, target.stem, target.parent)
+    _write({target: text.encode()})
+    say(f"{target}: {text.count(chr(10))} lines, for the {found.count:,} examples in {data}")
+    for each in found.lost:
+        say(f"note: {each}")
+    _say_next(target)
+    return 0
+
+
 def _from_keras(
-    common: Common, source: str, spec: Path | None, devices: dict[str, int], clones: int | None
+    common: Common,
+    source: str,
+    data: Path | None,
+    spec: Path | None,
+    devices: dict[str, int],
+    clones: int | None,
 ) -> int:
     """Write the spec of a Keras model, and its weights beside it."""
     stem = source.rpartition(":")[2] if ":" in source else Path(source).stem
@@ -123,9 +163,11 @@ def _from_keras(
 
     start(common)
     from tfdeploy.onramp.convert import convert
+    from tfdeploy.onramp.looking import look
     from tfdeploy.onramp.reading import read_model
 
     with busy(f"reading {source}"):
+        examples = None if data is None else look(data)
         found = read_model(source, allow_python=common.allow_python)
     with busy("writing the spec, and comparing it with the model"):
         made = convert(
@@ -137,15 +179,19 @@ def _from_keras(
             devices=devices,
             clones=clones,
             weights=weights.name,
+            found=examples,
+            folder=target.parent,
         )
     _require_free((target, weights))
     _write({weights: made.weights, target: made.text.encode()})
     say(f"{target}: {made.text.count(chr(10))} lines, from {source}")
     say(f"{weights}: its weights, from which training starts")
-    say(
-        f"The same as the model: the largest difference of an output is {made.proof.outputs:.1e} of its size,"
-    )
-    say(f"and that of a weight after a step of training {made.proof.step.largest:.1e}.")
+    proof = made.proof
+    say(f"The same as the model: the largest difference of an output is {proof.outputs:.1e} of its size,")
+    if proof.step is not None:
+        say(f"and that of a weight after a step of training {proof.step.largest:.1e}.")
+    else:
+        say(f"but no step of training was compared, because TensorFlow cannot do one here: {proof.untried}.")
     _say_next(target)
     return 0
 

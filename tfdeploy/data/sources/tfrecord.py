@@ -190,7 +190,7 @@ def record_fault(file: RecordFile, number: int, features: Sequence[Feature]) -> 
         number: The number of the record, counted from 0.
         features: The features that are read from it.
     """
-    held = _features_of(file, number)
+    held = held_by(file, number)
     if isinstance(held, Diagnostic):
         return held
     for feature in features:
@@ -217,11 +217,11 @@ def names_in(file: RecordFile, number: int) -> list[str] | None:
         file: The file.
         number: The number of the record, counted from 0.
     """
-    held = _features_of(file, number)
+    held = held_by(file, number)
     return None if isinstance(held, Diagnostic) else [name for name in held if _has_kind(held, name)]
 
 
-def _features_of(file: RecordFile, number: int) -> Mapping[str, Any] | Diagnostic:
+def held_by(file: RecordFile, number: int) -> Mapping[str, Any] | Diagnostic:
     """Return the features of a record by name, or what is wrong with its bytes."""
     data = file.record(number)
     if isinstance(data, Diagnostic):

@@ -21,7 +21,14 @@ if TYPE_CHECKING:
 
 
 LONGEST = 16
-"""The largest size of made-up examples along axes without a fixed size."""
+"""The largest size of made-up examples along an axis without a fixed size."""
+LARGEST_IMAGE = 96
+"""The same along two such axes, which are those of an image: it has to outlast all that makes it smaller."""
+
+
+def longest(free: int) -> int:
+    """Return the largest size of made-up examples along each of `free` axes without a fixed size."""
+    return LARGEST_IMAGE if free == 2 else LONGEST  # noqa: PLR2004 height and width
 
 
 def read_examples(spec: ir.Spec, model: ModelGraph, count: int, seed: int) -> dict[str, Any]:
@@ -73,7 +80,7 @@ def _made_up(
     model: ModelGraph, node: InputNode, classes: int, count: int, generator: np.random.Generator
 ) -> Any:
     sizes = (
-        min(LONGEST, size) if free is None else size
+        min(longest(len(node.free)), size) if free is None else size
         for size, free in zip(node.assumed_shape, node.shape, strict=True)
     )
     shape, dtype = (count, *sizes), tf.as_dtype(node.dtype)

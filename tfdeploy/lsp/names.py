@@ -71,17 +71,18 @@ class Names:
         inputs = [each for each in found if each.symbol.kind == "input"]
         return tuple(inputs or found)
 
-    def known_in(self, source: Source, offset: int) -> tuple[Use, ...]:
-        """Return the definitions of the names that are known at an offset."""
-        block = self.block_at(source, offset)
-        key = None if block is None else _key(block)
-        return tuple(each for each in self.uses if each.is_definition and each.symbol.block in {None, key})
+    def known_in(self, source: Source, offset: int) -> dict[str, Use]:
+        """Return the definitions of the names that are known at an offset, by their names.
 
-    def block_at(self, source: Source, offset: int) -> syntax.Block | None:
-        """Return the last block with names of its own that starts before an offset of its file."""
+        Those are the names of all blocks, and those of the last block before the offset that has its own.
+        """
         here = (each for each in self.blocks if each.span.source.name == source.name)
         before = (each for each in here if each.span.start <= offset)
-        return max(before, key=lambda each: each.span.start, default=None)
+        block = max(before, key=lambda each: each.span.start, default=None)
+        blocks = {None, None if block is None else _key(block)}
+        found = [use for use in self.uses if use.is_definition and use.symbol.block in blocks]
+        found.sort(key=lambda use: use.symbol.kind != "example")  # an input of the model comes after them
+        return {use.symbol.name: use for use in found}
 
 
 @frozen

@@ -28,9 +28,8 @@ from grammar.lower.network.operations import PREFIX
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from dsl.source import Source
     from grammar.cursor import Around, Cursor, LineToken
-    from tfdeploy.lsp.names import Names, Use
+    from tfdeploy.lsp.names import Names
 
 
 @frozen
@@ -114,12 +113,6 @@ def tensors_of_examples(names: Names) -> tuple[str, ...]:
     """Return the names of the tensors of the examples: those that the data names, and the model's inputs."""
     found = [each.symbol.name for each in names.uses if each.symbol.kind in {"example", "input"}]
     return tuple(dict.fromkeys(found))
-
-
-def known_names(names: Names, source: Source, offset: int) -> dict[str, Use]:
-    """Return the definitions of the names that are known at a place, by their names."""
-    found = sorted(names.known_in(source, offset), key=lambda use: use.symbol.kind != "example")
-    return {use.symbol.name: use for use in found}
 
 
 def attributes_of(trees: Sequence[syntax.File], kind: str) -> frozenset[str]:

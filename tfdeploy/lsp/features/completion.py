@@ -74,7 +74,7 @@ def complete(
         items = _globs(at.document, at.offset, variables()) if takes_globs else []
         return types.CompletionList(is_incomplete=False, items=items)
     layers = slots.layer_functions(at.trees)
-    known = slots.known_names(at.names, at.document.source, at.offset)
+    known = at.names.known_in(at.document.source, at.offset)
     offers = _Offers(known, layers, at.trees, at.names, cursor.word, snippets=snippets)
     offers.fill(slot_at(cursor, layers))
     range_ = at.document.positions.range(at.offset - len(cursor.word), at.offset)

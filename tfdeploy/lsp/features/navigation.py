@@ -218,16 +218,14 @@ class CannotRenameError(ValueError):
 
 def definitions(at: Place) -> list[types.Location]:
     """Return where the name at a place is defined."""
-    return [] if at.use is None else _locations(at, at.names.definitions(at.use.symbol))
+    found = () if at.use is None else at.names.definitions(at.use.symbol)
+    return [at.documents.location(each.span) for each in found]
 
 
 def references(at: Place, *, with_definition: bool) -> list[types.Location]:
     """Return where the name at a place is used, in all files of the spec."""
-    return _locations(at, [each for each in _same_name(at) if with_definition or not each.is_definition])
-
-
-def _locations(at: Place, uses: Iterable[Use]) -> list[types.Location]:
-    return [at.documents.location(each.span) for each in uses]
+    found = (each for each in _same_name(at) if with_definition or not each.is_definition)
+    return [at.documents.location(each.span) for each in found]
 
 
 def _same_name(at: Place) -> tuple[Use, ...]:

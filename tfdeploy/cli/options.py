@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeAlias
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeAlias
 
 import click
+from attrs import fields
 
 from tfdeploy.cli.common import Common
 from tfdeploy.cli.faults import guarded
@@ -112,18 +113,9 @@ def common_options(function: Callable[Concatenate[Common, P], int]) -> Callable[
     """Give a command's function the common options, as a `Common` in first place, and handle its faults."""
 
     @wraps(function)
-    def command(
-        *args: Any,
-        overrides: tuple[tuple[str, str], ...],
-        allow_python: bool,
-        color: Literal["auto", "always", "never"],
-        verbose: bool,
-        quiet: bool,
-        debug: bool,
-        **options: Any,
-    ) -> int:
-        common = Common(overrides, allow_python, color, verbose, debug, quiet)
-        with interruptible(), without_progress() if quiet else nullcontext():
+    def command(*args: Any, **options: Any) -> int:
+        common = Common(**{each.name: options.pop(each.name) for each in fields(Common)})
+        with interruptible(), without_progress() if common.quiet else nullcontext():
             return guarded(common, lambda: function(common, *args, **options))
 
     decorated: Callable[..., int] = command

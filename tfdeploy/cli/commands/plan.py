@@ -146,7 +146,9 @@ def plan_command(common: Common, /, spec: str, **options: Any) -> int:
     if wanted.dot is not None:
         write_text(wanted.dot, _graph(shown))
     if wanted.trace is not None:
-        write_text(wanted.trace, _timeline(shown))
+        from compiler.report.timeline import trace_json
+
+        write_text(wanted.trace, trace_json(_forecast(shown)))
     if ran is not None:
         from compiler.time.measured_trace import lay_beneath
 
@@ -261,12 +263,6 @@ def _graph(shown: ShownMap) -> str:
     from compiler.step.read.ops import step_graph
 
     return dot(shown.placement, step_graph(shown.compiled.step))
-
-
-def _timeline(shown: ShownMap) -> str:
-    from compiler.report.timeline import trace_json
-
-    return trace_json(_forecast(shown))
 
 
 def _forecast(shown: ShownMap) -> StepForecast:

@@ -236,12 +236,34 @@ CONFLICTS = (
     ),
     Conflict(
         "TFD528",
-        (("variables", ("replicated",)), ("replication", ("between_graph",))),
-        "`variables -> replicated` cannot be combined with `replication = between_graph`",
-        "copies on the devices of all clones are kept equal within one step of one graph, and every worker"
-        " has a graph of its own",
-        "place the variables on the parameter servers, such as `variables -> balanced(ps[*])`, or use"
-        " `replication = in_graph`",
+        (
+            ("variables", ("replicated",)),
+            ("replication", ("between_graph",)),
+            ("variables", ("shared", "spread", "sharded")),
+        ),
+        "`variables -> replicated` for some variables cannot be combined with `replication = between_graph`",
+        "workers either have all weights and send each other sums, or share the variables and send gradients"
+        " there",
+        "replicate all variables, or place all on the parameter servers, such as"
+        " `variables -> balanced(ps[*])`, or use `replication = in_graph`",
+    ),
+    Conflict(
+        "TFD528",
+        (
+            ("slots", ("over clones",)),
+            ("replication", ("between_graph",)),
+        ),
+        "`slots -> sharded(clones)` cannot be combined with `replication = between_graph`",
+        "every worker keeps all slots, so that training goes on as long as one worker is left",
+        "leave the rule out, or use `replication = in_graph`",
+    ),
+    Conflict(
+        "TFD528",
+        (("backup", ("on",)), ("replication", ("between_graph",)), ("variables", ("replicated",))),
+        "`backup` cannot be combined with `variables -> replicated` and `replication = between_graph`",
+        "the weights of a worker that a step leaves out would not be those of the others",
+        "leave `backup` out, or place the variables on parameter servers, such as"
+        " `variables -> balanced(ps[*])`",
     ),
     Conflict(
         "TFD528",
@@ -252,11 +274,17 @@ CONFLICTS = (
     ),
     Conflict(
         "TFD528",
-        (("precision", ("mixed_float16",)), ("replication", ("between_graph",))),
-        "`precision = mixed_float16` cannot be combined with `replication = between_graph`",
+        (
+            ("precision", ("mixed_float16",)),
+            ("replication", ("between_graph",)),
+            ("variables", ("shared", "spread", "sharded")),
+        ),
+        "`precision = mixed_float16` cannot be combined with `replication = between_graph` and variables that"
+        " workers share",
         "the scale of the loss depends on whether the gradients of all clones are finite, which no single"
         " worker knows",
-        "use `precision = mixed_bfloat16`, which needs no scale, or `replication = in_graph`",
+        "use `variables -> replicated`, with which every worker has the sums, or"
+        " `precision = mixed_bfloat16`, which needs no scale, or `replication = in_graph`",
     ),
     Conflict(
         "TFD522",
@@ -312,6 +340,13 @@ def replication_of(spec: ir.Spec) -> Literal["in_graph", "between_graph"]:
     if spec.update.replication is not None:
         return spec.update.replication
     return "between_graph" if spec.update.mode == "async" and spec.devices.jobs else "in_graph"
+
+
+def keeps_all(spec: ir.Spec) -> bool:
+    """Return whether each worker has a graph of its own and all weights, of which its clones have copies."""
+    if replication_of(spec) == "in_graph":
+        return False
+    return any(layout_of(rule.target) == "replicated" for rule in variable_rules(spec))
 
 
 def conflicts(facts: Facts) -> Iterator[Conflict]:

@@ -9,7 +9,7 @@ from attrs import evolve
 
 from compiler import topology
 from compiler.checks import CHECKS
-from compiler.compatibility import replication_of
+from compiler.compatibility import keeps_all, replication_of
 from compiler.model.elaborate import elaborate
 from compiler.plan import Plan, Worker, WorkerPlan
 from compiler.towers import lay_out_towers, workers_of
@@ -61,7 +61,7 @@ def for_worker(plan: Plan, index: int) -> WorkerPlan:
     return WorkerPlan(
         spec=plan.spec,
         model=plan.model,
-        topology=evolve(plan.topology, home=host),
+        topology=evolve(plan.topology, home=host, alone=keeps_all(plan.spec)),
         towers=towers,
         emulate=plan.emulate,
         warnings=plan.warnings,

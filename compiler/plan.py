@@ -168,6 +168,11 @@ class WorkerPlan(Plan):
     worker: Worker = field(kw_only=True)
 
     @property
+    def keeps_all(self) -> bool:
+        """Whether each worker has all weights, so that the workers share no variables."""
+        return self.topology.alone
+
+    @property
     def all_towers(self) -> tuple[Tower, ...]:
         """The towers of all workers."""
         return tuple(tower for towers in self.worker.everyone for tower in towers)

@@ -71,10 +71,12 @@ class Topology:
     Attributes:
         devices: The devices in the order of declaration, with the CPUs of a task before its GPUs.
         home: The task whose graph is being made, if each worker has a graph of its own; else None.
+        alone: Whether that task has all weights, and shares no variables with others.
     """
 
     devices: tuple[Device, ...]
     home: Host | None = None
+    alone: bool = False
 
     def select(self, kind: str, job: str | None = None) -> tuple[Device, ...]:
         """Return the devices of a kind, of one job or of every worker, by task and then by index.
@@ -128,6 +130,11 @@ class Topology:
         """CPU 0 of the first worker, or of this machine; the same in the graphs of all workers."""
         return evolve(self, home=None).first_cpu()
 
+    @property
+    def keeper(self) -> Device:
+        """The CPU of what no rule places, and what is no clone's: that of the chief, or of a task alone."""
+        return self.first_cpu() if self.alone else self.chief_cpu
+
     def near(self, devices: Sequence[Device]) -> tuple[Device, ...]:
         """Return the devices that belong to the worker whose graph is being made, or all if none does."""
         own = tuple(each for each in devices if self.home is not None and each.host == self.home)
@@ -135,7 +142,9 @@ class Topology:
 
     @property
     def parameter_servers(self) -> tuple[Device, ...]:
-        """CPU 0 of each task of the job `ps`."""
+        """CPU 0 of each task of the job `ps`; none for a task that shares no variables."""
+        if self.alone:
+            return ()
         return tuple(each for each in self.select("cpu", PARAMETER_SERVER) if each.index == 0)
 
 

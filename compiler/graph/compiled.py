@@ -19,7 +19,7 @@ from compiler.step.step import Step
 from dsl.diagnostics import Diagnostic
 
 if TYPE_CHECKING:
-    from compiler.graph.workers.updates import WorkerExchange
+    from compiler.graph.workers.exchange import WorkerExchange
 
 
 @frozen

@@ -16,12 +16,14 @@ from compiler.graph.variables.cut_variable import CutVariable
 from compiler.graph.variables.nodes import StepVariable
 from compiler.graph.variables.variables import GraphVariable, VariablePart
 from compiler.graph.workers.coordination import Coordination, Table
-from compiler.graph.workers.updates import WorkerExchange
+from compiler.graph.workers.exchange import WorkerExchange
+from compiler.graph.workers.meeting import Meeting
 from compiler.step.record import Run, Tensor
+from compiler.step.sums.between import Inbox
 
 _RECORDS = (
-    *(Clone, CompiledGraph, Coordination, CutVariable, Evaluation, GraphVariable, InputPipe, LossSum),
-    *(MetricTensors, Table, TrainLoop, VariablePart, WorkerExchange),
+    *(Clone, CompiledGraph, Coordination, CutVariable, Evaluation, GraphVariable, Inbox, InputPipe),
+    *(LossSum, Meeting, MetricTensors, Table, TrainLoop, VariablePart, WorkerExchange),
 )
 """The records that hold tensors, ops or variables."""
 

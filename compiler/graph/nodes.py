@@ -25,7 +25,7 @@ from compiler.topology import Device
 SHAPES = "_output_shapes"
 """The attribute that tells TensorFlow the shapes that it does not find out."""
 
-_UNSEEN = ("Exit", "Unstage")
+_UNSEEN = ("Exit", "QueueDequeueV2", "Unstage")
 """Types of ops of whose results TensorFlow does not find out the shapes."""
 
 UNPORTABLE = ("_class", "_gradient_op_type", "_user_specified_name", "_output_shapes")

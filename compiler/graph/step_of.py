@@ -22,7 +22,7 @@ from compiler.step.step import Ends, Slot, Step, Variable
 
 def step_of(compiled: CompiledGraph) -> Step:
     """Return the step of a graph."""
-    places = list(shared_places(compiled))
+    places, exchange = list(shared_places(compiled)), compiled.exchange
     with collector_paused():
         ops = _owned(compiled, compiled.ledger.ops)
         free = any(each.free for each in compiled.plan.model.inputs)
@@ -36,6 +36,8 @@ def step_of(compiled: CompiledGraph) -> Step:
         None
         if compiled.plan.micro_batches == 1
         else lambda: _with_shapes(ops, shaped_graph(in_graph(compiled))),
+        crossings=() if exchange is None else exchange.crossings,
+        abroad=frozenset() if exchange is None else exchange.abroad,
     )
 
 
@@ -125,5 +127,6 @@ def _ends(compiled: CompiledGraph) -> Ends:
         loops = tuple((each.train_op.name, _op_of(each.data_loss)) for each in compiled.train_loops)
         return Ends((loss, *([train.name] if train is not None else [])), loops)
     ends = tuple(each.name for each in exchange.ends)
+    sends = tuple(each.name for each in exchange.sends)
     applied = () if exchange.apply is None else (exchange.apply.name, loss)
-    return Ends((loss, *ends), (), ends[:1], applied, exchange.chief_ops)
+    return Ends((loss, *ends, *sends), (), (*ends[:1], *sends), applied, exchange.chief_ops)

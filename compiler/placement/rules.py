@@ -104,7 +104,7 @@ class Rulebook:
     def global_step(self) -> Placed:
         """Return the place of the global step: the first parameter server, or else this machine's CPU."""
         servers = self.topology.parameter_servers
-        device = servers[0] if servers else self.topology.chief_cpu
+        device = servers[0] if servers else self.topology.keeper
         return Placed(device, Reason(f"global_step -> {device.ref}", "default"))
 
     def strings(self, tower: Tower) -> Placed:

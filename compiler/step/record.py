@@ -192,6 +192,22 @@ class Op:
 Entered: TypeAlias = Entry | Op
 """What says of an op where it is, what it is for, and of which clone."""
 
+
+@frozen
+class Crossing:
+    """A tensor that one worker with a graph of its own sends to another in a step, in a queue.
+
+    Attributes:
+        tensor: The tensor; its name is the same in the graphs of all workers.
+        source: The number of the worker that sends it.
+        target: The number of the worker that receives it.
+    """
+
+    tensor: Tensor
+    source: int
+    target: int
+
+
 Made: TypeAlias = Sequence[tuple[str, Shape | None]]
 """The type and shape of each result of an op."""
 

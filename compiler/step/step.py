@@ -9,7 +9,7 @@ from attrs import field, frozen
 
 from compiler.plan import Plan, VariablePlacement
 from compiler.shards import Shard
-from compiler.step.record import Op
+from compiler.step.record import Crossing, Op
 from compiler.topology import Device, Host
 
 
@@ -81,6 +81,8 @@ class Step:
         variables: The variables of the model by name.
         ends: The ops for which all others of the step are run.
         homes: The tasks on whose devices is what workers share between steps.
+        crossings: What workers send each other, if each has all weights.
+        abroad: The names of the ops by which the step puts something into queues of other workers.
     """
 
     plan: Plan = field(repr=False)
@@ -88,6 +90,8 @@ class Step:
     variables: Mapping[str, Variable] = field(repr=False)
     ends: Ends
     homes: frozenset[Host]
+    crossings: tuple[Crossing, ...] = field(default=(), kw_only=True, repr=False)
+    abroad: frozenset[str] = field(default=frozenset(), kw_only=True, repr=False)
     _size: Callable[[], Mapping[str, Op]] | None = field(default=None, repr=False)
 
     @cached_property

@@ -93,6 +93,10 @@ def _held(inputs: Sequence[Tensor], _: Mapping[str, Any]) -> Made:
     return [inputs[0].holds]
 
 
+def _components(_: Sequence[Tensor], attributes: Mapping[str, Any]) -> Made:
+    return [(each, None) for each in attributes["component_types"]]
+
+
 def _nothing(_: Sequence[Tensor], __: Mapping[str, Any]) -> Made:
     return []
 
@@ -162,6 +166,7 @@ def _switched(inputs: Sequence[Tensor], _: Mapping[str, Any]) -> Made:
 TYPES: Mapping[str, Rule] = {
     "AddN": _same,
     "AddV2": _same,
+    "Assert": _nothing,
     "AssignAddVariableOp": _nothing,
     "AssignSubVariableOp": _nothing,
     "AssignVariableOp": _nothing,
@@ -173,7 +178,9 @@ TYPES: Mapping[str, Rule] = {
     "DivNoNan": _same,
     "DynamicPartition": _dealt,
     "Enter": _same,
+    "Equal": _compared,
     "Exit": _same,
+    "FIFOQueueV2": _handle,
     "Fill": _filled,
     "FloorMod": _same,
     "GatherV2": _gathered,
@@ -190,6 +197,9 @@ TYPES: Mapping[str, Rule] = {
     "NextIteration": _same,
     "NoOp": _nothing,
     "Pack": _packed,
+    "QueueDequeueV2": _components,
+    "QueueEnqueueV2": _nothing,
+    "QueueSizeV2": _counted,
     "Range": _numbers,
     "ReadVariableOp": _held,
     "Reciprocal": _same,

@@ -109,7 +109,8 @@ def before_a_step(compiled: CompiledGraph) -> Iterator[list[Any]]:
     """Yield what comes before the step of a worker with a graph of its own, as if it were the only worker."""
     exchange = compiled.exchange
     if exchange is not None:
-        for op in (exchange.clear, exchange.coordination.open, exchange.post):
+        opened = None if exchange.coordination is None else exchange.coordination.open
+        for op in (exchange.clear, opened, exchange.post):
             yield [op] if op is not None else []
 
 

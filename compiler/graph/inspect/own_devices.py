@@ -23,9 +23,10 @@ def require_own_devices(compiled: CompiledGraph) -> None:
         return
     worker = plan.worker
     allowed = {worker.host, *homes_of_variables(compiled)}
+    abroad = compiled.exchange.abroad if compiled.exchange is not None else ()
     for name, entry in compiled.ledger.entries.items():
         device = entry.device
-        if device.job != PARAMETER_SERVER and device.host not in allowed:
+        if device.job != PARAMETER_SERVER and device.host not in allowed and name not in abroad:
             rule = entry.placed.reason.rule
             span = rule.span if rule is not None else plan.spec.place.span
             ref = f"{worker.host[0]}[{worker.host[1]}]"
@@ -39,6 +40,10 @@ def homes_of_variables(compiled: CompiledGraph) -> set[Host]:
 
 def shared_places(compiled: CompiledGraph) -> Iterator[Placed]:
     """Yield the places of what workers share between steps."""
+    exchange = compiled.exchange
+    if exchange is not None and exchange.meeting is not None:
+        yield exchange.meeting.placed
+        return
     yield compiled.ledger.entries[str(compiled.global_step.name).removesuffix(":0")].placed
     for variable in compiled.variables.values():
         for copy in range(len(variable.copies)):

@@ -107,7 +107,7 @@ def _begin(copy: StepCopy) -> None:
     """Initialise the variables of a copy, and let its worker, if it is that of one, begin."""
     copy.run([copy.compiled.init_op])
     exchange = copy.compiled.exchange
-    if exchange is not None:
+    if exchange is not None and exchange.coordination is not None:
         copy.run([exchange.coordination.open])
         if exchange.clear is not None:
             copy.run([exchange.clear])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from attrs import field, frozen
 
@@ -11,7 +11,7 @@ from compiler.graph.gradients.clip import clip_gradients
 from compiler.graph.gradients.collect import regularize_gradients, sum_gradients
 from compiler.graph.gradients.summed import SummedGradient, join_parts, values_of
 from compiler.graph.gradients.together import send_together
-from compiler.graph.gradients.unscale import gate_of, unscale
+from compiler.graph.gradients.unscale import Gate, gate_of, unscale
 from compiler.graph.gradients.weighting import own_inverses
 from compiler.graph.optimizers.groups import StepScalars
 from compiler.graph.tower.template import Join
@@ -60,9 +60,35 @@ class Update:
 
 def build_update(assembly: Assembly, scalars: StepScalars, statistics: Collection[Join] = ALL) -> Update:
     """Sum, condition and apply the gradients of the towers."""
-    scale, gradients = assembly.loss_scale, sum_gradients(assembly)
-    gradients = send_together(assembly, gradients)
-    gradients = join_parts(assembly, gradients, own_inverses(assembly))
+    gradients = send_together(assembly, sum_gradients(assembly))
+    return apply_sums(
+        assembly,
+        scalars,
+        gradients,
+        own_inverses(assembly),
+        lambda gate: update_statistics(assembly, gate, statistics),
+    )
+
+
+def apply_sums(
+    assembly: Assembly,
+    scalars: StepScalars,
+    gradients: Sequence[SummedGradient],
+    inverses: Sequence[Tensor | None],
+    give_statistics: Callable[[Gate | None], list[str]],
+) -> Update:
+    """Condition and apply gradients that have been summed.
+
+    Args:
+        assembly: The graph under construction.
+        scalars: The scalars of the step.
+        gradients: The sums.
+        inverses: For each part of the loss, the factor on its gradients, or None.
+        give_statistics: Writes what gives the statistics of batch normalization new values, behind a gate if
+            there is one; returns the names of the ops that end this.
+    """
+    scale = assembly.loss_scale
+    gradients = join_parts(assembly, gradients, inverses)
     if scale is not None:
         gradients = unscale(assembly, scale, gradients)
     gradients = regularize_gradients(assembly, gradients)
@@ -70,7 +96,7 @@ def build_update(assembly: Assembly, scalars: StepScalars, statistics: Collectio
     gradients = clip_gradients(assembly, gradients)
     done = apply_gradients(assembly, gradients, scalars, gate)
     before = len(assembly.ledger.written)
-    done += update_statistics(assembly, gate, statistics)
+    done += give_statistics(gate)
     made = assembly.ledger.names_since(before)
     if gate is not None:
         assembly.applied = gate.applied

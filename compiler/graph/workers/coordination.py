@@ -115,7 +115,7 @@ class Coordination:
     @classmethod
     def build(cls, global_step: Any, placed: Placed, ledger: Ledger, plan: WorkerPlan) -> Coordination:
         """Make the variables and ops for the worker of a plan."""
-        table = Table.create(global_step, placed, ledger, plan)
+        table = Table.create({"global_step": global_step}, placed, ledger, plan)
         mine, given, generation, first, second, third = write_traced(table.at(""), _arguments)
         table = evolve(table, mine=mine)
         return cls(
@@ -150,6 +150,7 @@ class Table:
         batch: The examples of an update of the worker.
         staleness: How far a worker may be ahead of the slowest one, or None for any distance.
         mine: The placeholder for the generation and the life of the worker.
+        names: The names of those that are one number, and of those that have a number for each worker.
     """
 
     variables: dict[str, Any] = field(repr=False)
@@ -160,19 +161,27 @@ class Table:
     batch: int
     staleness: int | None = None
     mine: Any = field(default=None, repr=False)
+    names: tuple[tuple[str, ...], tuple[str, ...]] = (SINGLE, PER_WORKER)
 
     @classmethod
-    def create(cls, global_step: Any, placed: Placed, ledger: Ledger, plan: WorkerPlan) -> Table:
-        """Make the variables, except the global step."""
-        worker = plan.worker
-        made: dict[str, Any] = {"global_step": global_step}
-        for name in (*SINGLE, *PER_WORKER):
+    def create(
+        cls,
+        known: Mapping[str, Any],
+        placed: Placed,
+        ledger: Ledger,
+        plan: WorkerPlan,
+        names: tuple[tuple[str, ...], tuple[str, ...]] = (SINGLE, PER_WORKER),
+    ) -> Table:
+        """Make the variables, except those that are known."""
+        worker, made = plan.worker, {**known}
+        for name in (*names[0], *names[1]):
             if name not in made:
-                shape = () if name in SINGLE else (worker.count,)
+                shape = () if name in names[0] else (worker.count,)
                 made[name] = create_variable(
                     f"{SCOPE}/{name}", partial(tf.zeros, shape, tf.int64), placed, ledger
                 )
-        return cls(made, placed, ledger, worker.index, worker.count, plan.step_batch, plan.update.staleness)
+        found = (made, placed, ledger, worker.index, worker.count, plan.step_batch, plan.update.staleness)
+        return cls(*found, names=names)
 
     @property
     def handles(self) -> dict[str, Tensor]:
@@ -212,7 +221,8 @@ class Table:
         """
         last: list[str] = []
         for name, value in values:
-            last = [self.call(self.at(scope, last), _assign, value, name=name, workers=self.workers)]
+            shape = () if name in self.names[0] else (self.workers,)
+            last = [self.call(self.at(scope, last), _assign, value, name=name, shape=shape)]
         return last[0]
 
     def read_all(self, scope: str, after: Sequence[str] = (), first: Sequence[Tensor] = ()) -> Tensor:
@@ -227,7 +237,7 @@ class Table:
             An int64 vector: those of `first`, the single numbers, and the vectors with an element for each
             worker.
         """
-        found: Tensor = self.call(self.at(scope, after), _all_numbers, first)
+        found: Tensor = self.call(self.at(scope, after), _all_numbers, first, names=self.names)
         return found
 
     def open(self, generation: Tensor, step: Tensor, examples: Tensor) -> str:
@@ -328,8 +338,8 @@ def _read(handles: _Handles, name: str) -> tf.Tensor:
     return tf.raw_ops.ReadVariableOp(resource=handles[name], dtype=tf.int64)
 
 
-def _assign(handles: _Handles, value: Any, name: str, workers: int) -> tf.Operation:
-    value = tf.broadcast_to(tf.cast(value, tf.int64), () if name in SINGLE else (workers,))
+def _assign(handles: _Handles, value: Any, name: str, shape: tuple[int, ...] = ()) -> tf.Operation:
+    value = tf.broadcast_to(tf.cast(value, tf.int64), shape)
     return tf.raw_ops.AssignVariableOp(resource=handles[name], value=value)
 
 
@@ -344,9 +354,11 @@ def _add(handles: _Handles, value: tf.Tensor, name: str, worker: Any) -> tf.Oper
     return tf.raw_ops.ResourceScatterAdd(resource=handles[name], indices=[worker], updates=[value])
 
 
-def _all_numbers(handles: _Handles, first: Sequence[tf.Tensor]) -> tf.Tensor:
-    single = tf.stack([*first, *(_read(handles, each) for each in SINGLE)])
-    return tf.concat([single, *(_read(handles, each) for each in PER_WORKER)], 0, name="numbers")
+def _all_numbers(
+    handles: _Handles, first: Sequence[tf.Tensor], names: tuple[tuple[str, ...], tuple[str, ...]]
+) -> tf.Tensor:
+    single = tf.stack([*first, *(_read(handles, each) for each in names[0])])
+    return tf.concat([single, *(_read(handles, each) for each in names[1])], 0, name="numbers")
 
 
 def _is_current(handles: _Handles, mine: tf.Tensor, worker: int) -> tf.Tensor:
@@ -388,4 +400,4 @@ def _give_back(handles: _Handles, worker: Any) -> list[tf.Operation]:
 
 def _freeze(handles: _Handles) -> tf.Operation:
     limit = tf.minimum(_read(handles, "limit"), _read(handles, "begun"))
-    return _assign(handles, limit, "limit", 0)
+    return _assign(handles, limit, "limit")

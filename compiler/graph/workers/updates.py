@@ -7,12 +7,11 @@ chief takes the sum, applies it once, and begins the next step. A gradient of an
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from math import prod
+from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
-from attrs import evolve, field, frozen
+from attrs import evolve
 
 from compiler.graph.assembly import Assembly
 from compiler.graph.fragments import write_traced
@@ -29,78 +28,23 @@ from compiler.graph.update.statistics import (
     changed,
     new_statistics,
 )
-from compiler.graph.update.step import Updates, applied_values, build_update, join_ends
+from compiler.graph.update.step import applied_values, build_update, join_ends
 from compiler.graph.variables.variables import GraphVariable
 from compiler.graph.workers.coordination import Coordination
-from compiler.plan import Worker, WorkerPlan
+from compiler.graph.workers.exchange import REPORTED, WorkerExchange, reported, scores_in
+from compiler.graph.workers.replicas import build_replicas
+from compiler.plan import WorkerPlan
 from compiler.step.mailboxes import Box
 from compiler.step.record import Rows, Run, Tensor, Value
 from compiler.step.writer import Spot
-
-REPORTED = 4
-"""The numbers in a report before the metrics: updates made, both losses, examples a second."""
-
-
-@frozen
-class WorkerExchange:
-    """What a worker runs instead of a plain train op.
-
-    Attributes:
-        worker: The worker.
-        coordination: The state that the workers share.
-        step: Async: does an update if the worker's generation is still current, and claims the next one. The
-            result is that of `Coordination.claim`.
-        tick: Sync: a placeholder for the step of the gradients.
-        post: Sync: puts the gradients into the mailboxes.
-        apply: Sync, chief: applies the gradients. Run it when enough have arrived.
-        present: Sync, chief: a placeholder for one for each worker that has arrived and zero for the others,
-            if workers may be missing.
-        clear: Sync, chief: empties the mailboxes before the first step.
-        learning_rates: The learning rate of each group of weights, by its glob; scalars.
-        losses: The sums of the parts of the loss over all workers.
-        states: The sums of the states of the metrics over all workers.
-        gradients: The gradients that an update applies.
-        chief_ops: The names of the ops that only the chief has.
-        report: Async: a placeholder for numbers about the worker.
-        send_report: Async: writes them into the worker's row of `reports`.
-        reports: Async: the reports, with one row for each worker.
-        boxes: Sync: the mailboxes.
-    """
-
-    worker: Worker
-    coordination: Coordination
-    step: Any = field(default=None, repr=False)
-    tick: Any = field(default=None, repr=False)
-    post: Any = field(default=None, repr=False)
-    apply: Any = field(default=None, repr=False)
-    present: Any = field(default=None, repr=False)
-    clear: Any = field(default=None, repr=False)
-    learning_rates: Mapping[str, Any] = field(factory=dict, repr=False)
-    losses: tuple[LossSum, ...] = field(default=(), repr=False)
-    states: tuple[Any, ...] = field(default=(), repr=False)
-    gradients: Mapping[str, Tensor] = field(factory=dict, repr=False)
-    chief_ops: frozenset[str] = field(default=frozenset(), repr=False)
-    report: Any = field(default=None, repr=False)
-    send_report: Any = field(default=None, repr=False)
-    reports: Any = field(default=None, repr=False)
-    boxes: tuple[Box, ...] = field(default=(), repr=False)
-
-    @property
-    def updates(self) -> Updates:
-        """The record that other update modes return, with the train op of this graph alone."""
-        return Updates(self.ends[-1], self.learning_rates, gradients=self.gradients)
-
-    @property
-    def ends(self) -> tuple[Run, ...]:
-        """The ops with which a step of this worker ends."""
-        ends = (each for each in (self.step, self.post, self.apply) if each is not None)
-        return tuple(Run(each.name.partition(":")[0]) for each in ends)
 
 
 def build_between(
     assembly: Assembly, plan: WorkerPlan, losses: Sequence[LossSum], states: Sequence[Tensor]
 ) -> WorkerExchange:
     """Add a worker's part of the update and, for the chief, the part that applies it."""
+    if plan.keeps_all:
+        return build_replicas(assembly, plan, losses, states)
     coordination = Coordination.build(assembly.global_step, assembly.step_place, assembly.ledger, plan)
     if plan.update.mode == "async":
         return _build_async(assembly, plan, coordination)
@@ -179,7 +123,7 @@ class _Sync:
         own = {op for op, (_, each) in zip(put, statistics, strict=True) if each.join == "first"}
         posted += put
         table = self.coordination.table
-        posted += self._put([(report, write_traced(table.at("report"), _reported, self.scores))])
+        posted += self._put([(report, write_traced(table.at("report"), reported, self.scores))])
         tick = write_traced(table.at("post"), _tick)
         post = Run(table.set_own("arrived", tick, "post", posted))
         boxes = (*(box for box, _ in gradients), *(box for box, _ in statistics), report)
@@ -318,19 +262,12 @@ class _Sync:
     def _all_scores(self, report: Box) -> tuple[tuple[LossSum, ...], tuple[Tensor, ...]]:
         """Return the parts of the loss, and states of metrics, of all workers whose gradients are used."""
         (total,) = self._totals([report], self.here)
-        at, parts = self.coordination.table.at("scores"), sum(len(each.tensors) for each in self.losses)
-        kinds = tuple((each.dtype, each.known_shape) for each in self.scores)
-        count = self.worker.count
-        found = write_traced(at, _scores, total, self.present, kinds=kinds, parts=parts, workers=count)
-        losses = tuple(LossSum(*(found.pop(0) for _ in each.tensors)) for each in self.losses)
-        return losses, tuple(found)
+        assert isinstance(total, Tensor)  # no report is rows
+        at = self.coordination.table.at("scores")
+        return scores_in(at, total, self.losses, self.scores, self.present, self.worker.count)
 
 
 # --- functions of TensorFlow ------------------------------------------------------------------------------
-
-
-def _reported(scores: Sequence[tf.Tensor]) -> tf.Tensor:
-    return tf.concat([tf.reshape(tf.cast(each, tf.float32), [-1]) for each in scores], 0)
 
 
 def _tick() -> tf.Tensor:
@@ -341,22 +278,3 @@ def _weights(count: int, *, mean: bool) -> tuple[tf.Tensor, list[tf.Tensor], lis
     present = tf.compat.v1.placeholder_with_default(tf.ones((count,), tf.float32), (count,), name="present")
     factor = count / tf.reduce_sum(present) if mean else tf.constant(1.0)
     return present, tf.unstack(present), tf.unstack(present * factor)
-
-
-def _scores(
-    total: tf.Tensor,
-    present: tf.Tensor | None,
-    kinds: Sequence[tuple[str, tuple[int, ...]]],
-    parts: int,
-    workers: int,
-) -> list[tf.Tensor]:
-    """Return scores from a report; the first `parts` are those of the loss, which missing workers lack."""
-    pieces = tf.split(total, [prod(shape) for _, shape in kinds])
-    found = [
-        tf.cast(tf.reshape(piece, tf.TensorShape(shape)), dtype)
-        for piece, (dtype, shape) in zip(pieces, kinds, strict=True)
-    ]
-    if present is not None:
-        missing = workers / tf.reduce_sum(present)
-        found[:parts] = [each * missing for each in found[:parts]]
-    return found

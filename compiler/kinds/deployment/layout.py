@@ -56,6 +56,8 @@ def grid_of(plan: Plan, *, rounds: bool = False) -> Grid:
     groups = len(towers) // hosts
     grid = Grid(first.job, first.kind, hosts, groups, members, _sums(plan, hosts, groups))
     named = plan.spec.update.aggregate.name
+    if isinstance(plan, WorkerPlan) and plan.keeps_all:
+        raise NotAlikeError("each sends parts of its sums to others")
     by_rounds = named not in AGGREGATIONS and not grid.sums and not isinstance(plan, WorkerPlan)
     if by_rounds and not rounds:
         raise NotAlikeError(f"the rounds of `{named}` depend on the number of clones")

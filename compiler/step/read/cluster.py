@@ -11,12 +11,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from attrs import evolve
 
-from compiler.mapping.records import MapClone, MapDevice, MapTransfer, MapWorker, PlacementMap
+from compiler.mapping.records import MapClone, MapDevice, MapTensor, MapTransfer, MapWorker, PlacementMap
 from compiler.plan import Worker, WorkerPlan
 from compiler.step.read.held import held_by_device
-from compiler.step.read.transfers import list_transfers
+from compiler.step.read.transfers import LARGEST, list_transfers
+from compiler.step.record import ITEM_BYTES, Tensor
 from compiler.step.step import Step
-from compiler.topology import Host
+from compiler.topology import Device, Host
 
 
 def widen(
@@ -50,12 +51,20 @@ def _devices(own: PlacementMap, step: Step, plan: WorkerPlan) -> Iterator[MapDev
     rows, twins = {each.ref: each for each in own.devices}, plan.twins
     own_ops = Counter(op.device.ref for op in step.ops.values() if op.own)
     of_each = Counter(
-        op.device.ref for op in step.ops.values() if not op.own and op.name not in step.ends.only_chief
+        op.device.ref
+        for op in step.ops.values()
+        if not op.own and op.name not in step.ends.only_chief and op.name not in step.abroad
+    )
+    queues = Counter(  # of messages from other workers: each is a queue, and what fills it
+        _cpu(plan, each.target).ref
+        for each in step.crossings
+        if each.source != plan.worker.index
+        for _op in range(2)
     )
     held = held_by_device(step, own=True)
     for device in plan.topology.devices:
         row = rows[device.ref]
-        row = evolve(row, ops=row.ops + of_each[device.ref] * (plan.worker.count - 1))
+        row = evolve(row, ops=row.ops + of_each[device.ref] * (plan.worker.count - 1) + queues[device.ref])
         twin = twins.get(device.ref)
         yield row if twin is None else _with_own(row, rows[twin], own_ops[twin], held[twin])
 
@@ -102,6 +111,8 @@ def of_all_workers(
     worker = plan.worker
     others = [index for index in range(worker.count) if index != worker.index]
     hosts = {index: worker.everyone[index][0].device.host for index in others}
+    if step.crossings:
+        return _sorted([*own, *_between(own, step, plan)], plan)
     alike = [index for index in others if sizes is None and hosts[index] not in step.homes]
     found = list(own)
     for index in others:
@@ -112,8 +123,42 @@ def of_all_workers(
         first = hosts[alike[0]]
         of_first = list_transfers(step, of_worker=first)
         found += [_moved(each, plan, first, hosts[index]) for index in alike for each in of_first]
+    return _sorted(found, plan)
+
+
+def _sorted(found: Iterable[MapTransfer], plan: WorkerPlan) -> tuple[MapTransfer, ...]:
     order = {each.ref: at for at, each in enumerate(plan.topology.devices)}
     return tuple(sorted(_joined(found), key=lambda each: (order[each.from_device], order[each.to_device])))
+
+
+def _between(own: Iterable[MapTransfer], step: Step, plan: WorkerPlan) -> Iterator[MapTransfer]:
+    """Yield what other workers send in a step if each has all weights: within themselves, and to others."""
+    worker, known = plan.worker, {each.ref: each for each in plan.topology.devices}
+    inside = [each for each in own if known[each.from_device].host == known[each.to_device].host]
+    sent: dict[tuple[int, int], list[Tensor]] = {}
+    for each in step.crossings:
+        sent.setdefault((each.source, each.target), []).append(each.tensor)
+    for index in range(worker.count):
+        if index != worker.index:
+            host = worker.everyone[index][0].device.host
+            yield from (_moved(each, plan, worker.host, host) for each in inside)
+    for (source, target), tensors in sent.items():
+        if source != worker.index:
+            sizes = {each.name: each.bytes for each in tensors if each.bytes is not None}
+            largest = sorted(sizes, key=lambda name: (-sizes[name], name))[:LARGEST]
+            yield MapTransfer(
+                _cpu(plan, source).ref,
+                _cpu(plan, target).ref,
+                tensors=len(tensors) + 1,  # and the number of the step
+                bytes=sum(sizes.values()) + ITEM_BYTES["int64"],
+                bytes_unknown=len(tensors) - len(sizes),
+                largest=tuple(MapTensor(name, sizes[name]) for name in largest),
+            )
+
+
+def _cpu(plan: WorkerPlan, worker: int) -> Device:
+    """Return the device on which a worker takes part in sums over all of them."""
+    return plan.topology.first_cpu(*plan.worker.everyone[worker][0].device.host)
 
 
 def _moved(transfer: MapTransfer, plan: WorkerPlan, first: Host, host: Host) -> MapTransfer:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
+from attrs import evolve
 
 from compiler.graph.fragments import recorded
 from compiler.graph.stamp.pieces import PieceWriter
@@ -21,6 +22,8 @@ from compiler.step.pieces import cut_value, join_pieces, take_piece
 from compiler.step.read.costs import cost_of
 from compiler.step.record import Tensor
 from compiler.step.sums import reduce_all
+from compiler.step.sums.add_n import add_n
+from compiler.step.sums.between import Between
 from compiler.step.types import TYPES
 from compiler.step.writer import Names, Spot
 from dsl import ir
@@ -37,8 +40,6 @@ CALLS = {
 
 def written(bench: Bench, name: str) -> None:
     """Write sums of tensors and rows, the pieces of one, a mean, a look-up of rows, and a loop."""
-    from attrs import evolve
-
     update = evolve(bench.plan.update, aggregate=CALLS[name], pack=200 if name == "packed" else None)
     tensors = [[dense(np.ones(shape, np.float16)) for _ in bench.homes] for shape in ((3, 2), (5,), ())]
     table = [_rows() for _ in bench.homes] if name in {"ring", "tree"} else tensors[0]
@@ -72,6 +73,18 @@ def written(bench: Bench, name: str) -> None:
     looked_up(bench)
     counted(bench)
     updated(bench, value, handle)
+    between(bench, value)
+
+
+def between(bench: Bench, value: Tensor) -> None:
+    """Write what the first of three workers does of the sum over all of them."""
+    number = bench.writer.constant("number", 1, "int64", bench.homes[0])
+    places = [
+        evolve(each, device=evolve(each.device, job="worker", task=at)) for at, each in enumerate(bench.homes)
+    ]
+    found = Between(bench.writer, places, 0, number, add_n)
+    found.sum("of_all", value)
+    found.inbox("inbox")
 
 
 def updated(bench: Bench, value: Tensor, handle: Tensor) -> None:
@@ -153,7 +166,14 @@ def test_records_are_what_the_graph_has(name: str) -> None:
         assert real.type == each.type
         assert [tensor.name for tensor in real.inputs] == [tensor.name for tensor in each.inputs]
         assert sorted(before.name for before in real.control_inputs) == sorted(each.waits)
-        made = [(tensor.name, tensor.dtype.name, tuple(tensor.shape.as_list())) for tensor in real.outputs]
+        made = [
+            (
+                tensor.name,
+                tensor.dtype.name,
+                None if tensor.shape.rank is None else (*tensor.shape.as_list(),),
+            )
+            for tensor in real.outputs
+        ]
         assert made == [(tensor.name, tensor.dtype, tensor.shape) for tensor in each.outputs]
         assert bench.ledger.entries[each.name].placed == each.placed
         assert cost_of(each) == cost_of(record_of(real))

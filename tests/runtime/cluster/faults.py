@@ -35,11 +35,12 @@ data {{
 }}
 
 devices {{
-  job "ps" {{ hosts = {ps} }}
+  {servers}
   job "worker" {{ hosts = {worker} }}
 }}
 
 clones {{ batch = 16 }}
+{place}
 update {{ optimizer = Momentum(0.01, momentum = 0.9), {update} }}
 train {{
   steps = {steps}
@@ -80,7 +81,10 @@ MODES = {
     "in graph, async": "mode = async, replication = in_graph",
     "between graphs, sync": "replication = between_graph",
     "between graphs, async": "mode = async",
+    "all weights, add_n": "replication = between_graph",
+    "all weights, ring": "replication = between_graph, aggregate = ring",
 }
+REPLICATED = "place { variables -> replicated }"
 
 
 @define
@@ -93,19 +97,21 @@ class FaultyRun:
     every: int = 100
     workers: int = 2
     pace: float = 0.1  # seconds between two batches of a worker, if it has a graph of its own
+    servers: int = 2  # without any, each worker has all weights
     tasks: dict[str, Process] = field(factory=dict)
     began: float = field(factory=time.monotonic)
     told: list[str] = field(factory=list)
 
     def __attrs_post_init__(self) -> None:
-        ports = free_ports(2 + self.workers)
+        ports = free_ports(self.servers + self.workers)
         hosts = [f"127.0.0.1:{port}" for port in ports]
         (self.folder / "paced.py").write_text(PACED.format(pace=self.pace))
         self.spec.write_text(
             SPEC.format(
                 train='python("paced:Examples")' if self.between else SYNTHETIC,
-                ps=json.dumps(hosts[:2]),
-                worker=json.dumps(hosts[2:]),
+                servers=f'job "ps" {{ hosts = {json.dumps(hosts[: self.servers])} }}' if self.servers else "",
+                worker=json.dumps(hosts[self.servers :]),
+                place="" if self.servers else REPLICATED,
                 update=self.update,
                 steps=self.steps,
                 every=self.every,
@@ -125,7 +131,10 @@ class FaultyRun:
     @property
     def names(self) -> list[str]:
         """All processes: tasks, and in one graph the client."""
-        tasks = ["ps:0", "ps:1", *(f"worker:{index}" for index in range(self.workers))]
+        tasks = [
+            *(f"ps:{index}" for index in range(self.servers)),
+            *(f"worker:{index}" for index in range(self.workers)),
+        ]
         return tasks if self.between else [*tasks, "client"]
 
     @property
@@ -204,9 +213,10 @@ class FaultyRun:
                 raise TimeoutError(f"training does not go on after step {before}:\n{self.report()}")
             time.sleep(0.05)
         self.read()
-        lost = [step for step in self.beginnings()[said:] if step < saved]
+        least = before if not self.servers else saved
+        lost = [step for step in self.beginnings()[said:] if step < least]
         if lost:
-            raise AssertionError(f"went back to {lost[0]}, although a checkpoint of {saved} was there")
+            raise AssertionError(f"went back to {lost[0]}, although step {least} was not lost")
 
     def beginnings(self) -> list[int]:
         """Return the steps from which the present leader has begun to train."""
@@ -264,7 +274,12 @@ def main(*chosen: str) -> int:
         if chosen and title not in chosen:
             continue
         with tempfile.TemporaryDirectory() as folder:
-            run = FaultyRun(Path(folder), update, steps=ENOUGH["async" in title])
+            run = FaultyRun(
+                Path(folder),
+                update,
+                steps=ENOUGH["async" in title],
+                servers=0 if "all weights" in title else 2,
+            )
             late = "worker:1"
             try:
                 run.start(*(name for name in run.names if name != late))

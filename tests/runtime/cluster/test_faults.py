@@ -18,8 +18,8 @@ def faulty(tmp_path: Path) -> Iterator[MakeRun]:
     """Return a function that makes a run on a cluster; all its processes end with the test."""
     runs: list[FaultyRun] = []
 
-    def make(mode: str, steps: int, every: int) -> FaultyRun:
-        runs.append(FaultyRun(tmp_path, MODES[mode], steps=steps, every=every, pace=0.3))
+    def make(mode: str, steps: int, every: int, **more: int) -> FaultyRun:
+        runs.append(FaultyRun(tmp_path, MODES[mode], steps=steps, every=every, pace=0.3, **more))
         return runs[-1]
 
     yield make
@@ -77,4 +77,24 @@ def test_one_graph_survives_the_server_of_its_master(faulty: MakeRun) -> None:
     run.start(*run.names)
     run.until(60)
     run.kill("worker:0")
+    finished(run)
+
+
+@pytest.mark.full
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("mode", "workers"), [("all weights, add_n", 2), ("all weights, ring", 3), ("all weights, add_n", 3)]
+)
+def test_no_step_is_lost_while_a_worker_with_all_weights_is_left(
+    faulty: MakeRun, mode: str, workers: int
+) -> None:
+    """Each worker is killed, the chief too, and one is stopped a while; no finished step is made again."""
+    run = faulty(mode, steps=100, every=1000, servers=0, workers=workers)
+    run.start("worker:0")
+    run.tasks["worker:0"].until("listens")
+    run.start(*run.names[1:])
+    run.until(10)
+    for name in reversed(run.names):
+        run.kill(name)
+    run.hold("worker:1", 2)
     finished(run)

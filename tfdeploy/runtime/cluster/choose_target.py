@@ -17,7 +17,7 @@ from compiler.plan import WorkerPlan
 from tfdeploy.runtime.cluster.monitor import TaskMonitor
 from tfdeploy.runtime.cluster.server import loopback_server, serve_task, server_config
 from tfdeploy.runtime.cluster.session_target import SessionTarget
-from tfdeploy.runtime.cluster.worker_steps import WorkerLoop
+from tfdeploy.runtime.cluster.worker_steps import worker_loop
 from tfdeploy.runtime.membership.addresses import Task
 from tfdeploy.runtime.plans import folder_of
 from tfdeploy.runtime.stop import in_background
@@ -103,7 +103,7 @@ def emulated_workers(
     trainings: list[Future[int]] = []
     target.monitor = ThreadMonitor(trainings)
     for each in graphs:
-        trainings.append(in_background(WorkerLoop(each, stream, target, stop, reporter).train))  # noqa: PERF401
+        trainings.append(in_background(worker_loop(each, stream, target, stop, reporter).train))  # noqa: PERF401
     try:
         yield target
     finally:
@@ -150,7 +150,10 @@ def _worker_target(
     say: Callable[[str], None],
 ) -> SessionTarget:
     """Return the session target of a worker with a graph of its own; `url` is that of its own server."""
-    needs = _tasks(sorted(homes_of_variables(compiled), key=str))
+    homes = homes_of_variables(compiled)
+    if plan.keeps_all:
+        homes = {towers[0].device.host for towers in plan.worker.everyone}
+    needs = _tasks(sorted(homes, key=str))
     others = membership.others if plan.worker.is_chief else (*needs, membership.cluster.chief)
     return _target(plan, membership, url, say, needs, tuple(dict.fromkeys(others)))
 

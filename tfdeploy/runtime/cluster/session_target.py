@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
@@ -13,6 +14,7 @@ from compiler.graph.session_options import session_config
 from compiler.plan import WorkerPlan
 from tfdeploy.runtime.cluster.identity import shut_down
 from tfdeploy.runtime.cluster.monitor import TaskMonitor
+from tfdeploy.runtime.cluster.replica_group import ReplicaGroup
 from tfdeploy.runtime.cluster.worker_group import WorkerGroup
 from tfdeploy.runtime.membership.addresses import Task
 from tfdeploy.runtime.session.checkpoint_files import ClientFiles
@@ -51,8 +53,8 @@ class SessionTarget:
     elsewhere: bool = False
     needs: tuple[Task, ...] = field(factory=tuple)
 
-    def session(self, compiled: CompiledGraph) -> Any:
-        """Open a session for a graph."""
+    def session(self, compiled: CompiledGraph, graph: tf.Graph | None = None) -> Any:
+        """Open a session for a graph, or for another one on the same devices."""
         config = session_config(compiled.plan)
         plan = compiled.plan
         if self.membership is not None and isinstance(plan, WorkerPlan):
@@ -60,7 +62,7 @@ class SessionTarget:
             config.device_filters.extend(f"/job:{each.job}/task:{each.index}" for each in tasks)
         if self.membership is not None and self.needs_monitor is not None:
             config.operation_timeout_in_ms = int(self.needs_monitor.timeout * 1000)
-        return tf.compat.v1.Session(self.url, graph=compiled.graph, config=config)
+        return tf.compat.v1.Session(self.url, graph=graph or compiled.graph, config=config)
 
     def wait_for_tasks(self, why: str, check: Callable[[], None]) -> None:
         """Wait until all tasks that are needed are running.
@@ -85,12 +87,19 @@ class SessionTarget:
         self.attach_monitors(engine)
         if self.elsewhere:
             engine.files = ClientFiles()
-        group = None
-        if engine.compiled.exchange is not None:
-            group = WorkerGroup(engine, stop, say)
-            group.announce()
-        engine.initialise()
+        if engine.compiled.exchange is None:
+            engine.initialise()
+            return None
+        group = self.group(engine, stop, say)
+        group.begin()
         return group
+
+    def group(self, engine: Engine, stop: StopSignals, say: Callable[[str], None]) -> WorkerGroup:
+        """Return the view of all workers of one that has a graph of its own."""
+        assert engine.compiled.exchange is not None
+        if engine.compiled.exchange.meeting is not None:
+            return ReplicaGroup(engine, stop, say, open_session=partial(self.session, engine.compiled))
+        return WorkerGroup(engine, stop, say)
 
     def attach_monitors(self, engine: Engine) -> None:
         """Set the monitors of an engine to those of this target."""

@@ -16,13 +16,13 @@ import tensorflow as tf
 from attrs import define, field
 
 from compiler.graph.workers.coordination import FINISHED, OPEN, Coordination, State
-from compiler.graph.workers.updates import REPORTED
+from compiler.graph.workers.exchange import REPORTED
 from compiler.time.work import GROWTH, LONGEST, SHORTEST
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from compiler.graph.workers.updates import WorkerExchange
+    from compiler.graph.workers.exchange import WorkerExchange
     from compiler.plan import Worker
     from tfdeploy.runtime.session.engine import Engine
     from tfdeploy.runtime.stop import StopSignals
@@ -57,9 +57,15 @@ class WorkerGroup:
         assert exchange is not None
         return exchange
 
+    def begin(self) -> None:
+        """Let the chief begin a generation, and give the variables their first values."""
+        self.announce()
+        self.engine.initialise()
+
     @property
     def ops(self) -> Coordination:
         """The ops for the state that all workers share."""
+        assert self.exchange.coordination is not None
         return self.exchange.coordination
 
     @property
@@ -138,6 +144,11 @@ class WorkerGroup:
             if self.worker.is_chief:
                 raise
             return None
+
+    def counted(self) -> tuple[int, int]:
+        """Return the global step, and the examples of all steps so far."""
+        state = self.state()
+        return state.global_step, state.examples
 
     # --- changing -----------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ continues to read its data from there.
 from __future__ import annotations
 
 import time
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack, suppress
 from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
@@ -16,12 +16,15 @@ from attrs import define, evolve, field
 
 from compiler.graph.storage.saving import add_saving
 from compiler.graph.workers.coordination import FINISHED
+from compiler.graph.workers.meeting import FINISHED as FINISHED_TRAINING
+from compiler.graph.workers.meeting import MEETING, TAKING
 from compiler.time.work import LONGEST
+from tfdeploy.runtime.cluster.replica_group import ReplicaGroup
 from tfdeploy.runtime.cluster.worker_group import PATIENT, UpdateReporter, WorkerGroup
 from tfdeploy.runtime.session.data import feed_training
 from tfdeploy.runtime.session.engine import Engine, StepReport
 from tfdeploy.runtime.session.faults import is_lost_task, located_examples, reason_of
-from tfdeploy.runtime.session.steps import StepResult, Steps
+from tfdeploy.runtime.session.steps import StepResult, Steps, SyncSteps
 from tfdeploy.runtime.watchdog import Activity
 
 if TYPE_CHECKING:
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
 
     from compiler.graph.compiled import CompiledGraph
     from compiler.graph.workers.coordination import State
+    from compiler.graph.workers.meeting import MeetingState
     from tfdeploy.data import Stream
     from tfdeploy.runtime.cluster.session_target import SessionTarget
     from tfdeploy.runtime.show.reporting import Reporter
@@ -39,8 +43,10 @@ LEAST_PATIENCE = 10.0  # seconds that a worker has at least for an update; and a
 UPDATES_OF_PATIENCE = 20
 
 
-def chief_steps(group: WorkerGroup) -> SyncChiefSteps | AsyncChiefSteps:
+def chief_steps(group: WorkerGroup) -> Steps:
     """Return what makes the chief's steps."""
+    if isinstance(group, ReplicaGroup):
+        return ReplicaSteps(group)
     return AsyncChiefSteps(group) if group.exchange.step is not None else SyncChiefSteps(group)
 
 
@@ -118,6 +124,31 @@ class SyncChiefSteps(_ChiefSteps):
             return
         engine.repeated("post", lambda: exchange.post, {exchange.tick: self.tick}, traced=self._posted < 0)
         self._posted = self.tick
+
+
+class ReplicaSteps(SyncSteps):
+    """One step of all workers at a time, which each of them applies to its own weights."""
+
+    def __init__(self, group: ReplicaGroup) -> None:
+        super().__init__(group.engine)
+        self.group = group
+        self._looking = ExitStack()
+        self._looking.enter_context(group.looked_after())
+
+    def close(self) -> None:
+        """Look after no more steps."""
+        self._looking.close()
+
+    def _once(self, *, logged: bool) -> StepResult:
+        """Make a step, or none if a signal comes while a worker is missing."""
+        engine, first = self._engine, self._first
+        if not self.group.collect(traced=first):
+            engine.applied = True
+            return StepResult(0, 0.0, steps=0)
+        self._first, logged = False, logged or first
+        values = self.group.apply(logged=logged, traced=first)
+        engine.applied, report = all(values["applied"]), StepReport.of(values)
+        return StepResult(self._examples, report.data_loss, report if logged else None)
 
 
 class AsyncChiefSteps(_ChiefSteps):
@@ -250,7 +281,7 @@ class WorkerLoop:
             engine = Engine(self.compiled, self.target.session(self.compiled), self._saving)
             engine.activity = self.activity
             self.target.attach_monitors(engine)
-            group = WorkerGroup(engine, self.stop)
+            group = self.target.group(engine, self.stop, lambda _: None)
             try:
                 with engine.monitor.during("for the chief and the variables"):
                     self._report_loss(group)
@@ -323,3 +354,75 @@ class WorkerLoop:
     def _waiting(group: WorkerGroup, until: str) -> AbstractContextManager[None]:
         """Say during a block what this worker waits for the chief to do."""
         return group.engine.activity.doing(f"the wait until {group.worker.task(0)} {until}", kind=until)
+
+
+class ReplicaLoop(WorkerLoop):
+    """The training of a worker that has all weights."""
+
+    def _train(self, group: WorkerGroup) -> int:
+        assert isinstance(group, ReplicaGroup)
+        while True:
+            with self._waiting(group, "begins or ends the training"):
+                state = self._join(group)
+            step = group.standing().step
+            if state is None:
+                return step
+            if state.phase == FINISHED_TRAINING:
+                group.run(group.meeting.leave, 1)
+                return step
+            feed_training(group.engine, self.stream, group.standing().examples)
+            with located_examples(f"a step after {step}", group.engine, self.stream):
+                self._steps(group)
+            if self.stop.received is not None:
+                return group.standing().step
+
+    def _join(self, group: ReplicaGroup) -> MeetingState | None:
+        """Meet the other workers until steps are made, or training is over. None if a signal comes first."""
+        while True:
+            state: MeetingState | None = group.until(lambda _: True, PATIENT)
+            if state is None or state.phase == FINISHED_TRAINING or group.is_current(state):
+                return state
+            seen = state.generation
+            if state.phase == MEETING and group.generation != seen:
+                group.generation = seen
+                group.meet()
+            elif state.phase == TAKING and group.generation == seen and group.can_take(state):
+                group.drain()
+                group.take(state.source, group.stands(state, state.source))
+                group.run(group.meeting.ready, seen)
+            elif group.generation != seen or state.phase == TAKING:
+                group.run(group.meeting.lose, seen)  # this process was not there when the others met
+            phase = state.phase
+            group.until(lambda each: (each.generation, each.phase) != (seen, phase), PATIENT)  # noqa: B023
+
+    def _steps(self, group: ReplicaGroup) -> None:
+        """Make steps until they break, or training is over."""
+        try:
+            with group.looked_after():
+                while self.stop.received is None:
+                    with group.engine.activity.doing("making a step", kind="step"):
+                        if not group.collect():
+                            return
+                        group.apply()
+                    group.progress()
+        except tf.errors.OpError:
+            if not group.woken:
+                with suppress(tf.errors.OpError):
+                    group.run(group.meeting.lose, group.generation)
+            elif group.state().phase == FINISHED_TRAINING:
+                return
+            raise
+
+
+def worker_loop(
+    compiled: CompiledGraph,
+    stream: Stream,
+    target: SessionTarget,
+    stop: StopSignals,
+    reporter: Reporter,
+    activity: Activity | None = None,
+) -> WorkerLoop:
+    """Return the training of a worker; the arguments are those of `WorkerLoop`."""
+    assert compiled.exchange is not None
+    kind = WorkerLoop if compiled.exchange.meeting is None else ReplicaLoop
+    return kind(compiled, stream, target, stop, reporter, activity or Activity())

@@ -187,6 +187,11 @@ class Checkpoints:
             self.newest = found
         return found
 
+    def go_on(self, step: int) -> None:
+        """Go on from a step whose weights the session has, as if the checkpoints up to it were its own."""
+        self.store.remove_after(step)
+        self.newest = next((each for each in self.store.whole() if each.step <= step), None)
+
     def restore(self, checkpoint: Checkpoint, warn: Callable[[Diagnostic], None]) -> None:
         """Restore the variables from `checkpoint`. Slots and averages that it lacks are initialised.
 

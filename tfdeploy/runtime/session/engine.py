@@ -198,7 +198,7 @@ class Engine:
         """Make one step and return its loss over the global batch, without regularisation."""
         compiled = self.compiled
         loss, _, waits, applied = self.repeated(
-            "step", lambda: [compiled.data_loss, compiled.train_op, self._waits, self._whether_applied]
+            "step", lambda: [compiled.data_loss, compiled.train_op, self._waits, self.whether_applied]
         )
         self.applied, self.waited = all(applied), _longest(waits)
         return float(loss)
@@ -208,7 +208,7 @@ class Engine:
 
         def fetches() -> dict[str, Any]:
             found = self.step_fetches(self.compiled.train_op)
-            return found | {"waits": self._waits, "applied": self._whether_applied}
+            return found | {"waits": self._waits, "applied": self.whether_applied}
 
         if self.on_run_metadata is not None and not traced:
             metadata = tf.compat.v1.RunMetadata()
@@ -281,7 +281,8 @@ class Engine:
         return _timed(*(each for pipe in self.compiled.train_inputs for each in pipe.waits))
 
     @property
-    def _whether_applied(self) -> list[Any]:
+    def whether_applied(self) -> list[Any]:
+        """What says whether a step was applied, if one may be skipped, else nothing."""
         return _present(self.compiled.applied)
 
     def global_step(self) -> int:

@@ -29,7 +29,8 @@ from dsl.files.atomic import FOLDER
 from tfdeploy.runtime.adapted import adapted_for_run, require_one_graph
 from tfdeploy.runtime.cluster.choose_target import make_thread_pool, target_for
 from tfdeploy.runtime.cluster.monitor import cluster_record
-from tfdeploy.runtime.cluster.worker_steps import WorkerLoop
+from tfdeploy.runtime.cluster.replica_group import ReplicaGroup, Standing
+from tfdeploy.runtime.cluster.worker_steps import worker_loop
 from tfdeploy.runtime.plans import folder_of, graph_of, plan_of, require_devices
 from tfdeploy.runtime.records.directory import RunDirectory
 from tfdeploy.runtime.records.effective import effective_text
@@ -239,10 +240,15 @@ class _Run:
     ) -> Result:
         self.guard.require()
         checkpoints = Checkpoints(self.directory.store, engine, self.spec.train.keep, guard=self.guard)
+        wanted: Resume = "auto" if recovering else self.options.resume
         with self.activity.doing("restoring the newest checkpoint"):
-            resumed = self._resume(checkpoints, "auto" if recovering else self.options.resume)
+            if isinstance(group, ReplicaGroup):
+                resumed, examples = self._agree(group, checkpoints, wanted)
+            else:
+                resumed = self._resume(checkpoints, wanted)
+                examples = checkpoints.newest.manifest.examples if checkpoints.newest is not None else 0
         self.activity.last_step = resumed
-        history = self._repaired_history(checkpoints)
+        history = self._repaired_history(resumed or 0)
         self.directory.tidy()
         wants_events = self.spec.train.summaries != "none"
         events = Events(
@@ -267,7 +273,7 @@ class _Run:
             clock=self.clock,
             after_first=lambda: self._show_placement(engine, events, (resumed or 0) + 1),
             step=resumed or 0,
-            examples=checkpoints.newest.manifest.examples if checkpoints.newest is not None else 0,
+            examples=examples,
             group=group,
         )
         last = total_steps(self.plan, streams["train"].size, trainer.step, trainer.examples)
@@ -295,17 +301,38 @@ class _Run:
         group = trainer.group
         if group is not None:
             with suppress(tf.errors.OpError, RunError):
-                state = group.state()
-                trainer.step, trainer.examples = state.global_step, state.examples
+                trainer.step, trainer.examples = group.counted()
                 trainer.save()
 
-    def _repaired_history(self, checkpoints: Checkpoints) -> History:
+    def _repaired_history(self, step: int) -> History:
         """Return the history up to the step from which the run continues."""
         history = History(self.directory.history, self.guard)
-        broken = history.repair(checkpoints.last_step or 0)
+        broken = history.repair(step)
         if broken:
             self.reporter.warn(errors.history_mended(path=str(history.path), lines=broken))
         return history
+
+    def _agree(self, group: ReplicaGroup, checkpoints: Checkpoints, wanted: Resume) -> tuple[int | None, int]:
+        """Let all workers have the weights of the one that has made the most steps, or else of a checkpoint.
+
+        Returns:
+            The step from which training goes on, None for a new run, and the examples of the steps before.
+        """
+        found = group.gather()
+        if found is None:
+            self.stop.check()
+            return None, 0
+        source, at = found
+        resumed: int | None = at.step
+        if wanted == "never" or at.made < 0:
+            resumed = self._resume(checkpoints, wanted)
+            newest = checkpoints.newest
+            source = group.worker.index
+            at = Standing(resumed or 0, resumed or 0, newest.manifest.examples if newest is not None else 0)
+        else:
+            checkpoints.go_on(at.step)
+        group.hand_out(source, at)
+        return resumed, at.examples
 
     def _resume(self, checkpoints: Checkpoints, wanted: Resume) -> int | None:
         """Restore the newest checkpoint if that is wanted, and return its step; None for a new run."""
@@ -512,7 +539,7 @@ def run_worker(plan: Plan, options: RunOptions, stop: StopSignals, activity: Act
         stop.check()
         with open_target(compiled) as target:
             options.reporter.note(f"compiled in {duration(clock.compile)}")
-            step = WorkerLoop(compiled, stream, target, stop, options.reporter, activity).train()
+            step = worker_loop(compiled, stream, target, stop, options.reporter, activity).train()
     stop.check()
     options.reporter.note(f"training is over at step {number(step)}")
     return Result(

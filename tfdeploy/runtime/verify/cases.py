@@ -177,6 +177,16 @@ def _clusters() -> Iterator[Case]:
     for mode in MODES:
         for between in (False, True):
             yield Case(mode, plain, "sharded", CLUSTERS[2][-1], workers=2, between=between)
+    yield from _replicas(tuple((workers, splits[1:]) for workers, splits in CLUSTERS.items()))
+
+
+def _replicas(clusters: Sequence[tuple[int, Sequence[tuple[int, ...]]]]) -> Iterator[Case]:
+    """Yield the sums over workers that each have all weights, for numbers of workers with their batches."""
+    for workers, splits in clusters:
+        for at, name in enumerate(function_names("aggregation")):
+            yield Case(
+                "sync", ir.Call(name), "replicated", splits[at % len(splits)], workers=workers, between=True
+            )
 
 
 def launched_cases(pack: int) -> Iterator[Case]:
@@ -190,7 +200,9 @@ def launched_cases(pack: int) -> Iterator[Case]:
         yield Case("async", plain, variables, splits[number % 2], workers=workers)
         for mode in MODES:
             for batches in splits:
-                yield Case(mode, plain, variables, batches, workers=workers, between=True)
+                if variables != "replicated":
+                    yield Case(mode, plain, variables, batches, workers=workers, between=True)
+    yield from _replicas([(workers, splits)])
 
 
 def _together(

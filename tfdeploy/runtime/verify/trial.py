@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -15,7 +16,7 @@ import numpy as np
 import tensorflow as tf
 from attrs import define, evolve, field, frozen
 
-from compiler.compatibility import replication_of
+from compiler.compatibility import keeps_all, replication_of
 from compiler.graph.build import compile_graph
 from compiler.graph.inspect.room import require_room
 from compiler.graph.session_options import session_config
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 
     from compiler.graph.compiled import CompiledGraph
     from compiler.graph.inputs.iterators import InputPipe
-    from compiler.graph.workers.updates import WorkerExchange
+    from compiler.graph.workers.exchange import WorkerExchange
     from dsl import ir
     from tfdeploy.runtime.launch.launcher import Stream
     from tfdeploy.runtime.membership.addresses import Cluster
@@ -382,11 +383,11 @@ class WorkerGroupTrial(Trial):
         self.sessions = [setup.session(each, _target) for each in self.graphs]
         self.session = self.sessions[0]
         self._begin()
+        self.feds = [self.fed, *map(FedGraph, self.graphs[1:])]
         before, total = 0, self.compiled.plan.global_batch
-        for each, session in zip(self.graphs, self.sessions, strict=True):
-            fed = self.fed if each is self.compiled else FedGraph(each)
+        for fed, session in zip(self.feds, self.sessions, strict=True):
             fed.train_on(session, setup.arrays, before, total)
-            before += each.plan.own_batch
+            before += fed.compiled.plan.own_batch
         if setup.start:
             self.assign(setup.start)
 
@@ -394,6 +395,7 @@ class WorkerGroupTrial(Trial):
         exchange = _exchange_of(self.compiled)
         self.tick = time.time_ns()
         coordination = exchange.coordination
+        assert coordination is not None
         self.session.run(self.compiled.init_op)
         feed = {coordination.mine: (self.tick, 0), coordination.given: (self.tick, 0, 0)}
         for op in (exchange.clear, coordination.open):
@@ -415,8 +417,41 @@ class WorkerGroupTrial(Trial):
     def update(self, clone: int) -> float:
         """Let worker number `clone` do an update by itself, and return its loss."""
         exchange = _exchange_of(self.graphs[clone])
+        assert exchange.coordination is not None
         mine = {exchange.coordination.mine: (self.tick, 0)}
         return float(self.sessions[clone].run([self.graphs[clone].data_loss, exchange.step], mine)[0])
+
+
+class ReplicasTrial(WorkerGroupTrial):
+    """Workers that each have all weights."""
+
+    def _begin(self) -> None:
+        number = time.time_ns()
+        for each, session in zip(self.graphs, self.sessions, strict=True):
+            meeting = _exchange_of(each).meeting
+            assert meeting is not None
+            session.run(each.init_op)
+            session.run(meeting.set_own, {meeting.given: (0, 0, number, 0)})
+
+    def step(self) -> float:
+        """Let all workers sum their gradients, and each apply the sum; return the loss."""
+        self._of_each(lambda exchange: [exchange.post, *exchange.sends])
+        self._of_each(lambda exchange: exchange.apply, slice(1, None))
+        return float(self.session.run([self.compiled.data_loss, _exchange_of(self.compiled).apply])[0])
+
+    def assign(self, values: Arrays) -> None:
+        """Give the variables of all workers new values."""
+        for fed, session in zip(self.feds, self.sessions, strict=True):
+            fed.assign(session, values)
+
+    def _of_each(self, fetches: Callable[[Any], Any], which: slice = slice(None)) -> list[Any]:
+        """Run a part of the graphs of several workers at the same time."""
+        given = [
+            (session, fetches(_exchange_of(each)))
+            for each, session in zip(self.graphs[which], self.sessions[which], strict=True)
+        ]
+        with ThreadPoolExecutor(len(given)) as pool:
+            return list(pool.map(lambda pair: pair[0].run(pair[1]), given))
 
 
 def _exchange_of(compiled: CompiledGraph) -> WorkerExchange:
@@ -426,6 +461,8 @@ def _exchange_of(compiled: CompiledGraph) -> WorkerExchange:
 
 def make_trial(setup: TrialSetup, spec: ir.Spec) -> Trial:
     """Return a trial of a combination."""
+    if keeps_all(spec):
+        return ReplicasTrial(setup, spec)
     return (WorkerGroupTrial if replication_of(spec) == "between_graph" else Trial)(setup, spec)
 
 

@@ -1,0 +1,144 @@
+"""What a worker with a graph of its own runs in place of a train op, and its report of a step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import Any
+
+import tensorflow as tf
+from attrs import field, frozen
+
+from compiler.graph.fragments import write_traced
+from compiler.graph.gradients.weighting import LossSum
+from compiler.graph.update.step import Updates
+from compiler.graph.workers.coordination import Coordination
+from compiler.graph.workers.meeting import Meeting
+from compiler.plan import Worker
+from compiler.step.mailboxes import Box
+from compiler.step.record import Crossing, Run, Tensor
+from compiler.step.sums.between import Inbox
+from compiler.step.writer import Spot
+
+REPORTED = 4
+"""The numbers in a report before the metrics: updates made, both losses, examples a second."""
+
+
+@frozen
+class WorkerExchange:
+    """What a worker runs instead of a plain train op.
+
+    Attributes:
+        worker: The worker.
+        coordination: The state that the workers share, if they share the variables.
+        step: Async: does an update if the worker's generation is still current, and claims the next one. The
+            result is that of `Coordination.claim`.
+        tick: Sync: a placeholder for the step of the gradients.
+        post: Sync: puts the gradients into the mailboxes.
+        apply: Sync, chief: applies the gradients. Run it when enough have arrived.
+        present: Sync, chief: a placeholder for one for each worker that has arrived and zero for the others,
+            if workers may be missing.
+        clear: Sync, chief: empties the mailboxes before the first step.
+        learning_rates: The learning rate of each group of weights, by its glob; scalars.
+        losses: The sums of the parts of the loss over all workers.
+        states: The sums of the states of the metrics over all workers.
+        gradients: The gradients that an update applies.
+        chief_ops: The names of the ops that only the chief has.
+        report: Async: a placeholder for numbers about the worker.
+        send_report: Async: writes them into the worker's row of `reports`.
+        reports: Async: the reports, with one row for each worker.
+        boxes: Sync: the mailboxes.
+        meeting: If each worker has all weights: the state of the workers. `post` then sums the gradients over
+            all workers, and every worker has an `apply`.
+        sends: The ops that send this worker's parts of the sums to others; they are run with `post`.
+        staged: How many sums have been made and not been applied yet.
+        unstage: Forgets these sums.
+        inbox: The messages for this worker.
+        crossings: All messages between workers in a step.
+        abroad: The names of the ops that put messages into the queues of other workers.
+    """
+
+    worker: Worker
+    coordination: Coordination | None = None
+    step: Any = field(default=None, repr=False)
+    tick: Any = field(default=None, repr=False)
+    post: Any = field(default=None, repr=False)
+    apply: Any = field(default=None, repr=False)
+    present: Any = field(default=None, repr=False)
+    clear: Any = field(default=None, repr=False)
+    learning_rates: Mapping[str, Any] = field(factory=dict, repr=False)
+    losses: tuple[LossSum, ...] = field(default=(), repr=False)
+    states: tuple[Any, ...] = field(default=(), repr=False)
+    gradients: Mapping[str, Tensor] = field(factory=dict, repr=False)
+    chief_ops: frozenset[str] = field(default=frozenset(), repr=False)
+    report: Any = field(default=None, repr=False)
+    send_report: Any = field(default=None, repr=False)
+    reports: Any = field(default=None, repr=False)
+    boxes: tuple[Box, ...] = field(default=(), repr=False)
+    meeting: Meeting | None = field(default=None, repr=False)
+    sends: tuple[Any, ...] = field(default=(), repr=False)
+    staged: Any = field(default=None, repr=False)
+    unstage: Any = field(default=None, repr=False)
+    inbox: Inbox | None = field(default=None, repr=False)
+    crossings: tuple[Crossing, ...] = field(default=(), repr=False)
+    abroad: frozenset[str] = field(default=frozenset(), repr=False)
+
+    @property
+    def updates(self) -> Updates:
+        """The record that other update modes return, with the train op of this graph alone."""
+        return Updates(self.ends[-1], self.learning_rates, gradients=self.gradients)
+
+    @property
+    def ends(self) -> tuple[Run, ...]:
+        """The ops with which a step of this worker ends."""
+        ends = (each for each in (self.step, self.post, self.apply) if each is not None)
+        return tuple(Run(each.name.partition(":")[0]) for each in ends)
+
+
+def scores_in(
+    at: Spot,
+    total: Tensor,
+    losses: Sequence[LossSum],
+    scores: Sequence[Tensor],
+    present: Tensor | None = None,
+    workers: int = 1,
+) -> tuple[tuple[LossSum, ...], tuple[Tensor, ...]]:
+    """Write the parts of the loss, and states of metrics, that are in the sum of the reports of workers.
+
+    Args:
+        at: Where the ops are written.
+        total: The sum of the reports.
+        losses: The parts of the loss of one worker.
+        scores: What its report was made of.
+        present: One for each worker that has reported and zero for the others, if any may be missing.
+        workers: The number of workers.
+    """
+    kinds = tuple((each.dtype, each.known_shape) for each in scores)
+    parts = sum(len(each.tensors) for each in losses)
+    found = write_traced(at, _scores, total, present, kinds=kinds, parts=parts, workers=workers)
+    of_all = tuple(LossSum(*(found.pop(0) for _ in each.tensors)) for each in losses)
+    return of_all, tuple(found)
+
+
+def reported(scores: Sequence[tf.Tensor]) -> tf.Tensor:
+    """Return the scores of a step as one vector."""
+    return tf.concat([tf.reshape(tf.cast(each, tf.float32), [-1]) for each in scores], 0)
+
+
+def _scores(
+    total: tf.Tensor,
+    present: tf.Tensor | None,
+    kinds: Sequence[tuple[str, tuple[int, ...]]],
+    parts: int,
+    workers: int,
+) -> list[tf.Tensor]:
+    """Return scores from a report; the first `parts` are those of the loss, which missing workers lack."""
+    pieces = tf.split(total, [prod(shape) for _, shape in kinds])
+    found = [
+        tf.cast(tf.reshape(piece, tf.TensorShape(shape)), dtype)
+        for piece, (dtype, shape) in zip(pieces, kinds, strict=True)
+    ]
+    if present is not None:
+        missing = workers / tf.reduce_sum(present)
+        found[:parts] = [each * missing for each in found[:parts]]
+    return found

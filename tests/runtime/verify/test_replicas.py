@@ -1,0 +1,83 @@
+"""Workers that each have all weights compute what one tower computes on the whole batch."""
+
+from __future__ import annotations
+
+import pytest
+
+from dsl import ir
+from tests.support import spec_of
+from tfdeploy.runtime.verify.cases import CLUSTERS, Case, SelectedCases
+from tfdeploy.runtime.verify.session import Options, Verification
+
+MODEL = """
+tfdeploy = 1
+
+model "small" {{
+  word = input(int32, [5])
+  image = input(float32, [6])
+  digit = input(int32, [])
+  rows = word -> Embedding(30, 8, name = "table", {mask}) -> GlobalAveragePooling1D(name = "rows")
+  hidden = image -> Dense(8, name = "hidden") {between} -> Activation("relu")
+  logits = [rows, hidden] -> Concatenate() -> Dense(4, name = "logits")
+  loss = [digit, logits] -> SparseCategoricalCrossentropy(from_logits = true{loss})
+  metrics {{ accuracy = [digit, logits] -> SparseCategoricalAccuracy() }}
+}}
+
+data {{
+  train = synthetic(
+    256, word = feature(int32, [5], classes = 30), image = feature(float32, [6]),
+    digit = feature(int32, classes = 4)
+  )
+}}
+
+update {{ {update} }}
+train {{ seed = 3 }}
+"""
+PLAIN = {"mask": "mask_zero = true", "between": "", "loss": "", "update": "optimizer = Adam(0.01)"}
+SPECS = {
+    "plain": PLAIN,
+    "masked": {**PLAIN, "loss": ", ignore_class = 2", "update": "optimizer = Momentum(0.1, momentum = 0.9)"},
+    "summed": {**PLAIN, "loss": ", ignore_class = 2", "update": "optimizer = SGD(0.01), reduce = sum"},
+    "statistics": {
+        **PLAIN,
+        "between": "-> BatchNormalization()",
+        "update": "optimizer = SGD(0.1), batch_norm = mean",
+    },
+    "first": {
+        **PLAIN,
+        "between": "-> BatchNormalization()",
+        "update": "optimizer = SGD(0.1), batch_norm = first",
+    },
+    "float16": {**PLAIN, "update": "optimizer = SGD(0.1), precision = mixed_float16"},
+    "accumulated": {
+        **PLAIN,
+        "update": "optimizer = Adam(0.01), accumulate = 2, clip = global_norm(0.5), ema = 0.9",
+    },
+}
+QUICK = {("plain", "ring"), ("masked", "add_n"), ("statistics", "tree"), ("float16", "ring")}
+AGGREGATIONS = ("add_n", "tree", "hierarchical", "ring", "shuffle")
+
+
+@pytest.mark.parametrize(
+    ("name", "aggregate"),
+    [
+        pytest.param(name, each, marks=[] if (name, each) in QUICK else [pytest.mark.full])
+        for name in SPECS
+        for each in AGGREGATIONS
+    ],
+)
+def test_all_workers_apply_the_sum_of_all(name: str, aggregate: str) -> None:
+    """With two and three workers, equal batches and others, one clone each and two."""
+    verification = Verification(spec_of(MODEL.format(**SPECS[name])), Options(steps=3))
+    cases = tuple(
+        Case("sync", ir.Call(aggregate), "replicated", batches, pack, workers=workers, between=True)
+        for workers, batches, pack in (
+            (2, CLUSTERS[2][2], None),
+            (3, CLUSTERS[3][2], 100),
+        )
+    )
+    verification.selected = SelectedCases(cases, ())
+    found = list(verification.outcomes())
+    assert len(found) == len(cases)
+    for each in found:
+        assert each.differences.largest <= verification.tolerance, each.case.title

@@ -1,0 +1,319 @@
+"""Workers that each have all weights: how they agree on where to go on, and make steps together.
+
+A step waits inside TensorFlow for the parts of the other workers. A thread looks after it meanwhile: if the
+step cannot end, because a worker is missing or has begun anew, it puts messages into this worker's own queues
+that are of no step, by which the waiting ends with an error. Nothing has been changed then, and all workers
+meet again.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+import tensorflow as tf
+from attrs import define, field, frozen
+
+from compiler.graph.variables.cut_variable import variables_of
+from compiler.graph.workers.meeting import OPEN, Meeting, MeetingState
+from compiler.plan import WorkerPlan
+from compiler.time.work import LONGEST
+from tfdeploy.runtime.cluster.worker_group import PATIENT, WorkerGroup
+from tfdeploy.runtime.stop import alongside
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+LONG = 0.5
+"""The seconds of a step after which it is looked after."""
+
+LOOK_EVERY = 0.1
+STOPPING = 2.0
+"""The seconds that a step may take to end after a signal."""
+
+
+@frozen
+class Standing:
+    """Where a worker stands.
+
+    Attributes:
+        made: The steps that it has made, with those that were skipped; -1 if it has no weights.
+        step: Its global step.
+        examples: The examples of these steps.
+    """
+
+    made: int = -1
+    step: int = 0
+    examples: int = 0
+
+
+@define
+class ReplicaGroup(WorkerGroup):
+    """A worker's view of all workers, of which each has all weights.
+
+    Attributes:
+        open_session: Opens a session for another graph on the same devices.
+        began: When the step that is being made has begun (`time.monotonic()`); None if none is.
+        woken: Whether the wait of a step was ended.
+    """
+
+    open_session: Callable[[tf.Graph], Any] = field(kw_only=True, repr=False)
+    began: float | None = None
+    woken: bool = False
+
+    @property
+    def meeting(self) -> Meeting:
+        """The ops on the state of the workers."""
+        assert self.exchange.meeting is not None
+        return self.exchange.meeting
+
+    @property
+    def name(self) -> str | None:
+        """None, because a step is one of all workers."""
+        return None
+
+    # --- the state ----------------------------------------------------------------------------------------
+
+    def state(self) -> Any:
+        """Return the state of the table as it is now."""
+        return MeetingState.of(self.engine.repeated("state", lambda: self.meeting.state))
+
+    def until(
+        self, ready: Callable[[Any], bool], longest: float = LONGEST, patience: float = math.inf
+    ) -> Any:
+        """Wait until the state of the table meets a condition, as `WorkerGroup.until` does."""
+        return super().until(ready, longest, patience)
+
+    def is_current(self, state: Any) -> bool:
+        """Whether steps of the generation in which the worker trains are made."""
+        return bool(state.phase == OPEN and state.generation == self.generation)
+
+    def run(self, op: Any, *given: int) -> None:
+        """Run an op on the state.
+
+        Args:
+            op: The op.
+            *given: Its arguments, of which there are at most four; missing ones are 0.
+        """
+        self.engine.session.run(op, {self.meeting.given: (*given, 0, 0, 0, 0)[:4]})
+
+    def counted(self) -> tuple[int, int]:
+        """Return the global step, and the examples of all steps so far."""
+        at = self.standing()
+        return at.step, at.examples
+
+    def standing(self) -> Standing:
+        """Return where this worker stands."""
+        try:
+            made, examples, _, step = map(int, self.engine.session.run(self.meeting.own))
+        except tf.errors.FailedPreconditionError:
+            return Standing()
+        return Standing(made, step, examples)
+
+    def stand(self, at: Standing) -> None:
+        """Set where this worker stands, and the number of the next step's messages."""
+        self.run(self.meeting.set_own, at.made, at.examples, self.generation, at.step)
+
+    # --- meeting ------------------------------------------------------------------------------------------
+
+    def meet(self) -> None:
+        """Say where this worker stands."""
+        self.drain()
+        at = self.standing()
+        self.run(self.meeting.meet, self.generation, at.made, at.step, at.examples)
+
+    def drain(self) -> None:
+        """Drop all messages, and a sum that has not been applied: they are of steps that have broken."""
+        inbox, run = self.exchange.inbox, self.engine.session.run
+        assert inbox is not None
+        run(self.exchange.unstage)
+        while any(sizes := run(inbox.sizes)):
+            run([op for op, size in zip(inbox.drops, sizes, strict=True) if size])
+
+    def take(self, source: int, at: Standing) -> None:
+        """Take the weights of a worker, which stands there, and stand there too."""
+        if source != self.worker.index:
+            self.run(self.meeting.set_own, -1)  # until it has all of them
+            self.engine.initialise()
+            copy_variables(self, source)
+            self.engine.session.run(self.engine.compiled.after_restore_op)
+        self.stand(at)
+
+    def can_take(self, state: MeetingState) -> bool:
+        """Whether the worker whose weights are to be taken has any, as far as this one knows."""
+        return state.source != self.worker.index or self.standing().made >= 0
+
+    # --- the chief's --------------------------------------------------------------------------------------
+
+    def gather(self) -> tuple[int, Standing] | None:
+        """Wait until all workers have said where they stand.
+
+        Returns:
+            The first of the workers that have made the most steps, and where it stands; None if a signal
+            comes first.
+        """
+        self.meet()
+        found = self.until(lambda each: all(met == self.generation for met in each.met), PATIENT)
+        if found is None:
+            return None
+        source = max(range(self.worker.count), key=lambda worker: found.made[worker])
+        return source, self.stands(found, source)
+
+    @staticmethod
+    def stands(state: MeetingState, worker: int) -> Standing:
+        """Return where a worker has said that it stands."""
+        return Standing(state.made[worker], state.step[worker], state.examples[worker])
+
+    def hand_out(self, source: int, at: Standing) -> None:
+        """Let all workers take the weights of a worker, which stands there, and wait until they have them."""
+        self.drain()
+        if source == self.worker.index:
+            self.run(self.meeting.meet, self.generation, at.made, at.step, at.examples)
+        self.take(source, at)
+        self.run(self.meeting.take, source)
+        self.run(self.meeting.ready, self.generation)
+        self.until(lambda each: all(ready == self.generation for ready in each.ready), PATIENT)
+
+    def begin(self) -> None:
+        """Begin a generation, and give the variables their first values, unless they have later ones."""
+        self.announce()
+        if self.standing().made < 0:
+            self.engine.initialise()
+
+    def announce(self) -> None:
+        """Begin a new generation: all others stop, and say where they stand."""
+        self.generation = time.time_ns()
+        self.run(self.meeting.announce, self.generation)
+
+    def open(self, step: int, examples: int) -> None:
+        """Let steps be made; the workers know from which step on."""
+        del step, examples
+        self.run(self.meeting.open)
+
+    def end(self, patience: float) -> None:
+        """End the training, and wait up to `patience` seconds until the others have noticed it."""
+        self.run(self.meeting.end)
+        until = time.monotonic() + patience
+        while time.monotonic() < until and sum(self.state().left) < self.worker.count - 1:
+            time.sleep(LOOK_EVERY)
+
+    # --- steps --------------------------------------------------------------------------------------------
+
+    def collect(self, *, traced: bool = False) -> bool:
+        """Make the first part of a step: gradients, and their sum over all workers.
+
+        Returns:
+            Whether the sum is there. It is not if a signal has come while a worker was missing.
+
+        Raises:
+            tf.errors.OpError: If the step has broken.
+            RunError: If a worker is missing for too long.
+        """
+        exchange = self.exchange
+        self.woken, self.began = False, time.monotonic()
+        try:
+            self.engine.repeated("collect", lambda: [exchange.post, *exchange.sends], traced=traced)
+        except tf.errors.OpError as fault:
+            if self._has_sum():
+                return True  # a worker was lost after it had sent its part
+            self.raise_if_timed_out()
+            if self._is_stopping():
+                return False
+            if self.woken:
+                raise tf.errors.AbortedError(
+                    None, None, "the other workers have not made the step"
+                ) from fault
+            raise
+        finally:
+            self.began = None
+        return True
+
+    def apply(self, *, logged: bool = False, traced: bool = False) -> Any:
+        """Make the second part of a step: apply the sum.
+
+        Args:
+            logged: Whether a report is needed.
+            traced: Whether to note on which devices the ops run.
+
+        Returns:
+            The values of `Engine.step_fetches` by name, on the chief.
+        """
+        engine, op = self.engine, self.exchange.apply
+        if not self.worker.is_chief:
+            return engine.repeated("apply", lambda: op)
+        key = f"apply{' logged' * logged}"
+        return engine.repeated(
+            key,
+            lambda: engine.step_fetches(op, logged=logged) | {"applied": engine.whether_applied},
+            traced=traced,
+        )
+
+    def _has_sum(self) -> bool:
+        with suppress(tf.errors.OpError):
+            return int(self.engine.session.run(self.exchange.staged)) > 0
+        return False
+
+    def _is_stopping(self) -> bool:
+        return self.stop.received is not None or self.stop.arrived is not None
+
+    @contextmanager
+    def looked_after(self) -> Iterator[None]:
+        """Look after steps during a block."""
+        with alongside(self._look, "steps"):
+            yield
+
+    def _look(self, over: threading.Event) -> None:
+        while not over.wait(LOOK_EVERY):
+            began = self.began
+            if began is None or time.monotonic() - began < LONG:
+                continue
+            if self._cannot_end(time.monotonic() - began):
+                self.woken = True
+                with suppress(tf.errors.OpError, RuntimeError):
+                    inbox = self.exchange.inbox
+                    assert inbox is not None
+                    self.engine.session.run(inbox.wake)
+                over.wait(LONG)
+
+    def _cannot_end(self, taken: float) -> bool:
+        """Whether the step that is being made can no longer end."""
+        monitor = self.engine.monitor
+        if monitor.timed_out is not None or monitor.absent or (self._is_stopping() and taken > STOPPING):
+            return True
+        try:
+            state = self.state()
+        except (tf.errors.OpError, RuntimeError):
+            return True
+        return not self.is_current(state) or state.lost == self.generation
+
+
+def copy_variables(group: ReplicaGroup, source: int) -> None:
+    """Give the variables of a worker the values that those of another one have, from server to server."""
+    compiled = group.engine.compiled
+    plan = compiled.plan
+    assert isinstance(plan, WorkerPlan)
+    devices = {
+        plan.tensorflow_device(own): plan.tensorflow_device(there)
+        for own, there in plan.devices_for(plan.worker.everyone[source][0].device.host).items()
+    }
+    graph = tf.Graph()
+    with graph.as_default():
+        copies = [_copied(each, devices) for saved in compiled.saved.values() for each in variables_of(saved)]
+    session = group.open_session(graph)
+    try:
+        for each in copies:  # one at a time, so that a worker never holds all of them twice
+            session.run(each)
+    finally:
+        session.close()
+
+
+def _copied(variable: Any, devices: dict[str, str]) -> tf.Operation:
+    handle = variable.handle.op
+    told = {name: handle.get_attr(name) for name in ("dtype", "shape", "shared_name")}
+    with tf.device(devices[handle.device]):
+        value = tf.raw_ops.ReadVariableOp(resource=tf.raw_ops.VarHandleOp(**told), dtype=told["dtype"])
+    with tf.device(handle.device):
+        return tf.raw_ops.AssignVariableOp(resource=tf.raw_ops.VarHandleOp(**told), value=value)

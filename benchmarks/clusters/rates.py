@@ -105,26 +105,33 @@ def ours(case: ClusterCase, steps: int) -> float:
     Returns:
         The steps per second of the second half of the training.
     """
+    told = {"servers": SERVERS, "workers": WORKERS, "rules": case.rules, "optimizer": case.optimizer}
+    return trained(case.problem, TAIL, steps, **told)
+
+
+def trained(problem: Problem, tail: str, steps: int, **told: object) -> float:
+    """Train a model with tfdeploy on processes of this machine.
+
+    Args:
+        problem: The model.
+        tail: The rest of the spec, with fields for its batch, its steps, and `told`.
+        steps: Half of the number of steps.
+        told: What the fields of the tail get.
+
+    Returns:
+        The steps per second of the second half of the training.
+    """
     import numpy as np
 
-    problem = case.problem
     with tempfile.TemporaryDirectory() as folder:
         x, y = problem.arrays(EXAMPLES * problem.batch)
         np.savez(Path(folder) / "examples.npz", x=x, y=y)
-        tail = TAIL.format(
-            servers=SERVERS,
-            workers=WORKERS,
-            batch=problem.batch,
-            rules=case.rules,
-            optimizer=case.optimizer,
-            steps=2 * steps,
-            every=max(steps // 20, 1),
-        )
         spec = Path(folder) / "spec.tfdeploy"
-        spec.write_text(problem.spec + tail)
+        given = {"batch": problem.batch, "steps": 2 * steps, "every": max(steps // 20, 1), **told}
+        spec.write_text(problem.spec + tail.format(**given))
         command = [sys.executable, "-m", "tfdeploy", "compile-and-run", str(spec)]
         subprocess.run(
-            command, cwd=folder, env=_environment(), check=True, capture_output=True, timeout=PATIENCE
+            command, cwd=folder, env=environment_of_tasks(), check=True, capture_output=True, timeout=PATIENCE
         )
         history = (Path(folder) / "run" / "history.jsonl").read_text().splitlines()
         lines = [each for each in map(json.loads, history) if each["step"] >= steps]
@@ -167,13 +174,14 @@ def _task(case: ClusterCase, steps: int, cluster: Mapping[str, Any], job: str, i
     module, *arguments = case.command
     return {
         "args": [sys.executable, "-m", f"benchmarks.contenders.{module}", *arguments, str(steps)],
-        "env": {**_environment(), "TF_CONFIG": config},
+        "env": {**environment_of_tasks(), "TF_CONFIG": config},
         "stdout": subprocess.DEVNULL,
         "stderr": subprocess.DEVNULL,
     }
 
 
-def _environment() -> dict[str, str]:
+def environment_of_tasks() -> dict[str, str]:
+    """Return the environment of the tasks of a cluster, without the tasks of another one."""
     root = str(Path(__file__).resolve().parents[2])
     clean = {key: value for key, value in os.environ.items() if key != "TF_CONFIG"}
     return {**clean, "PYTHONPATH": root, "TF_CPP_MIN_LOG_LEVEL": "3"}

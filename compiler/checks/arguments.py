@@ -11,7 +11,7 @@ from dsl.diagnostics import Diagnostic
 from dsl.errors import plan as errors
 from dsl.schema import Function
 from dsl.schema.functions import keras_step
-from dsl.schema.signatures import find
+from dsl.schema.signatures import find, named_arguments
 from grammar.lower.context import Context
 from grammar.lower.fitting import ValuePlace, fitted
 from grammar.reports import Reports
@@ -32,7 +32,7 @@ def arguments_can_be_taken(spec: ir.Spec, _topology: Topology) -> Iterator[Diagn
         function = keras_step(signature)
         if decided and "/" in layer.path:
             _fit(layer.call, function, context)
-        reason = _misfit(signature.name, _given(layer.call, function))
+        reason = _misfit(signature.name, named_arguments(layer.call))
         if reason is not None and layer.call.span not in told:
             told.add(layer.call.span)
             yield errors.layer_cannot_be_made(layer.call.span, step=layer.call.name, reason=reason)
@@ -47,11 +47,6 @@ def _fit(call: ir.Call, function: Function, context: Context) -> None:
         if argument is not None and argument.type.kind in _PLAIN:
             what = f"`{argument.name}` of `{call.name}`"
             fitted(value, ValuePlace(argument.type, what, span, (), context))
-
-
-def _given(call: ir.Call, function: Function) -> dict[str, ir.Value]:
-    names = (each.name for each in function.positional)
-    return {**dict(zip(names, call.args, strict=False)), **call.kwargs}
 
 
 def _misfit(name: str, given: dict[str, ir.Value]) -> str | None:

@@ -16,7 +16,7 @@ from attrs import frozen
 
 from compiler.model.graph import InputNode, ModelGraph, kept_for_latest
 from dsl import ir
-from dsl.schema.signatures import find
+from dsl.schema.signatures import find, named_arguments
 
 Size: TypeAlias = "int | None"
 Shape: TypeAlias = "tuple[Size, ...]"
@@ -41,8 +41,7 @@ def shape_after(call: ir.Call, shapes: Sequence[Shape]) -> Shape | None:
     if rule is None:
         return None
     arguments: dict[str, Any] = {each.name: each.default for each in signature.arguments}
-    arguments |= dict(zip((each.name for each in signature.positional), call.args, strict=False))
-    arguments |= call.kwargs
+    arguments |= named_arguments(call)
     if arguments.get("data_format") == "channels_first":
         return None
     try:

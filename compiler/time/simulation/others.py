@@ -16,7 +16,7 @@ from graphlib import TopologicalSorter
 from attrs import define, field
 
 from compiler.figures import gathered
-from compiler.time.simulation.machines import Abroad, Active, Clock, Gate, Run, Task
+from compiler.time.simulation.machines import Abroad, Clock, Gate, Run, Task
 from compiler.time.simulation.prepared import PreparedStep, Send
 from compiler.time.simulation.threads import Threads
 from compiler.time.work import StepWork
@@ -135,9 +135,7 @@ class StandIns:
         if first not in seen.abroad.waits:  # their graph is run by a process that is not simulated
             self.clock.at(now + seen.rest + seen.pause, start)
             return
-        costs, copies = step.costs, run.times
-        task = Active(None, None, 0.0, costs.step_start, costs.start_cores, 1.0, None, start, copies)
-        self.clock.at(now + seen.rest, partial(self.clock.let_run, step.homes[step.processes[first]], task))
+        self.clock.at(now + seen.rest, partial(self.threads.begin, step.processes[first], start, run.times))
 
     def _start(self, run: Run) -> None:
         """Let clones that are not simulated begin a round."""

@@ -17,7 +17,7 @@ that wait for it in their order. A process that waits for others notices the end
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from math import inf
 
@@ -182,14 +182,6 @@ class _Simulation:
         starting += [(step.processes[op], op) for op in run.ops if run.waiting[op] == 0]
         self.threads.start((process, Task(run, task, self.clock.now)) for process, task in starting)
 
-    def _begin(self, process: int, then: Callable[[], None]) -> None:
-        """Let a process run a graph again, which takes cores before its first op."""
-        costs, copies = self.step.costs, self.step.copies[process]
-        starting = Active(
-            None, None, self.clock.now, costs.step_start, costs.start_cores, 1.0, None, then, copies
-        )
-        self.clock.let_run(self.step.homes[process], starting)
-
     def _one_less(self, run: Run) -> None:
         run.left -= 1
         if run.left > 0:
@@ -203,7 +195,7 @@ class _Simulation:
             return
         if run.seen is not None:
             run.seen.end(self.clock.now)
-        self._begin(self.step.processes[run.ops[0]], partial(self._start, run))
+        self.threads.begin(self.step.processes[run.ops[0]], partial(self._start, run))
 
     # --- ops ----------------------------------------------------------------------------------------------
 
@@ -337,7 +329,7 @@ class _Simulation:
 
     def _notice(self, task: Task) -> None:
         process = self.step.processes[task.op]
-        self._begin(process, lambda: self.threads.give([task], None, process))
+        self.threads.begin(process, lambda: self.threads.give([task], None, process))
 
     def _arrived(self, task: Task, send: Send, hop: int | None, thread: Thread | None) -> None:
         assert task.cause is not None

@@ -48,6 +48,13 @@ class Threads:
                 else:
                     self._wake(thread)
 
+    def begin(self, process: int, then: Callable[[], None], copies: int | None = None) -> None:
+        """Let a process, or several alike, run a graph again, which takes cores before its first op."""
+        costs, now = self.step.costs, self.clock.now
+        copies = self.step.copies[process] if copies is None else copies
+        starting = Active(None, None, now, costs.step_start, costs.start_cores, 1.0, None, then, copies)
+        self.clock.let_run(self.step.homes[process], starting)
+
     def give(self, tasks: Iterable[Task], thread: Thread | None, process: int) -> None:
         """Put tasks into the pool of a process: the queue of the thread that gives them, or another."""
         pool = self.pools[process]

@@ -282,6 +282,7 @@ _ROWS = (
     Code("TFD778", "extra-missing", "a package that only an extra of tfdeploy installs", "run"),
     # TFD780 to TFD789: data and manifests of a cluster.
     Code("TFD781", "in-process-source", "a source that needs Python, although servers read the data", "run"),
+    Code("TFD782", "not-delivered", "a tracker that has not got all of a run", "run"),
     Code("TFD785", "nothing-to-deploy", "a spec without jobs, which has no tasks for manifests", "plan"),
     Code("TFD786", "no-such-replica", "a job that a TFJob has no replicas for", "plan"),
     Code("TFD787", "no-manifest-name", "a name that Kubernetes does not take", "plan"),

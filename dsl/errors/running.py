@@ -113,6 +113,11 @@ extra_missing = Placeless(
     "TFD778: {why} needs the package `{package}`, which is not installed",
     help="install it: `pip install 'tfdeploy[{extra}]'`",
 )
+not_delivered = Wording(
+    "warning TFD782: `{tracker}` has got {sent:d} of {total:d} lines of the history, and no files",
+    notes=("{reason}", "the run directory has everything"),
+    help="`tfdeploy runs --deliver {directory}` sends the rest",
+)
 nothing_to_plot = Placeless(
     "TFD745: no run has a score `{score}`",
     notes=(either("there are {known?:alternatives {score}}", "no step has been logged yet"),),

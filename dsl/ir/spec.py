@@ -187,6 +187,7 @@ class Train(Block):
     keep: int = 5
     log_every: int = 10
     summaries: Summaries = "scalars"
+    track: Call | None = None
     seed: int | None = None
     deterministic: bool = False
     weights: str | None = None

@@ -318,6 +318,7 @@ BLOCKS: dict[str, Block] = {
                     word(*get_args(ir.Summaries)),
                     "what is written for TensorBoard",
                 ),
+                Attribute("track", call("tracker", optional=True), "where scores and files are sent as well"),
                 Attribute("seed", integer(0, 2**31 - 1, optional=True), "the seed of all random numbers"),
                 Attribute("deterministic", boolean(), "make two runs equal, bit for bit"),
                 Attribute("weights", path(optional=True), "a file of weights to start from"),

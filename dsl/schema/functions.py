@@ -19,6 +19,7 @@ from dsl.schema.types import (
     Function,
     Type,
     boolean,
+    duration,
     either,
     integer,
     keyword,
@@ -93,6 +94,28 @@ GOALS = (
     Function("lowest", _SCORE, doc="the evaluation in which the score is lowest is the best"),
 )
 
+_WAIT = keyword("wait", duration(), 30.0, "how long the end of a run waits until everything is sent")
+TRACKERS = (
+    Function(
+        "mlflow",
+        (
+            keyword("server", string(optional=True), None, "its address; default: MLFLOW_TRACKING_URI"),
+            keyword(
+                "experiment", string(optional=True), None, "the experiment; default: the name of the model"
+            ),
+            keyword("model", boolean(), True, "send `model.keras` as well"),
+            _WAIT,
+        ),
+        doc="a server of MLflow gets the settings, scores and files of the run",
+    ),
+    Function(
+        "python",
+        (needs("function", string(), "`module:function`, which returns a tracker"), _WAIT),
+        ANY,
+        "a tracker that a Python function makes from the keyword arguments",
+    ),
+)
+
 OPTIMIZERS = (
     Function(
         "python",
@@ -155,6 +178,7 @@ FUNCTIONS: dict[str, tuple[Function, ...]] = {
     "average": AVERAGES,
     "recomputation": RECOMPUTATIONS,
     "goal": GOALS,
+    "tracker": TRACKERS,
     "optimizer": OPTIMIZERS,
     "schedule": SCHEDULES,
     **OWN,

@@ -81,6 +81,7 @@ train {
   keep = 5
   log_every = 10
   summaries = scalars
+  track = none
   seed = none
   deterministic = false
   weights = none

@@ -34,6 +34,10 @@ SECTIONS = {
         "Values of `recompute` in [`update`](blocks.md#update). All give the same gradients. [A model that does not fit](../how-to/memory.md) has examples.",
     ),
     "goal": ("Goals", "Values of `best` in [`train`](blocks.md#train): which evaluation is the best one."),
+    "tracker": (
+        "Trackers",
+        "Values of `track` in [`train`](blocks.md#train). [Compare runs and sweep](../how-to/compare.md#send-runs-elsewhere) has examples.",
+    ),
     "optimizer": (
         "Optimizers",
         "Values of `optimizer` in [`update`](blocks.md#update), beside [those of Keras](keras.md#optimizers).",

@@ -28,6 +28,7 @@ OBJECTS = {
     "average": "`EMA(...)`",
     "recomputation": "recomputation",
     "goal": "goal",
+    "tracker": "tracker",
     "feature": "`feature(...)`",
     "length": "length",
 }

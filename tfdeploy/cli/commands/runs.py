@@ -10,26 +10,34 @@ import click
 from tfdeploy.cli.common import Common, say, write_result
 from tfdeploy.cli.options import common_options, force_option
 
+UNDELIVERED = 1
+
 
 @click.command()
 @click.argument("folders", nargs=-1, type=click.Path(path_type=Path), metavar="[FOLDER...]")
 @click.option(
     "--compare", is_flag=True, help="Show the runs beside each other, with all settings that differ."
 )
+@click.option("--deliver", is_flag=True, help="Send what trackers have not got of the runs.")
 @click.option("--sort", metavar="NAME", help="Sort by loss, examples_per_second or a metric, lowest first.")
 @click.option(
     "--json", "as_json", is_flag=True, help="Print the runs as JSON, with all settings of their specs."
 )
 @common_options
 def runs_command(
-    common: Common, folders: tuple[Path, ...], *, compare: bool, sort: str | None, as_json: bool
+    common: Common,
+    folders: tuple[Path, ...],
+    *,
+    compare: bool,
+    deliver: bool,
+    sort: str | None,
+    as_json: bool,
 ) -> int:
     """List the runs in FOLDER... and below (default: runs), without TensorFlow.
 
     A run has its state, its last step, the scores of validation, else test, else training, its speed, and the
     settings in which its spec differs from those of the others. FOLDER may be a run directory itself.
     """
-    del common
     from dsl.diagnostics import RunError
     from dsl.errors import running as errors
     from dsl.files.typed_json import to_json
@@ -51,6 +59,8 @@ def runs_command(
             known = sorted({"examples_per_second", *(name for each in found for name in each.scores)})
             raise RunError(errors.nothing_to_plot(score=sort, known=known))
         found.sort(key=key)
+    if deliver:
+        return _delivered([each.directory for each in found], common)
     if as_json:
         write_result(f"{to_json(found, indent=1)}\n")
         return 0
@@ -107,3 +117,37 @@ def plot_command(common: Common, runs: tuple[Path, ...], *, score: str, out: Pat
     drawn = draw(curves, score, width=width, height=ROWS, color=common.color_output)
     say(drawn, color=common.color_output, end="")
     return 0
+
+
+def _delivered(directories: list[str], common: Common) -> int:
+    """Send what trackers have not got of runs that have ended; return 1 if something is left."""
+    import subprocess
+
+    from dsl.errors.names import python_not_allowed
+    from tfdeploy.cli.faults import show
+    from tfdeploy.progress import busy
+    from tfdeploy.runtime.records.directory import RunDirectory
+    from tfdeploy.runtime.records.lock import locked
+    from tfdeploy.runtime.track.tracking import command, tracked, undelivered
+
+    code = 0
+    for each in directories:
+        directory = RunDirectory(Path(each))
+        record = tracked(directory)
+        if record is None or record.complete:
+            continue
+        if record.name == "python" and not common.allow_python:
+            show([python_not_allowed(None)], common)
+            code = UNDELIVERED
+            continue
+        with locked(directory.path), busy(f"sending {each} to {record.name}"):
+            subprocess.run(
+                command(directory.path, 0), stdin=subprocess.DEVNULL, capture_output=True, check=False
+            )
+        missing = undelivered(directory)
+        if missing is None:
+            say(f"{each}: {record.name} has got everything")
+        else:
+            show([missing], common)
+            code = UNDELIVERED
+    return code

@@ -69,6 +69,8 @@ class RunDirectory:
     """What layers have learnt from the data before training, if there are such layers."""
     result = _Inside("result.json")
     """The outcome of the run."""
+    track = _Inside("track.json")
+    """What a tracker has got of the run so far."""
     mark = _Inside(MARKER)
     """The file by which the directory is recognised as a run's."""
 
@@ -127,7 +129,7 @@ class RunDirectory:
 
     def clear(self, spec: ir.Spec) -> None:
         """Remove the files of earlier runs, and nothing else. `spec`, which is about to run, is kept."""
-        for path in (self.result, self.model, self.history, self.placement):
+        for path in (self.result, self.model, self.history, self.placement, self.track):
             path.unlink(missing_ok=True)
         if not self.holds_as_its_own(spec):
             self.spec.unlink(missing_ok=True)
@@ -151,5 +153,5 @@ class RunDirectory:
     def _whole_files(self) -> tuple[Path, ...]:
         return (
             self.spec, self.placement, self.history, self.cluster, self.model, self.layer_states, self.result,
-            self.mark,
+            self.track, self.mark,
         )  # fmt: skip

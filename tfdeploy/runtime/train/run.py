@@ -51,6 +51,7 @@ from tfdeploy.runtime.session.engine import Engine
 from tfdeploy.runtime.session.faults import is_lost_task, reason_of
 from tfdeploy.runtime.show.reporting import StepRange, duration, number
 from tfdeploy.runtime.stop import cleanup
+from tfdeploy.runtime.track.tracking import require_tracker, tracking
 from tfdeploy.runtime.train.evaluation import BestTracker, Evaluations
 from tfdeploy.runtime.train.events import Events, Profile
 from tfdeploy.runtime.train.loop import Trainer, left_out, total_steps
@@ -96,6 +97,7 @@ def run_spec(spec: ir.Spec, options: RunOptions, stop: StopSignals) -> Result:
     require_devices(plan)
     if isinstance(plan, WorkerPlan) and options.membership is not None:
         make_thread_pool(spec, options.membership)
+    require_tracker(spec)
     activity = Activity(stop=stop)
     with Watchdog(activity, stop, options.reporter).watching():
         if isinstance(plan, WorkerPlan) and not plan.worker.is_chief:
@@ -374,6 +376,13 @@ class _Run:
             if not self.directory.holds_as_its_own(self.spec):
                 self._write(self.directory.spec, effective_text(self.spec, self.directory.path))
             self._write_placement(engine)
+        stop = self.stop
+        with tracking(self.spec, self.directory, self.reporter, lambda: stop.received is not None):
+            return self._steps_to(trainer, last, resumed)
+
+    def _steps_to(self, trainer: Trainer, last: int, resumed: int | None) -> Result:
+        """Make the steps, and write what the run comes to."""
+        engine = trainer.engine
         if trainer.step < last:
             feed_training(engine, trainer.stream, trainer.examples)
             trainer.events.draw_graph()

@@ -190,3 +190,26 @@ class ManyClones:
     seconds: float
     peak: float
     date: str
+
+
+@frozen
+class Recomputing:
+    """A way to train a model with less memory, or without.
+
+    Attributes:
+        model: The model.
+        way: The way; `none` and `keras` are those without.
+        rates: The steps per second, turn by turn; none if the way has failed.
+        date: The day of the measurement.
+        resident: The peak of the resident memory above what there was once TensorFlow was loaded.
+        allocated: The peak of tensors in a step that TensorFlow's allocator counts; 0 if not asked.
+        forecast: The forecast of that; 0 if there is none.
+    """
+
+    model: str
+    way: str
+    rates: tuple[float, ...] = field(converter=tuple)
+    date: str
+    resident: int = 0
+    allocated: int = 0
+    forecast: int = 0

@@ -8,6 +8,7 @@ which threads run ops, so a step is measured several times.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,11 @@ import tensorflow as tf
 
 import grammar
 from compiler.graph.build import compile_graph
+from compiler.graph.compiled import CompiledGraph
 from compiler.graph.inspect.placement_map import map_placement
 from compiler.graph.session_options import session_config
 from compiler.pipeline import make_plan
-from compiler.step.read.memory import forecast_memory
+from compiler.step.read.memory import StepMemory, forecast_memory
 from dsl import ir
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -27,18 +29,24 @@ SPECS = (("digits.tfdeploy", ()), ("cifar10.tfdeploy", ()))
 REPEATS = 5
 
 
+def prepared(spec: ir.Spec) -> tuple[Any, CompiledGraph, dict[str, StepMemory], Callable[[], dict[str, int]]]:
+    """Return a session that has made a step, its graph, the forecast, and what measures a step's peaks."""
+    compiled = compile_graph(make_plan(spec, emulate=True))
+    start = compiled.train_input.attach(lambda: _examples(compiled).repeat())
+    session = tf.compat.v1.Session(graph=compiled.graph, config=session_config(compiled.plan))
+    session.run(compiled.init_op)
+    session.run(start)
+    session.run([compiled.data_loss, compiled.train_op])
+    return session, compiled, forecast_memory(compiled.step), lambda: _step(session, compiled)
+
+
 def measure(spec: ir.Spec) -> list[tuple[str, int, int, int]]:
     """Return each device's name, its forecast peak, and its lowest and highest measured peak, in bytes."""
-    compiled = compile_graph(make_plan(spec, emulate=True))
-    memory = forecast_memory(compiled.step)
-    start = compiled.train_input.attach(lambda: _examples(compiled).repeat())
+    session, compiled, memory, step = prepared(spec)
     peaks: dict[str, list[int]] = {}
-    with tf.compat.v1.Session(graph=compiled.graph, config=session_config(compiled.plan)) as session:
-        session.run(compiled.init_op)
-        session.run(start)
-        session.run([compiled.data_loss, compiled.train_op])
+    with session:
         for _ in range(REPEATS):
-            for device, peak in _step(session, compiled).items():
+            for device, peak in step().items():
                 peaks.setdefault(device, []).append(peak)
     return [
         (each.ref, each.step_bytes or 0, min(peaks[each.device]), max(peaks[each.device]))

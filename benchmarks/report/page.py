@@ -52,6 +52,7 @@ def write_page(results: Results, folder: Path) -> None:
         _races(results, ratios),
         _clusters(results),
         _servers(results),
+        _recomputings(results),
         _readings(results),
         _builds(results),
         _many(results),
@@ -143,6 +144,48 @@ def _clusters(results: Results) -> Iterator[str]:
         ratio = Spread.of([a / b for a, b in zip(each.ours, each.parameter_server, strict=True)])
         rows.append((each.model, f"{median(each.ours):.0f}", f"{median(each.parameter_server):.0f}", ratio))
     yield _table(("model", "steps per second", "of the strategy", "ratio"), rows)
+
+
+WAYS = {
+    "none": "tfdeploy, which keeps everything",
+    "memory": "tfdeploy, `recompute = memory(...)`",
+    "accumulate": "tfdeploy, `accumulate = 4`",
+    "keras": "Keras, which keeps everything",
+    "keras_remat": 'Keras, `RematScope("full")`',
+    "keras_recompute_grad": "Keras, `tf.recompute_grad` around each block",
+}
+
+
+def _recomputings(results: Results) -> Iterator[str]:
+    """Yield what recomputation saves and costs."""
+    if not results.recomputings:
+        return
+    days = " and ".join(sorted({each.date for each in results.recomputings}))
+    yield "## With less memory\n"
+    yield (
+        "One clone on the CPU. The Transformer has 24 blocks without dropout, which `RematScope` refuses in "
+        "graphs. All ways make steps in turn, and each is compared with the same library that keeps "
+        "everything. The process is the peak of its resident memory above what there was once TensorFlow was "
+        "loaded; tensors are those that the allocator counts at the peak of a step, of which there is a "
+        "forecast. Less is better. `python -m benchmarks --recomputing` measures "
+        f"this part alone. Measured on {days}.\n"
+    )
+    rows = []
+    for each in results.recomputings:
+        plain = results.recomputing(each.model, "keras" if each.way.startswith("keras") else "none")
+        cells = ["fails"]
+        if each.rates and plain is not None:
+            time = Spread.of([b / a for a, b in zip(each.rates, plain.rates, strict=True)])
+            cells = [str(time), f"{_mib(each.resident)}, {each.resident / plain.resident:.2f}"]
+        if each.allocated:
+            cells += [_mib(each.allocated), f"{each.forecast / each.allocated:.2f}"]
+        rows.append((each.model, WAYS[each.way], *cells, *[""] * (4 - len(cells))))
+    heads = ("model", "way", "time of a step", "process", "tensors", "forecast / measured")
+    yield _table(heads, rows)
+
+
+def _mib(number: int) -> str:
+    return f"{number / 2**20:,.0f} MiB"
 
 
 def _servers(results: Results) -> Iterator[str]:

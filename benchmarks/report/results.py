@@ -13,7 +13,7 @@ from pathlib import Path
 
 from attrs import asdict, frozen
 
-from benchmarks.figures import ClusterRates, Figures, Launch, ManyClones, Reading, ServerMemory
+from benchmarks.figures import ClusterRates, Figures, Launch, ManyClones, Reading, Recomputing, ServerMemory
 
 KIB_IN_GIB = 2**20
 
@@ -113,6 +113,7 @@ class Results:
         readings: Rates of reading files.
         servers: The memory of servers.
         many: What plans of many clones take.
+        recomputings: The memory and the steps of ways to train with less memory.
     """
 
     machine: Machine
@@ -123,6 +124,7 @@ class Results:
     readings: tuple[Reading, ...] = ()
     servers: tuple[ServerMemory, ...] = ()
     many: tuple[ManyClones, ...] = ()
+    recomputings: tuple[Recomputing, ...] = ()
 
     def to_json(self) -> str:
         """Return the results as JSON."""
@@ -141,6 +143,7 @@ class Results:
             tuple(Reading(**each) for each in found.get("readings", ())),
             tuple(ServerMemory(**each) for each in found.get("servers", ())),
             tuple(ManyClones(**each) for each in found.get("many", ())),
+            tuple(Recomputing(**each) for each in found.get("recomputings", ())),
         )
 
     def raced(self, model: str, towers: int, contender: str) -> list[Figures]:
@@ -176,6 +179,18 @@ class Results:
         found = [each for each in self.clusters if each.model == model]
         pairs = [pair for each in found for pair in zip(each.ours, each.parameter_server, strict=True)]
         return Spread.of([ours / theirs for ours, theirs in pairs])
+
+    def recomputing(self, model: str, way: str) -> Recomputing | None:
+        """Return what was measured of a way to train a model, if it did not fail."""
+        found = (each for each in self.recomputings if (each.model, each.way) == (model, way))
+        return next((each for each in found if each.rates), None)
+
+    def recomputed(self, model: str, measure: Callable[[Recomputing], Sequence[float]]) -> Spread | None:
+        """Return what ours measures with `recompute = memory(...)` over the same without, turn by turn."""
+        ours, plain = self.recomputing(model, "memory"), self.recomputing(model, "none")
+        if ours is None or plain is None:
+            return None
+        return Spread.of([a / b for a, b in zip(measure(ours), measure(plain), strict=True)])
 
     def held_by_servers(self) -> Spread | None:
         """Return the peaks of servers over what they keep, optimizer by optimizer."""

@@ -51,6 +51,24 @@ def _marginal(results: Results) -> Spread | None:
     return Spread.of([(many.build - few.build) / 56 / each.trace for each in (few, many)])
 
 
+def _recomputing(model: str, name: str) -> tuple[Target, Target]:
+    """Return the targets of recomputation for a model."""
+    return (
+        Target(
+            f"peak of the tensors of a step, {name}, `recompute = memory(...)` against none",
+            0.35,
+            lambda results: results.recomputed(model, lambda each: [each.allocated]),
+            at_most=True,
+        ),
+        Target(
+            "the same, time of a step",
+            1.35,
+            lambda results: results.recomputed(model, lambda each: [1 / rate for rate in each.rates]),
+            at_most=True,
+        ),
+    )
+
+
 READ = ("JPEG images", "TFRecord", "TFRecord of JPEG", "CSV")
 """The kinds of files that are read."""
 
@@ -109,6 +127,8 @@ TARGETS = (
         lambda results: results.held_by_servers(),
         at_most=True,
     ),
+    *_recomputing("transformer", "a Transformer of 24 blocks"),
+    *_recomputing("resnet50", "ResNet-50"),
     *(
         Target(
             f"examples per second, reading {files}, against the best pipeline written by hand",

@@ -169,3 +169,14 @@ def test_what_cannot_be_compared_is_left_out() -> None:
     launched = select_cases(spec, sparse=False, pack=100, quick=True, launch=True)
     assert {each.clones for each in launched.cases} == {4}
     assert {each.workers for each in launched.cases} == {2}
+
+
+def test_a_limit_of_memory_becomes_every_layer() -> None:
+    """Steps of `verify` are smaller than any limit; layers that a spec names stay."""
+    for written, verified in (
+        ('scopes("conv*")', ir.Call("scopes", ("conv*",))),
+        ("memory(8GiB)", ir.Call("scopes", ("*",))),
+        ("none", None),
+    ):
+        spec = classifier(update__recompute=written)
+        assert Case("sync", ADD, "shared", (24,)).apply(spec).update.recompute == verified

@@ -39,6 +39,7 @@ LAYOUTS = (*VARIABLES, SLOTS_SHARDED)
 """The placements of variables and of their slots."""
 
 AVERAGE_EVERY = 2
+EVERY_LAYER = ir.Call("scopes", ("*",))
 _CPUS = ir.DeviceSet((ir.DevicePattern("cpu"),))
 _TARGETS: dict[str, ir.Target] = {
     "shared": ir.DeviceSet((ir.DevicePattern("cpu", (0,)),)),
@@ -120,7 +121,10 @@ class Case:
         return ", ".join(parts)
 
     def apply(self, spec: ir.Spec) -> ir.Spec:
-        """Return the spec with this combination in place of its own, on logical CPU devices."""
+        """Return the spec with this combination in place of its own, on logical CPU devices.
+
+        Steps are too small for a limit of memory, in place of which every layer is computed again.
+        """
         local = self.mode == "local"
         update = evolve(
             spec.update,
@@ -132,6 +136,7 @@ class Case:
             staleness=None,
             replication="between_graph" if self.between else None if not self.workers else "in_graph",
             backup=0,
+            recompute=EVERY_LAYER if spec.update.recompute_limit is not None else spec.update.recompute,
         )
         target = (_CLUSTER_TARGETS if self.workers else _TARGETS)[self.variables]
         rules = [ir.Rule(ir.Selector("clones"), _CPUS), ir.Rule(ir.Selector("variables"), target)]

@@ -82,7 +82,7 @@ CASES: Mapping[str, Case] = {
     "tree, copies": Case("tree", COPIES),
     "hierarchical, copies": Case("hierarchical", COPIES, before=(136, 11.3e9)),
     "variables on the clones' own tasks": Case(rules=OWN, before=(158, 21.7e9)),
-    "unequal batches": Case(batch="global_batch = 4090"),
+    "unequal batches": Case(batch=f"batch = {[33] * 64 + [31] * 64}"),
     "a rule for a single device": Case(rules=SINGLE),
     "add_n, 512 clones": Case(tasks=64),
     "add_n, 4,096 clones": Case(tasks=512),

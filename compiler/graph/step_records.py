@@ -101,11 +101,12 @@ def _made(op: tf.Operation) -> tuple[Tensor, ...]:
 
 @frozen
 class _Node:
-    """What all uses of an op of a fragment have in common: what it takes and waits for, by own names."""
+    """What all uses of an op of a fragment have in common, with own names of what it takes and makes."""
 
     type: str
     takes: Sequence[str]
-    waits: Sequence[str]
+    makes: Sequence[tuple[str, tuple[str, Shape | None, int]]]
+    waits: bool
     attributes: Mapping[str, Any]
 
 
@@ -118,34 +119,36 @@ def _nodes_of(fragment: Fragment) -> Mapping[str, _Node]:
         found = _nodes[fragment] = {}
         for own, node in fragment.node.items():
             takes = [each for each in node.input if not each.startswith("^")]
-            waits = [each[1:] for each in node.input[len(takes) :]]
-            found[own] = _Node(node.op, takes, waits, NodeAttributes(node.op, node.attr))
+            makes = [
+                (f"{own}:{at}" if at else own, (*each, at)) for at, each in enumerate(fragment.made[own])
+            ]
+            waits = len(takes) < len(node.input)
+            found[own] = _Node(node.op, takes, makes, waits, NodeAttributes(node.op, node.attr))
     return found
 
 
 def used_ops(use: Use, ops: Iterable[str] | None = None) -> Iterator[Op]:
     """Yield the records of ops of a fragment in a step: all of them, or those with some own names."""
-    nodes, made, names, instead = _nodes_of(use.fragment), use.fragment.made, use.names, use.instead
-    tensors = dict(use.given)
-
-    def tensor(own: str) -> Tensor:
-        found = tensors.get(own)
-        if found is None:
-            found = tensors[own] = use.tensor(own)
-        return found
-
+    nodes, names, instead, given = _nodes_of(use.fragment), use.names, use.instead, use.given
+    tensors: dict[str, Tensor] = {}  # made in the step, or given
     for own in use.ops if ops is None else ops:
-        node = nodes[own]
-        takes = [tensor(each) for each in node.takes]
+        node, name, makes = nodes[own], names[own], list[Tensor]()
+        takes = [tensors.get(each) or tensors.setdefault(each, use.tensor(each)) for each in node.takes]
         if instead:
             takes = [instead.get((own, at), each) for at, each in enumerate(takes)]
+        for key, made in node.makes:
+            found = None if key in given else tensors.get(key)
+            if found is None:
+                found = Tensor(name, *made)
+                tensors.setdefault(key, found)
+            makes.append(found)
         yield Op(
-            names[own],
+            name,
             node.type,
             tuple(takes),
             use.place_of(own),
             use.role_of(own),
-            tuple([tensor(f"{own}:{at}" if at else own) for at in range(len(made[own]))]),
+            tuple(makes),
             node.attributes,
             tuple(use.waits_of(own)) if node.waits or own in use.waits else (),
             use.clone,

@@ -31,6 +31,14 @@ class Layout:
     rulebook: Rulebook = field(repr=False)
     _decided: dict[str, Reason | None] = field(factory=dict, repr=False)
     _plain: dict[str, bool] = field(factory=dict, repr=False)
+    _beside: dict[tuple[str, Device, int], Placed] = field(factory=dict, repr=False)
+
+    def beside(self, name: str, placed: Placed) -> Placed:
+        """Return the place of what is beside a variable because it follows it, one for all that does."""
+        key = name, placed.device, id(placed.reason)  # which its place keeps alive
+        if key not in self._beside:
+            self._beside[key] = Placed(placed.device, following(name, placed))
+        return self._beside[key]
 
     @cached_property
     def constants(self) -> Mapping[str, Sequence[tuple[int, str]]]:

@@ -190,6 +190,7 @@ class _Writer:
     _part: list[str] = field(factory=list)  # the nodes that come next
     _near: dict[tuple[str, Device], Tensor] = field(factory=dict)  # copies of constants
     _riders: dict[str, list[Rider]] = field(factory=dict)  # by the gather with whose rows they come
+    _writers: dict[Role, StepWriter] = field(factory=dict)
 
     def __attrs_post_init__(self) -> None:
         tower, weights = self.bindings.tower, self.bindings.weights
@@ -208,7 +209,10 @@ class _Writer:
 
     def of(self, role: Role) -> StepWriter:
         """Return the writer of ops of the tower."""
-        return self.own.on(self.bindings.role or role, self.clone)
+        role = self.bindings.role or role
+        if role not in self._writers:
+            self._writers[role] = self.own.on(role, self.clone)
+        return self._writers[role]
 
     def write(self, meetings: Mapping[str, JoinedExchange]) -> StampedTower:
         """Write the tower, with a loop if it computes several micro-batches in a step."""
@@ -286,8 +290,7 @@ class _Writer:
             self.read_by.setdefault(weight, []).append(reads)
             return self._pieces(source, writer).join(name)
         self.read_by.setdefault(weight, []).append({None: name})
-        placed = Placed(source.placed.device, following(weight, source.placed))
-        read = writer.read(name, source.variable.tensor, placed)
+        read = writer.read(name, source.variable.tensor, self.layout.beside(weight, source.placed))
         return self._riding(weight, source, read) or read
 
     def _riding(self, weight: str, source: WeightSource, read: Tensor) -> Tensor | None:
@@ -326,10 +329,8 @@ class _Writer:
         return all(self.places.of(each).device == self.bindings.tower.device for each in users)
 
     def _pieces(self, source: CutSource, writer: StepWriter, riders: Sequence[Rider] = ()) -> PieceWriter:
-        beside = [
-            Placed(each.placed.device, following(shard.name, each.placed))
-            for shard, each in zip(source.shards, source.sources, strict=True)
-        ]
+        pieces = zip(source.shards, source.sources, strict=True)
+        beside = [self.layout.beside(shard.name, each.placed) for shard, each in pieces]
         return PieceWriter(source, beside, self.places.own, writer, riders)
 
     def _look_up(self, lookup: Lookup) -> None:

@@ -98,13 +98,14 @@ def _mode(plan: Plan) -> MapMode:
 class _Rules:
     """The records of reasons. Each is made once, because tens of thousands of ops share a few."""
 
-    _made: dict[int, tuple[Reason, RuleRef]] = field(factory=dict)  # by identity; the reason is kept alive
+    _made: dict[tuple[str, str, int, int], tuple[Reason, RuleRef]] = field(factory=dict)  # and kept alive
 
     def of(self, reason: Reason) -> RuleRef:
         """Return the record of a reason."""
-        found = self._made.get(id(reason))
+        key = reason.text, reason.kind, id(reason.rule), id(reason.root)
+        found = self._made.get(key)
         if found is None:
-            found = self._made[id(reason)] = (reason, RuleRef.of(reason))
+            found = self._made[key] = (reason, RuleRef.of(reason))
         return found[1]
 
 

@@ -177,16 +177,18 @@ class _Run:
         missing = Counter(chain.from_iterable(self.users))
         ready = deque(at for at in range(len(self.ops)) if at not in missing)
         moment, taken = 0, [list[int]() for _ in self.devices]  # by the op before on each device
+        uses = self.uses
         while ready:
             at, moment = ready.popleft(), moment + 1
             self._make(at, moment)
             for number in self._results(at):
-                if number not in self.uses:
+                if number not in uses:
                     self._leave(number, moment)
-            taken[self.homes[at]], given_back = self.takes[at], taken[self.homes[at]]
+            home = self.homes[at]
+            taken[home], given_back = self.takes[at], taken[home]
             for number in given_back:
-                self.uses[number] -= 1
-                if not self.uses[number]:
+                uses[number] -= 1
+                if not uses[number]:
                     self._leave(number, moment)
             for user in self.users[at]:
                 missing[user] -= 1
@@ -200,10 +202,10 @@ class _Run:
 
     def _make(self, at: int, moment: int) -> None:
         """Take memory for what an op makes, where it is made and where it is sent to."""
-        op, count = self.ops[at], len(self.devices)
+        op, count, made = self.ops[at], len(self.devices), self.made[at]
         there = op.type in PASSED_ON and not (op.type == "ReadVariableOp" and op.waits)
         for tensor in op.outputs:
-            size, number = self.sizes.of(tensor), self.made[at] + tensor.output * count
+            size, number = self.sizes.of(tensor), made + tensor.output * count
             if not size:
                 continue
             block = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -86,10 +87,24 @@ def _bytes(data: Any) -> Any:
     return tf.cast(tf.round(_decoded(data)), tf.uint8)
 
 
+CROP = 200
+CHANGED = (ir.Call("random_crop", ("image", (CROP, CROP))), ir.Call("random_flip", ("image",)))
+
+
+def _as_it_is(image: Any) -> Any:
+    return image
+
+
+def _augmented(image: Any) -> Any:
+    """Crop and flip an image at random, as people do who need no random numbers that can be had again."""
+    return tf.image.random_flip_left_right(tf.image.random_crop(image, [CROP, CROP, 3]))
+
+
 SCALED = (ir.Call("cast", ("image", "float32")), ir.Call("scale", ("image", 1 / 255)))
 
 
-def _image_readers(folder: Path, batch: int = 32) -> Mapping[str, Make]:
+def _image_readers(folder: Path, batch: int = 32, *, augment: bool = False) -> Mapping[str, Make]:
+    change = _augmented if augment else _as_it_is
     paths = sorted(map(str, (folder / "images").glob("*/*.jpg")))
     labels = [int(Path(path).parent.name) for path in paths]
 
@@ -100,12 +115,15 @@ def _image_readers(folder: Path, batch: int = 32) -> Mapping[str, Make]:
     def floats() -> Any:
         images = _mapped(
             shuffled(),
-            lambda path, label: {"image": _decoded(tf.io.read_file(path)) * (1 / 255), "label": label},
+            lambda path, label: {
+                "image": change(_decoded(tf.io.read_file(path))) * (1 / 255),
+                "label": label,
+            },
         )
         return images.batch(batch, drop_remainder=True).prefetch(AUTO)
 
     def bytes_first() -> Any:
-        images = _mapped(shuffled(), lambda path, label: (_bytes(tf.io.read_file(path)), label))
+        images = _mapped(shuffled(), lambda path, label: (change(_bytes(tf.io.read_file(path))), label))
         batches = images.batch(batch, drop_remainder=True)
         return _mapped(
             batches, lambda image, label: {"image": tf.cast(image, tf.float32) * (1 / 255), "label": label}
@@ -122,12 +140,18 @@ def _image_readers(folder: Path, batch: int = 32) -> Mapping[str, Make]:
         ).prefetch(AUTO)
 
     source = ir.Call("images", (str(folder / "images"), (SIZE, SIZE)))
-    return {
-        "ours": _ours(folder, source, *SCALED, batch=batch, image=(SIZE, SIZE, 3)),
+    readers = {
+        "ours": _our_images(folder, source, batch, augment=augment),
         "tf.data, floats": floats,
         "tf.data, bytes until batched": bytes_first,
-        "image_dataset_from_directory": keras_utility,
     }
+    return readers if augment else {**readers, "image_dataset_from_directory": keras_utility}
+
+
+def _our_images(folder: Path, source: ir.Call, batch: int, *, augment: bool) -> Make:
+    side = CROP if augment else SIZE
+    changes = CHANGED if augment else ()
+    return _ours(folder, source, *changes, *SCALED, batch=batch, image=(side, side, 3))
 
 
 # --- TFRecord ---------------------------------------------------------------------------------------------
@@ -203,7 +227,8 @@ def _write_image_records(folder: Path) -> None:
 IMAGES = {"image": tf.io.FixedLenFeature([], tf.string), "label": tf.io.FixedLenFeature([], tf.int64)}
 
 
-def _image_record_readers(folder: Path, batch: int = 32) -> Mapping[str, Make]:
+def _image_record_readers(folder: Path, batch: int = 32, *, augment: bool = False) -> Mapping[str, Make]:
+    change = _augmented if augment else _as_it_is
     path = str(folder / "images.tfrecord")
 
     def records() -> Any:
@@ -212,14 +237,15 @@ def _image_record_readers(folder: Path, batch: int = 32) -> Mapping[str, Make]:
     def floats() -> Any:
         def decoded(record: Any) -> Any:
             found = tf.io.parse_single_example(record, IMAGES)
-            return {"image": _decoded(found["image"]) * (1 / 255), "label": tf.cast(found["label"], tf.int32)}
+            image = change(_decoded(found["image"])) * (1 / 255)
+            return {"image": image, "label": tf.cast(found["label"], tf.int32)}
 
         return _mapped(records(), decoded).batch(batch, drop_remainder=True).prefetch(AUTO)
 
     def bytes_first() -> Any:
         def decoded(record: Any) -> Any:
             found = tf.io.parse_single_example(record, IMAGES)
-            return _bytes(found["image"]), tf.cast(found["label"], tf.int32)
+            return change(_bytes(found["image"])), tf.cast(found["label"], tf.int32)
 
         batches = _mapped(records(), decoded).batch(batch, drop_remainder=True)
         return _mapped(
@@ -229,7 +255,7 @@ def _image_record_readers(folder: Path, batch: int = 32) -> Mapping[str, Make]:
     image = ir.Call("feature", ("uint8", (SIZE, SIZE, 3)), {"encoding": "image"})
     source = ir.Call("tfrecord", (path,), {"image": image, "label": ir.Call("feature", ("int32",))})
     return {
-        "ours": _ours(folder, source, *SCALED, batch=batch, image=(SIZE, SIZE, 3)),
+        "ours": _our_images(folder, source, batch, augment=augment),
         "tf.data, floats": floats,
         "tf.data, bytes until batched": bytes_first,
     }
@@ -287,7 +313,11 @@ def _csv_readers(folder: Path, batch: int = 64) -> Mapping[str, Make]:
 
 FILES = {
     "JPEG images": Files(32, _write_images, _image_readers),
+    "JPEG images, augmented": Files(32, _write_images, partial(_image_readers, augment=True)),
     "TFRecord": Files(64, _write_records, _record_readers),
     "TFRecord of JPEG": Files(32, _write_image_records, _image_record_readers),
+    "TFRecord of JPEG, augmented": Files(
+        32, _write_image_records, partial(_image_record_readers, augment=True)
+    ),
     "CSV": Files(64, _write_csv, _csv_readers),
 }

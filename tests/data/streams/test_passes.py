@@ -317,7 +317,8 @@ def change(name: str, *args: Any, **kwargs: Any) -> Any:
         ([("cast", "image", "float64")], set()),
         ([("cast", "image", "int32"), ("cast", "image", "float32")], set()),
         ([("one_hot", "label", 3), ("cast", "label", "float32")], set()),
-        ([("random_flip", "image"), ("cast", "image", "float32")], set()),
+        ([("random_flip", "image"), ("cast", "image", "float32")], {"image"}),  # pixels only move
+        ([("random_flip", "image"), ("mixup", "image", "label"), ("cast", "image", "float32")], set()),
         ([("random_flip", "image"), ("cast", "label", "float32")], {"label"}),
         ([("mixup", "image", "label"), ("cast", "image", "float32")], set()),
         ([("rename", {"picture": "image"}), ("cast", "picture", "float32")], {"image"}),

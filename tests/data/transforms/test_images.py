@@ -9,9 +9,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from dsl import ir
 from dsl.diagnostics import SpecError
 from tests.data.sources.test_images import png
 from tests.data.transforms.drawn import drawn
+from tfdeploy.data import TRANSFORMS, small_graphs
+from tfdeploy.data.transforms.draws import Keys
 
 COUNT = 12
 SHAPE = (6, 8, 3)
@@ -354,3 +357,28 @@ def test_what_does_not_fit_an_image_is_refused(images: Any, case: str) -> None:
     (found,) = caught.value.diagnostics
     assert (found.code, found.message) == (code, message)
     assert found.span is not None
+
+
+@pytest.mark.parametrize(
+    "call",
+    [ir.Call("random_crop", ("image", (5, 4)), {"pad": 1}), ir.Call("random_flip", ("image", "both"))],
+    ids=lambda call: call.name,
+)
+def test_an_image_alone_is_changed_as_in_a_batch(call: ir.Call) -> None:
+    """It takes a quicker way to the same pixels."""
+    pixels = np.random.default_rng(0).integers(0, 256, [12, 6, 7, 3], np.uint8)
+    change: Any = TRANSFORMS[call.name](call)
+
+    def changed(start: int, stop: int) -> Any:
+        passes, numbers = (
+            tf.fill([stop - start], tf.constant(3, tf.int64)),
+            tf.range(start, stop, dtype=tf.int64),
+        )
+        return change.change_randomly(tf.constant(pixels[start:stop]), Keys(passes, numbers, 5))
+
+    together, alone = small_graphs.evaluate(
+        lambda: (changed(0, 12), [changed(at, at + 1) for at in range(12)])
+    )
+    np.testing.assert_array_equal(np.concatenate(alone), together)
+    assert len({each.tobytes() for each in together}) == 12
+    assert not np.array_equal(together[:, :5, :4], pixels[:, :5, :4])

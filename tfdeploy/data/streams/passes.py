@@ -187,7 +187,7 @@ class Examples:
         for change in self.changes:
             if isinstance(change, Rename):
                 untouched = {change.after(now): name for now, name in untouched.items()}
-            elif isinstance(change, Mixup | OneTensor):
+            elif isinstance(change, Mixup | OneTensor) and not change.moves_only:
                 names = {untouched.pop(each) for each in change.names if each in untouched}
                 if isinstance(change, Cast) and change.dtype == "float32":
                     found |= names

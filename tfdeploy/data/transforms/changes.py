@@ -83,6 +83,9 @@ class Transform:
 class Change(Transform, ABC):
     """A transform that changes tensors."""
 
+    moves_only: ClassVar[bool] = False
+    """Whether numbers only change their places, so that what they are cast to next may be done before."""
+
     def require_fixed(self, tensor: Field) -> None:
         """Raise SpecError if a tensor has an axis without a fixed size."""
         if None in tensor.shape:

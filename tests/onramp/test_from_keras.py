@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 from keras import layers
 
 import grammar
 from compiler.graph.storage.export import plain_model
 from dsl.diagnostics import RunError
+from dsl.errors.running import step_failed
 from tests.folders import ROOT
 from tfdeploy import compile as compile_spec
 from tfdeploy import from_keras, load
@@ -306,3 +308,54 @@ def test_large_networks_have_few_lines(name: str, lines: int) -> None:
     """What people would write, not what a graph has."""
     made = draft(getattr(keras.applications, name)(weights=None), {})
     assert text_of(made, weights="w.weights.h5", devices={}, clones=None).count("\n") <= lines
+
+
+def test_what_layers_have_learnt_goes_with_them(tmp_path: Path) -> None:
+    """Vocabularies and statistics of `adapt`, from a model in memory and from a file with assets."""
+    city, code = keras.Input((1,), dtype="string", name="city"), keras.Input((1,), dtype="int64", name="code")
+    number = keras.Input((2,), name="number")
+    words, codes = layers.StringLookup(name="words"), layers.IntegerLookup(name="codes")
+    scaled = layers.Normalization(name="scaled")
+    words.adapt(["x", "y", "y"])
+    codes.adapt([7, 9, 9])
+    scaled.adapt(np.array([[1.0, 2.0], [3.0, 6.0]]))
+    parts = [layers.Flatten()(layers.Embedding(3, 2)(each)) for each in (words(city), codes(code))]
+    output = layers.Dense(1, name="y")(layers.Concatenate()([*parts, scaled(number)]))
+    model = keras.Model([city, code, number], output, name="learnt")
+    model.save(tmp_path / "learnt.keras")
+    found = read_model(str(tmp_path / "learnt.keras"), allow_python=False).model
+    texts = [convert(each, source="learnt", stem="learnt", base=tmp_path).text for each in (found, model)]
+    assert texts[0] == texts[1]
+    assert 'StringLookup(vocabulary = ["y", "x"], name = "words")' in texts[0]
+    assert 'IntegerLookup(vocabulary = [9, 7], name = "codes")' in texts[0]
+    assert 'Normalization(mean = [2.0, 4.0], variance = [1.0, 4.0], name = "scaled")' in texts[0]
+
+
+def test_a_name_that_a_module_lacks_is_said(command: Command) -> None:
+    """With one that is like it."""
+    (command.directory / "mine.py").write_text(OWN)
+    done = command("init", "--from", "mine:mke", "mine.tfdeploy")
+    assert "TFD790" in done.err
+    assert "the module `mine` has no model and no function `mke`; there is `make`" in done.err
+
+
+def test_a_step_that_nobody_can_do_is_said_not_to_be_compared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The outputs are. If Keras can do the step, the spec has a fault, which is told."""
+
+    def refused(*_: object) -> float:
+        raise RunError(step_failed("a combination", "no kernel has this gradient", None))
+
+    monkeypatch.setattr(proofs.Trial, "step", refused)
+    with pytest.raises(RunError, match="TFD738"):
+        convert(convnet(), source="model", stem="model", base=tmp_path)
+
+    def unable(*_: object) -> None:
+        raise tf.errors.InternalError(None, None, "no kernel has this gradient")
+
+    monkeypatch.setattr(proofs._KerasSteps, "trained", unable)
+    proof = convert(convnet(), source="model", stem="model", base=tmp_path).proof
+    assert proof.step is None
+    assert "no kernel has this gradient" in proof.untried
+    assert proof.outputs <= 1e-4

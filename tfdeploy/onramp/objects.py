@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import keras
 import numpy as np
-from attrs import frozen
+from attrs import evolve, frozen
 
 from compiler.graph.tower.network.keras_scope import stateless
 from compiler.graph.user_code import BESIDE_SPEC
@@ -27,9 +27,12 @@ if TYPE_CHECKING:
 
     from dsl.schema.signatures import KerasArgument, Signature
 
-IGNORED = ("name", "build_config")
+IGNORED = ("name", "build_config", "vocabulary_size")
 LARGEST_ARRAY = 64
 """How many numbers an array may have that is written into a spec."""
+
+MOST_WORDS = 1000
+"""How many words of a vocabulary, or numbers that a layer has learnt, are written into a spec."""
 
 _PLAIN = (bool, int, float, str, type(None))
 _CLASSES = {
@@ -71,9 +74,44 @@ def call_of(made: Any, category: signatures.Category, besides: tuple[str, ...] =
     if shortest is None:
         others = [each for each in config if signature.argument(each) is None and each not in IGNORED]
         raise UnwritableError(f"`{name}` with {_listed(others)}" if others else f"this `{name}`")
-    return _call(
+    call = _call(
         name, signature, shortest, leading=category in {"layer", "optimizer", "regularizer", "schedule"}
     )
+    return evolve(call, kwargs={**call.kwargs, **state_of(made)}) if name in STATES else call
+
+
+STATES = ("IntegerLookup", "Normalization", "StringLookup", "TextVectorization")
+"""Layers that know more than their weights, which `adapt` has told them."""
+
+
+def state_of(layer: Any) -> dict[str, ir.Value]:
+    """Return what `adapt` has told a layer, as arguments; nothing if it was given as arguments.
+
+    Raises:
+        UnwritableError: The layer has learnt nothing, or too much for a spec.
+    """
+    config = layer.get_config()
+    if type(layer).__name__ == "Normalization":
+        if config["mean"] is not None or not layer.built:
+            return {}
+        return {"mean": _numbers(layer.mean), "variance": _numbers(layer.variance)}
+    words = [value_of(each) for each in _plain(layer.get_vocabulary(include_special_tokens=False))]
+    if config.get("vocabulary") is not None:
+        return {}
+    if not words:
+        raise UnwritableError("it has no vocabulary: adapt it first")
+    if len(words) > MOST_WORDS:
+        raise UnwritableError(f"its vocabulary of {len(words):,} words belongs into a file, which it reads")
+    return {"vocabulary": tuple(words)}
+
+
+def _numbers(array: Any) -> ir.Value:
+    """Return the numbers of an array, of which there are not too many."""
+    numbers = np.asarray(array, np.float64).ravel()
+    if numbers.size > MOST_WORDS:
+        raise UnwritableError(f"it has learnt {numbers.size:,} numbers")
+    found = tuple(short_number(float(each)) for each in numbers)
+    return found if np.ndim(array) and numbers.size > 1 else found[0]
 
 
 _known: dict[str, dict[str, Any] | None] = {}

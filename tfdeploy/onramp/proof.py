@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 from attrs import evolve, frozen
 
-from compiler.graph.adapters.keras_private import functional_of, maker_of
+from compiler.graph.adapters.keras_private import functional_of, layers_within, maker_of
 from compiler.graph.storage.export import PlainModel, plain_model
 from compiler.graph.storage.weight_files import read_weights
 from compiler.graph.tower.network.operations import one_of_repeated, plain_weight_of
@@ -21,6 +21,7 @@ from compiler.model.graph import ModelGraph
 from dsl import ir
 from dsl.diagnostics import RunError
 from tfdeploy.onramp.graph import inputs_of
+from tfdeploy.onramp.objects import STATES, state_of
 from tfdeploy.onramp.training import objects_of
 from tfdeploy.onramp.writing import Draft
 from tfdeploy.runtime.verify.compare import Differences, Trajectory, compare, spread
@@ -100,7 +101,7 @@ def prove(
     arrays = make_examples(graph, classes, BATCH, SEED)
     for each in graph.inputs:
         if each.dtype == "string":
-            arrays[each.name] = np.char.mod("word %.1f", arrays[each.name]).astype(object)
+            arrays[each.name] = _texts(model, arrays[each.name].shape)
     tolerance = TOLERANCES[spec.update.precision]
     steps = _KerasSteps.of(model, config, made, plain, compiled, arrays)
     setup = evolve(setup, arrays=arrays, start=values)
@@ -182,6 +183,15 @@ def _variables(plain: PlainModel, graph: ModelGraph, model: Any) -> dict[str, An
             raise DifferentError(f"`{layers[at].name}` has weights of other shapes in the spec")
         found |= {names[id(ours)]: each for ours, each in zip(wanted, theirs, strict=True)}
     return found
+
+
+def _texts(model: Any, shape: tuple[int, ...]) -> Any:
+    """Return texts of words that the layers of a model know, and of one that none does."""
+    known = [each for each in layers_within(model) if type(each).__name__ in STATES]
+    words = ["unknown word"]
+    for each in known:
+        words += map(str, each.get_vocabulary()) if hasattr(each, "get_vocabulary") else ()
+    return np.random.default_rng(SEED).choice(np.array(words, object), shape)
 
 
 def _values(variables: Mapping[str, Any], compiled: Any) -> dict[str, Any]:
@@ -354,6 +364,7 @@ def _without_randomness(layer: Any) -> Any:
     for key in ("rate", "stddev", *ARGUMENTS):
         if key in config and (name in RATES or key in ARGUMENTS):
             config[key] = 0.0
+    config |= state_of(layer) if name in STATES else {}
     return type(layer).from_config(config)
 
 

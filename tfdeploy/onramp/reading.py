@@ -69,7 +69,15 @@ def read_model(source: str, *, allow_python: bool) -> Found:
         raise _fault(source, f"name the model in it: `{path.stem}:NAME`")
     if ":" not in source or path.exists():
         raise _fault(source, "it is neither a `.keras` or `.h5` file nor `module:name`")
-    made = load_function(source, Path(), None)
+    try:
+        made = load_function(source, Path(), None)
+    except RunError as fault:
+        told, module = fault.diagnostic, source.partition(":")[0]
+        if told.code != "TFD714":
+            raise
+        reason = told.message.removeprefix(f"`{source}`: ").replace("its module", f"the module `{module}`")
+        reason = reason.replace("no function", "no model and no function")
+        raise _fault(source, f"{reason}{f'; {told.help}' if told.help else ''}") from fault
     try:
         model = made if isinstance(made, keras.Model) else made()
     except Exception as fault:
@@ -109,9 +117,12 @@ def _of_file(path: Path, *, allow_python: bool) -> Found:
         wanted, there = sum(map(prod, shapes)), sum(prod(each) for each in store)
         if wanted > 2 * there + 1024:
             raise StrangeFileError(f"its layers need {wanted:,} numbers, and it has {there:,}")  # noqa: TRY301 said below
-        with own_names():
-            model = _made(described, known)
-        _load(model, path)
+        with own_names(), keras.saving.custom_object_scope(known):
+            if path.suffix == ".keras" and _has_assets(path):
+                model = keras.saving.load_model(str(path), compile=False)
+            else:
+                model = _made(described, known)
+                _load(model, path)
         with keras.saving.custom_object_scope(known):
             training = {
                 **training,
@@ -229,6 +240,15 @@ def _made(described: dict[str, Any], known: Mapping[str, Any]) -> Any:
     if not made.built:
         raise ValueError("the shape of its inputs is not known")
     return made
+
+
+def _has_assets(path: Path) -> bool:
+    """Whether a file has vocabularies. Raises StrangeFileError if they are larger than those of a model."""
+    with ZipArchive(path) as archive:
+        sizes = [each.file_size for each in archive.infolist() if each.filename.startswith("assets/")]
+    if sum(sizes) > LARGEST:
+        raise StrangeFileError(f"its assets have {sum(sizes):,} bytes, more than {LARGEST:,}")
+    return any(sizes)
 
 
 def _load(model: Any, path: Path) -> None:

@@ -46,6 +46,7 @@ class Draft:
         precision: The precision, as `update` has it.
         examples: What makes up examples of each input and label.
         inputs: The inputs without the labels.
+        one_number: Whether the model gives one number for each example.
     """
 
     model: ir.Model
@@ -55,6 +56,7 @@ class Draft:
     precision: str
     examples: dict[str, ir.Call] = field(factory=dict)
     inputs: dict[str, ir.Input] = field(factory=dict)
+    one_number: bool = False
 
 
 def draft(model: Any, config: Mapping[str, Any], called: str = "model") -> Draft:
@@ -118,7 +120,8 @@ def draft(model: Any, config: Mapping[str, Any], called: str = "model") -> Draft
     examples = {
         each: _feature(made, classes.get(each)) for each, made in {**inputs, **training.labels}.items()
     }
-    return Draft(written, layers, body, training, precision, examples, inputs)
+    one_number = tuple(model.outputs[0].shape[1:]) == (1,)
+    return Draft(written, layers, body, training, precision, examples, inputs, one_number)
 
 
 def _precision(model: Any) -> str:
@@ -201,10 +204,13 @@ def _model(made: Draft) -> str:
     text = _spaced(unparse.model(made.model), len(made.examples))
     comments = [f"# {each}" for each in made.training.lost]
     if not made.training.loss:
+        label, loss = ("int32, []", "SparseCategoricalCrossentropy")
+        if made.one_number:
+            label, loss = ("float32, [1]", "MeanSquaredError")
         comments += [
             "# What to train for. The label is an input of the model, as each tensor of an example is:",
-            "# label = input(int32, [])",
-            f"# loss = [label, {_first_output(made.model)}] -> SparseCategoricalCrossentropy()",
+            f"# label = input({label})",
+            f"# loss = [label, {_first_output(made.model)}] -> {loss}()",
         ]
     if not comments:
         return text

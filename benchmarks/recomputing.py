@@ -24,7 +24,7 @@ from benchmarks.race.run import ROOT, environment
 TURNS = 3
 MODELS = ("transformer", "resnet50")
 BATCH = {"transformer": 16, "resnet50": 8}
-LIMITS = {"transformer": "200MB", "resnet50": "500MB"}
+LIMITS = {"transformer": "320MB", "resnet50": "470MB"}
 """What steps may need, variables included."""
 OURS = ("none", "memory", "accumulate")
 KERAS = ("keras", "keras_remat", "keras_recompute_grad")

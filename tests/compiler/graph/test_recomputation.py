@@ -8,7 +8,9 @@ import pytest
 
 from compiler.graph.build import compile_step
 from compiler.graph.inspect.placement_map import map_placement
-from compiler.graph.tower.recompute import SCOPE
+from compiler.graph.tower.chain import Chain
+from compiler.graph.tower.recompute import SCOPE, Forward
+from compiler.graph.tower.traces import Traces
 from compiler.pipeline import make_plan
 from compiler.report.terminal import headline
 from compiler.step.read.memory import forecast_memory
@@ -100,3 +102,16 @@ def test_weights_are_the_same_bits_with_a_limit() -> None:
     found, after, some = trained("memory(1KB)")
     assert (found, after) == (plain, losses)
     assert some > 0
+
+
+def test_a_chain_is_cut_where_one_tensor_passes_on() -> None:
+    """Blocks with a shortcut are apart, a U-Net is not cut within; all ops are in a stage, in order."""
+    found = {}
+    for name, spec in (("chain", chain("none")), ("unet", spec_of(UNET))):
+        (template,) = Traces().of(make_plan(spec), 1).templates.values()
+        found[name] = Chain.of(template)
+        assert [each for ops in found[name].ops for each in ops] == [*Forward(template).ops]
+    assert len(found["chain"].ops) >= 3
+    assert {ops[0].partition("/")[0] for ops in found["chain"].ops} >= {"block", "block_1"}
+    inside = {ops[0].partition("/")[0] for ops in found["unet"].ops}
+    assert inside.isdisjoint({"conv2d_1", "conv2d_2", "up_sampling2d", "concatenate", "conv2d_3"})

@@ -12,6 +12,7 @@ from typing import Literal, TypeAlias, get_args
 from attrs import field, frozen
 
 from dsl import ir
+from dsl.ir.place import PARAMETER_SERVER
 from dsl.schema import functions
 
 Aspect: TypeAlias = Literal[
@@ -316,7 +317,7 @@ def facts_of(spec: ir.Spec, *, sparse: bool | None = None) -> Facts:
         "aggregate": frozenset({update.aggregate.name}),
         "pack": _switch(update.pack is not None),
         "variables": frozenset(layout_of(rule.target) for rule in variable_rules(spec))
-        or frozenset({"shared"}),
+        or frozenset({"replicated" if _copies_by_default(spec) else "shared"}),
         "slots": frozenset({_slots(spec)}),
         "optimizer": _optimizers(update),
         "precision": frozenset({update.precision}),
@@ -339,14 +340,37 @@ def replication_of(spec: ir.Spec) -> Literal["in_graph", "between_graph"]:
     """Return whether one graph has all clones, or each worker has a graph of its own."""
     if spec.update.replication is not None:
         return spec.update.replication
-    return "between_graph" if spec.update.mode == "async" and spec.devices.jobs else "in_graph"
+    if spec.update.mode == "async" and spec.devices.jobs:
+        return "between_graph"
+    return "between_graph" if _copies_by_default(spec) else "in_graph"
+
+
+def _copies_by_default(spec: ir.Spec) -> bool:
+    """Return whether nothing is said of the places of variables on a cluster of workers without servers.
+
+    Each of several workers has a graph of its own and all weights then, unless something needs one graph.
+    """
+    jobs, update = spec.devices.jobs, spec.update
+    tasks = sum(job.tasks for job in jobs)
+    of_variables = {"variables", "slots", "updates"}
+    return (
+        tasks > 1
+        and all(job.name != PARAMETER_SERVER for job in jobs)
+        and not any(rule.selector.role in of_variables for rule in spec.place.rules)
+        and update.mode == "sync"
+        and update.replication is None
+        and update.aggregate.name != "collective"
+        and update.batch_norm != "synchronized"
+    )
 
 
 def keeps_all(spec: ir.Spec) -> bool:
     """Return whether each worker has a graph of its own and all weights, of which its clones have copies."""
     if replication_of(spec) == "in_graph":
         return False
-    return any(layout_of(rule.target) == "replicated" for rule in variable_rules(spec))
+    return _copies_by_default(spec) or any(
+        layout_of(rule.target) == "replicated" for rule in variable_rules(spec)
+    )
 
 
 def conflicts(facts: Facts) -> Iterator[Conflict]:

@@ -250,12 +250,16 @@ def _fewer(book: Rulebook, info: VariableInfo, reason: Reason) -> str | None:
 
 
 def _default(book: Rulebook) -> Reason:
+    if book.topology.alone:
+        return Reason("variables -> replicated", "default")
     if book.topology.parameter_servers:
         return Reason("variables -> round_robin(ps[*])", "default")
     return Reason(f"variables -> {book.topology.keeper.ref}", "default")
 
 
 def _default_target(book: Rulebook) -> ir.Target:
+    if book.topology.alone:
+        return ir.Replicated()
     if book.topology.parameter_servers:
         return ir.RoundRobin(ir.DeviceSet((ir.DevicePattern("cpu", (0,), PARAMETER_SERVER),)))
     cpu = book.topology.keeper

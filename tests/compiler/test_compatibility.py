@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from compiler.compatibility import CONFLICTS, MODES, Aspect, conflicts, facts_of, variable_rules
+from compiler.compatibility import (
+    CONFLICTS,
+    MODES,
+    Aspect,
+    conflicts,
+    facts_of,
+    keeps_all,
+    replication_of,
+    variable_rules,
+)
 from compiler.pipeline import make_plan
 from dsl import ir
 from dsl.codes import CODES
@@ -245,7 +254,8 @@ def test_what_a_spec_chooses(
     ("devices", "mode", "replication", "graphs"),
     [
         ("cpu = 2", "async", None, "in_graph"),
-        ('job "worker" { tasks = 2 }', "sync", None, "in_graph"),
+        ('job "worker" { tasks = 2 }', "sync", None, "between_graph"),
+        ('job "ps" { tasks = 1 }\n job "worker" { tasks = 2 }', "sync", None, "in_graph"),
         ('job "worker" { tasks = 2 }', "local", None, "in_graph"),
         ('job "worker" { tasks = 2 }', "async", None, "between_graph"),
         ('job "worker" { tasks = 2 }', "async", "in_graph", "in_graph"),
@@ -253,7 +263,7 @@ def test_what_a_spec_chooses(
     ],
 )
 def test_who_has_a_graph(devices: str, mode: str, replication: str | None, graphs: str) -> None:
-    """Workers of a cluster have graphs of their own if they update alone, or if the spec says so."""
+    """Workers have graphs of their own if they update alone or are alone, or if the spec says so."""
     chosen = "" if replication is None else f", replication = {replication}"
     averaged = ", average_every = 2" if mode == "local" else ""
     update = f"SGD(0.1), mode = {mode}{averaged}{chosen}"
@@ -302,3 +312,44 @@ def test_a_conflict_is_marked_where_its_choices_are_written(
     """Of several rules it is one that takes part."""
     ((_, _, text, labels),) = found(spec(place, **overrides))
     assert (text, labels) == (marked, labelled)
+
+
+WORKERS = 'job "worker" { tasks = 2 }'
+
+
+@pytest.mark.parametrize(
+    ("devices", "more", "wanted"),
+    [
+        (WORKERS, "", True),
+        (WORKERS, "place { clones -> worker[*].cpu[0] }", True),
+        ('job "worker" { tasks = 1 }', "", False),
+        (f'job "ps" {{ tasks = 1 }}\n {WORKERS}', "", False),
+        (WORKERS, "place { variables -> worker[0].cpu[0] }", False),
+        (WORKERS, "place { variables -> replicated }", False),
+        (WORKERS, "update { optimizer = SGD(0.1), replication = in_graph }", False),
+        (WORKERS, "update { optimizer = SGD(0.1), aggregate = collective }", False),
+        (WORKERS, "update { optimizer = SGD(0.1), batch_norm = synchronized }", False),
+        (WORKERS, "update { optimizer = SGD(0.1), mode = local, average_every = 2 }", False),
+    ],
+)
+def test_workers_alone_have_all_weights_by_default(devices: str, more: str, wanted: bool) -> None:
+    """Unless something is said of variables, or needs one graph; each then has copies on its own devices."""
+    text = f"""
+    tfdeploy = 1
+    model "m" {{
+      x = input(float32, [4])
+      label = input(int32, [])
+      logits = x -> Dense(3)
+      loss = [label, logits] -> SparseCategoricalCrossentropy(from_logits = true)
+    }}
+    devices {{
+      {devices}
+    }}
+    {more}
+    {"" if "update" in more else "update { optimizer = SGD(0.1) }"}
+    """
+    read = spec_of(text)
+    assert keeps_all(read) is wanted
+    if wanted:
+        assert replication_of(read) == "between_graph"
+        assert facts_of(read)["variables"] == {"replicated"}

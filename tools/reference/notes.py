@@ -49,7 +49,10 @@ DEFAULTS = {
     "clones.global_batch": "`batch` times `count`",
     "update.freeze": "nothing is frozen",
     "update.optimizer": "none; needed to train",
-    "update.replication": "`in_graph`; with `mode = async` on a cluster `between_graph`",
+    "update.replication": (
+        "`in_graph`; on a cluster `between_graph` with `mode = async`, and with `mode = sync` if there are"
+        " several workers, no job `ps`, and no rule for variables"
+    ),
     "update.average_every": "none; needed for `local`",
     "train.steps": "none; this or `epochs`",
     "train.epochs": "none; this or `steps`",

@@ -28,12 +28,14 @@ _LOOP_STARTS, _LOOP_ENDS, _BACK = ("Enter", "RefEnter"), ("Exit", "RefExit"), ("
 def forecast_time(step: Step, profile: Profile | None) -> StepForecast | None:
     """Return the forecast of the time of a step, or None if nothing is known to forecast it from.
 
+    That of workers which send each other sums is not forecast, because they wait for each other inside of it.
+
     Args:
         step: The step.
         profile: The profile of the machine; without one, the spec must name its hardware (`devices.kind`).
     """
     devices = step.plan.spec.devices
-    if profile is None and devices.kind is None:
+    if step.crossings or (profile is None and devices.kind is None):
         return None
     work = timed_step(step)
     costs = choose_costs(work, devices, profile, cores())

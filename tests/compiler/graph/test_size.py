@@ -149,13 +149,13 @@ def test_an_aggregation_with_too_many_ops_is_named(monkeypatch: pytest.MonkeyPat
 
 
 def test_clones_with_too_many_ops_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """If the spec allows it, each worker may have a graph of its own; copies on all clones do not."""
+    """If there are workers, each may have a graph of its own, also with copies on all clones."""
     place, beside, help_ = said(plan_of(CLUSTER, "variables -> balanced(ps[*])", ""), monkeypatch)
     assert place == "clones"
     assert re.fullmatch(r"about \d,\d00 ops of 12 clones", beside)
     assert help_.startswith("use `update.replication = between_graph`")
-    for devices in (CLUSTER, "cpu = 12"):
-        assert said(plan_of(devices, COPIED, ""), monkeypatch)[2].startswith("use fewer clones")
+    for devices, advice in ((CLUSTER, "use `update.replication"), ("cpu = 12", "use fewer clones")):
+        assert said(plan_of(devices, COPIED, ""), monkeypatch)[2].startswith(advice)
 
 
 def test_workers_that_fill_the_graph_of_the_first_are_named(monkeypatch: pytest.MonkeyPatch) -> None:

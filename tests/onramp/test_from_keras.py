@@ -14,6 +14,7 @@ from keras import layers
 
 import grammar
 from compiler.graph.storage.export import plain_model
+from compiler.graph.tower.network.keras_scope import stateless
 from dsl.diagnostics import RunError
 from dsl.errors.running import step_failed
 from tests.folders import ROOT
@@ -361,3 +362,13 @@ def test_a_step_that_nobody_can_do_is_said_not_to_be_compared(
     assert proof.step is None
     assert "no kernel has this gradient" in proof.untried
     assert proof.outputs <= 1e-4
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", ["ConvNeXtXLarge", "EfficientNetB3", "NASNetLarge", "ResNet152"])
+def test_the_largest_networks_can_be_written(name: str) -> None:
+    """Each in fewer than 400 lines. They are not proved here, and their weights take no memory."""
+    more = {"include_top": False} if name == "NASNetLarge" else {}
+    with stateless():
+        model = getattr(keras.applications, name)(weights=None, input_shape=(96, 96, 3), classes=10, **more)
+    assert text_of(draft(model, {}), weights=None, devices={}, clones=None).count("\n") < 400

@@ -114,3 +114,33 @@ def test_workers_that_share_what_one_of_them_has_are_not_alike() -> None:
     """One that holds variables for all is not like the others, so that the graph of the chief is read."""
     with pytest.raises(NotAlikeError, match="what workers share is on devices of some of them"):
         map_many(make_plan(_spec("on the chief", tasks=5), worker=0), least=6)
+
+
+REPLICAS = """
+tfdeploy = 1
+model "small" {
+  x = input(float32, [8])
+  label = input(int32, [])
+  logits = x -> Dense(12, use_bias = false, name = "logits")
+  loss = [label, logits] -> SparseCategoricalCrossentropy(from_logits = true)
+}
+devices { job "worker" { tasks = 3 } }
+clones { batch = 4 }
+update { optimizer = SGD(0.1), aggregate = ring }
+train { seed = 1 }
+"""
+
+
+def test_workers_with_all_weights_send_each_other_what_each_of_their_graphs_says() -> None:
+    """The map of each worker's graph has the same transfers of all of them; a ring sends alike everywhere."""
+    read = spec_of(REPLICAS)
+    maps = [map_placement(compile_graph(make_plan(read, worker=at), seed=0)) for at in range(3)]
+    sent = [
+        {(one.from_device, one.to_device): (one.tensors, one.bytes) for one in each.transfers}
+        for each in maps
+    ]
+    assert sent[1:] == sent[:-1]
+    assert set(sent[0]) == {(f"worker[{at}].cpu[0]", f"worker[{(at + 1) % 3}].cpu[0]") for at in range(3)}
+    assert {tensors for tensors, _ in sent[0].values()} == {5}  # a piece a round, and the number of the step
+    gradients_and_loss = 4 * (8 * 12 + 1)
+    assert sum(size for _, size in sent[0].values()) == 2 * 2 * gradients_and_loss + 3 * 8

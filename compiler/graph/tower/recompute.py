@@ -224,6 +224,7 @@ def _blocks(template: Template, segments: Iterable[Collection[str]]) -> Iterator
     """Yield the copies of segments; no copies if gradients take nothing that is not kept."""
     forward, nodes = Forward(template), template.fragment.node
     order = {name: at for at, name in enumerate(nodes)}
+    gradients = [each for each in nodes if template.roles[each] == "gradient" and nodes[each].op != "Const"]
     for number, segment in enumerate(segments):
         repeated = {*segment} - forward.kept(segment)
         parts: dict[str, set[str]] = {}
@@ -235,13 +236,9 @@ def _blocks(template: Template, segments: Iterable[Collection[str]]) -> Iterator
         for part, using in parts.items():
             users = sorted(using, key=order.__getitem__)
             taken = {each for user in users for each in inputs_of(nodes[user])}
-            triggers = [
-                each
-                for each in sorted(taken, key=order.__getitem__)
-                if template.roles[each] == "gradient"
-                and nodes[each].op != "Const"
-                and order[each] < order[users[0]]
-            ]
+            before = [each for each in gradients if order[each] < order[users[0]]]
+            waited = {base_of(each) for user in users for each in nodes[user].input}
+            triggers = [each for each in before if each in waited] or before[-1:]
             if not triggers:  # nothing says when the copies would be due
                 continue
             needed, pending = set[str](), [each for each in taken if each in repeated]

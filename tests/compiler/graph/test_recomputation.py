@@ -115,3 +115,29 @@ def test_a_chain_is_cut_where_one_tensor_passes_on() -> None:
     assert {ops[0].partition("/")[0] for ops in found["chain"].ops} >= {"block", "block_1"}
     inside = {ops[0].partition("/")[0] for ops in found["unet"].ops}
     assert inside.isdisjoint({"conv2d_1", "conv2d_2", "up_sampling2d", "concatenate", "conv2d_3"})
+
+
+BEFORE = """
+tfdeploy = 1
+layer "block" {
+  x = input()
+  inner = x -> LayerNormalization() -> Dense(64, activation = gelu) -> Dense(16)
+  output = [x, inner] -> Add()
+}
+model "deep" {
+  x = input(float32, [16])
+  y = input(float32, [16])
+  z = x -> repeat(4, block())
+  loss = [y, z] -> MeanSquaredError()
+}
+devices { cpu = 1 }
+clones { batch = 64 }
+update { optimizer = SGD(0.1), recompute = memory(1KB) }
+"""
+
+
+def test_cuts_within_a_normalization_save_as_much() -> None:
+    """Its gradient begins with ops that take nothing of what comes back, but wait for it."""
+    found = compile_step(make_plan(spec_of(BEFORE))).plan.recomputed
+    assert found is not None
+    assert found.saved_bytes > found.kept_bytes

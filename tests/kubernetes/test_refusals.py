@@ -63,8 +63,11 @@ def test_specs_without_a_place_on_kubernetes(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "export needs either --saved-model DIR or --kubernetes"),
-        (("--saved-model", "new", "--kubernetes"), "export needs either --saved-model DIR or --kubernetes"),
+        ((), "export needs one of --saved-model DIR, --kubernetes and --slurm"),
+        (
+            ("--saved-model", "new", "--kubernetes"),
+            "export needs one of --saved-model DIR, --kubernetes and --slurm",
+        ),
         (("--saved-model", "new", "--image", "i"), "--image goes with --kubernetes"),
         (("--kubernetes", "--image", "i", "--runs", "r", "--emulate"), "--emulate goes with --saved-model"),
         (("--kubernetes", "--runs", "r"), "--kubernetes needs --image"),

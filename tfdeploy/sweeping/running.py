@@ -155,9 +155,12 @@ class Runner:
                 error.append(line)
 
         task = Task("trial", trial.number)
-        child = task_processes.start(task, self.command(trial), environment, pipe, hear)
-        if part.cores is not None:
-            os.sched_setaffinity(child.process.pid, part.cores)  # before TensorFlow starts its threads
+        own = os.sched_getaffinity(0)
+        os.sched_setaffinity(0, part.cores or own)  # of this thread, from which the process has it
+        try:
+            child = task_processes.start(task, self.command(trial), environment, pipe, hear)
+        finally:
+            os.sched_setaffinity(0, own)
         return _Running(trial, part, child, log, error)
 
     def _look(self) -> None:

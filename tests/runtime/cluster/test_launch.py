@@ -386,7 +386,7 @@ def test_tasks_of_one_machine_share_its_gpus(visible: str | None, gpus: list[str
         ),
         (
             ("--emulate", "--launch"),
-            "--emulate is for one process: it cannot be combined with --task or --launch",
+            "--emulate is for one process: it cannot be combined with others of a cluster",
         ),
     ],
 )

@@ -69,8 +69,7 @@ def test_a_worker_makes_the_pool_before_it_opens_its_data(
         raise AssertionError("the data was opened first")
 
     monkeypatch.setattr(run, "make_thread_pool", made)
-    for module in ("run", "run_worker"):
-        monkeypatch.setattr(f"tfdeploy.runtime.train.{module}.open_stream", opened)
+    monkeypatch.setattr(run, "open_stream", opened)
     options = RunOptions(membership=Membership(CLUSTER, Task.parse(task), ""))
     with StopSignals(own_process=False) as stop, pytest.raises(Made):
         run.run_spec(spec, options, stop)

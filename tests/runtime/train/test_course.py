@@ -315,12 +315,12 @@ def test_what_is_there_is_saved_after_a_worker_was_missing(
     """At the step that the group has reached; if that cannot be had either, there is nothing to save."""
     saved: list[tuple[int, int]] = []
 
-    def state() -> object:
+    def counted() -> tuple[int, int]:
         if missing is not None:
             raise missing
-        return SimpleNamespace(global_step=12, examples=384)
+        return 12, 384
 
-    trainer: Any = SimpleNamespace(group=SimpleNamespace(state=state), step=10, examples=320)
+    trainer: Any = SimpleNamespace(group=SimpleNamespace(counted=counted), step=10, examples=320)
     trainer.save = lambda: saved.append((trainer.step, trainer.examples))
     _Run._save_what_is_there(trainer)
     assert saved == ([(12, 384)] if is_lost else [])

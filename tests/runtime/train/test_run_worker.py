@@ -55,7 +55,7 @@ def test_a_worker_tells_the_step_that_was_reached(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(module, "target_for", target_for)
     monkeypatch.setattr(module, "graph_of", lambda *_, **__: "graph")
-    monkeypatch.setattr(module, "WorkerLoop", Loop)
+    monkeypatch.setattr(module, "worker_loop", Loop)
     stop: Any = SimpleNamespace(check=lambda: told.append("checked"))
     activity = Activity()
     options = RunOptions(reporter=Listener())

@@ -51,7 +51,7 @@ def measured_peaks(training: Training) -> dict[str, int]:
     ],
 )
 def test_peak_of_a_step_is_near_what_the_allocator_counts(name: str, inputs: Any, towers: list[str]) -> None:
-    """At most a tenth less; for the devices of towers at most two fifths more.
+    """At most a seventh less; for the devices of towers at most two fifths more.
 
     In which order ops run differs from step to step, and so does the peak: three steps are measured.
     """
@@ -63,7 +63,7 @@ def test_peak_of_a_step_is_near_what_the_allocator_counts(name: str, inputs: Any
         for device in map_placement(training.compiled, memory=memory).devices:
             assert device.step_bytes is not None
             found = [each[device.device] for each in peaks]
-            assert device.step_bytes >= 0.9 * min(found)
+            assert device.step_bytes >= 0.85 * min(found)
             if device.ref in towers:  # one process shares what real devices would each have a copy of
                 assert device.step_bytes <= 1.4 * max(found)
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from attrs import evolve
 
-from compiler.kinds.records.kind_map import (
+from compiler.kinds.records.kind_map import KindMap
+from compiler.kinds.records.kinds import (
     CloneKind,
     CopyKind,
     DeviceKind,
-    KindMap,
     MapGrid,
     MapKind,
     MapRange,

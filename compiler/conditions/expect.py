@@ -17,7 +17,8 @@ from compiler.conditions.remedy import remedy_for
 from compiler.figures import duration, plural, size
 from compiler.graph.compiled import CompiledGraph
 from compiler.graph.inspect.placement_map import map_placement
-from compiler.kinds.records.kind_map import AnyMap, KindTime
+from compiler.kinds.records.kind_map import AnyMap
+from compiler.kinds.records.kinds import KindTime
 from compiler.mapping.records import MapDevice, MapTensor, MapTime, Sought
 from compiler.placement.rules import Rulebook
 from compiler.placement.variable_rules import homes_of

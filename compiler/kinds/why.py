@@ -15,7 +15,8 @@ from compiler.kinds.deployment.repeat import repeated
 from compiler.kinds.growing.grow import pattern_for
 from compiler.kinds.names.patterns import Patterns
 from compiler.kinds.names.templates import Numbers
-from compiler.kinds.records.kind_map import KindMap, Kinds, OpKind, spot_of_kind
+from compiler.kinds.records.kind_map import KindMap, Kinds, spot_of_kind
+from compiler.kinds.records.kinds import OpKind
 from compiler.kinds.records.step_kinds import Member
 from compiler.mapping.explanation import Explained, Explanation, Link
 from compiler.mapping.records import Sought

@@ -19,12 +19,11 @@ from compiler.kinds.growing.workers import Workers, at_first, first_worker
 from compiler.kinds.names.patterns import Pattern, Patterns
 from compiler.kinds.names.templates import ORDINAL, Numbers, escaped
 from compiler.kinds.names.tensors import largest_of, named, orbits_of
-from compiler.kinds.records.kind_map import (
+from compiler.kinds.records.kind_map import KindMap, Kinds
+from compiler.kinds.records.kinds import (
     CloneKind,
     CopyKind,
     DeviceKind,
-    KindMap,
-    Kinds,
     MapGrid,
     MapKind,
     MapRange,

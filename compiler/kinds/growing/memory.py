@@ -18,7 +18,8 @@ from compiler.kinds.growing.workers import at_first, first_worker
 from compiler.kinds.names.patterns import Patterns
 from compiler.kinds.names.templates import Numbers, Template, escaped
 from compiler.kinds.names.tensors import LARGEST, Orbit, compared, largest_at, largest_of, named, orbits_of
-from compiler.kinds.records.kind_map import DeviceKind, KindMap, Kinds, spot_of_kind
+from compiler.kinds.records.kind_map import KindMap, Kinds, spot_of_kind
+from compiler.kinds.records.kinds import DeviceKind
 from compiler.mapping.records import MapDevice, MapTensor
 
 

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from attrs import evolve
 
-from compiler.kinds.records.kind_map import BusyKind, KindMap, Kinds, KindTime, LinkTimeKind
+from compiler.kinds.records.kind_map import KindMap, Kinds
+from compiler.kinds.records.kinds import BusyKind, KindTime, LinkTimeKind
 from compiler.mapping.records import DeviceTime, LinkTime, MapTime
 
 

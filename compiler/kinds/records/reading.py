@@ -10,18 +10,8 @@ from attrs import evolve, fields, frozen
 
 from compiler.kinds.deployment.grid import NotAlikeError
 from compiler.kinds.names.templates import ORDINAL, SUM, TASK
-from compiler.kinds.records.kind_map import (
-    AnyMap,
-    DeviceKind,
-    KindMap,
-    Kinds,
-    KindTime,
-    MapKind,
-    MapRange,
-    VariableKind,
-    numbers_of,
-    texts_of,
-)
+from compiler.kinds.records.kind_map import AnyMap, KindMap, Kinds, numbers_of, texts_of
+from compiler.kinds.records.kinds import DeviceKind, KindTime, MapKind, MapRange, VariableKind
 from compiler.mapping.records import LIMIT, PlacementMap
 from dsl.files.regular import open_regular
 from dsl.files.typed_json import NAME, BadRecord, parse_record

@@ -10,7 +10,8 @@ from attrs import evolve
 from compiler.kinds.deployment.grid import Grid
 from compiler.kinds.growing.memory import Peak, Peaks, with_memory
 from compiler.kinds.names.patterns import Patterns
-from compiler.kinds.records.kind_map import DeviceKind, KindMap, TransferKind
+from compiler.kinds.records.kind_map import KindMap
+from compiler.kinds.records.kinds import DeviceKind, TransferKind
 from compiler.mapping.records import MapTensor, MapTransfer
 from tests.compiler.kinds.fitted import by_task, patterns
 from tests.placement_maps import make_kinds

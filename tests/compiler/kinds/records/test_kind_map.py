@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
-from compiler.kinds.records.kind_map import BusyKind, KindMap, KindTime, LinkTimeKind, SlotKind
+from compiler.kinds.records.kind_map import KindMap
+from compiler.kinds.records.kinds import BusyKind, KindTime, LinkTimeKind, SlotKind
 from compiler.mapping.records import DeviceTime, LinkTime, MapSlot, MapTensor, PlacementMap, Sought
 from tests.placement_maps import make_kinds, make_map
 

@@ -111,7 +111,7 @@ def test_a_sample_of_everything_agrees(
     """Dropout, a penalty, clipping, averages, a schedule: a few steps of every kind give the same weights."""
     choose(monkeypatch, few)
     result = verify(spec, "--quick", "--steps", "3")
-    assert result.return_value == 0, result.stdout
+    assert result.return_value == 0, result.output
     assert result.stdout.splitlines()[-1] == "all agree"
     cells = lines_of(result)
     assert {line[0] for line in cells} == {"sync", "async", "local"}
@@ -133,7 +133,7 @@ def test_a_sample_of_everything_agrees(
 def test_samples_of_other_models_agree(name: str) -> None:
     """Rows of a table, masks, statistics of all clones, loops, clipping, averages: the same weights."""
     result = verify(str(SPECS / f"{name}.tfdeploy"), "--quick", "--json", "--steps", "3", "--allow-python")
-    assert result.return_value == 0, result.stdout
+    assert result.return_value == 0, result.output
     found = json.loads(result.stdout)
     assert found["agrees"]
     assert found["cases"]
@@ -148,7 +148,7 @@ def test_the_users_python_look_ups_transforms_and_groups_agree(monkeypatch: pyte
     """One case of each mode of a model with a layer and a loss of the user's, and three optimizers."""
     choose(monkeypatch, lambda sampled: {case.mode: case for case in sampled}.values())
     result = verify(str(SPECS / "varied.tfdeploy"), "--quick", "--steps", "2", "--allow-python")
-    assert result.return_value == 0, result.stdout
+    assert result.return_value == 0, result.output
     assert {line[0] for line in lines_of(result)} == {"sync", "async", "local"}
 
 
@@ -160,7 +160,7 @@ def test_statistics_of_each_clone_are_held_against_the_same_clones(monkeypatch: 
     result = verify(
         str(SPECS / "normalized.tfdeploy"), "--quick", "--steps", "3", "--set", "update.batch_norm=mean"
     )
-    assert result.return_value == 0, result.stdout
+    assert result.return_value == 0, result.output
     assert {line[0] for line in lines_of(result)} == {"sync", "local"}
     assert "held against the same clones" in result.stdout
 
@@ -181,7 +181,7 @@ def test_a_cluster_of_processes_agrees(
     path = tmp_path / "bag.tfdeploy"
     path.write_text((SPECS / "embedding.tfdeploy").read_text() + IN_PIECES)
     result = verify(str(path), "--launch", "--quick", "--json", "--steps", "2")
-    assert result.return_value == 0, result.stdout
+    assert result.return_value == 0, result.output
     found = json.loads(result.stdout)
     assert found["agrees"]
     kinds = {(each["mode"], each["aggregate"]) for each in found["cases"]}
@@ -262,7 +262,7 @@ def test_a_wrong_sum_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     path = tmp_path / "spec.tfdeploy"
     path.write_text(text[: text.index("data {")] + text[text.index("update {") :])
     result = verify(str(path), "--quick", "--synthetic", "--steps", "2")
-    assert result.return_value == 1, result.stdout
+    assert result.return_value == 1, result.output
     assert {line[1] for line in lines_of(result)} >= {"add_n", "tree"}
     wrong = [line for line in result.stdout.splitlines() if line.endswith("beyond the tolerance")]
     assert {line.split()[1] for line in wrong} == {"tree"}

@@ -155,7 +155,8 @@ class Between:
             name += f"_{crossing.tensor.output}"
         at = Spot(self.writer, f"{name}/to_{crossing.target}", self.places[crossing.target])
         told = ["int64", crossing.tensor.dtype]
-        shared = {"component_types": told, "shared_name": at.scope}
+        # servers may outlast a graph, and the next one may send another type under the same name
+        shared = {"component_types": told, "shared_name": f"{at.scope}/{crossing.tensor.dtype}"}
         return at, at.op("FIFOQueueV2", "queue", **shared)[0], {"component_types": told}
 
     def _send(self, crossing: Crossing) -> None:

@@ -30,6 +30,8 @@ model "m" {{
 devices {{
   job "worker" {{ hosts = ["127.0.0.1:{}", "127.0.0.1:{}"] }}
 }}
+
+update {{ replication = in_graph }}
 """
 
 

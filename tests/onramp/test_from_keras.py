@@ -304,12 +304,45 @@ def test_parts_that_occur_again_become_blocks(tmp_path: Path) -> None:
     assert made.proof.weights == 4 * 8 + 2
 
 
+def test_parameters_have_names_that_a_person_would_give(tmp_path: Path) -> None:
+    """That of the argument, behind the layer's if several have it: sizes, rates, kernels, parts of lists."""
+    x = image = keras.Input((8, 8, 3), name="image")
+    sizes = [(8, (1, 3), 0.1), (10, (3, 1), 0.2), (12, (1, 5), 0.3), (14, (5, 1), 0.4)]
+    for at, (wide, kernel, rate) in enumerate(sizes, 1):
+        y = layers.Conv2D(6 * wide, kernel, padding="same", name=f"part{at}_expand")(x)
+        y = layers.Reshape((64, 6 * wide), name=f"part{at}_flat")(y)
+        y = layers.Dropout(rate, noise_shape=(None, 1, 1), name=f"part{at}_drop")(y)
+        y = layers.Reshape((8, 8, 6 * wide), name=f"part{at}_image")(y)
+        x = layers.Conv2D(wide + at, 1, name=f"part{at}_project")(y)
+    model = keras.Model(image, layers.Flatten()(x), name="named")
+    made = convert(model, source="model", stem="model", base=tmp_path)
+    assert (
+        'layer "part" {\n  expand_filters = parameter(int)\n  rate = parameter(float)\n'
+        "  project_filters = parameter(int)\n  kernel_size = parameter(shape)\n"
+    ) in made.text
+    assert "Reshape([64, expand_filters], name = " in made.text
+    assert "part(48, rate = 0.1, project_filters = 9, kernel_size = [1, 3], name = " in made.text
+    assert made.proof.largest <= 1e-4
+
+
 @pytest.mark.full
-@pytest.mark.parametrize(("name", "lines"), [("ResNet50", 100), ("MobileNetV2", 110), ("DenseNet201", 110)])
-def test_large_networks_have_few_lines(name: str, lines: int) -> None:
-    """What people would write, not what a graph has."""
+@pytest.mark.parametrize(
+    ("name", "lines", "blocks"),
+    [
+        ("ResNet50", 90, ["conv_block", "conv"]),
+        ("MobileNetV2", 105, ["block", "block_pad", "expanded_conv"]),
+        ("DenseNet201", 95, ["conv_block", "conv"]),
+        ("EfficientNetB0", 125, ["block_a", "block_b", "block_a_expand"]),
+    ],
+)
+def test_large_networks_have_few_lines(name: str, lines: int, blocks: list[str]) -> None:
+    """What people would write, not what a graph has: few lines, and names for what there is."""
     made = draft(getattr(keras.applications, name)(weights=None), {})
-    assert text_of(made, weights="w.weights.h5", devices={}, clones=None).count("\n") <= lines
+    text = text_of(made, weights="w.weights.h5", devices={}, clones=None)
+    assert text.count("\n") <= lines
+    assert [each.name for each in made.layers] == blocks
+    parameters = {each.name for layer in made.layers for each in layer.parameters}
+    assert not [each for each in parameters if each.rpartition("_")[2].isdigit()]
 
 
 def test_what_layers_have_learnt_goes_with_them(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from attrs import define, evolve, frozen
 
+from compiler.model.elaborate import snake_case
 from dsl import ir
 from dsl.schema import signatures
 from tfdeploy.onramp.body import Body, Node
@@ -20,6 +21,7 @@ MOST_PARAMETERS = 5
 OF_A_BLOCK = 4
 """The lines that a block takes beside its nodes and its parameters."""
 MOST_INPUTS = 2
+ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth")
 LOST_NAME = 0.5
 """How many lines the name of a layer is worth."""
 
@@ -32,9 +34,18 @@ def fold(bodies: list[Body], taken: set[str]) -> None:
         best = max(found, key=lambda each: (len(each.windows[0].inputs) == 1, each.worth), default=None)
         if best is None:
             break
-        bodies.append(best.replaced(names))
+        bodies.append(best.replaced(names, bodies))
     for body in bodies:
-        body.nodes = list(_repeated(body))
+        body.nodes = [_by_place(each) for each in _repeated(body)]
+
+
+def _by_place(node: Node) -> Node:
+    """Return a node whose first argument is given by position if it is that of a block."""
+    first = next(iter(node.call.kwargs), "name")
+    if node.kind != "block" or node.call.args or first in {"name", "trainable"}:
+        return node
+    more = {key: each for key, each in node.call.kwargs.items() if key != first}
+    return evolve(node, call=ir.Call(node.call.name, (node.call.kwargs[first],), more))
 
 
 def _common(names: Sequence[str]) -> str:
@@ -66,7 +77,7 @@ class _Window:
             return ""
         common = _common(names)
         whole = all(name[len(common) :][:1] in {"", "_", "/"} for name in names)
-        return common if whole else common.rpartition("_")[0]
+        return common if whole else re.sub(r"(^|[_/])[^_/]*$", "", common)
 
 
 @define(eq=False)
@@ -77,19 +88,14 @@ class _Group:
     columns: dict[tuple[int, str], tuple[Any, ...]]
     worth: float = 0.0
 
-    def replaced(self, names: set[str]) -> Body:
+    def replaced(self, names: set[str], others: Sequence[Body]) -> Body:
         """Put uses of a new block in the place of the windows, and return the block."""
         first = self.windows[0]
         prefixes = [each.prefix for each in self.windows]
-        word = re.sub(r"_+", "_", re.sub(r"\d+", "", prefixes[0])).strip("_")
-        body = Body(free_name(word or "part", names), dict(zip(first.inputs, ("x", "y"), strict=False)))
-        parameters: dict[str, tuple[Any, ...]] = {}
-        written = {
-            place: self.parameter(column, place[1], parameters) for place, column in self.columns.items()
-        }
+        body = Body("", dict(zip(first.inputs, ("x", "y"), strict=False)))
+        parameters, written = self.parameters(named=True)
         body.parameters = tuple(
-            ir.LayerParameter(name, "float" if any(isinstance(each, float) for each in column) else "int")
-            for name, column in parameters.items()
+            ir.LayerParameter(name, self.type_of(column)) for name, column in parameters.items()
         )
         for at, node in enumerate(first.nodes):
             rests = self.names(at)
@@ -97,19 +103,19 @@ class _Group:
             changed = {key: each for (place, key), each in written.items() if place == at}
             body.nodes.append(_with(node, changed, name))
         body.outputs = [first.nodes[-1].outputs[0]]
+        body.name = _block_name(re.sub(r"\d+", "_", prefixes[0]), body, others, names)
         for at in sorted(range(len(self.windows)), key=lambda at: -self.windows[at].first):
             window, prefix = self.windows[at], prefixes[at]
-            given = [column[at] for column in parameters.values()]
-            more = dict(zip([*parameters][1:], given[1:], strict=True))
+            given = {name: column[at] for name, column in parameters.items()}
             named: dict[str, ir.Value] = {"name": prefix} if prefix not in {"", body.name} else {}
-            call = ir.Call(body.name, tuple(given[:1]), {**more, **named})
+            call = ir.Call(body.name, (), {**given, **named})
             use = Node(
                 "block",
                 call,
                 window.inputs,
                 window.nodes[-1].outputs,
                 len(window.inputs),
-                name=prefix or body.name,
+                name=prefix or body.nodes[-1].name,
                 chosen=bool(prefix),
             )
             window.body.nodes[window.first : window.last] = [use]
@@ -127,17 +133,104 @@ class _Group:
         prefixes = [each.prefix for each in self.windows if each.prefix]
         return lost + length * (len(prefixes) - len(set(prefixes)))
 
-    def parameter(self, column: tuple[Any, ...], name: str, known: dict[str, tuple[Any, ...]]) -> ir.Value:
-        """Return a parameter that has the numbers of a column, or is a whole part of them."""
-        for other, numbers in known.items():
-            if numbers == column:
-                return ir.Parameter(other)
-            times = _times(column, numbers)
-            if times is not None:
-                return ir.Arithmetic("*", times, ir.Parameter(other))
-        own = free_name(name if not name.isdigit() else "number", {*known, *RESERVED, "x", "y"})
-        known[own] = column
-        return ir.Parameter(own)
+    def parameters(
+        self, *, named: bool = False
+    ) -> tuple[dict[str, tuple[Any, ...]], dict[tuple[int, str], ir.Value]]:
+        """Return the numbers of each parameter, and what is written for each column: one, or a product.
+
+        Args:
+            named: Whether parameters are called what a person would call them; else by numbers.
+        """
+        known: dict[tuple[Any, ...], tuple[int, str]] = {}
+        multiples: dict[tuple[int, str], tuple[int, tuple[Any, ...]]] = {}
+        for place, column in sorted(self.columns.items(), key=lambda each: _size(each[1])):
+            found = ((_times(column, other), other) for other in known)
+            multiples[place] = next(((times, other) for times, other in found if times), (1, column))
+            known.setdefault(multiples[place][1], place)
+        first = sorted(
+            (
+                (min((at for at in self.columns if multiples[at] == (1, each)), key=self._rank), each)
+                for each in known
+            ),
+            key=lambda each: self._rank(each[0]),
+        )
+        words = self._words([place for place, _ in first]) if named else map(str, range(len(first)))
+        names = {column: name for name, (_, column) in zip(words, first, strict=True)}
+        written: dict[tuple[int, str], ir.Value] = {
+            place: ir.Parameter(names[column])
+            if times == 1
+            else ir.Arithmetic("*", times, ir.Parameter(names[column]))
+            for place, (times, column) in multiples.items()
+        }
+        return {names[column]: column for _, column in first}, written
+
+    def type_of(self, column: Sequence[Any]) -> str:
+        """Return the type of a parameter that has some values, which may be parameters of bodies."""
+        types = set()
+        for window, value in zip(self.windows, column, strict=True):
+            own = {each.name: each.type for each in window.body.parameters}
+            if isinstance(value, ir.Parameter):
+                types.add(own[value.name])
+            else:
+                types.add("shape" if isinstance(value, tuple) else type(value).__name__)
+        return next((each for each in ("shape", "float") if each in types), "int")
+
+    def _rank(self, place: tuple[int, str]) -> tuple[int, int, int]:
+        """Return what puts the arguments first that a layer has first, such as numbers of filters."""
+        at, key = place
+        node = self.windows[0].nodes[at]
+        names = _positions(node) if node.kind == "layer" else [*node.call.kwargs]
+        return "." in key, names.index(key.partition(".")[0]) if key in names else len(names), at
+
+    def _words(self, places: Sequence[tuple[int, str]]) -> list[str]:
+        """Return names for parameters: that of the argument, behind that of its layer if several have it."""
+        arguments = [key.partition(".")[0] for _, key in places]
+        arguments = [each if not each.isdigit() else "number" for each in arguments]
+        taken = {*RESERVED, "x", "y"}
+        found = []
+        for at, (place, _) in enumerate(places):
+            argument, names = arguments[at], self.names(place)
+            word = re.sub(r"\W", "_", names.pop()) if len(names) == 1 else ""
+            if arguments.count(argument) == 1:
+                word = argument
+            elif word and not re.search(r"\d_|^\d", word):
+                word = f"{word}_{argument}"
+            else:
+                word = f"{ORDINALS[arguments[:at].count(argument)]}_{argument}"
+            found.append(free_name(word, taken))
+        return found
+
+
+def _size(column: Sequence[Any]) -> tuple[bool, float]:
+    """Return what puts columns of smaller numbers first, of which others may be multiples."""
+    plain = all(type(each) in {int, float} for each in column)
+    return (not plain, float(sum(column)) if plain else 0.0)
+
+
+MERGED = {"Add": "residual", "Concatenate": "branches", "add": "residual", "concatenate": "branches"}
+
+
+def _block_name(prefix: str, body: Body, others: Sequence[Body], names: set[str]) -> str:
+    """Return a name for a block: what its layers begin with, else what it ends with or mainly is.
+
+    A second block of a name says which layer it has that the first lacks.
+    """
+    word = re.sub(r"[_/]+", "_", prefix).strip("_")
+    if not word:
+        kinds = [
+            re.sub(r"_?\dd$", "", snake_case(each.call.name)) for each in body.nodes if each.kind == "layer"
+        ]
+        kinds = [each for each in kinds if each not in {"activation", "zero_padding", "re_lu"}]
+        word = MERGED.get(body.nodes[-1].call.name) or next(iter(kinds), "part")
+    first = next((each for each in others if each.name == word), None)
+    if first is not None:
+        own = {*(each.name for each in first.nodes), *(each.name for each in first.parameters)}
+        chosen = [each.name for each in body.nodes if each.chosen]
+        more = [each for each in chosen if each not in own]
+        more += [found[0] for each in chosen[:1] if (found := re.match("[A-Za-z]+", each))]
+        more += [each.name for each in body.parameters if each.name not in own]
+        word = f"{word}_{more[0]}" if more else word
+    return free_name(word, names)
 
 
 def _times(column: Sequence[Any], numbers: Sequence[Any]) -> int | None:
@@ -152,12 +245,22 @@ def _times(column: Sequence[Any], numbers: Sequence[Any]) -> int | None:
 def _with(node: Node, changed: Mapping[str, ir.Value], name: str) -> Node:
     """Return a node with other arguments, and the name that it has in a block."""
     places = _positions(node)
-    args = tuple(changed.get(places[at], each) for at, each in enumerate(node.call.args))
-    kwargs = {key: each for key, each in node.call.kwargs.items() if key != "name"}
-    kwargs |= {key: each for key, each in changed.items() if key not in places[: len(args)]}
+    args = tuple(_changed(places[at], each, changed) for at, each in enumerate(node.call.args))
+    kwargs = {key: _changed(key, each, changed) for key, each in node.call.kwargs.items() if key != "name"}
+    known = {*places[: len(args)], *kwargs}
+    kwargs |= {key: each for key, each in changed.items() if key.partition(".")[0] not in known}
     kwargs |= {"name": name} if name else {}
-    word = name or (node.call.name if node.kind == "operation" else re.sub(r"\W", "", node.call.name).lower())
+    word = name or (
+        node.call.name if node.kind == "operation" else snake_case(node.call.name.rpartition(".")[2])
+    )
     return evolve(node, call=ir.Call(node.call.name, args, kwargs), name=word, chosen=bool(name))
+
+
+def _changed(key: str, value: Any, changed: Mapping[str, ir.Value]) -> Any:
+    """Return an argument with what is changed of it: the whole, or numbers of a list."""
+    if key in changed or not isinstance(value, tuple):
+        return changed.get(key, value)
+    return tuple(changed.get(f"{key}.{at}", each) for at, each in enumerate(value))
 
 
 def _positions(node: Node) -> list[str]:
@@ -183,6 +286,10 @@ def _arguments(node: Node) -> dict[str, Any]:
 
 def _is_number(value: Any) -> bool:
     return type(value) in {int, float} or isinstance(value, ir.Parameter | ir.Arithmetic)
+
+
+def _are_numbers(value: Any) -> bool:
+    return isinstance(value, tuple) and bool(value) and all(map(_is_number, value))
 
 
 def _groups(bodies: Sequence[Body]) -> Iterator[_Group]:
@@ -237,13 +344,16 @@ def _windows(body: Body) -> Iterator[_Window]:
 
 def _token(node: Node, arguments: Mapping[str, Any], exact: bool) -> tuple[Any, ...]:
     """Return what two nodes have in common if they differ in numbers alone, or not even in these."""
-    said = tuple(
-        sorted(
-            (key, "#" if _is_number(each) and not exact else repr(each)) for key, each in arguments.items()
-        )
-    )
-    numbers = node.kind in {"layer", "block"}
+    said = tuple(sorted((key, repr(each) if exact else _kind(each)) for key, each in arguments.items()))
+    numbers = node.kind in {"layer", "block", "python"}
     return (node.kind, node.call.name, said if numbers else repr(node.call), repr(node.given), node.sources)
+
+
+def _kind(value: Any) -> str:
+    """Return what values have in common that differ in numbers alone."""
+    if _is_number(value):
+        return "#"
+    return "#" * len(value) + "," if _are_numbers(value) else repr(value)
 
 
 def _apart(windows: Sequence[_Window]) -> list[_Window]:
@@ -260,23 +370,35 @@ def _columns(
     windows: Sequence[_Window], arguments: Mapping[int, Mapping[str, Any]]
 ) -> dict[tuple[int, str], tuple[Any, ...]]:
     """Return the arguments in which windows differ, or that are parameters of blocks around them."""
-    found = {}
+    found: dict[tuple[int, str], tuple[Any, ...]] = {}
     rows = [each.nodes for each in windows]
     for at, node in enumerate(rows[0]):
         for key, each in arguments[id(node)].items():
             column = tuple(arguments[id(row[at])][key] for row in rows)
-            of_another = any(isinstance(one, ir.Parameter | ir.Arithmetic) for one in column)
-            if of_another or (_is_number(each) and len(set(map(repr, column))) > 1):
+            parts = (
+                {f"{key}.{place}": part for place, part in enumerate(zip(*column, strict=True))}
+                if _are_numbers(each)
+                else {}
+            )
+            changing = {part: numbers for part, numbers in parts.items() if _changes(numbers)}
+            if len(changing) == 1:
+                found |= {(at, part): numbers for part, numbers in changing.items()}
+            elif changing or (_is_number(each) and _changes(column)):
                 found[at, key] = column
     return found
+
+
+def _changes(column: Sequence[Any]) -> bool:
+    """Whether numbers differ, or are those of blocks around them."""
+    return len(set(map(repr, column))) > 1 or isinstance(column[0], ir.Parameter | ir.Arithmetic)
 
 
 def _worth(group: _Group) -> float:
     """Return how many lines a block saves."""
     length = len(group.windows[0].nodes)
-    known: dict[str, tuple[Any, ...]] = {}
-    for (_, name), column in group.columns.items():
-        group.parameter(column, name, known)
+    if len(group.windows[0].inputs) > 1 and len({bool(each.prefix) for each in group.windows}) > 1:
+        return -1.0  # some are a part of their own, and others a piece of something
+    known, _ = group.parameters()
     if len(known) > MOST_PARAMETERS:
         return -1.0
     runs = 0

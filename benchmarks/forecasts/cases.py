@@ -155,3 +155,6 @@ def cases(model: str) -> Iterator[Case]:
         yield Case(model, "between", 2, variables=FAR, update=between)
         yield Case(model, "between", 4, variables=NEAR, update=between)
     yield Case(model, "between", 2, variables=NEAR, update=f"{BETWEEN}, mode = sync, accumulate = 2")
+    for aggregation in ("add_n", "ring"):
+        yield Case(model, "between", 2, variables=COPIED, update=f"{BETWEEN}, aggregate = {aggregation}")
+    yield Case(model, "between", 4, variables=COPIED, update=BETWEEN)

@@ -57,7 +57,8 @@ class Steps:
                 for pipe in compiled.train_inputs
             ]
         self.session = tf.compat.v1.Session(self.target, graph=compiled.graph, config=config)
-        if compiled.exchange is None or compiled.exchange.worker.is_chief:
+        exchange = compiled.exchange
+        if exchange is None or exchange.worker.is_chief or exchange.meeting is not None:
             self.session.run(compiled.init_op)
         for start, pipe in zip(starts, compiled.train_inputs, strict=True):
             self.session.run(start)
@@ -243,6 +244,49 @@ class WorkerSteps:
         passed = time.perf_counter() - began
         self.group.announce()
         return passed / max(1, state.global_step - before), max(1, state.global_step)
+
+
+@define
+class ReplicaSteps:
+    """The steps of a worker that has all weights, as training makes them while nothing is amiss.
+
+    Attributes:
+        steps: The session of the worker.
+        ended: Whether the worker is to take part in no more steps.
+    """
+
+    steps: Steps = field(repr=False)
+    ended: bool = False
+
+    def __attrs_post_init__(self) -> None:
+        meeting = self.steps.compiled.exchange.meeting  # type: ignore[union-attr]
+        self.steps.session.run(meeting.set_own, {meeting.given: (0, 0, 0, 0)})
+
+    def follow(self) -> None:
+        """Take part in the steps of the chief, for whose parts of sums it waits, until `ended` is set."""
+        step = self._step()
+        while not self.ended:
+            step()
+
+    def measure(self, seconds: float) -> tuple[float, int]:
+        """Make steps for a while.
+
+        Returns:
+            The median seconds of one, and how many there were.
+        """
+        return self.steps.repeat(self._step(), seconds)
+
+    def _step(self) -> Callable[[], Any]:
+        exchange = self.steps.compiled.exchange
+        assert exchange is not None
+        collect = self.steps.prepared(exchange.post, *exchange.sends)
+        apply = self.steps.prepared(exchange.apply, self.steps.compiled.data_loss)
+
+        def step() -> None:
+            collect()
+            apply()
+
+        return step
 
 
 class _NeverStopped:

@@ -14,7 +14,7 @@ from typing import Any
 
 from attrs import define, field
 
-from benchmarks.forecasts.steps import Steps, WorkerSteps
+from benchmarks.forecasts.steps import ReplicaSteps, Steps, WorkerSteps
 from dsl import ir
 from tfdeploy.runtime.membership.addresses import Cluster, Task
 
@@ -47,7 +47,7 @@ class _Process:
             if not isinstance(plan, WorkerPlan):
                 self.layouts.append(steps)
                 continue
-            self.layouts.append(WorkerSteps(steps))
+            self.layouts.append((ReplicaSteps if plan.keeps_all else WorkerSteps)(steps))
             if self.task:
                 threading.Thread(target=self.layouts[-1].follow, daemon=True).start()
         pools = {intra_op_threads(_graph(each).plan) for each in self.layouts}
@@ -66,7 +66,7 @@ class _Process:
 
 
 def _graph(layout: Any) -> Any:
-    return layout.steps.compiled if isinstance(layout, WorkerSteps) else layout.compiled
+    return layout.compiled if isinstance(layout, Steps) else layout.steps.compiled
 
 
 def _server(addresses: list[str], task: int, spec: ir.Spec) -> Any:

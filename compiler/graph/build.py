@@ -62,6 +62,7 @@ from compiler.graph.variables.variables import (
 )
 from compiler.graph.workers.updates import build_between
 from compiler.model.layer_state import with_vocabularies
+from compiler.pipeline import for_worker
 from compiler.placement.rules import Rulebook
 from compiler.plan import Plan, WorkerPlan
 from compiler.process import collector_paused
@@ -143,7 +144,11 @@ def _compile(plan: Plan, seed: int, traces: Traces, segments: Segments = ()) -> 
     verify_placement(compiled)
     require_own_devices(compiled)
     found = (*plan.warnings, *warnings)
-    return evolve(compiled, warnings=(*found, *_idle_rules(compiled, found)))
+    compiled = evolve(compiled, warnings=(*found, *_idle_rules(compiled, found)))
+    if not (isinstance(plan, WorkerPlan) and plan.keeps_all):
+        return compiled
+    plans = [for_worker(plan, worker) for worker in range(plan.worker.count)]
+    return evolve(compiled, everyone=lambda: [_compile(each, seed, traces, segments) for each in plans])
 
 
 def _require_gradients(

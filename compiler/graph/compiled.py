@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -143,6 +143,7 @@ class CompiledGraph:
         graph: The graph, once there is one.
         seed: The seed of the run.
         warnings: The warnings about the spec.
+        everyone: Compiles the spec for each worker, if workers send each other something in a step.
     """
 
     plan: Plan = field(repr=False)
@@ -173,6 +174,7 @@ class CompiledGraph:
     graph: tf.Graph = field(default=None, repr=False)
     seed: int = 0
     warnings: tuple[Diagnostic, ...] = ()
+    everyone: Callable[[], Sequence[CompiledGraph]] = field(default=tuple, repr=False)
     _read: Callable[[CompiledGraph], Step] = field(kw_only=True, repr=False)
 
     @cached_property

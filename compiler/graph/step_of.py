@@ -38,6 +38,7 @@ def step_of(compiled: CompiledGraph) -> Step:
         else lambda: _with_shapes(ops, shaped_graph(in_graph(compiled))),
         crossings=() if exchange is None else exchange.crossings,
         abroad=frozenset() if exchange is None else exchange.abroad,
+        everyone=lambda: tuple(each.step for each in compiled.everyone()),
     )
 
 

@@ -93,6 +93,7 @@ class Step:
     crossings: tuple[Crossing, ...] = field(default=(), kw_only=True, repr=False)
     abroad: frozenset[str] = field(default=frozenset(), kw_only=True, repr=False)
     _size: Callable[[], Mapping[str, Op]] | None = field(default=None, repr=False)
+    _everyone: Callable[[], tuple[Step, ...]] = field(default=tuple, kw_only=True, repr=False)
 
     @cached_property
     def run(self) -> list[Op]:
@@ -114,6 +115,11 @@ class Step:
                 pending += [each.op for each in op.inputs]
                 pending += op.waits
         return list(seen.values())
+
+    @cached_property
+    def everyone(self) -> tuple[Step, ...]:
+        """The steps of all workers, if they send each other something in a step."""
+        return self._everyone()
 
     @cached_property
     def sized(self) -> Mapping[str, Op]:

@@ -61,6 +61,7 @@ class TimedOp:
         leaves: The mutex that it gives back, or nothing.
         polls: Whether it is the waiting of a process for others, which reads their state now and then. It
             begins when the last of its inputs from its own device is there.
+        begins: Whether its process begins another run with it, which takes what the start of a step takes.
     """
 
     name: str
@@ -75,6 +76,7 @@ class TimedOp:
     enters: str = ""
     leaves: str = ""
     polls: bool = False
+    begins: bool = False
 
     def on(self, device: Device) -> TimedOp:
         """Return the same op on a device; faster than `evolve`, which matters with very many ops."""
@@ -91,6 +93,7 @@ class TimedOp:
             self.enters,
             self.leaves,
             self.polls,
+            self.begins,
         )
 
 
@@ -246,12 +249,16 @@ PASSED_ON = frozenset(
         "Merge",
         "NextIteration",
         "NoOp",
+        "QueueDequeueV2",
+        "QueueEnqueueV2",
         "ReadVariableOp",
         "Reshape",
         "Shape",
         "Squeeze",
+        "Stage",
         "StopGradient",
         "Switch",
+        "Unstage",
         "VarHandleOp",
     }
 )

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from attrs import define, evolve, field, frozen
 
 import grammar
-from compiler.compatibility import keeps_all
 from compiler.kinds.deployment.grid import NotAlikeError
 from compiler.kinds.deployment.layout import why_not
 from compiler.kinds.records.extras import Extras
@@ -206,7 +205,7 @@ class Trials:
             return None  # `--set` has decided otherwise
         if self._many and len(plan.all_towers) <= MOST_BUILT:
             return self._build(changes)
-        if self._many or keeps_all(spec):  # workers that wait for each other are not alike
+        if self._many:
             try:
                 return self._tried_with_many(text, changes, plan)
             except NotAlikeError:

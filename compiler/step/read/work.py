@@ -11,7 +11,7 @@ from compiler.process import cores
 from compiler.step.read.costs import Cost, cost_of
 from compiler.step.read.ops import step_ops
 from compiler.step.read.rows import RowCounts
-from compiler.step.read.workers import GraphPart, StepParts, steps_of_all, work_of
+from compiler.step.read.workers import GraphPart, StepParts, steps_between, steps_of_all, work_of
 from compiler.step.record import HANDLES, Op, Tensor
 from compiler.step.step import Step
 from compiler.time.costs import choose_costs
@@ -22,20 +22,25 @@ from compiler.time.work import Arrow, Signature, StepWork, TimedOp, scope_of
 _GRADIENTS = ("aggregate", "gradient")
 """The roles of ops that make gradients or add them up."""
 
+MOST_APART = 16
+"""Of how many workers at most, which send each other sums, a step is forecast: all graphs are compiled."""
+
 _LOOP_STARTS, _LOOP_ENDS, _BACK = ("Enter", "RefEnter"), ("Exit", "RefExit"), ("NextIteration", "Merge")
 
 
 def forecast_time(step: Step, profile: Profile | None) -> StepForecast | None:
     """Return the forecast of the time of a step, or None if nothing is known to forecast it from.
 
-    That of workers which send each other sums is not forecast, because they wait for each other inside of it.
+    That of more than `MOST_APART` workers which send each other sums is not forecast: these wait for each
+    other inside of a step, and no worker's part is like that of another.
 
     Args:
         step: The step.
         profile: The profile of the machine; without one, the spec must name its hardware (`devices.kind`).
     """
     devices = step.plan.spec.devices
-    if step.crossings or (profile is None and devices.kind is None):
+    apart = isinstance(step.plan, WorkerPlan) and step.crossings and step.plan.worker.count > MOST_APART
+    if apart or (profile is None and devices.kind is None):
         return None
     work = timed_step(step)
     costs = choose_costs(work, devices, profile, cores())
@@ -50,6 +55,8 @@ def timed_step(step: Step) -> StepWork:
     """
     if not isinstance(step.plan, WorkerPlan):
         return graph_step(step)
+    if step.crossings:
+        return steps_between(step.plan, [step_parts(each) for each in step.everyone])
     return steps_of_all(step.plan, step_parts(step))
 
 
@@ -102,7 +109,14 @@ class _Reader:
             own=frozenset(at for at, op in numbered if op.own),
             gradients=frozenset(at for at, op in numbered if op.role in _GRADIENTS),
             of_chief=frozenset(at for at, op in numbered if op.name not in common),
+            puts=self._on_queues("QueueEnqueueV2"),
+            takes=self._on_queues("QueueDequeueV2"),
         )
+
+    def _on_queues(self, kind: str) -> dict[str, int]:
+        """Return the ops of a type that work on queues, by the names of these."""
+        found = ((op.inputs[0].op, at) for at, op in enumerate(self.ops) if op.type == kind)
+        return {self.step.ops[queue].attributes["shared_name"]: at for queue, at in found}
 
     def _of_every_worker(self) -> set[str]:
         """Return the ops that other workers run too, if each has a graph of its own, else all."""

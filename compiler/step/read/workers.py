@@ -10,7 +10,7 @@ Of many workers that are alike, the last can stand for all but the first, as in 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import product
 
 from attrs import define, evolve, field, frozen
@@ -21,8 +21,9 @@ from compiler.step.record import SMALL
 from compiler.time.work import Arrow, Echo, Signature, StepWork, TimedOp
 from compiler.topology import Device
 
-ENDED, WAITING = "(end of a part)", "(waiting for others)"
-"""What stands for the end of a worker's part of a step, and for a process that waits for the others."""
+ENDED, WAITING, AGAIN = "(end of a part)", "(waiting for others)", "(another run)"
+"""What stands for the end of a worker's part of a step, for a process that waits for the others, and for one
+that begins the next part at once."""
 
 JOINED = "(joined gradients)"
 """What stands for small gradients that are sent as one tensor."""
@@ -42,6 +43,8 @@ class GraphPart:
         own: The ops that each worker has on its own devices. The others are where the variables are.
         gradients: The ops that make gradients or add them up. Others that need one are beside its variable.
         of_chief: The ops that other workers do not run, such as those of batch normalization's statistics.
+        puts: The ops that put something into a queue, by its name.
+        takes: The ops that take something out of a queue, by its name.
     """
 
     ops: tuple[TimedOp, ...] = field(repr=False)
@@ -49,6 +52,8 @@ class GraphPart:
     own: frozenset[int] = field(default=frozenset(), repr=False)
     gradients: frozenset[int] = field(default=frozenset(), repr=False)
     of_chief: frozenset[int] = field(default=frozenset(), repr=False)
+    puts: Mapping[str, int] = field(factory=dict, repr=False)
+    takes: Mapping[str, int] = field(factory=dict, repr=False)
 
     @property
     def first(self) -> tuple[int, ...]:
@@ -103,6 +108,25 @@ def steps_of_all(plan: WorkerPlan, parts: StepParts, *, fold: bool = False) -> S
     return (_folded if fold else _together)(plan, parts.chief, parts.applied)
 
 
+def steps_between(plan: WorkerPlan, workers: Sequence[StepParts]) -> StepWork:
+    """Return the work of workers that send each other sums: what one takes out of a queue another puts there.
+
+    Args:
+        plan: The plan of any of the workers.
+        workers: The parts of a step of each. Each applies the sums by itself, in a run of its own.
+    """
+    joined, puts, takes = _Joined(), dict[str, int](), list[tuple[str, int]]()
+    for worker, parts in enumerate(workers):
+        assert parts.applied is not None
+        numbers = joined.add(parts.chief)
+        puts |= {queue: numbers[at] for queue, at in parts.chief.puts.items()}
+        takes += [(queue, numbers[at]) for queue, at in parts.chief.takes.items()]
+        ended = joined.after([numbers[at] for at in parts.chief.last], ENDED, _first_device(plan, worker))
+        _apply(joined, parts.applied, joined.after([ended], AGAIN, _first_device(plan, worker)))
+    joined.arrows += [Arrow(puts[queue], at) for queue, at in takes]
+    return work_of(plan, joined.part)
+
+
 def _steps_alone(plan: WorkerPlan, chief: GraphPart, *, fold: bool) -> StepWork:
     """Return the work of workers that update the variables by themselves: each repeats its own ops."""
     joined, loops, last = _Joined(), [], plan.worker.count - 1
@@ -131,21 +155,22 @@ def _together(plan: WorkerPlan, chief: GraphPart, applied: GraphPart) -> StepWor
         device = _first_device(plan, worker)
         ended.append(joined.after([numbers[at] for at in part.last], ENDED, device))
     needed = ended[: max(1, plan.worker.count - plan.update.backup)]
-    _apply(plan, joined, applied, needed, {worker: ended[worker] for worker in range(1, plan.worker.count)})
+    done = _apply(joined, applied, joined.after(needed, WAITING, _first_device(plan, 0)))
+    _wait(plan, joined, done, {worker: ended[worker] for worker in range(1, plan.worker.count)})
     return work_of(plan, joined.part)
 
 
-def _apply(
-    plan: WorkerPlan, joined: _Joined, applied: GraphPart, needed: Sequence[int], ended: dict[int, int]
-) -> list[int]:
-    """Let the chief apply what workers contributed, and others wait for it; return what ends the applying."""
-    waited = joined.after(needed, WAITING, _first_device(plan, 0))
+def _apply(joined: _Joined, applied: GraphPart, after: int) -> list[int]:
+    """Apply what has been contributed, in a run after another; return what ends the applying."""
     numbers = joined.add(applied)
-    joined.arrows += [Arrow(waited, numbers[at]) for at in applied.first]
-    done = [numbers[at] for at in applied.last]
+    joined.arrows += [Arrow(after, numbers[at]) for at in applied.first]
+    return [numbers[at] for at in applied.last]
+
+
+def _wait(plan: WorkerPlan, joined: _Joined, done: Sequence[int], ended: Mapping[int, int]) -> None:
+    """Let other workers wait until the chief has applied what they contributed."""
     for worker, end in ended.items():
         joined.after([end, *done], WAITING, _first_device(plan, worker))
-    return done
 
 
 def _folded(plan: WorkerPlan, chief: GraphPart, applied: GraphPart) -> StepWork:
@@ -176,7 +201,8 @@ def _folded(plan: WorkerPlan, chief: GraphPart, applied: GraphPart) -> StepWork:
         else:
             device = part.ops[arrow.target].device
             echoes.append(Echo(others[arrow.source], device, arrow.tensor, arrow.bytes, count))
-    done = _apply(plan, joined, applied, [ended, ended_last], {last: ended_last})
+    done = _apply(joined, applied, joined.after([ended, ended_last], WAITING, devices[0]))
+    _wait(plan, joined, done, {last: ended_last})
     echoes += [Echo(each, devices[last], "", 0, last - 1) for each in done]
     return evolve(
         _without(work_of(plan, joined.part), plan),
@@ -310,7 +336,16 @@ class _Joined:
         """Add what stands for the end of a part, or for waiting, after some ops; return its number."""
         number, scope = len(self.ops), what.strip("()")
         self.ops.append(
-            TimedOp(what, Signature("NoOp", ()), device, 0, 0, scope=f"({scope})", polls=what == WAITING)
+            TimedOp(
+                what,
+                Signature("NoOp", ()),
+                device,
+                0,
+                0,
+                scope=f"({scope})",
+                polls=what == WAITING,
+                begins=what == AGAIN,
+            )
         )
         self.arrows += [Arrow(each, number) for each in sources]
         return number

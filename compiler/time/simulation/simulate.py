@@ -318,6 +318,8 @@ class _Simulation:
             task = Task(run, target, self.clock.now, bar, over)
             if polls:
                 self.clock.at(self._noticed(task), partial(self._notice, task))
+            elif ops[target].begins:
+                self._notice(task)
             else:
                 found.append(task)
         return found

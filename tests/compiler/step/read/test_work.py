@@ -15,7 +15,7 @@ from compiler.process import cores, threads_on_one_machine
 from compiler.step.read.ops import step_ops
 from compiler.step.read.transfers import list_transfers
 from compiler.step.read.work import forecast_time, read_part, step_parts, timed_step
-from compiler.step.read.workers import GraphPart, of_worker
+from compiler.step.read.workers import AGAIN, ENDED, GraphPart, of_worker
 from compiler.time.work import StepWork, crossings
 from tests.support import CLASSIFIER, CONVOLUTION, classifier, spec_of
 
@@ -280,3 +280,35 @@ def test_workers_that_update_alone_queue_at_the_server() -> None:
     found = forecast_time(graph.step, None)
     assert found is not None
     assert found.seconds > 0
+
+
+@pytest.mark.parametrize("aggregation", ["add_n", pytest.param("ring", marks=pytest.mark.full)])
+def test_workers_that_send_each_other_sums_wait_inside_of_a_step(aggregation: str) -> None:
+    """What one takes out of a queue another has put there; each then applies the sums in a run of its own."""
+    text = CLUSTER.replace('job "ps" {}\n ', "").replace("tasks = 2", "tasks = 3")
+    graph = compile_graph(make_plan(spec_of(text, clones__count="3", update__aggregate=aggregation)))
+    work, steps = timed_step(graph.step), graph.step.everyone
+    assert [step.plan.worker.index for step in steps] == [0, 1, 2]
+    marks = {ENDED, AGAIN}
+    assert {each.name for each in work.ops} - marks == {op.name for step in steps for op in step.run}
+    found: dict[tuple[str, str], int] = defaultdict(int)
+    sizes = {(each.source, each.tensor): each.bytes for each in work.arrows}
+    for source, tensor, target in crossings(work):
+        found[work.ops[source].device.ref, target.ref] += sizes[source, tensor]
+    sent = {(each.from_device, each.to_device): each.bytes for each in map_placement(graph).transfers}
+    assert {pair: size for pair, size in found.items() if size} == {pair: n for pair, n in sent.items() if n}
+    forecast = forecast_time(graph.step, None)
+    assert forecast is not None
+    starts = {each.op: each.start for each in forecast.simulated.bars}
+    ends = {each.op: each.end for each in forecast.simulated.bars}
+    before = {(work.ops[each.target].name, work.ops[each.source].name) for each in work.arrows}
+    takes = [at for at, each in enumerate(work.ops) if each.signature.type == "QueueDequeueV2"]
+    assert len(takes) == len(graph.step.crossings)
+    for at in takes:
+        name = work.ops[at].name
+        assert (name, name.replace("/take", "/put")) in before
+    updates = [at for at, each in enumerate(work.ops) if each.signature.type.startswith("ResourceApply")]
+    assert {work.ops[at].device.task for at in updates} == {0, 1, 2}
+    for at in updates:
+        own = [take for take in takes if work.ops[take].device == work.ops[at].device]
+        assert starts[at] > max(ends[take] for take in own)

@@ -14,6 +14,7 @@ from compiler.graph.build import compile_graph
 from compiler.graph.forecasts.assumed_sizes import with_sizes
 from compiler.graph.inspect.placement_map import map_placement
 from compiler.graph.tower.trace import Tracer
+from compiler.pipeline import for_worker
 from compiler.step.read.memory import forecast_memory
 from compiler.step.read.work import timed_step
 from compiler.suggest.outcome import Figures, Goal
@@ -21,7 +22,7 @@ from compiler.suggest.variations import Changes
 from compiler.time.forecast import forecast_step
 from tests.cli.test_suggest import WIDE
 from tests.compiler.graph.inspect.shapes.test_assumed import TEXT
-from tests.compiler.graph.test_structure import ADAM, CASES, MODEL, SERVERS, TABLE
+from tests.compiler.graph.test_structure import ADAM, CASES, MODEL, SERVERS, SGD, TABLE
 from tfdeploy.runtime.plans import SHARED_SEED, plan_of
 from tfdeploy.suggesting.suggester import Suggester
 from tfdeploy.suggesting.trials import Trials
@@ -128,3 +129,25 @@ def test_slots_are_cut_over_clones_where_variables_are_replicated() -> None:
     found, text = Suggester(trials).run()
     assert "slots" not in text
     assert found.rules == ("clones -> gpu[*]", "variables -> sharded(gpu[*])")
+
+
+def test_workers_that_send_each_other_sums_are_compared_by_the_steps_of_all() -> None:
+    """Another aggregation is ranked by the ops of every worker, and of neither a graph is made."""
+    text = MODEL.format(
+        found=TABLE, place="", devices='job "worker" { tasks = 2 }', batch="4", update=SGD, train=""
+    )
+    trials = trials_of(text)
+    first = trials.begin()
+    ring = Changes({}, {("update", "aggregate"): "ring"}, {})
+    found = trials.compare(ring)
+    assert found is not None
+    assert not trials.left_out
+    works = [each.outcome.work for each in (first, found)]
+    for work, aggregation in zip(works, ("add_n", "ring"), strict=True):
+        assert work is not None
+        spec = trials.read(trials.text(ring) if aggregation == "ring" else text)
+        steps = [compile_graph(for_worker(plan_of(spec), at), seed=SHARED_SEED).step for at in range(2)]
+        names = Counter(each.name for each in work.ops)
+        wanted = Counter(name for step in steps for name in {each.name for each in step.run})
+        assert [name for name, count in wanted.items() if names[name] < count] == []
+        assert {each.device.ref for each in work.ops} == {"worker[0].cpu[0]", "worker[1].cpu[0]"}

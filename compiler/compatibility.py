@@ -19,6 +19,7 @@ Aspect: TypeAlias = Literal[
     "mode",
     "aggregate",
     "pack",
+    "compress",
     "variables",
     "slots",
     "optimizer",
@@ -67,6 +68,7 @@ class Conflict:
         return self.message.format(**values)
 
 
+COMPRESSIONS = tuple(each.name for each in functions.COMPRESSIONS)
 MODES: tuple[ir.Mode, ...] = get_args(ir.Mode)
 AGGREGATIONS = tuple(each.name for each in functions.AGGREGATIONS)
 VARIABLES = ("shared", "spread", "sharded", "replicated")
@@ -134,6 +136,55 @@ CONFLICTS = (
         "`pack` cannot be combined with `mode = async`",
         "every clone applies its own gradient, so nothing is sent that could be packed",
         "leave `pack` out, or use `mode = sync`",
+    ),
+    Conflict(
+        "TFD521",
+        (("compress", COMPRESSIONS), ("mode", ("async",))),
+        "`compress` cannot be combined with `mode = async`",
+        "every clone applies its own gradient to the variables themselves, so there is no sum that could be"
+        " sent otherwise",
+        "leave `compress` out, or use `mode = sync`",
+    ),
+    Conflict(
+        "TFD524",
+        (("compress", COMPRESSIONS), ("mode", ("local",))),
+        "`compress` cannot be combined with `mode = local`",
+        "weights are sent, whose small changes would be lost if they were rounded, and no gradients",
+        "leave `compress` out, or use `mode = sync`",
+    ),
+    Conflict(
+        "TFD522",
+        (("compress", COMPRESSIONS), ("machines", ("one",))),
+        "`compress` has no meaning on one machine",
+        "it concerns gradients that are sent from task to task, and the spec declares the devices of one"
+        " machine only",
+        "leave `compress` out, or declare a job `worker` in `devices`",
+    ),
+    Conflict(
+        "TFD528",
+        (
+            ("compress", COMPRESSIONS),
+            ("replication", ("between_graph",)),
+            ("variables", ("shared", "spread", "sharded")),
+        ),
+        "`compress` cannot be combined with `replication = between_graph` and variables that workers share",
+        "workers put their gradients into mailboxes on the servers, which hold them as they are",
+        "leave `compress` out, or use `replication = in_graph`, or `variables -> replicated`, with which"
+        " workers send each other sums",
+    ),
+    Conflict(
+        "TFD528",
+        (("compress", ("power_sgd",)), ("replication", ("in_graph",)), ("machines", ("several",))),
+        "`compress = power_sgd` cannot be combined with `replication = in_graph`",
+        "what a matrix lacks is kept by each worker, and one graph sums the gradients of all clones at once",
+        "use `compress = bfloat16`, or `variables -> replicated` with `replication = between_graph`",
+    ),
+    Conflict(
+        "TFD524",
+        (("compress", ("power_sgd",)), ("precision", ("mixed_float16",))),
+        "`compress = power_sgd` cannot be combined with `precision = mixed_float16`",
+        "what a step lacks is added in the next one, for which the scale of the loss may be another",
+        "use `precision = mixed_bfloat16`, which needs no scale, or `compress = bfloat16`",
     ),
     Conflict(
         "TFD522",
@@ -316,6 +367,7 @@ def facts_of(spec: ir.Spec, *, sparse: bool | None = None) -> Facts:
         "mode": frozenset({update.mode}),
         "aggregate": frozenset({update.aggregate.name}),
         "pack": _switch(update.pack is not None),
+        "compress": frozenset({"none" if update.compress is None else update.compress.name}),
         "variables": frozenset(layout_of(rule.target) for rule in variable_rules(spec))
         or frozenset({"replicated" if _copies_by_default(spec) else "shared"}),
         "slots": frozenset({_slots(spec)}),

@@ -339,7 +339,7 @@ def _finish(
         init_op=init_op,
         after_restore_op=after_restore_op,
         saved=_saved(assembly),
-        copies=_copies(assembly),
+        copies=_copies(assembly) if exchange is None else exchange.kept,
         train_inputs=tuple(feeds.pipes),
         exchange=exchange,
         evaluation=evaluated,

@@ -82,7 +82,8 @@ class Step:
         ends: The ops for which all others of the step are run.
         homes: The tasks on whose devices is what workers share between steps.
         crossings: What workers send each other, if each has all weights.
-        abroad: The names of the ops by which the step puts something into queues of other workers.
+        abroad: The names of the ops on the devices of other workers: what puts something into their queues,
+            and what reads and writes what they keep for checkpoints.
     """
 
     plan: Plan = field(repr=False)

@@ -99,6 +99,7 @@ class Update(Block):
     reduce: Reduce = "mean"
     aggregate: Call = field(factory=lambda: Call("add_n"))
     pack: int | None = None
+    compress: Call | None = None
     clip: Call | None = None
     accumulate: int = 1
     recompute: Call | None = None

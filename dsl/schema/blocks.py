@@ -252,6 +252,11 @@ BLOCKS: dict[str, Block] = {
                 Attribute(
                     "pack", size(optional=True), "size of the buckets into which small gradients are packed"
                 ),
+                Attribute(
+                    "compress",
+                    call("compression", optional=True),
+                    "how gradients that are sent from machine to machine are made smaller",
+                ),
                 Attribute("clip", call("clip", optional=True), "a bound on the gradients, after aggregation"),
                 Attribute("accumulate", integer(1, MANY), "micro-batches per step"),
                 Attribute(

@@ -52,6 +52,18 @@ AGGREGATIONS = (
     Function("collective", doc="TensorFlow's CollectiveReduce"),
 )
 
+COMPRESSIONS = (
+    Function(
+        "bfloat16", doc="gradients are sent with 16 bits: the range of float32, and 8 bits of precision"
+    ),
+    Function("float16", doc="gradients are sent with 16 bits: 11 bits of precision, and 65,504 at most"),
+    Function(
+        "power_sgd",
+        (takes("rank", integer(1, 1024), 4, "columns of the two matrices that are sent in place of one"),),
+        doc="two thin matrices are sent in place of each large one; what they lack is added in the next step",
+    ),
+)
+
 _NORM = (needs("x", number(0, open=True), "the bound"),)
 CLIPS = (
     Function("global_norm", _NORM, doc="scales all gradients if their common norm is larger than the bound"),
@@ -174,6 +186,7 @@ FUNCTIONS: dict[str, tuple[Function, ...]] = {
     "transform": TRANSFORMS,
     "length": LENGTHS,
     "aggregation": AGGREGATIONS,
+    "compression": COMPRESSIONS,
     "clip": CLIPS,
     "average": AVERAGES,
     "recomputation": RECOMPUTATIONS,

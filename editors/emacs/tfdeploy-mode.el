@@ -28,20 +28,20 @@
     "per_clone" "gpu" "cpu" "gpu_memory" "cpu_memory" "link" "kind" "soft_placement"
     "allow_growth" "visible" "log_placement" "intra_op_threads" "inter_op_threads" "tasks" "hosts" "count"
     "batch" "global_batch" "mode" "optimizer" "freeze" "reduce" "aggregate" "pack"
-    "clip" "accumulate" "recompute" "ema" "batch_norm" "precision" "replication" "backup"
-    "staleness" "average_every" "average_slots" "steps" "epochs" "directory" "checkpoint_every" "evaluate_every"
-    "keep" "log_every" "summaries" "track" "seed" "deterministic" "weights" "best"
-    "patience" "task_timeout"))
+    "compress" "clip" "accumulate" "recompute" "ema" "batch_norm" "precision" "replication"
+    "backup" "staleness" "average_every" "average_slots" "steps" "epochs" "directory" "checkpoint_every"
+    "evaluate_every" "keep" "log_every" "summaries" "track" "seed" "deterministic" "weights"
+    "best" "patience" "task_timeout"))
 
 (defconst tfdeploy-functions
   '("csv" "npz" "tfrecord" "parquet" "arrow" "images" "cifar10" "mnist"
     "synthetic" "python" "feature" "shuffle" "cache" "take" "skip" "window"
     "scale" "reshape" "cast" "one_hot" "pad" "bucket" "center_crop" "random_crop"
     "random_flip" "random_color" "cutout" "mixup" "rename" "multiple_of" "add_n" "tree"
-    "hierarchical" "ring" "collective" "global_norm" "norm" "value" "EMA" "memory"
-    "scopes" "highest" "lowest" "mlflow" "input" "layer" "parameter" "repeat"
-    "weight" "imbalance" "traffic" "step_time" "busy" "ops" "balanced" "round_robin"
-    "sharded" "replicated" "groups" "group"))
+    "hierarchical" "ring" "collective" "bfloat16" "float16" "power_sgd" "global_norm" "norm"
+    "value" "EMA" "memory" "scopes" "highest" "lowest" "mlflow" "input"
+    "layer" "parameter" "repeat" "weight" "imbalance" "traffic" "step_time" "busy"
+    "ops" "balanced" "round_robin" "sharded" "replicated" "groups" "group"))
 
 (defconst tfdeploy-words
   '("split" "shard" "t4" "p100" "v100" "a10" "a100" "h100"

@@ -21,6 +21,10 @@ SECTIONS = {
         "Aggregations",
         "Values of `aggregate` in [`update`](blocks.md#update). All give the same sum, up to rounding, and differ in what travels where.",
     ),
+    "compression": (
+        "Compressions",
+        "Values of `compress` in [`update`](blocks.md#update). Sums have the error of what is sent. [Train on a cluster](../how-to/clusters.md#send-less-between-machines) has examples.",
+    ),
     "clip": (
         "Clips",
         "Values of `clip` in [`update`](blocks.md#update). Gradients are clipped after they were summed over the clones.",

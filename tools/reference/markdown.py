@@ -24,6 +24,7 @@ PLAIN = {
 }
 OBJECTS = {
     "aggregation": "aggregation",
+    "compression": "compression",
     "clip": "bound",
     "average": "`EMA(...)`",
     "recomputation": "recomputation",

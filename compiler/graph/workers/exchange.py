@@ -55,7 +55,11 @@ class WorkerExchange:
         unstage: Forgets these sums.
         inbox: The messages for this worker.
         crossings: All messages between workers in a step.
-        abroad: The names of the ops that put messages into the queues of other workers.
+        abroad: The names of the ops on the devices of other workers.
+        kept: What workers keep for themselves of what they have not sent, by its names in checkpoints: what
+            this one keeps, and on the chief also the others.
+        forget: Makes what this worker keeps zero; None if nothing is kept.
+        settled: On the chief, how many steps each of the others has applied, if anything is kept.
     """
 
     worker: Worker
@@ -82,6 +86,9 @@ class WorkerExchange:
     inbox: Inbox | None = field(default=None, repr=False)
     crossings: tuple[Crossing, ...] = field(default=(), repr=False)
     abroad: frozenset[str] = field(default=frozenset(), repr=False)
+    kept: Mapping[str, Any] = field(factory=dict, repr=False)
+    forget: Any = field(default=None, repr=False)
+    settled: Any = field(default=None, repr=False)
 
     @property
     def updates(self) -> Updates:

@@ -8,6 +8,7 @@ sum, and needs this worker alone, so that it is made as a whole or not at all.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from attrs import evolve
 
@@ -20,12 +21,14 @@ from compiler.graph.update.apply import step_scalars
 from compiler.graph.update.statistics import Statistic, assign_statistics, changed, new_statistics
 from compiler.graph.update.step import apply_sums, count_update
 from compiler.graph.workers.exchange import WorkerExchange, reported, scores_in
-from compiler.graph.workers.meeting import Counts, Meeting
+from compiler.graph.workers.meeting import SCOPE, Counts, Meeting
+from compiler.graph.workers.power_sgd import SIDES, LowRank, compressed
 from compiler.plan import WorkerPlan
 from compiler.reasons import Placed, Reason
 from compiler.step.record import SMALL, Rows, Run, Tensor, Value
-from compiler.step.sums import make_aggregation
+from compiler.step.sums import Aggregation, make_aggregation, sums_of
 from compiler.step.sums.between import Between
+from compiler.step.sums.compress import CASTS
 from compiler.step.writer import Spot
 
 TOTALS = "totals"
@@ -68,24 +71,24 @@ class _Replica:
         scores = [*(tensor for each in self.losses for tensor in each.tensors), *self.states]
         report = write_traced(self.counts.at("report"), reported, scores)
         values = {f"{each.variable.name}/part_{each.part}": each.copies[0] for each in gradients}
-        values |= {f"{each.variable.name}/statistic": each.value for each in statistics}
-        values["report"] = report
-        stage, totals = self._stage(self._totals(values))
+        exact = {f"{each.variable.name}/statistic": each.value for each in statistics} | {"report": report}
+        thin, kept, settled = self._compressed(gradients)
+        stage, totals = self._stage(self._sums(values, exact, thin))
+        lasting = list[str]()
+        for name, one in thin.items():
+            left, right, lacking = (_dense(totals.pop(f"{name}/{side}")) for side in SIDES)
+            totals[name] = one.gradient(left, right)
+            lasting += one.keep(right, lacking)
         # what follows has no towers, because it is no part of the run that has them
         apart = evolve(own, towers=[])
         scalars = step_scalars(apart)
-        total = totals.pop("report")
-        assert isinstance(total, Tensor)
+        total = _dense(totals.pop("report"))
         losses, states = scores_in(self.counts.at("scores"), total, self.losses, scores)
         summed = [
             evolve(each, copies=self._spread(each, totals[f"{each.variable.name}/part_{each.part}"]))
             for each in gradients
         ]
-        new = []
-        for each in statistics:
-            value = totals[f"{each.variable.name}/statistic"]
-            assert isinstance(value, Tensor)  # no statistic is rows
-            new.append(evolve(each, value=value))
+        new = [evolve(each, value=_dense(totals[f"{each.variable.name}/statistic"])) for each in statistics]
         update = apply_sums(
             apart,
             scalars,
@@ -96,7 +99,11 @@ class _Replica:
         own.applied = apart.applied
         counted = count_update(
             apart,
-            [*update.done, *(each.op for each in (*(t for each in losses for t in each.tensors), *states))],
+            [
+                *update.done,
+                *lasting,
+                *(each.op for each in (*(t for each in losses for t in each.tensors), *states)),
+            ],
         )
         apply = Run(self.counts.count([counted.name], plan.global_batch))
         return WorkerExchange(
@@ -114,7 +121,49 @@ class _Replica:
             unstage=self.unstage,
             crossings=tuple(self.between.crossings),
             abroad=frozenset(self.between.abroad),
+            kept=kept,
+            forget=self._forget(thin),
+            settled=settled,
         )
+
+    # --- compression --------------------------------------------------------------------------------------
+
+    def _compressed(
+        self, gradients: Sequence[SummedGradient]
+    ) -> tuple[dict[str, LowRank], dict[str, Any], Tensor | None]:
+        """Make what compressions keep from step to step; the chief also has what the others keep."""
+        ledger, own = self.assembly.ledger, self.plan.worker.index
+        before = len(ledger.written)
+        thin, kept = compressed(gradients, self.plan, self.between.places, ledger)
+        settled = None
+        if thin and self.plan.worker.is_chief:
+            made = self.counts.variables["made"]
+            others = [
+                Spot(ledger.writer("save"), f"{SCOPE}/made_by_{worker}", place)
+                for worker, place in enumerate(self.between.places)
+                if worker != own
+            ]
+            handles = [
+                at.writer.variable(at.name("handle"), made.type, made.sizes, made.name, at.placed)
+                for at in others
+            ]
+            reads = [at.read(handle) for at, handle in zip(others, handles, strict=True)]
+            settled = Spot(ledger.writer("save"), f"{SCOPE}/made_by_others", self.here).op(
+                "Pack", "all", *reads
+            )[0]
+        host, entries = self.here.device.host, ledger.entries
+        self.between.abroad += [
+            each for each in ledger.names_since(before) if entries[each].device.host != host
+        ]
+        return thin, kept, settled
+
+    def _forget(self, thin: Mapping[str, LowRank]) -> Run | None:
+        """Write what forgets what this worker has not sent yet."""
+        if not thin:
+            return None
+        writer = self.assembly.ledger.writer("init")
+        first = [each.lacking.first_assigned for each in thin.values()]
+        return Run(writer.after(writer.unique(f"{SCOPE}/forget"), first, self.here))
 
     # --- the sums -----------------------------------------------------------------------------------------
 
@@ -132,7 +181,34 @@ class _Replica:
             found.append(evolve(each, value=value))
         return found
 
-    def _totals(self, values: Mapping[str, Value]) -> dict[str, Value]:
+    def _sums(
+        self, gradients: Mapping[str, Value], exact: Mapping[str, Value], thin: Mapping[str, LowRank]
+    ) -> dict[str, Value]:
+        """Return the sums over all workers, with matrices in place of the gradients for which these are sent.
+
+        Args:
+            gradients: The gradients.
+            exact: What is sent as it is.
+            thin: What makes the matrices, by the names of gradients.
+        """
+        compress = self.plan.update.compress
+        if compress is not None and compress.name in CASTS:
+            return self._totals(gradients, sums_of(self.plan.update)) | self._totals(exact)
+        products = {name: each.product(_dense(gradients[name])) for name, each in thin.items()}
+        totals = self._totals({**gradients, **products, **exact})
+        sides = {name: each.sides(_dense(totals.pop(name))) for name, each in thin.items()}
+        right = self._totals({f"{name}/right": own for name, (_, own, _) in sides.items()})
+        for name, (left, _, lacking) in sides.items():
+            totals |= {
+                f"{name}/left": left,
+                f"{name}/right": right[f"{name}/right"],
+                f"{name}/lacking": lacking,
+            }
+        return totals
+
+    def _totals(
+        self, values: Mapping[str, Value], aggregation: Aggregation | None = None
+    ) -> dict[str, Value]:
         """Return the sums of values over all workers; small ones of a type are sent as one message."""
         found = dict[str, Value]()
         limit = self.plan.update.pack
@@ -140,27 +216,29 @@ class _Replica:
         packs: dict[str, list[tuple[str, Tensor]]] = {}
         for name, value in values.items():
             if isinstance(value, Rows) or value.bytes is None or value.bytes > small:
-                found[name] = self.between.sum(name, value)
+                found[name] = self.between.sum(name, value, aggregation)
                 continue
             pack = packs.setdefault(value.dtype, [])
             if sum(each.bytes or 0 for _, each in pack) + value.bytes > (limit or BUCKET) and pack:
-                found |= self._packed(pack)
+                found |= self._packed(pack, aggregation)
                 pack.clear()
             pack.append((name, value))
         for pack in packs.values():
-            found |= self._packed(pack)
+            found |= self._packed(pack, aggregation)
         return found
 
-    def _packed(self, members: Sequence[tuple[str, Tensor]]) -> dict[str, Value]:
+    def _packed(
+        self, members: Sequence[tuple[str, Tensor]], aggregation: Aggregation | None
+    ) -> dict[str, Value]:
         """Return the sums of tensors of one type, which are sent as one."""
         writer, here = self.between.writer, self.here
         name = f"pack_{writer.next_number('packs') - 1}"
         if len(members) == 1:
             ((own, value),) = members
-            return {own: self.between.sum(own, value)}
+            return {own: self.between.sum(own, value, aggregation)}
         scope = f"aggregate/{name}"
         flat = [writer.reshape(f"{scope}/Reshape", each, [-1], here) for _, each in members]
-        total = self.between.sum(name, writer.concat(f"{scope}/packed", flat, 0, here))
+        total = self.between.sum(name, writer.concat(f"{scope}/packed", flat, 0, here), aggregation)
         assert isinstance(total, Tensor)
         sizes = [each.elements or 0 for _, each in members]
         parts = writer.split(f"{scope}/split", total, sizes, 0, here)
@@ -206,6 +284,12 @@ class _Replica:
         if self.plan.update.reduce == "sum" or not any(each is not None for each in weights):
             return [None] * len(weights)
         return inverse_weights(self.counts.at("weights"), weights)
+
+
+def _dense(value: Value) -> Tensor:
+    """Return a value that is not rows."""
+    assert isinstance(value, Tensor)
+    return value
 
 
 def _place_of(plan: WorkerPlan, worker: int) -> Placed:

@@ -58,6 +58,8 @@ def grid_of(plan: Plan, *, rounds: bool = False) -> Grid:
     named = plan.spec.update.aggregate.name
     if isinstance(plan, WorkerPlan) and plan.keeps_all:
         raise NotAlikeError("each sends parts of its sums to others")
+    if plan.spec.update.compress is not None:
+        raise NotAlikeError("what each sends of its gradients is compressed")
     by_rounds = named not in AGGREGATIONS and not grid.sums and not isinstance(plan, WorkerPlan)
     if by_rounds and not rounds:
         raise NotAlikeError(f"the rounds of `{named}` depend on the number of clones")

@@ -12,6 +12,7 @@ from compiler.step.record import Value
 from compiler.step.sums.add_n import add_n
 from compiler.step.sums.base import Aggregation, Reduction
 from compiler.step.sums.collective import collective
+from compiler.step.sums.compress import CASTS, narrowed
 from compiler.step.sums.hierarchical import hierarchical
 from compiler.step.sums.pack import reduce_packed
 from compiler.step.sums.ring import ring
@@ -30,12 +31,22 @@ AGGREGATIONS: dict[str, Callable[..., list[Value]]] = {
 }
 """The algorithms; arguments beyond the reduction are those that the schema gives them."""
 
-__all__ = ["AGGREGATIONS", "Aggregation", "Reduction", "make_aggregation", "reduce_all"]
+__all__ = ["AGGREGATIONS", "Aggregation", "Reduction", "make_aggregation", "reduce_all", "sums_of"]
 
 
 def make_aggregation(call: ir.Call) -> Aggregation:
     """Return the algorithm of a call of the spec, such as `shuffle(shards = 4)`."""
     return partial(AGGREGATIONS[call.name], **arguments_of("aggregation", call))
+
+
+def sums_of(update: ir.Update) -> Aggregation:
+    """Return the algorithm that sums gradients, with casts if these are sent with fewer bits."""
+    aggregation, compress = make_aggregation(update.aggregate), update.compress
+    return (
+        aggregation
+        if compress is None or compress.name not in CASTS
+        else narrowed(aggregation, compress.name)
+    )
 
 
 def reduce_all(reductions: Sequence[Reduction], update: ir.Update) -> list[list[Value]]:
@@ -48,7 +59,7 @@ def reduce_all(reductions: Sequence[Reduction], update: ir.Update) -> list[list[
     Returns:
         For each reduction, its sum at each of its destinations. Rows have distinct indices.
     """
-    aggregation = make_aggregation(update.aggregate)
+    aggregation = sums_of(update)
     if update.pack is not None and reductions and len(reductions[0].values) > 1:
         return reduce_packed(reductions, aggregation, update.pack)
     return [aggregation(each) for each in reductions]

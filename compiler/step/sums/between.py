@@ -68,12 +68,13 @@ class Between:
         factory=list, init=False, repr=False
     )  # its own, and their types
 
-    def sum(self, name: str, value: Value) -> Value:
+    def sum(self, name: str, value: Value, aggregation: Aggregation | None = None) -> Value:
         """Return the sum of a value over all workers.
 
         Args:
             name: A name, which is the same for all workers.
             value: The value of this worker. Those of the others have its type and, but for rows, its shape.
+            aggregation: The algorithm, if it is another one.
 
         Returns:
             The sum on the device of this worker; rows have distinct indices.
@@ -82,7 +83,7 @@ class Between:
             self._stand_in(f"{name}/worker_{worker}", value, worker) for worker in range(len(self.places))
         ]
         number = self._whole.next_number("sums") - 1
-        made = self.aggregation(
+        made = (aggregation or self.aggregation)(
             Reduction(f"workers/{name}", values, self.places, self.places, self._whole, number)
         )[self.own]
         for each in self._whole.take():

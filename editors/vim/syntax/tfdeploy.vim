@@ -39,8 +39,6 @@ syntax keyword tfdeployWord inputs
 syntax keyword tfdeployWord updates
 syntax keyword tfdeployWord summaries
 syntax keyword tfdeployWord evaluation
-syntax keyword tfdeployWord float16
-syntax keyword tfdeployWord bfloat16
 syntax keyword tfdeployWord float64
 syntax keyword tfdeployWord int8
 syntax keyword tfdeployWord int16
@@ -57,8 +55,8 @@ syntax match tfdeployFunction /\<[A-Za-z_]\w*\ze(/
 syntax match tfdeployOperator /->\|<=\|>=\|==\|\.\.\|[-+*\/=<>]/
 syntax match tfdeployNumber /\<\d[0-9_]*\(\.\d[0-9_]*\)\?\([eE][-+]\?\d\+\)\?\(\s*\(%\|\(KiB\|MiB\|GiB\|TiB\|min\|kB\|KB\|MB\|GB\|TB\|us\|ms\|B\|s\|h\|d\)\>\)\)\?/
 syntax match tfdeployBlock /\<\(let\|model\|output\|metrics\|layer\|data\|devices\|job\|clones\|place\|update\|optimizer\|train\|weights\|expect\)\>\ze\s*\("[^"]*"\)\?\s*=\?\s*{/
-syntax match tfdeployAttribute /^\s*\zs\(tfdeploy\|include\|loss\|regularize\|output\|train\|validation\|test\|per_clone\|gpu\|cpu\|gpu_memory\|cpu_memory\|link\|kind\|soft_placement\|allow_growth\|visible\|log_placement\|intra_op_threads\|inter_op_threads\|tasks\|hosts\|count\|batch\|global_batch\|mode\|optimizer\|freeze\|reduce\|aggregate\|pack\|clip\|accumulate\|recompute\|ema\|batch_norm\|precision\|replication\|backup\|staleness\|average_every\|average_slots\|steps\|epochs\|directory\|checkpoint_every\|evaluate_every\|keep\|log_every\|summaries\|track\|seed\|deterministic\|weights\|best\|patience\|task_timeout\)\>\ze\s*==\@!/
-syntax match tfdeployBuiltin /\<\(csv\|npz\|tfrecord\|parquet\|arrow\|images\|cifar10\|mnist\|synthetic\|python\|feature\|shuffle\|cache\|take\|skip\|window\|scale\|reshape\|cast\|one_hot\|pad\|bucket\|center_crop\|random_crop\|random_flip\|random_color\|cutout\|mixup\|rename\|multiple_of\|add_n\|tree\|hierarchical\|ring\|collective\|global_norm\|norm\|value\|EMA\|memory\|scopes\|highest\|lowest\|mlflow\|input\|layer\|parameter\|repeat\|weight\|imbalance\|traffic\|step_time\|busy\|ops\|balanced\|round_robin\|sharded\|replicated\|groups\|group\)\ze(/
+syntax match tfdeployAttribute /^\s*\zs\(tfdeploy\|include\|loss\|regularize\|output\|train\|validation\|test\|per_clone\|gpu\|cpu\|gpu_memory\|cpu_memory\|link\|kind\|soft_placement\|allow_growth\|visible\|log_placement\|intra_op_threads\|inter_op_threads\|tasks\|hosts\|count\|batch\|global_batch\|mode\|optimizer\|freeze\|reduce\|aggregate\|pack\|compress\|clip\|accumulate\|recompute\|ema\|batch_norm\|precision\|replication\|backup\|staleness\|average_every\|average_slots\|steps\|epochs\|directory\|checkpoint_every\|evaluate_every\|keep\|log_every\|summaries\|track\|seed\|deterministic\|weights\|best\|patience\|task_timeout\)\>\ze\s*==\@!/
+syntax match tfdeployBuiltin /\<\(csv\|npz\|tfrecord\|parquet\|arrow\|images\|cifar10\|mnist\|synthetic\|python\|feature\|shuffle\|cache\|take\|skip\|window\|scale\|reshape\|cast\|one_hot\|pad\|bucket\|center_crop\|random_crop\|random_flip\|random_color\|cutout\|mixup\|rename\|multiple_of\|add_n\|tree\|hierarchical\|ring\|collective\|bfloat16\|float16\|power_sgd\|global_norm\|norm\|value\|EMA\|memory\|scopes\|highest\|lowest\|mlflow\|input\|layer\|parameter\|repeat\|weight\|imbalance\|traffic\|step_time\|busy\|ops\|balanced\|round_robin\|sharded\|replicated\|groups\|group\)\ze(/
 syntax region tfdeployString start=/"/ skip=/\\./ end=/"/ oneline
 syntax match tfdeployComment /#.*$/ contains=tfdeployTodo
 syntax keyword tfdeployTodo TODO FIXME contained

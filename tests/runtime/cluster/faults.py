@@ -83,6 +83,7 @@ MODES = {
     "between graphs, async": "mode = async",
     "all weights, add_n": "replication = between_graph",
     "all weights, ring": "replication = between_graph, aggregate = ring",
+    "all weights, power_sgd": "replication = between_graph, compress = power_sgd(rank = 2)",
 }
 REPLICATED = "place { variables -> replicated }"
 

@@ -83,7 +83,13 @@ def test_one_graph_survives_the_server_of_its_master(faulty: MakeRun) -> None:
 @pytest.mark.full
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("mode", "workers"), [("all weights, add_n", 2), ("all weights, ring", 3), ("all weights, add_n", 3)]
+    ("mode", "workers"),
+    [
+        ("all weights, add_n", 2),
+        ("all weights, ring", 3),
+        ("all weights, add_n", 3),
+        ("all weights, power_sgd", 2),
+    ],
 )
 def test_no_step_is_lost_while_a_worker_with_all_weights_is_left(
     faulty: MakeRun, mode: str, workers: int

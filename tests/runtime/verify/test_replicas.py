@@ -30,10 +30,18 @@ data {{
   )
 }}
 
+{devices}
 update {{ {update} }}
 train {{ seed = 3 }}
 """
-PLAIN = {"mask": "mask_zero = true", "between": "", "loss": "", "update": "optimizer = Adam(0.01)"}
+WORKERS = 'devices { job "worker" { tasks = 2 } }'
+PLAIN = {
+    "devices": "",
+    "mask": "mask_zero = true",
+    "between": "",
+    "loss": "",
+    "update": "optimizer = Adam(0.01)",
+}
 SPECS = {
     "plain": PLAIN,
     "masked": {**PLAIN, "loss": ", ignore_class = 2", "update": "optimizer = Momentum(0.1, momentum = 0.9)"},
@@ -53,8 +61,21 @@ SPECS = {
         **PLAIN,
         "update": "optimizer = Adam(0.01), accumulate = 2, clip = global_norm(0.5), ema = 0.9",
     },
+    "cast": {**PLAIN, "devices": WORKERS, "update": "optimizer = SGD(0.1), compress = bfloat16"},
+    "thin": {
+        **PLAIN,
+        "devices": WORKERS,
+        "loss": ", ignore_class = 2",
+        "update": "optimizer = Momentum(0.1, momentum = 0.9), compress = power_sgd(rank = 1), accumulate = 2",
+    },
 }
-QUICK = {("plain", "ring"), ("masked", "add_n"), ("statistics", "tree"), ("float16", "ring")}
+QUICK = {
+    ("plain", "ring"),
+    ("masked", "add_n"),
+    ("statistics", "tree"),
+    ("float16", "ring"),
+    ("thin", "add_n"),
+}
 AGGREGATIONS = ("add_n", "tree", "hierarchical", "ring", "shuffle")
 
 

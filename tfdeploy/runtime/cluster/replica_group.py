@@ -136,8 +136,11 @@ class ReplicaGroup(WorkerGroup):
     def take(self, source: int, at: Standing) -> None:
         """Take the weights of a worker, which stands there, and stand there too."""
         if source != self.worker.index:
+            behind = self.standing().made != at.made
             self.run(self.meeting.set_own, -1)  # until it has all of them
             self.engine.initialise()
+            if behind:
+                self.forget()
             copy_variables(self, source)
             self.engine.session.run(self.engine.compiled.after_restore_op)
         self.stand(at)
@@ -182,6 +185,19 @@ class ReplicaGroup(WorkerGroup):
         self.announce()
         if self.standing().made < 0:
             self.engine.initialise()
+            self.forget()
+
+    def forget(self) -> None:
+        """Forget what this worker has not sent of its gradients: it is of steps that are not its own."""
+        if self.exchange.forget is not None:
+            self.engine.session.run(self.exchange.forget)
+
+    def settle(self) -> None:
+        """Wait until all others have applied the last step, if something that a step changes is theirs."""
+        settled = self.exchange.settled
+        if settled is not None:
+            made = self.standing().made
+            self.until(lambda _: min(self.engine.session.run(settled)) >= made)
 
     def announce(self) -> None:
         """Begin a new generation: all others stop, and say where they stand."""

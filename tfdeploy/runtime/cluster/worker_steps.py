@@ -135,6 +135,11 @@ class ReplicaSteps(SyncSteps):
         self._looking = ExitStack()
         self._looking.enter_context(group.looked_after())
 
+    def settle(self) -> list[StepResult]:
+        """Wait for the steps of all workers."""
+        self.group.settle()
+        return []
+
     def close(self) -> None:
         """Look after no more steps."""
         self._looking.close()

@@ -209,7 +209,7 @@ class Checkpoints:
                 weight = name.removesuffix(AVERAGE)
                 self.engine.assign({name: self.engine.values([weight])[weight]})
             self.engine.session.run(compiled.after_restore_op)
-            apart = _clones_in(shapes, compiled.weights) == len(compiled.clones)
+            apart = compiled.exchange is None and _clones_in(shapes, compiled.weights) == len(compiled.clones)
             if self.trains and apart:
                 self._read(path, [name for name in compiled.copies if name in shapes])
         if missing:
@@ -219,8 +219,15 @@ class Checkpoints:
         unused = sorted(name for name in others if not name.startswith(slots))
         if unused:
             warn(errors.not_used(path=prefix, names=unused))
-        if self.trains and compiled.copies and not apart:
+        if self.trains and compiled.copies and compiled.exchange is None and not apart:
             warn(errors.clones_start_equal(path=prefix, clones=len(compiled.clones)))
+
+    def restore_apart(self) -> None:
+        """Restore what each worker keeps for itself, from the checkpoint whose weights all workers have."""
+        assert self.newest is not None
+        with self._reading(self.newest) as path:
+            there = tf.train.load_checkpoint(path).get_variable_to_shape_map()
+            self._read(path, [name for name in self.engine.compiled.copies if name in there])
 
     def _read(self, path: str, names: Sequence[str]) -> None:
         self.engine.files.read(self.engine.session.run, self.engine.saving, path, names)

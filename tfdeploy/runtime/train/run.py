@@ -326,14 +326,17 @@ class _Run:
             return None, 0
         source, at = found
         resumed: int | None = at.step
+        restored = False
         if wanted == "never" or at.made < 0:
             resumed = self._resume(checkpoints, wanted)
-            newest = checkpoints.newest
+            newest, restored = checkpoints.newest, resumed is not None
             source = group.worker.index
             at = Standing(resumed or 0, resumed or 0, newest.manifest.examples if newest is not None else 0)
         else:
             checkpoints.go_on(at.step)
         group.hand_out(source, at)
+        if restored and checkpoints.engine.compiled.copies:
+            checkpoints.restore_apart()
         return resumed, at.examples
 
     def _resume(self, checkpoints: Checkpoints, wanted: Resume) -> int | None:

@@ -96,6 +96,12 @@ class Case:
         return tuple(sum(self.batches[at : at + own]) for at in range(0, self.clones, own))
 
     @property
+    def sends_sums(self) -> bool:
+        """Whether gradients are summed between machines, and not put into mailboxes."""
+        replicated = self.variables == "replicated"
+        return self.mode == "sync" and self.workers > 0 and (replicated or not self.between)
+
+    @property
     def layout(self) -> str:
         """Where the variables are, and whether on a cluster and in which graphs."""
         if not self.workers:
@@ -131,6 +137,7 @@ class Case:
             mode=self.mode,
             aggregate=self.aggregate,
             pack=self.pack,
+            compress=spec.update.compress if self.sends_sums else None,
             average_every=AVERAGE_EVERY if local else None,
             average_slots=self.average_slots,
             staleness=None,

@@ -10,6 +10,7 @@ from attrs import evolve, field, frozen
 
 from dsl import ir
 from tfdeploy.runtime.verify.cases import AVERAGE_EVERY, GLOBAL_BATCH, Case
+from tfdeploy.runtime.verify.compressed import CompressedSums
 from tfdeploy.runtime.verify.trial import Arrays, FedGraph, Trial, TrialSetup, make_trial
 
 if TYPE_CHECKING:
@@ -65,6 +66,22 @@ def one_tower(setup: TrialSetup, spec: ir.Spec, steps: int) -> Trajectory:
 def same_clones(setup: TrialSetup, spec: ir.Spec, batches: tuple[int, ...], steps: int) -> Trajectory:
     """Train the same clones with shared variables and `add_n`."""
     return run_steps(setup, _plain(spec, batches), steps)
+
+
+def compressed_sums(setup: TrialSetup, spec: ir.Spec, case: Case, steps: int) -> Trajectory:
+    """Train the same clones with the sums that workers make of compressed gradients.
+
+    Each step is run twice on its examples, first for the gradients alone.
+    """
+    size = GLOBAL_BATCH * spec.update.accumulate
+    rows = [step * size + row for step in range(steps) for _ in range(2) for row in range(size)]
+    twice = {name: array[rows] for name, array in setup.arrays.items()}
+    assert spec.update.compress is not None
+    with Trial(setup, _plain(spec, case.batches), twice) as trial:
+        sums = CompressedSums.of(trial.compiled, spec.update.compress, case.workers)
+        step, run = [trial.compiled.data_loss, trial.compiled.train_op], trial.session.run
+        losses = tuple(float(run(step, sums.totals(run))[0]) for _ in range(steps))
+        return Trajectory(losses, {**trial.values(), **sums.compression.state()})
 
 
 def alternating_towers(setup: TrialSetup, spec: ir.Spec, batches: Sequence[int], steps: int) -> Trajectory:

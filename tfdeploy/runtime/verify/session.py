@@ -36,6 +36,7 @@ from tfdeploy.runtime.verify.compare import (
     alternating_towers,
     averaged_towers,
     compare,
+    compressed_sums,
     evaluation_tower,
     one_tower,
     same_clones,
@@ -52,11 +53,25 @@ if TYPE_CHECKING:
     from compiler.graph.tower.template import WeightInfo
     from dsl import ir
 
-TOLERANCES = {"float32": 1e-4, "mixed_bfloat16": 5e-2, "mixed_float16": 5e-2}
-"""The largest relative difference that rounding explains, by precision."""
+TOLERANCES = {
+    "float32": 1e-4,
+    "mixed_bfloat16": 5e-2,
+    "mixed_float16": 5e-2,
+    "bfloat16": 5e-2,
+    "float16": 5e-2,
+    "power_sgd": 1e-4,
+}
+"""The largest relative difference that rounding explains, by precision and by compression."""
 
-ROUNDING = {"float32": 2.0**-23, "mixed_bfloat16": 2.0**-8, "mixed_float16": 2.0**-11}
-"""The relative change of weights that is lost when results are rounded, by precision."""
+ROUNDING = {
+    "float32": 2.0**-23,
+    "mixed_bfloat16": 2.0**-8,
+    "mixed_float16": 2.0**-11,
+    "bfloat16": 2.0**-8,
+    "float16": 2.0**-11,
+    "power_sgd": 2.0**-23,
+}
+"""The relative change of weights that is lost when results are rounded, by precision and by compression."""
 
 SHIFTED = 4
 """How many more references, from weights that are changed by as much, show what rounding moves."""
@@ -173,7 +188,13 @@ class Verification:
     def tolerance(self) -> float:
         """The largest relative difference that passes."""
         given = self.options.tolerance
-        return TOLERANCES[self.spec.update.precision] if given is None else given
+        return max(TOLERANCES[each] for each in self._roundings) if given is None else given
+
+    @property
+    def _roundings(self) -> list[str]:
+        """What rounds the results: the precision, and the compression."""
+        update = self.spec.update
+        return [update.precision, *([] if update.compress is None else [update.compress.name])]
 
     def outcomes(self) -> Generator[Outcome, None, None]:
         """Yield the outcome of every case; those of one mode, aggregation and placement come together."""
@@ -261,7 +282,8 @@ class Verification:
         return (
             case.mode,
             case.updaters if case.mode == "async" else None,
-            case.batches if case.mode == "local" or self._cut(case) else None,
+            case.batches if case.mode == "local" or self._cut(case) or self._compressed(case) else None,
+            case.workers if self._compressed(case) else 0,
             case.average_slots,
         )
 
@@ -279,7 +301,7 @@ class Verification:
 
     def _shifted(self, seed: int) -> TrialSetup:
         """Return the setup with other weights to begin with, which rounding does not tell from its own."""
-        generator, most = np.random.default_rng(seed), ROUNDING[self.spec.update.precision]
+        generator, most = np.random.default_rng(seed), max(ROUNDING[each] for each in self._roundings)
         start = dict(self.setup.start)
         for name in self.weights:
             value = np.asarray(start[name])
@@ -292,8 +314,14 @@ class Verification:
         """Whether what a step computes depends on how the batch is cut up."""
         return self.depends_on_clones and case.clones > 1
 
+    def _compressed(self, case: Case) -> bool:
+        """Whether gradients are compressed."""
+        return self.spec.update.compress is not None and case.sends_sums
+
     def _reference(self, case: Case, setup: TrialSetup) -> Trajectory:
         steps = self.options.steps
+        if self._compressed(case):
+            return compressed_sums(setup, self.spec, case, steps)
         if case.mode == "async":
             return alternating_towers(setup, self.spec, case.updaters, steps)
         if case.mode == "local":

@@ -431,6 +431,8 @@ class ReplicasTrial(WorkerGroupTrial):
             meeting = _exchange_of(each).meeting
             assert meeting is not None
             session.run(each.init_op)
+            if _exchange_of(each).forget is not None:
+                session.run(_exchange_of(each).forget)
             session.run(meeting.set_own, {meeting.given: (0, 0, number, 0)})
 
     def step(self) -> float:

@@ -144,3 +144,18 @@ def test_workers_with_all_weights_send_each_other_what_each_of_their_graphs_says
     assert {tensors for tensors, _ in sent[0].values()} == {5}  # a piece a round, and the number of the step
     gradients_and_loss = 4 * (8 * 12 + 1)
     assert sum(size for _, size in sent[0].values()) == 2 * 2 * gradients_and_loss + 3 * 8
+
+
+def test_what_workers_keep_of_their_gradients_is_held_once_by_each() -> None:
+    """Also if the chief has handles of it, too; two thin matrices are sent in place of a kernel."""
+    text = REPLICAS.replace("aggregate = ring", "compress = power_sgd(rank = 1)")
+    graphs: list[Any] = [compile_graph(make_plan(spec_of(text), worker=at), seed=0) for at in range(3)]
+    placement = map_placement(graphs[0])
+    held = +_held_by_map(placement)
+    assert held == +_held(graphs)
+    for at in range(3):
+        kept = held[f"worker[{at}].cpu[0]", "other"] - held["worker[1].cpu[0]", "other"]
+        assert (kept == 0) == (at > 0)  # the chief has the table and the seed of metrics besides
+        assert held[f"worker[{at}].cpu[0]", "slot"] == 4 * 12
+    sent = {(each.from_device, each.to_device): each.bytes for each in placement.transfers}
+    assert sent["worker[1].cpu[0]", "worker[0].cpu[0]"] == 4 * (8 + 1) + 4 * 12 + 8

@@ -75,7 +75,7 @@ def _source(source: ir.Call, base: Path) -> Iterator[Diagnostic]:
             if not paths and (base / pattern).parent.is_dir():
                 yield _missing(source.name, base / pattern, spans.get(name, source.span))
     files = [each for each in found if each.is_file()]
-    if source.name == "csv" and files:
+    if source.name == "csv" and files and source.kwargs.get("header", True) is True:
         yield from _columns(source, files[0])
 
 
@@ -102,7 +102,7 @@ def _columns(source: ir.Call, path: Path) -> Iterator[Diagnostic]:
     if len(header) < 2 or all(re.fullmatch(r"[-+.0-9eE]+", name) for name in header):  # noqa: PLR2004 no commas
         return
     for tensor, value in source.kwargs.items():
-        if tensor == "path":
+        if tensor in {"path", "header"}:
             continue
         for pattern in value if isinstance(value, tuple) else (value,):
             if isinstance(pattern, str) and not _matches(pattern, header):

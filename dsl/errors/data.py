@@ -100,7 +100,7 @@ missing_field = Fault(
     help="there is a {kind} with a similar name: `{nearest?}`",
 )
 row_length = Fault(
-    "TFD705: {found:counted cell}, but the header has {wanted:d}",
+    "TFD705: {found:counted cell}, but the {nameless:|first row|header} has {wanted:d}",
     text="{short:|the row ends after {found:d}|one cell too many}",
 )
 _not_a_number = Fault("TFD706: {cell?:|`{cell}` is|the cell is empty,} not {wanted}", text="not {wanted}")

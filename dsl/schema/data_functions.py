@@ -35,7 +35,16 @@ RESIZES = ("bilinear", "area", "smooth", "crop")
 SOURCES = (
     Function(
         "csv",
-        (_PATH,),
+        (
+            _PATH,
+            keyword(
+                "header",
+                either(boolean(), listing(string())),
+                True,
+                "whether the first row names the columns; with `false` they are `column_1` and so on, or as "
+                "a list names them",
+            ),
+        ),
         either(string(), listing(string())),
         "rows of a CSV file; a keyword names a tensor, its value a column, a glob or a list of columns",
         tensor='x = "column"',

@@ -161,6 +161,82 @@ def images(folder: Path) -> Path:
     return folder / "pets"
 
 
+def table(**more: Any) -> Any:
+    """Return a table with numbers, lists, an image in a struct, and columns of each kind that is left out."""
+    import pyarrow as pa  # here, because it starts threads, and tests are forked
+
+    image = tf.io.encode_png(np.zeros((6, 5, 3), np.uint8)).numpy()
+    columns = {
+        "area": np.arange(9) + 0.5,
+        "photo": [{"bytes": image, "path": None}] * 9,
+        "fixed": pa.FixedSizeListArray.from_arrays(pa.array(np.arange(18.0)), 2),
+        "alike": [[1, 2, 3]] * 9,
+        "any": [[1] * at for at in range(9)],
+        "word": ["x", "y", "z"] * 3,
+        "hole": [None if at == 4 else at for at in range(9)],
+        "no number": [float("nan") if at == 5 else 1.0 for at in range(9)],
+        "when": pa.array([0] * 9, pa.timestamp("ms")),
+        "raw": [b"\xff\x00"] * 9,
+        "torn": [image[:40]] * 9,
+        "label": np.arange(9) % 3,
+    }
+    return pa.table(columns | more)
+
+
+def write(found: Any, path: Path) -> None:
+    """Write a table as a Parquet or an Arrow file."""
+    from pyarrow import feather
+    from pyarrow import parquet as files
+
+    if path.suffix == ".parquet":
+        files.write_table(found, path)
+    else:
+        feather.write_feather(found, path)
+
+
+def parquet(folder: Path) -> Path:
+    """Write a folder of Parquet files."""
+    (folder / "houses").mkdir()
+    for part in range(3):
+        write(table().slice(3 * part, 3), folder / "houses" / f"part-{part}.parquet")
+    return folder / "houses"
+
+
+def arrow(folder: Path) -> Path:
+    """Write an Arrow file."""
+    write(table(), folder / "houses.feather")
+    return folder / "houses.feather"
+
+
+def pairs(folder: Path, values: tuple[int, ...] = (0, 1, 2)) -> Path:
+    """Write images with masks of some values."""
+    generator = np.random.default_rng(0)
+    for name in ("photos", "masks"):
+        (folder / "pairs" / name).mkdir(parents=True)
+    for at in range(8):
+        image = generator.integers(0, 256, (12, 10, 3), np.uint8)
+        mask = generator.choice(np.array(values, np.uint8), (12, 10, 1))
+        (folder / f"pairs/photos/{at}.jpg").write_bytes(tf.io.encode_jpeg(image).numpy())
+        (folder / f"pairs/masks/{at}.png").write_bytes(tf.io.encode_png(mask).numpy())
+    return folder / "pairs"
+
+
+def nameless(folder: Path) -> Path:
+    """Write a table without a header, with the classes in front, and a mark that says that it is UTF-8."""
+    path = folder / "digits.csv"
+    rows = (f"{at % 3}," + ",".join(f"{at + each}" for each in range(12)) for at in range(24))
+    path.write_text("\n".join(rows) + "\n", encoding="utf-8-sig")
+    return path
+
+
+LEFT_OUT = [
+    "# The column `photo.path` is left out: its cells are null, which is neither a number nor a text",
+    "# The column `any` is left out: it has 0 to 8 values, for which `pad` is needed",
+    "# The column `when` is left out: its cells are timestamp[ms], which is neither a number nor a text",
+    "# The column `raw` is left out: its bytes are neither text nor a JPEG or PNG image",
+    "# The column `torn` is left out: an image in it cannot be decoded: ",
+]
+
 KINDS: dict[str, tuple[Callable[[Path], Path], list[str]]] = {
     "npz": (
         arrays,
@@ -178,6 +254,48 @@ KINDS: dict[str, tuple[Callable[[Path], Path], list[str]]] = {
             "list = feature(float32, [2])",
             "# The feature `any` is left out: it has 0 to 8 values, for which `pad` is needed",
             "# `label` is taken for the label because of its name",
+        ],
+    ),
+    "parquet": (
+        parquet,
+        [
+            'train = parquet("houses/*.parquet*"',
+            'area = ["area"]',
+            "photo_bytes = feature(uint8, [6, 5, 3]",
+            'key = "photo.bytes"',
+            'fixed = "fixed"',
+            "alike = feature(int64, [3])",
+            "word = input(string, [])",
+            "houses/part-1.parquet`, row 1",
+            "houses/part-1.parquet`, row 2",
+            *LEFT_OUT,
+        ],
+    ),
+    "arrow": (arrow, ['train = arrow("houses.feather"', "houses.feather`, row 5", *LEFT_OUT]),
+    "pairs": (
+        pairs,
+        [
+            'train = images("pairs/photos", [12, 10], masks = "pairs/masks")',
+            "mask = input(int32, [12, 10, 1])",
+            "logits = hidden -> Conv2D(3, 1)",
+            "# `mask` is taken for the label because `masks` has a mask for each image",
+        ],
+    ),
+    "pairs, two classes": (
+        lambda folder: pairs(folder, (0, 255)),
+        ["mask = input(float32, [12, 10, 1])", "-> scale(mask, ", "BinaryCrossentropy(from_logits = true)"],
+    ),
+    "pairs, void": (
+        lambda folder: pairs(folder, (0, 1, 255)),
+        ["SparseCategoricalCrossentropy(from_logits = true, ignore_class = 255)", "Conv2D(2, 1)"],
+    ),
+    "no header": (
+        nameless,
+        [
+            "header = false",
+            'numbers = ["column_[2-9]", "column_1[0-3]"]',
+            "they are called column_1 to column_13",
+            "# `column_1` is taken for the label because it is the first column",
         ],
     ),
     "images": (
@@ -223,8 +341,36 @@ def _unequal(folder: Path) -> Path:
     return folder / "odd.npz"
 
 
+def _torn(folder: Path) -> Path:
+    write(table(), folder / "a.parquet")
+    (folder / "a.parquet").write_bytes((folder / "a.parquet").read_bytes()[:-30])
+    return folder / "a.parquet"
+
+
+def _no_row(folder: Path) -> Path:
+    write(table().slice(0, 0), folder / "a.parquet")
+    return folder / "a.parquet"
+
+
+def _unlike(folder: Path) -> Path:
+    (folder / "parts").mkdir()
+    write(table(), folder / "parts" / "a.parquet")
+    write(table(label=["a"] * 9), folder / "parts" / "b.parquet")
+    return folder / "parts"
+
+
+def _no_mask(folder: Path) -> Path:
+    (pairs(folder) / "masks" / "3.png").unlink()
+    return folder / "pairs"
+
+
+def _other_mask(folder: Path) -> Path:
+    mask = tf.io.encode_png(np.zeros((12, 11, 1), np.uint8)).numpy()
+    (pairs(folder) / "masks" / "3.png").write_bytes(mask)
+    return folder / "pairs"
+
+
 FAULTS: dict[str, tuple[Callable[[Path], Path], str]] = {
-    "no header": (_file("a.csv", "1,2\n3,4\n"), "TFD709.*row 1.*holds numbers"),
     "empty": (_file("a.csv", ""), "TFD703.*the file is empty"),
     "no rows": (_file("a.csv", "a,b\n"), "TFD703.*no row but the header"),
     "a short row": (_file("a.csv", "a,b\n1,2\n1\n"), "TFD705.*row 3"),
@@ -235,6 +381,12 @@ FAULTS: dict[str, tuple[Callable[[Path], Path], str]] = {
     "no archive": (_file("a.npz", "text"), "TFD702"),
     "arrays of other lengths": (_unequal, "TFD792.*`a` has 4, `b` has 3"),
     "no records": (_file("a.tfrecord", b"text"), "TFD710"),
+    "no table": (_file("a.parquet", "text"), "TFD702.*not a Parquet file"),
+    "a torn table": (_torn, "TFD710.*cannot be read"),
+    "no row in a table": (_no_row, "TFD703.*there is no row"),
+    "tables that differ": (_unlike, "TFD709.*b.parquet.*`label` is not as in"),
+    "no mask": (_no_mask, "TFD701.*3.jpg.*no mask of the same name"),
+    "a mask of another size": (_other_mask, "TFD711.*3.png.*12 x 11 pixels"),
     "another kind": (_file("a.txt", "text"), "TFD792.*ends neither"),
     "no image": (
         lambda folder: _file("pets/cat/1.jpg", "text")(_made(folder)).parent.parent,
@@ -260,3 +412,68 @@ def test_what_cannot_be_read_is_said_with_its_place(tmp_path: Path, fault: str) 
     import re
 
     assert re.search(said, f"{told.code} {told.message}", re.DOTALL), (told.code, told.message)
+
+
+def _classifier(size: int) -> Any:
+    x = keras.Input((size,), name="features")
+    return keras.Model(x, layers.Dense(3, activation="softmax")(x))
+
+
+def _segmenter() -> Any:
+    x = keras.Input((16, 16, 3), name="photo")
+    return keras.Model(x, layers.Conv2D(3, 1, activation="softmax")(x))
+
+
+MODELS: dict[str, tuple[Callable[[Path], Path], Callable[[], Any], str]] = {
+    "parquet": (parquet, lambda: _classifier(2), 'features = "fixed", label = "label"'),
+    "arrow": (arrow, lambda: _classifier(2), 'features = "fixed", label = "label"'),
+    "pairs": (pairs, _segmenter, '"pairs/photos", [16, 16], masks = "pairs/masks"'),
+    "no header": (nameless, lambda: _classifier(12), 'features = ["column_[2-9]", "column_1[0-3]"]'),
+}
+
+
+@pytest.mark.parametrize(
+    "kind", [each if each == "pairs" else pytest.param(each, marks=pytest.mark.full) for each in MODELS]
+)
+def test_a_model_trains_on_each_kind(command: Command, kind: str) -> None:
+    """What `--from` and `--data` write together trains."""
+    make, model, line = MODELS[kind]
+    path, made = make(command.directory), model()
+    made.compile("sgd", "sparse_categorical_crossentropy")
+    made.save(command.directory / "model.keras")
+    done = command("init", "--from", "model.keras", "--data", path.name)
+    assert done.code == 0, done.err
+    assert line in command.read("model.tfdeploy")
+    done = command("compile-and-run", "model.tfdeploy", "--set", "clones.batch=4", "--set", "train.epochs=2")
+    assert done.code == 0, done.err
+
+
+def test_columns_and_masks_are_named(command: Command) -> None:
+    """By options, which say what cannot be seen; those that do not fit are refused."""
+    nameless(command.directory)
+    (pairs(command.directory) / "masks").rename(command.directory / "other")
+    names = ",".join(f"c{at}" for at in range(13))
+    assert command("init", "--data", "digits.csv", "--columns", names).code == 0
+    text = command.read("digits.tfdeploy")
+    assert '"c0", "c1", "c2"' in " ".join(text.split())
+    assert "header = [" in text
+    assert command("check", "digits.tfdeploy").code == 0
+    done = command("init", "--data", "digits.csv", "a.tfdeploy", "--columns", "a,b")
+    assert "TFD709" in done.err
+    assert "`header` names 2 columns, and the first row has 13 cells" in done.err
+    assert command("init", "--data", "digits.csv", "b.tfdeploy", "--header").code == 2
+    assert command("init", "--data", "pairs/photos", "c.tfdeploy", "--masks", "other").code == 0
+    assert 'masks = "other"' in command.read("c.tfdeploy")
+    assert command("init", "--no-header").code == 2
+
+
+def test_from_keras_takes_examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As `init` does, named from the current folder."""
+    from tfdeploy import from_keras
+
+    monkeypatch.chdir(tmp_path)
+    model = _classifier(2)
+    model.compile("sgd", "sparse_categorical_crossentropy")
+    assert 'arrow("houses.feather", features = "fixed", label = "label")' in from_keras(
+        model, data=arrow(tmp_path).name
+    )

@@ -17,7 +17,8 @@ from dsl.errors import layers as errors
 from dsl.errors.files import never_replaced
 from grammar import read
 from tfdeploy.onramp.examples import fitted
-from tfdeploy.onramp.looking import Found
+from tfdeploy.onramp.found import Found
+from tfdeploy.onramp.looking import look
 from tfdeploy.onramp.proof import DifferentError, Proof, prove
 from tfdeploy.onramp.reading import config_of
 from tfdeploy.onramp.writing import UnwritableModelError, draft, text_of
@@ -108,6 +109,7 @@ def convert(
 def from_keras(
     model: Any,
     *,
+    data: str | os.PathLike[str] | None = None,
     weights: str | os.PathLike[str] | None = None,
     devices: Mapping[str, int] | None = None,
     clones: int | None = None,
@@ -118,6 +120,8 @@ def from_keras(
 
     Args:
         model: The model, functional or sequential. It is not changed.
+        data: The examples to train on: files or a folder, as `init --data` takes them. The spec belongs into
+            the current folder, from which it names them. None to make examples up.
         weights: A file to write the weights to, `NAME.weights.h5`, from which the spec then starts to train.
             It belongs beside the spec, and must not exist. None to start as Keras initializes them.
         devices: How many devices there are of each kind, such as `{"gpu": 2}`; None for those that are found.
@@ -127,8 +131,8 @@ def from_keras(
         The text.
 
     Raises:
-        RunError: The language cannot say the model, or what it says differs from it, or the file of weights
-            exists or cannot be written.
+        RunError: The language cannot say the model, or what it says differs from it, or the examples cannot
+            be read or do not fit it, or the file of weights exists or cannot be written.
     """
     path = None if weights is None else Path(weights)
     if path is not None and os.path.lexists(path):
@@ -141,6 +145,7 @@ def from_keras(
         devices=devices,
         clones=clones,
         weights=None if path is None else path.name,
+        found=None if data is None else look(Path(data)),
     )
     if path is not None:
         with replacing(path) as beside:

@@ -16,8 +16,9 @@ from dsl.errors.layers import data_unlike
 from dsl.source import Source
 from grammar.format import WIDTH, format_text
 from grammar.unparse import block, quoted, splits
+from tfdeploy.onramp.found import Found, Tensor
 from tfdeploy.onramp.graph import free_name
-from tfdeploy.onramp.looking import Found, Tensor, joined
+from tfdeploy.onramp.tabular import joined
 
 MOST_SHUFFLED = 10_000
 MOST_WORDS = 20
@@ -25,6 +26,8 @@ MOST_WORDS = 20
 FEW_COLUMNS = 3
 """How many columns of numbers remain inputs of their own."""
 WIDEST = 110
+COLOURS = 3
+"""How many channels `images` gives if it is not told."""
 MOST_STEPS = 2
 """How many steps of a flow are written in one line."""
 
@@ -69,9 +72,11 @@ class Fitted:
         )
 
     def _source(self, folder: Path, given: Mapping[str, ir.Value]) -> ir.Call:
-        path = os.path.relpath(self.found.path, folder)
-        tensors = {} if self.found.source == "images" else given
-        return ir.Call(self.found.source, (path, *self.found.args), {**self.found.kwargs, **tensors})
+        found = self.found
+        path = os.path.relpath(found.path, folder)
+        tensors = {} if found.source == "images" else given
+        masks = {} if found.masks is None else {"masks": os.path.relpath(found.masks, folder)}
+        return ir.Call(found.source, (path, *found.args), {**found.kwargs, **masks, **tensors})
 
     def _transforms(self) -> tuple[ir.Call, ...]:
         """Return what makes tensors fit the inputs that they feed."""
@@ -85,7 +90,14 @@ class Fitted:
                 continue
             if each.shape != wanted.shape and None not in (wanted.shape or ()):
                 made.append(ir.Call("reshape", (name, wanted.shape)))
-            if self.found.source != "csv" and each.dtype != wanted.dtype:
+            dtype = each.dtype
+            if each.factor != 1:
+                made += [
+                    ir.Call("cast", (name, "float32")),
+                    ir.Call("scale", (name, each.factor)),
+                ]
+                dtype = "float32"
+            if not (self.found.is_table and isinstance(each.given, str | tuple)) and dtype != wanted.dtype:
                 made.append(ir.Call("cast", (name, str(wanted.dtype))))
         return tuple(made)
 
@@ -125,7 +137,7 @@ def fitted(
             raise RunError(data_unlike(path=str(found.path), reason=reason))
     if found.source == "images":
         fed, found = _resized(fed, found, inputs)
-    if found.source == "csv":
+    if found.is_table:
         fed = {
             name: _as_vector(each) if wanted[name].shape == (1,) and not each.shape else each
             for name, each in fed.items()
@@ -145,11 +157,11 @@ def _next(found: Found, left: dict[str, Tensor], name: str, declared: ir.Input, 
         return left.pop(fit.name)
     numbers = [each for each in rest.values() if each.words is None and not each.shape]
     size = prod(each or 1 for each in declared.shape or ())
-    if found.source != "csv" or declared.dtype == "string" or len(numbers) != size:
+    if not found.is_table or declared.dtype == "string" or len(numbers) != size:
         raise RunError(data_unlike(path=str(found.path), reason=_misfit(name, declared, rest)))
     for each in numbers:
         del left[each.name]
-    return joined(numbers, name, [str(each.given) for each in found.tensors.values()])
+    return joined(numbers, name, found.columns)
 
 
 def _as_vector(column: Tensor) -> Tensor:
@@ -174,6 +186,8 @@ def _fits(tensor: Tensor, declared: ir.Input) -> bool:
     if None in shape or (tensor.name == "image" and len(shape) == len(tensor.shape) == 3):  # noqa: PLR2004
         pairs = zip(shape[-1:], tensor.shape[-1:], strict=True)
         return len(shape) == len(tensor.shape) and all(one in (None, other) for one, other in pairs)
+    if tensor.name == "mask":  # of the size of its image
+        return len(shape) == len(tensor.shape) - 1 or (len(shape) == len(tensor.shape) and shape[-1] == 1)
     return prod(shape) == prod(tensor.shape)  # type: ignore[arg-type] # no size is none
 
 
@@ -184,9 +198,16 @@ def _resized(
     for name, each in fed.items():
         shape = inputs[name].shape if name in inputs else None
         if each.name == "image" and shape and None not in shape:
-            *size, channels = shape
-            found = evolve(found, args=(tuple(size),), kwargs={} if channels == 3 else {"channels": channels})  # noqa: PLR2004
-            fed = {**fed, name: evolve(each, shape=tuple(each or 1 for each in shape))}
+            *sides, channels = (each or 1 for each in shape)
+            colours = {} if channels == COLOURS else {"channels": channels}
+            found = evolve(found, args=(tuple(sides),), kwargs=colours)
+            fed = {
+                **{
+                    other: evolve(mask, shape=(*sides, 1)) if mask.name == "mask" else mask
+                    for other, mask in fed.items()
+                },
+                name: evolve(each, shape=(*sides, channels)),
+            }
     return fed, found
 
 
@@ -222,12 +243,11 @@ def first_spec(found: Found, name: str, folder: Path) -> str:
     tensors = {each.name: each for each in features}
     if label is not None:
         declared[label.name] = ir.Input(head.dtype, head.shape)
-        given = (label.given,) if head.shape and found.source == "csv" and not label.shape else label.given
-        tensors[label.name] = evolve(
-            label, given=given, shape=head.shape if found.source == "csv" else label.shape
-        )
+        given = (label.given,) if head.shape and found.is_table and not label.shape else label.given
+        tensors[label.name] = evolve(label, given=given, shape=head.shape if found.is_table else label.shape)
     lines = [f"{each} = input({made.dtype}, {list(made.shape or ())})" for each, made in declared.items()]
-    lines += ["", "# A first model, to begin with.", *_layers(features), *head.lines(label)]
+    steps = _convolved() if head.is_mask else _layers(features)
+    lines += ["", "# A first model, to begin with.", *steps, *head.lines(label)]
     examples = Fitted(found, tensors, declared).block(folder)
     batch = next((each for each in (32, 16, 8, 4, 2) if each * 8 <= found.count), 1)
     parts = ["tfdeploy = 1", block(f"model {quoted(name)}", lines), examples]
@@ -241,13 +261,12 @@ def _gathered(found: Found) -> list[Tensor]:
     """Return the tensors beside the label; many columns of numbers as one."""
     features = [each for name, each in found.tensors.items() if name != found.label]
     numbers = [each for each in features if each.words is None and not each.shape]
-    if found.source == "csv" and len(numbers) > FEW_COLUMNS:
+    if found.is_table and len(numbers) > FEW_COLUMNS:
         name = free_name("numbers", {each.name for each in found.tensors.values() if each not in numbers})
-        header = [str(each.given) for each in found.tensors.values()]
-        vector = joined(numbers, name, header)
+        vector = joined(numbers, name, found.columns)
         features = [vector, *(each for each in features if each not in numbers)]
     return [
-        _as_vector(each) if found.source == "csv" and each.words is None and not each.shape else each
+        _as_vector(each) if found.is_table and each.words is None and not each.shape else each
         for each in features
     ]
 
@@ -269,6 +288,13 @@ def _layers(features: list[Tensor]) -> Iterator[str]:
         names.append(free_name(f"{each.name}_vector", taken))
         yield _flow(source, steps, names[-1])
     yield f"hidden = [{', '.join(names)}] -> Concatenate() -> {dense}"
+
+
+def _convolved() -> Iterator[str]:
+    """Yield a binding of features of each pixel of an image, `hidden`."""
+    convolution = "Conv2D({}, 3, padding = same, activation = relu)"
+    steps = ["Rescaling(1 / 255)", convolution.format(16), convolution.format(32)]
+    yield _flow("image", steps, "hidden")
 
 
 def _steps(tensor: Tensor) -> Iterator[str]:
@@ -305,11 +331,16 @@ class _Head:
     shape: tuple[int, ...]
     size: int
     classes: int | None
+    is_mask: bool = False
 
     @classmethod
     def of(cls, label: Tensor | None) -> _Head:
         if label is None:
             return cls("", (), 8, None)
+        if label.name == "mask" and label.factor != 1:
+            return cls("float32", label.shape, 1, None, is_mask=True)
+        if label.name == "mask" and label.classes is not None:
+            return cls("int32", label.shape, max(2, label.classes), label.classes, is_mask=True)
         if label.words is not None and not label.shape:
             return cls("string", (), len(label.words), len(label.words))
         if label.classes is not None and not label.shape:
@@ -323,6 +354,13 @@ class _Head:
             yield "# What to train for. The label is an input of the model, as each tensor of an example is:"
             yield "# loss = [label, output] -> MeanSquaredError()"
             return
+        last = f"Conv2D({self.size}, 1)" if self.is_mask else f"Dense({self.size})"
+        if self.classes is None and self.is_mask:
+            yield f"logits = hidden -> {last}"
+            yield f"loss = [{label.name}, logits] -> BinaryCrossentropy(from_logits = true)"
+            metric = f"accuracy = [{label.name}, logits] -> BinaryAccuracy(threshold = 0.0)"
+            yield f"metrics {{\n    {metric}\n  }}"
+            return
         if self.classes is None:
             yield f"prediction = hidden -> Dense({self.size})"
             yield f"loss = [{label.name}, prediction] -> MeanSquaredError()"
@@ -334,6 +372,7 @@ class _Head:
             words = ", ".join(map(quoted, label.words))
             step = f"StringLookup(num_oov_indices = 0, vocabulary = [{words}])"
             yield f"{number} = {label.name}\n-> {step}"
-        yield f"logits = hidden -> Dense({self.size})"
-        yield f"loss = [{number}, logits] -> SparseCategoricalCrossentropy(from_logits = true)"
+        ignored = "" if label.void is None else f", ignore_class = {label.void}"
+        yield f"logits = hidden -> {last}"
+        yield f"loss = [{number}, logits] -> SparseCategoricalCrossentropy(from_logits = true{ignored})"
         yield f"metrics {{\n    accuracy = [{number}, logits] -> SparseCategoricalAccuracy()\n  }}"

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from attrs import frozen
 
 from dsl.diagnostics import RunError
 from dsl.errors import files as errors
@@ -20,6 +21,9 @@ from tfdeploy.templates import ENDING, START, Template, templates
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from tfdeploy.onramp.found import Found
+    from tfdeploy.onramp.tabular import Header
 
 
 MOST_DEVICES = 4096
@@ -57,8 +61,24 @@ def _devices(ctx: click.Context, param: click.Parameter, written: str | None) ->
     "--data",
     metavar="FILES",
     type=click.Path(path_type=Path),
-    help="Examples to write a spec for: a CSV, npz or TFRecord file, or a folder with a folder of images "
-    "for each class.",
+    help="Examples to write a spec for: CSV, npz, TFRecord, Parquet or Arrow files, or a folder with a "
+    "folder of images for each class, or with one of images and one of masks.",
+)
+@click.option(
+    "--masks",
+    metavar="FOLDER",
+    type=click.Path(path_type=Path),
+    help="With --data: a folder with a mask for each image in the folder of images.",
+)
+@click.option(
+    "--header/--no-header",
+    default=None,
+    help="With --data: whether the first row of a CSV file names the columns; default: look at it.",
+)
+@click.option(
+    "--columns",
+    metavar="NAMES",
+    help="With --data: the names of the columns of a CSV file without a header, with commas between them.",
 )
 @click.option("--devices", metavar="KIND=N", callback=_devices, help="With --from: devices, such as gpu=2.")
 @click.option(
@@ -76,6 +96,9 @@ def command(
     name: str,
     source: str | None,
     data: Path | None,
+    masks: Path | None,
+    header: bool | None,
+    columns: str | None,
     devices: dict[str, int],
     clones: int | None,
     listing: bool,
@@ -92,12 +115,18 @@ def command(
     With `--data`, the spec reads these examples: with `--from` for the inputs of that model, else with a
     first model of what the examples hold.
     """
+    if data is None and (masks is not None or header is not None or columns is not None):
+        raise click.UsageError("--masks, --header and --columns are for --data")
+    if columns is not None and header:
+        raise click.UsageError("--columns names the columns of a file without a header")
+    named: Header = header if columns is None else tuple(each.strip() for each in columns.split(","))
+    examples = None if data is None else _Examples(data, masks, named)
     if source is not None:
-        return _from_keras(common, source, data, spec, devices, clones)
+        return _from_keras(common, source, examples, spec, devices, clones)
     if devices or clones is not None:
         raise click.UsageError("--devices and --clones are for --from")
-    if data is not None:
-        return _from_data(common, data, spec)
+    if examples is not None:
+        return _from_data(common, examples, spec)
     known = templates()
     if listing:
         say(_listed(known), end="")
@@ -124,22 +153,42 @@ def _target(spec: Path | None, name: str) -> Path:
     return target
 
 
-def _from_data(common: Common, data: Path, spec: Path | None) -> int:
+@frozen
+class _Examples:
+    """Examples that are to be looked at.
+
+    Attributes:
+        path: The file or folder.
+        masks: The folder of the masks of images; None to find out whether there is one.
+        header: Whether the first row of CSV files names the columns, or their names; None to find out.
+    """
+
+    path: Path
+    masks: Path | None
+    header: Header
+
+    def found(self) -> Found:
+        """Return what they hold; raises RunError."""
+        from tfdeploy.onramp.looking import look
+
+        with busy(f"looking at {self.path}"):
+            return look(self.path, header=self.header, masks=self.masks)
+
+
+def _from_data(common: Common, data: _Examples, spec: Path | None) -> int:
     """Write a spec with a first model of what some examples hold."""
-    stem = data.name.split(".")[0] or "spec"
+    stem = data.path.name.split(".")[0].replace("*", "") or "spec"
     target = _target(spec, stem)
     _require_free([target])
     from tfdeploy.cli.building import start
 
     start(common)
     from tfdeploy.onramp.examples import first_spec
-    from tfdeploy.onramp.looking import look
 
-    with busy(f"looking at {data}"):
-        found = look(data)
+    found = data.found()
     text = first_spec(found, target.stem, target.parent)
     _write({target: text.encode()})
-    say(f"{target}: {text.count(chr(10))} lines, for the {found.count:,} examples in {data}")
+    say(f"{target}: {text.count(chr(10))} lines, for the {found.count:,} examples in {found.path}")
     for each in found.lost:
         say(f"note: {each}")
     _say_next(target)
@@ -149,7 +198,7 @@ def _from_data(common: Common, data: Path, spec: Path | None) -> int:
 def _from_keras(
     common: Common,
     source: str,
-    data: Path | None,
+    data: _Examples | None,
     spec: Path | None,
     devices: dict[str, int],
     clones: int | None,
@@ -163,11 +212,10 @@ def _from_keras(
 
     start(common)
     from tfdeploy.onramp.convert import convert
-    from tfdeploy.onramp.looking import look
     from tfdeploy.onramp.reading import read_model
 
+    examples = None if data is None else data.found()
     with busy(f"reading {source}"):
-        examples = None if data is None else look(data)
         found = read_model(source, allow_python=common.allow_python)
     with busy("writing the spec, and comparing it with the model"):
         made = convert(

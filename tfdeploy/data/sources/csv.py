@@ -72,7 +72,7 @@ class Csv(FileSource):
         if not self.given.others:
             self.given.refuse("names no tensor", advice='write `name = "column"`')
         paths = self.found()
-        self.tables = tuple(Table(path, call.span) for path in paths)
+        self.tables = tuple(Table(path, call.span, self.given["header"]) for path in paths)
         self.header = self._common_header()
         self.tensors = tuple(
             self._columns(name, self.given.texts(name), listed=isinstance(value, tuple))
@@ -112,9 +112,8 @@ class Csv(FileSource):
     def _no_column(self, where: Where, pattern: str) -> Diagnostic:
         if all(re.fullmatch(r"\s*[-+.0-9eE]+\s*", name) for name in self.header):
             reason = "the first row holds numbers in place of the names of the columns"
-            return errors.header(
-                where, reason=reason, advice="put a row with the names of the columns before it"
-            )
+            advice = "add `header = false`, after which the columns are `column_1`, `column_2` and so on"
+            return errors.header(where, reason=reason, advice=advice)
         if len(self.header) == 1 and any(sign in self.header[0] for sign in ";\t|"):
             reason = "the header is a single column: the cells are not separated by commas"
             return errors.header(where, reason=reason, advice="save the file with commas between the cells")
@@ -126,7 +125,7 @@ class Csv(FileSource):
 
     def counts(self) -> tuple[int, ...]:
         """Return the rows of each file without its header; reads the files once."""
-        return tuple(table.layout.records - 1 for table in self.tables)
+        return tuple(table.layout.records - table.heads for table in self.tables)
 
     @property
     def needs_python(self) -> PythonOnly | None:
@@ -150,7 +149,11 @@ class Csv(FileSource):
         compression = "GZIP" if table.compressed else ""
         if table.layout.quoted_lines:
             return _quoted_lines(table)
-        lines = tf.data.TextLineDataset(name_of(table.path), compression, buffer_size=1 << 20).skip(1)
+        lines = tf.data.TextLineDataset(name_of(table.path), compression, buffer_size=1 << 20)
+        if table.heads:
+            lines = lines.skip(1)
+        elif table.marked:
+            lines = lines.map(without_autograph(_without_mark))
         if table.layout.blank_lines:
             # Removing blank lines from a batch costs a fifth of checking each line.
             lines = lines.batch(CHUNK).map(without_autograph(_without_blanks)).unbatch()
@@ -254,11 +257,15 @@ def _without_blanks(lines: Any) -> Any:
     return tf.boolean_mask(lines, tf.strings.length(lines) > 0)
 
 
+def _without_mark(line: Any) -> Any:
+    return tf.strings.regex_replace(line, "^\ufeff", "")
+
+
 def _quoted_lines(table: Table) -> Any:
     """Return the rows of a file in which quoted cells run over several lines, each row as one string."""
 
     def some() -> Iterator[list[bytes]]:
-        rows = islice(table.rows(), 1, None)
+        rows = islice(table.rows(), table.heads, None)
         while chunk := [row.raw for row in islice(rows, CHUNK)]:
             yield chunk
 

@@ -13,7 +13,7 @@ from functools import cached_property
 from itertools import islice
 from typing import IO, TYPE_CHECKING
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from dsl.diagnostics import RunError
 from dsl.errors import data as errors
@@ -147,19 +147,24 @@ def rows(file: IO[bytes]) -> Iterator[Row]:
         yield Row(first, b"".join(pending).rstrip(b"\r\n"))
 
 
-def layout(file: IO[bytes]) -> Layout:
-    """Count the records of a file; a file without quotes and blank lines is counted in large pieces."""
+def layout(file: IO[bytes], heads: int = 1) -> Layout:
+    """Count the records of a file; a file without quotes and blank lines is counted in large pieces.
+
+    Args:
+        file: The file.
+        heads: How many records at its beginning name the columns: 1 or 0.
+    """
     lines = 0
     last = b"\n"
     hexadecimal = False
     while chunk := file.read(CHUNK):
         seam = last + chunk[:2]
-        rows = seam + chunk if lines else chunk[chunk.find(b"\n") + 1 :]  # without the header
+        rows = seam + chunk if lines or not heads else chunk[chunk.find(b"\n") + 1 :]
         hexadecimal |= _has_hexadecimal(rows)
         harder = b'"' in chunk or any(sign in text for text in (chunk, seam) for sign in (b"\n\n", b"\n\r"))
         if harder:
             file.seek(0)
-            return _careful_layout(file)
+            return _careful_layout(file, heads)
         lines += chunk.count(b"\n")
         last = chunk[-1:]
     return Layout(lines + (last != b"\n"), hexadecimal=hexadecimal)
@@ -169,11 +174,11 @@ def _has_hexadecimal(data: bytes) -> bool:
     return b"0x" in data or b"0X" in data
 
 
-def _careful_layout(file: IO[bytes]) -> Layout:
+def _careful_layout(file: IO[bytes], heads: int) -> Layout:
     records = 0
     blank = quoted = inside = hexadecimal = False
     for line in file:
-        hexadecimal |= records > 0 and _has_hexadecimal(line)
+        hexadecimal |= records >= heads and _has_hexadecimal(line)
         if not inside and not line.strip(b"\r\n"):
             blank = True
             continue
@@ -249,10 +254,17 @@ class Table:
     Attributes:
         path: The file.
         call: The place of the source in the spec.
+        named: Whether the first row names the columns; else their names, or False for `column_1` and so on.
     """
 
     path: Path
     call: Span | None
+    named: bool | tuple[str, ...] = True
+
+    @property
+    def heads(self) -> int:
+        """How many rows name the columns."""
+        return int(self.named is True)
 
     @cached_property
     def compressed(self) -> bool:
@@ -262,13 +274,20 @@ class Table:
     def rows(self) -> Iterator[Row]:
         """Yield the records of the file, the header first; raises RunError if it cannot be read."""
         with self._opened() as file:
-            yield from rows(file)
+            for row in rows(file):
+                yield evolve(row, raw=row.raw.removeprefix(UTF8_MARK)) if row.number == 1 else row
 
     @cached_property
     def layout(self) -> Layout:
         """The layout of the records, found by reading the file once."""
         with self._opened() as file:
-            return layout(file)
+            return layout(file, self.heads)
+
+    @cached_property
+    def marked(self) -> bool:
+        """Whether the file begins with a mark that says that it is UTF-8."""
+        with self._opened() as file:
+            return file.read(len(UTF8_MARK)) == UTF8_MARK
 
     @contextmanager
     def _opened(self) -> Iterator[IO[bytes]]:
@@ -287,7 +306,7 @@ class Table:
         row = next(self.rows(), None)
         if row is None:
             raise RunError(errors.empty(whole, what="the file holds nothing but blank lines"))
-        if row.number != 1:
+        if row.number != 1 and self.named is True:
             raise RunError(
                 errors.header(
                     whole, reason="the first line is blank, but should have the names of the columns"
@@ -296,7 +315,7 @@ class Table:
         return self._names(row, whole)
 
     def _names(self, row: Row, whole: Where) -> tuple[str, ...]:
-        raw = row.raw.removeprefix(UTF8_MARK)
+        raw = row.raw
         if raw.startswith(WIDE_MARKS):
             raise RunError(errors.unreadable(whole, reason="the text is UTF-16", advice="save it as UTF-8"))
         if b"\0" in raw:
@@ -306,11 +325,12 @@ class Table:
             raise RunError(
                 errors.unreadable(whole, reason=reason, advice="save it with newlines at the ends of lines")
             )
+        first = "header" if self.named is True else "first row"
         try:
             text = raw.decode("utf-8")
         except UnicodeDecodeError as fault:
             raise RunError(
-                errors.unreadable(whole, reason=f"the header is not UTF-8 (byte {fault.start + 1})")
+                errors.unreadable(whole, reason=f"the {first} is not UTF-8 (byte {fault.start + 1})")
             ) from fault
         try:
             names = tuple(cell.text.strip() for cell in cells(text))
@@ -318,7 +338,14 @@ class Table:
             raise RunError(
                 errors.quoting(self.at(row, fault.start, fault.start + 1), reason=fault.reason)
             ) from fault
-        return names
+        if self.named is True:
+            return names
+        if self.named is False:
+            return tuple(f"column_{number}" for number in range(1, len(names) + 1))
+        if len(self.named) != len(names):
+            reason = f"`header` names {len(self.named)} columns, and the first row has {len(names)} cells"
+            raise RunError(errors.header(self.at(row, 0, len(row.text)), reason=reason))
+        return self.named
 
     def at(self, row: Row, start: int, end: int, column: str | None = None) -> Where:
         """Return the place of the characters `start` to `end` of a row.
@@ -335,7 +362,7 @@ class Table:
 
     def row(self, index: int) -> Row | None:
         """Return data row `index` (from 0); None if the file ends before it."""
-        return next(islice(self.rows(), index + 1, None), None)
+        return next(islice(self.rows(), index + self.heads, None), None)
 
     def fault(self, row: Row, columns: Sequence[Column]) -> Diagnostic | None:
         """Return the diagnostic about a row from which `columns` are read; None if it has no fault.
@@ -349,22 +376,15 @@ class Table:
         except QuoteError as fault:
             return errors.quoting(self.at(row, fault.start, fault.start + 1), reason=fault.reason)
         wanted = len(self.header)
-        if len(found) < wanted:
-            end = len(row.text)
-            return errors.row_length(
-                self.at(row, end, end, self.header[len(found)]),
-                found=len(found),
-                wanted=wanted,
-                short=len(found) < wanted,
+        if len(found) != wanted:
+            short, end = len(found) < wanted, len(row.text)
+            where = (
+                self.at(row, end, end, self.header[len(found)])
+                if short
+                else self.at(row, found[wanted].start, found[wanted].end)
             )
-        if len(found) > wanted:
-            extra = found[wanted]
-            return errors.row_length(
-                self.at(row, extra.start, extra.end),
-                found=len(found),
-                wanted=wanted,
-                short=len(found) < wanted,
-            )
+            nameless = self.named is not True
+            return errors.row_length(where, found=len(found), wanted=wanted, short=short, nameless=nameless)
         for column in sorted(columns, key=lambda each: each.index):
             cell = found[column.index]
             place = self.at(row, cell.start, cell.end, column.name)

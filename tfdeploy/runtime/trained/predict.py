@@ -152,7 +152,8 @@ def _columns(kind: Kind, source: ir.Call | None, names: set[str], single: set[st
     own = source.kwargs if source is not None and source.name == kind else {}
     if kind == "npz":
         return {name: own.get(name, name) for name in sorted(names)}
-    return {name: own.get(name, name if name in single else f"{name}_*") for name in sorted(names)}
+    header = {"header": own["header"]} if "header" in own else {}
+    return {name: own.get(name, name if name in single else f"{name}_*") for name in sorted(names)} | header
 
 
 def _in_order(trained: TrainedModel) -> list[Any]:

@@ -27,6 +27,8 @@ Aspect: TypeAlias = Literal[
     "precision",
     "batch_norm",
     "accumulate",
+    "schedule",
+    "clones",
     "staleness",
     "average_every",
     "average_slots",
@@ -259,6 +261,21 @@ CONFLICTS = (
         "use `batch_norm = mean`, or larger batches instead of `accumulate`",
     ),
     Conflict(
+        "TFD519",
+        (("schedule", ("on",)), ("accumulate", ("off",))),
+        "`schedule` needs `accumulate`",
+        "the devices of a clone work on several micro-batches at the same time, and a step has only one",
+        "write `accumulate = 8`, or another number of micro-batches, or leave `schedule` out",
+    ),
+    Conflict(
+        "TFD519",
+        (("schedule", ("on",)), ("clones", ("one device each",))),
+        "`schedule` needs clones with groups of devices",
+        "the stages of a pipeline are the devices of a group, and here a clone has one device",
+        "write `clones -> groups(gpu[*], size = 2)`, and with `ops(...) -> group[1]` where the second stage"
+        " begins, or leave `schedule` out",
+    ),
+    Conflict(
         "TFD524",
         (("deterministic", ("on",)), ("mode", ("async",))),
         "`deterministic` cannot be combined with `mode = async`",
@@ -375,6 +392,8 @@ def facts_of(spec: ir.Spec, *, sparse: bool | None = None) -> Facts:
         "precision": frozenset({update.precision}),
         "batch_norm": frozenset({update.batch_norm}),
         "accumulate": _switch(update.accumulate > 1),
+        "schedule": _switch(update.schedule is not None),
+        "clones": frozenset({"groups" if _has_groups(spec) else "one device each"}),
         "staleness": frozenset({"zero"}) if update.staleness == 0 else _switch(update.staleness is not None),
         "average_every": _switch(update.average_every is not None),
         "average_slots": _switch(update.average_slots),
@@ -462,6 +481,11 @@ def _slots(spec: ir.Spec) -> str:
         return "whole"
     copied = any(layout_of(rule.target) == "replicated" for rule in variable_rules(spec))
     return "over clones" if copied or spec.update.mode == "local" else "over clones without copies"
+
+
+def _has_groups(spec: ir.Spec) -> bool:
+    """Return whether each clone has a group of devices."""
+    return any(isinstance(rule.target, ir.Groups) for rule in _effective_rules(spec, "clones"))
 
 
 def _optimizers(update: ir.Update) -> frozenset[str]:

@@ -129,6 +129,11 @@ class Plan(Shown):
         return self.update.accumulate
 
     @property
+    def loops(self) -> bool:
+        """Whether each clone takes its micro-batches in a loop."""
+        return self.micro_batches > 1 and self.update.schedule is None
+
+    @property
     def clones_update_alone(self) -> bool:
         """Whether each clone applies its own gradient as soon as it has computed it."""
         return self.update.mode == "async"

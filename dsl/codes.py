@@ -112,6 +112,7 @@ _ROWS = (
     Code("TFD516", "without-effect", "an attribute that nothing uses"),
     Code("TFD517", "graph-too-large", "a graph that TensorFlow cannot hold", "plan"),
     Code("TFD518", "model-too-large", "a model that stands for more layers than are made"),
+    Code("TFD519", "no-pipeline", "what the devices of a clone's group cannot do as a pipeline"),
     Code("TFD520", "mode-and-placement", "a placement of variables that the update mode cannot use"),
     Code("TFD521", "mode-and-aggregation", "an aggregation, although no gradients are summed"),
     Code("TFD522", "meaningless-attribute", "an attribute that belongs to another update mode"),

@@ -10,10 +10,13 @@ from attrs import evolve
 
 from compiler.figures import size
 from compiler.graph.compiled import CompiledGraph
+from compiler.graph.stamp.lookups import usage_of
+from compiler.graph.stamp.places import Layout
 from compiler.graph.tower.chain import Chain, Reader
 from compiler.graph.tower.recompute import SCOPE, Forward, recomputed, segments_of_scopes
 from compiler.graph.tower.template import Template
 from compiler.mapping.records import Recomputed
+from compiler.placement.rules import Rulebook
 from compiler.plan import Plan
 from compiler.search.segments import Choice, cheapest, choice_of, least
 from compiler.step.read.held import held_by_device
@@ -39,6 +42,8 @@ def recompute(
     glob, largest = plan.update.recomputed_scopes, templates[max(templates)]
     if glob is not None:
         segments = segments_of_scopes(largest, glob)
+    if plan.update.schedule is not None:
+        segments = _within_stages(plan, largest, segments)
     if not segments:
         return plan, templates
     made = {
@@ -46,6 +51,17 @@ def recompute(
         for number, each in templates.items()
     }
     return evolve(plan, recomputed=_told(segments, largest, made[max(made)])), made
+
+
+def _within_stages(plan: Plan, template: Template, segments: Segments) -> Segments:
+    """Return segments that are cut where a stage of a pipeline ends: a device recomputes only what it did."""
+    layout = Layout(template, usage_of(template), Rulebook(plan.spec.place.rules, plan.topology), staged=True)
+    stages = layout.stages(plan.towers[0]).of
+    found: dict[tuple[int, int], list[str]] = {}
+    for at, names in enumerate(segments):
+        for name in names:
+            found.setdefault((at, stages[name].number if name in stages else 0), []).append(name)
+    return [*found.values()]
 
 
 def _told(segments: Segments, before: Template, after: Template) -> Recomputed:

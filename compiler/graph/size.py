@@ -182,6 +182,8 @@ def _of_towers(plan: Plan, templates: Mapping[int, Template]) -> _Extent:
         if id(template) not in known:
             known[id(template)] = _of_template(template)
         own, names = known[id(template)]
+        if plan.update.schedule is not None:  # each micro-batch has ops of its own
+            own, names = own.times(plan.micro_batches), names * plan.micro_batches
         found += own + _Extent(0, own.ops * device + names * len(tower.op_name("x")[:-1]))
     return found
 

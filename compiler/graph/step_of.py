@@ -33,9 +33,7 @@ def step_of(compiled: CompiledGraph) -> Step:
         {name: _variable(each) for name, each in compiled.variables.items()},
         _ends(compiled),
         frozenset(each.device.host for each in places),
-        None
-        if compiled.plan.micro_batches == 1
-        else lambda: _with_shapes(ops, shaped_graph(in_graph(compiled))),
+        (lambda: _with_shapes(ops, shaped_graph(in_graph(compiled)))) if compiled.plan.loops else None,
         crossings=() if exchange is None else exchange.crossings,
         abroad=frozenset() if exchange is None else exchange.abroad,
         everyone=lambda: tuple(each.step for each in compiled.everyone()),

@@ -304,6 +304,21 @@ other_workers_device = Wording(
     help="name a device of every worker, such as `worker[*].cpu[0]`, or one of a parameter server",
 )
 
+layer_goes_back = Wording(
+    "TFD519: `{layer}` on `group[{number}]` takes what `{before}` on `group[{later}]` makes, so that "
+    "micro-batches would have to go back",
+    text="comes after a later stage",
+    notes=("a pipeline goes from `group[0]` to the last device of the group",),
+    help="put it on `group[{later}]` or behind that, or leave `schedule` out",
+    labelled=True,
+)
+one_stage = Wording(
+    "TFD519: all ops of a clone are on `{device}`, so that `schedule` has no stages",
+    text="nothing can be done at the same time",
+    help='write a rule with which the second stage begins, such as `ops("decoder/*") -> group[1]`, or leave '
+    "`schedule` out",
+)
+
 
 def conflict(
     code: str, message: str, reasons: tuple[str, ...], nearest: str, span: Span | None, other: Span | None

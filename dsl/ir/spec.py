@@ -20,6 +20,7 @@ Mode: TypeAlias = Literal["sync", "async", "local"]
 Reduce: TypeAlias = Literal["mean", "sum"]
 BatchNorm: TypeAlias = Literal["first", "mean", "synchronized"]
 Precision: TypeAlias = Literal["float32", "mixed_bfloat16", "mixed_float16"]
+PipelineSchedule: TypeAlias = Literal["gpipe", "one_f_one_b"]
 Replication: TypeAlias = Literal["in_graph", "between_graph"]
 Summaries: TypeAlias = Literal["none", "scalars", "gradients", "all"]
 
@@ -102,6 +103,7 @@ class Update(Block):
     compress: Call | None = None
     clip: Call | None = None
     accumulate: int = 1
+    schedule: PipelineSchedule | None = None
     recompute: Call | None = None
     ema: float | Call | None = None
     batch_norm: BatchNorm = "first"

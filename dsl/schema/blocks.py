@@ -260,6 +260,11 @@ BLOCKS: dict[str, Block] = {
                 Attribute("clip", call("clip", optional=True), "a bound on the gradients, after aggregation"),
                 Attribute("accumulate", integer(1, MANY), "micro-batches per step"),
                 Attribute(
+                    "schedule",
+                    word(*get_args(ir.PipelineSchedule), optional=True),
+                    "how the devices of a clone's group work on several micro-batches at the same time",
+                ),
+                Attribute(
                     "recompute",
                     call("recomputation", optional=True),
                     "what of the forward pass is computed again in the backward pass, to save memory",

@@ -28,10 +28,10 @@
     "per_clone" "gpu" "cpu" "gpu_memory" "cpu_memory" "link" "kind" "soft_placement"
     "allow_growth" "visible" "log_placement" "intra_op_threads" "inter_op_threads" "tasks" "hosts" "count"
     "batch" "global_batch" "mode" "optimizer" "freeze" "reduce" "aggregate" "pack"
-    "compress" "clip" "accumulate" "recompute" "ema" "batch_norm" "precision" "replication"
-    "backup" "staleness" "average_every" "average_slots" "steps" "epochs" "directory" "checkpoint_every"
-    "evaluate_every" "keep" "log_every" "summaries" "track" "seed" "deterministic" "weights"
-    "best" "patience" "task_timeout"))
+    "compress" "clip" "accumulate" "schedule" "recompute" "ema" "batch_norm" "precision"
+    "replication" "backup" "staleness" "average_every" "average_slots" "steps" "epochs" "directory"
+    "checkpoint_every" "evaluate_every" "keep" "log_every" "summaries" "track" "seed" "deterministic"
+    "weights" "best" "patience" "task_timeout"))
 
 (defconst tfdeploy-functions
   '("csv" "npz" "tfrecord" "parquet" "arrow" "images" "cifar10" "mnist"
@@ -45,12 +45,12 @@
 
 (defconst tfdeploy-words
   '("split" "shard" "t4" "p100" "v100" "a10" "a100" "h100"
-    "cpu" "sync" "async" "local" "mean" "sum" "first" "synchronized"
-    "float32" "mixed_bfloat16" "mixed_float16" "in_graph" "between_graph" "scalars" "gradients" "all"
-    "clones" "variables" "slots" "inputs" "updates" "ops" "summaries" "evaluation"
-    "balanced" "round_robin" "sharded" "replicated" "groups" "group" "float16" "bfloat16"
-    "float64" "int8" "int16" "int32" "int64" "uint8" "uint16" "uint32"
-    "uint64" "bool" "string"))
+    "cpu" "sync" "async" "local" "mean" "sum" "gpipe" "one_f_one_b"
+    "first" "synchronized" "float32" "mixed_bfloat16" "mixed_float16" "in_graph" "between_graph" "scalars"
+    "gradients" "all" "clones" "variables" "slots" "inputs" "updates" "ops"
+    "summaries" "evaluation" "balanced" "round_robin" "sharded" "replicated" "groups" "group"
+    "float16" "bfloat16" "float64" "int8" "int16" "int32" "int64" "uint8"
+    "uint16" "uint32" "uint64" "bool" "string"))
 
 (defconst tfdeploy-font-lock-keywords
   `((,(concat (regexp-opt tfdeploy-blocks 'symbols) "[ \t]*\\(?:\"[^\"\n]*\"\\)?[ \t]*=?[ \t]*{")

@@ -68,6 +68,7 @@ update {
   pack = none
   clip = none
   accumulate = 1
+  schedule = none
   recompute = none
   ema = none
   batch_norm = first

@@ -9,6 +9,7 @@ for each variable.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -49,14 +50,14 @@ class _Carried:
 
 
 @define
-class MicroBatchWriter:
-    """Writes a loop over micro-batches around the ops of a tower.
+class MicroBatches:
+    """Writes the micro-batches of a tower.
 
     Attributes:
         template: The template of the tower.
         tower: The tower.
-        ops: The ops of the tower as they are without a loop.
-        found: Returns a tensor of the tower without a loop, by its name in the template.
+        ops: The ops of the tower as they are for a single one.
+        found: Returns a tensor of the tower as it is for a single one, by its name in the template.
         sliced: The tensors from outside of which each micro-batch has its own slice along the first axis.
         count: The number of micro-batches.
         ledger: The ledger of the graph.
@@ -72,14 +73,13 @@ class MicroBatchWriter:
     ledger: Ledger = field(repr=False)
     writer: StepWriter = field(repr=False)
     _body: dict[str, Entered] = field(factory=dict, repr=False)
-    _entered: dict[tuple[str, str], Tensor] = field(factory=dict, repr=False)
-    _parts: dict[str, Tensor] = field(factory=dict, repr=False)
-    _statistics: dict[str, Tensor] = field(factory=dict, repr=False)  # by their reads: in this iteration
-    _iteration: Any = None  # the number of the iteration
-    _goes_on: Any = None  # whether there is another iteration
 
+    @abstractmethod
     def write(self) -> AccumulatedResults:
-        """Write the loop, and return its results."""
+        """Write them, and return their results."""
+
+    def _begin(self) -> tuple[list[Op], list[Op | Use]]:
+        """Write the reads of weights, which are done once; return them, and what micro-batches do."""
         reads = [each for each in self.ops if isinstance(each, Op) and each.role == "read"]
         body = [each for each in self.ops if isinstance(each, Use) or each.role != "read"]
         for each in body:
@@ -89,6 +89,72 @@ class MicroBatchWriter:
                 for own in each.ops:
                     self._body[each.names[own]] = Entry(each.place_of(own), each.role_of(own), each.clone)
         self.writer.ops.extend(reads)
+        return reads, body
+
+    def _wanted(self) -> Iterator[tuple[str, Callable[[str], Tensor]]]:
+        """Yield the tensors of the template that the rest of the step uses, with what writes each."""
+        template = self.template
+        for part in template.losses:
+            for tensor in part.tensors:
+                yield tensor, self._mean
+        for states in template.metric_states.values():
+            for state in states:
+                yield state, self._sum
+        for gradient in template.gradients:
+            yield gradient.values, self._sum if gradient.indices is None else self._rows
+            if gradient.indices is not None:
+                yield gradient.indices, self._rows
+        for each in dict.fromkeys(template.outputs):
+            yield each, self._last
+
+    @abstractmethod
+    def _sum(self, name: str) -> Tensor:
+        """Write the sum of a tensor over all micro-batches."""
+
+    def _mean(self, name: str) -> Tensor:
+        """Write the mean of a number over all micro-batches."""
+        total, entry = self._sum(name), self._entry_of(name)
+        part = self._constant(f"{total.op}/part", 1 / self.count, total.dtype, entry)
+        return self._of(entry).write("Mul", f"{total.op}/mean", (total, part), entry.placed)[0]
+
+    @abstractmethod
+    def _rows(self, name: str) -> Tensor:
+        """Write the rows of all micro-batches, concatenated."""
+
+    @abstractmethod
+    def _last(self, name: str) -> Tensor:
+        """Return the value of a tensor in the last micro-batch."""
+
+    @property
+    def _own(self) -> Entered:
+        return Entry(Placed(self.tower.device, self.tower.reason), "forward", self.tower.index)
+
+    def _of(self, entry: Entered) -> StepWriter:
+        return self.writer.on(entry.role, entry.clone)
+
+    def _entry_of(self, name: str) -> Entered:
+        """Return the place where a tensor of the template is made; for an input, the place of that input."""
+        op = self.found(name).op
+        return self._body.get(op) or self.ledger.entries[op]
+
+    def _constant(self, name: str, value: Any, dtype: str, entry: Entered) -> Tensor:
+        """Write a constant for all micro-batches."""
+        return self._of(entry).constant(name, value, dtype, entry.placed)
+
+
+@define
+class MicroBatchWriter(MicroBatches):
+    """Writes a loop over micro-batches around the ops of a tower."""
+
+    _entered: dict[tuple[str, str], Tensor] = field(factory=dict, repr=False)
+    _parts: dict[str, Tensor] = field(factory=dict, repr=False)
+    _statistics: dict[str, Tensor] = field(factory=dict, repr=False)  # by their reads: in this iteration
+    _iteration: Any = None  # the number of the iteration
+    _goes_on: Any = None  # whether there is another iteration
+
+    def write(self) -> AccumulatedResults:
+        """Write the loop, and return its results."""
+        reads, body = self._begin()
         after = [self._count_micro_batches()]
         statistics = self._carry_statistics({each.name for each in reads})
         for each in body:
@@ -231,22 +297,6 @@ class MicroBatchWriter:
             found[update] = carried
         return found
 
-    def _wanted(self) -> Iterator[tuple[str, Callable[[str], Tensor]]]:
-        """Yield the tensors of the template that are used after the loop, with what writes each."""
-        template = self.template
-        for part in template.losses:
-            for tensor in part.tensors:
-                yield tensor, self._mean
-        for states in template.metric_states.values():
-            for state in states:
-                yield state, self._sum
-        for gradient in template.gradients:
-            yield gradient.values, self._sum if gradient.indices is None else self._rows
-            if gradient.indices is not None:
-                yield gradient.indices, self._rows
-        for each in dict.fromkeys(template.outputs):
-            yield each, self._last
-
     def _sum(self, name: str) -> Tensor:
         """Write the sum of a tensor over all micro-batches."""
         entry = self._entry_of(name)
@@ -254,12 +304,6 @@ class MicroBatchWriter:
         inputs = (carried.now, self._now(name, entry))
         (added,) = self._of(entry).write("AddV2", f"{carried.scope}/add", inputs, entry.placed)
         return self._next(carried, added)
-
-    def _mean(self, name: str) -> Tensor:
-        """Write the mean of a number over all micro-batches."""
-        total, entry = self._sum(name), self._entry_of(name)
-        part = self._constant(f"{total.op}/part", 1 / self.count, total.dtype, entry)
-        return self._of(entry).write("Mul", f"{total.op}/mean", (total, part), entry.placed)[0]
 
     def _rows(self, name: str) -> Tensor:
         """Write the rows of all micro-batches, concatenated."""
@@ -286,18 +330,6 @@ class MicroBatchWriter:
 
     # --- ops ----------------------------------------------------------------------------------------------
 
-    @property
-    def _own(self) -> Entered:
-        return Entry(Placed(self.tower.device, self.tower.reason), "forward", self.tower.index)
-
-    def _of(self, entry: Entered) -> StepWriter:
-        return self.writer.on(entry.role, entry.clone)
-
-    def _entry_of(self, name: str) -> Entered:
-        """Return the place where a tensor of the template is made; for an input, the place of that input."""
-        op = self.found(name).op
-        return self._body.get(op) or self.ledger.entries[op]
-
     def _name(self, inner: str) -> str:
         return self.tower.op_name(f"{SCOPE}/{inner}")
 
@@ -307,7 +339,3 @@ class MicroBatchWriter:
         zero = self._constant(f"{scope}/zero", 0, self.template.results[name].dtype, entry)
         made = [(zero.dtype, tuple(shape))]
         return writer.write("Fill", f"{scope}/zeros", (sizes, zero), entry.placed, made=made)[0]
-
-    def _constant(self, name: str, value: Any, dtype: str, entry: Entered) -> Tensor:
-        """Write a constant outside the loop."""
-        return self._of(entry).constant(name, value, dtype, entry.placed)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 
 from attrs import define, evolve, field
 
 from compiler.graph.stamp.lookups import Usage, runs_functions
+from compiler.graph.stamp.stages import Stages, stages_of
 from compiler.graph.tower.template import Template
 from compiler.placement.rules import Rulebook, following
 from compiler.plan import Tower
@@ -24,11 +25,14 @@ class Layout:
         template: The template.
         usage: How it uses its weights.
         rulebook: The rules of the spec.
+        staged: Whether its ops are the stages of a pipeline.
     """
 
     template: Template = field(repr=False)
     usage: Usage = field(repr=False)
     rulebook: Rulebook = field(repr=False)
+    staged: bool = False
+    _stages: Stages | None = field(default=None, repr=False)
     _decided: dict[str, Reason | None] = field(factory=dict, repr=False)
     _plain: dict[str, bool] = field(factory=dict, repr=False)
     _beside: dict[tuple[str, Device, int], Placed] = field(factory=dict, repr=False)
@@ -67,8 +71,18 @@ class Layout:
             tower: Any tower, because the answer is the same for all clones.
         """
         if inner not in self._decided:
-            self._decided[inner] = self.rulebook.decide_op(inner, tower, self.forward(inner))
+            ruled = self.stages(tower).reasons.get if self.staged else partial(self._ruled, tower=tower)
+            self._decided[inner] = ruled(inner)
         return self._decided[inner]
+
+    def stages(self, tower: Tower) -> Stages:
+        """Return the stages of the ops; the numbers are the same for all clones."""
+        if self._stages is None:
+            self._stages = stages_of(self.template, partial(self._ruled, tower=tower))
+        return self._stages
+
+    def _ruled(self, inner: str, tower: Tower) -> Reason | None:
+        return self.rulebook.decide_op(inner, tower, self.forward(inner))
 
     def is_plain(self, inner: str, tower: Tower) -> bool:
         """Whether an op is where its tower is, because nothing else decides its place."""

@@ -9,6 +9,7 @@ nothing else needs the weight, it is not read.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from attrs import define, evolve, field, frozen
@@ -19,10 +20,12 @@ from compiler.graph.stamp.lookups import Lookup, usage_of
 from compiler.graph.stamp.micro_batches import AccumulatedResults, MicroBatchWriter
 from compiler.graph.stamp.moment_exchange import JoinedExchange, received_tensors, write_exchanges
 from compiler.graph.stamp.pieces import DealtRows, PieceWriter
+from compiler.graph.stamp.pipeline import PipelineWriter
 from compiler.graph.stamp.places import Layout, TowerPlaces
 from compiler.graph.stamp.riders import Rider
 from compiler.graph.stamp.rows import gather_rows
 from compiler.graph.stamp.sources import CutSource, WeightSource
+from compiler.graph.stamp.stages import require_pipeline
 from compiler.graph.tower.template import Template
 from compiler.placement.rules import Rulebook, following
 from compiler.plan import Tower, WorkerPlan
@@ -153,7 +156,10 @@ def stamp(
     writers: list[_Writer] = []
     for template, bindings in stamps:
         if id(template) not in known:
-            known[id(template)] = Layout(template, usage_of(template), rulebook)
+            staged = ledger.plan.update.schedule is not None and bindings.role is None
+            layout = known[id(template)] = Layout(template, usage_of(template), rulebook, staged)
+            if staged:
+                require_pipeline(ledger.plan, layout.stages(bindings.tower))
         writers.append(_Writer(known[id(template)], bindings, ledger, writer))
     meetings = _meetings(writers)
     stamped = [writer.write(meetings) for writer in writers]
@@ -215,14 +221,16 @@ class _Writer:
         return self._writers[role]
 
     def write(self, meetings: Mapping[str, JoinedExchange]) -> StampedTower:
-        """Write the tower, with a loop if it computes several micro-batches in a step."""
+        """Write the tower, with a loop or a pipeline if it computes several micro-batches in a step."""
         self._write(meetings)
         use, done, bindings = self._use(()), None, self.bindings
         if bindings.micro_batches == 1:
             self.writer.ops.extend(self.own.ops)
         else:
             ports = [*self.template.inputs.values(), *filter(None, [self.template.seed])]
-            done = MicroBatchWriter(
+            schedule = self.ledger.plan.update.schedule
+            written_by = MicroBatchWriter if schedule is None else partial(PipelineWriter, schedule=schedule)
+            done = written_by(
                 self.template,
                 bindings.tower,
                 self.own.ops,

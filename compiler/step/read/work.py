@@ -127,7 +127,7 @@ class _Reader:
     def _in_loop(self) -> set[str]:
         """Return the ops that run once for each micro-batch."""
         found = set[str]()
-        if self.step.plan.micro_batches == 1:
+        if not self.step.plan.loops:
             return found
         users: dict[str, list[Op]] = {}
         for op in self.ops:

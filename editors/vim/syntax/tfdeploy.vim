@@ -23,6 +23,8 @@ syntax keyword tfdeployWord async
 syntax keyword tfdeployWord local
 syntax keyword tfdeployWord mean
 syntax keyword tfdeployWord sum
+syntax keyword tfdeployWord gpipe
+syntax keyword tfdeployWord one_f_one_b
 syntax keyword tfdeployWord first
 syntax keyword tfdeployWord synchronized
 syntax keyword tfdeployWord float32
@@ -55,7 +57,7 @@ syntax match tfdeployFunction /\<[A-Za-z_]\w*\ze(/
 syntax match tfdeployOperator /->\|<=\|>=\|==\|\.\.\|[-+*\/=<>]/
 syntax match tfdeployNumber /\<\d[0-9_]*\(\.\d[0-9_]*\)\?\([eE][-+]\?\d\+\)\?\(\s*\(%\|\(KiB\|MiB\|GiB\|TiB\|min\|kB\|KB\|MB\|GB\|TB\|us\|ms\|B\|s\|h\|d\)\>\)\)\?/
 syntax match tfdeployBlock /\<\(let\|model\|output\|metrics\|layer\|data\|devices\|job\|clones\|place\|update\|optimizer\|train\|weights\|expect\)\>\ze\s*\("[^"]*"\)\?\s*=\?\s*{/
-syntax match tfdeployAttribute /^\s*\zs\(tfdeploy\|include\|loss\|regularize\|output\|train\|validation\|test\|per_clone\|gpu\|cpu\|gpu_memory\|cpu_memory\|link\|kind\|soft_placement\|allow_growth\|visible\|log_placement\|intra_op_threads\|inter_op_threads\|tasks\|hosts\|count\|batch\|global_batch\|mode\|optimizer\|freeze\|reduce\|aggregate\|pack\|compress\|clip\|accumulate\|recompute\|ema\|batch_norm\|precision\|replication\|backup\|staleness\|average_every\|average_slots\|steps\|epochs\|directory\|checkpoint_every\|evaluate_every\|keep\|log_every\|summaries\|track\|seed\|deterministic\|weights\|best\|patience\|task_timeout\)\>\ze\s*==\@!/
+syntax match tfdeployAttribute /^\s*\zs\(tfdeploy\|include\|loss\|regularize\|output\|train\|validation\|test\|per_clone\|gpu\|cpu\|gpu_memory\|cpu_memory\|link\|kind\|soft_placement\|allow_growth\|visible\|log_placement\|intra_op_threads\|inter_op_threads\|tasks\|hosts\|count\|batch\|global_batch\|mode\|optimizer\|freeze\|reduce\|aggregate\|pack\|compress\|clip\|accumulate\|schedule\|recompute\|ema\|batch_norm\|precision\|replication\|backup\|staleness\|average_every\|average_slots\|steps\|epochs\|directory\|checkpoint_every\|evaluate_every\|keep\|log_every\|summaries\|track\|seed\|deterministic\|weights\|best\|patience\|task_timeout\)\>\ze\s*==\@!/
 syntax match tfdeployBuiltin /\<\(csv\|npz\|tfrecord\|parquet\|arrow\|images\|cifar10\|mnist\|synthetic\|python\|feature\|shuffle\|cache\|take\|skip\|window\|scale\|reshape\|cast\|one_hot\|pad\|bucket\|center_crop\|random_crop\|random_flip\|random_color\|cutout\|mixup\|rename\|multiple_of\|add_n\|tree\|hierarchical\|ring\|collective\|bfloat16\|float16\|power_sgd\|global_norm\|norm\|value\|EMA\|memory\|scopes\|highest\|lowest\|mlflow\|input\|layer\|parameter\|repeat\|weight\|imbalance\|traffic\|step_time\|busy\|ops\|balanced\|round_robin\|sharded\|replicated\|groups\|group\)\ze(/
 syntax region tfdeployString start=/"/ skip=/\\./ end=/"/ oneline
 syntax match tfdeployComment /#.*$/ contains=tfdeployTodo

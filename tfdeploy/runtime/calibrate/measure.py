@@ -239,7 +239,7 @@ class _Measurement:
 
     def _ends_of_tower(self) -> list[Any]:
         """Return the ops of the first clone that no other op of it needs: with them all of its ops run."""
-        if self.compiled.plan.micro_batches > 1:
+        if self.compiled.plan.loops:
             return [self.compiled.clones[0].loss]  # nothing inside of a loop can be fetched
         own = {each.name for each in self.work.ops if each.clone == 0}
         ops = [self.compiled.graph.get_operation_by_name(name) for name in sorted(own)]

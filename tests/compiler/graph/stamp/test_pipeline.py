@@ -1,0 +1,201 @@
+"""Pipelines: micro-batches that pass from device to device of a clone's group are those of a loop."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import pytest
+import tensorflow as tf
+
+from compiler.graph.build import compile_graph, compile_step
+from compiler.graph.inspect.assigned import read_assigned
+from compiler.graph.inspect.placement_map import map_placement
+from compiler.graph.stamp.pipeline import passes
+from compiler.pipeline import make_plan
+from compiler.step.read.memory import forecast_memory
+from dsl.diagnostics import SpecError
+from tests.models import data, model
+from tests.support import Training
+from tfdeploy.runtime.session.allocations import peak_of_tensors
+
+STAGES = 'clones -> groups(cpu[*], size = 2)\nops("hidden/*") -> group[1]'
+LAYERS = {
+    "dense": '-> Flatten() -> Dense(8, activation = tanh, name = "first") -> Dropout(0.2)'
+    ' -> Dense(8, activation = tanh, name = "hidden") -> Dropout(0.2)',
+    "normal": '-> Conv2D(4, 3, use_bias = false, name = "conv") -> BatchNormalization(name = "norm")'
+    ' -> ReLU() -> Flatten() -> Dense(8, name = "hidden") -> BatchNormalization(name = "late")',
+    "words": '-> Embedding(40, 4, name = "table") -> Flatten() -> Dense(8, name = "hidden")',
+    "recurrent": '-> Embedding(40, 4, name = "table") -> LSTM(5, name = "lstm") -> Dense(8, name = "hidden")',
+}
+
+
+def piped(schedule: str, kind: str = "dense", *, clones: int = 2, place: str = STAGES, **more: Any) -> Any:
+    """Return the spec of clones on pairs of devices with four micro-batches."""
+    settings = {"batch": 3, "devices": 2 * clones, "layers": LAYERS[kind], "update__accumulate": "4", **more}
+    return model(kind, clones=clones, place=place, update__schedule=schedule, **settings)
+
+
+def trained(kind: str, schedule: str, **more: Any) -> tuple[dict[str, bytes], list[float]]:
+    """Return the bits of all variables after three steps, and the losses before each."""
+    with Training(piped(schedule, kind, **more), data(kind, 3 * 24)) as training:
+        losses = training.steps(3)
+        return {name: value.tobytes() for name, value in training.values().items()}, losses
+
+
+@pytest.mark.family(every=5)
+@pytest.mark.usefixtures("deterministic_ops")
+@pytest.mark.parametrize("schedule", ["one_f_one_b", "gpipe"])
+@pytest.mark.parametrize(
+    ("kind", "settings"),
+    [
+        ("dense", {"optimizer": "Adam(0.01)", "update__clip": "global_norm(0.1)"}),
+        ("normal", {"update__batch_norm": "mean", "update__recompute": 'scopes("*")'}),
+        ("words", {"place": f"{STAGES}\nvariables -> sharded(cpu[*])"}),
+        ("recurrent", {"update__mode": "local", "update__average_every": "2"}),
+        ("words", {"update__precision": "mixed_float16"}),
+        ("dense", {"place": f"{STAGES}\nvariables -> replicated", "update__aggregate": "ring"}),
+    ],
+)
+def test_numbers_are_those_of_a_loop_bit_for_bit(kind: str, schedule: str, settings: dict[str, str]) -> None:
+    """Weights, slots, statistics and losses, with dropout, rows, cut variables and recomputation."""
+    expected, losses = trained(kind, "none", **settings)
+    found, piped_losses = trained(kind, schedule, **settings)
+    assert piped_losses == losses
+    assert found == expected
+
+
+@pytest.mark.parametrize(("stages", "count"), [(1, 1), (2, 1), (2, 8), (3, 8), (4, 2), (5, 5)])
+def test_a_stage_holds_no_more_micro_batches_than_its_schedule_says(stages: int, count: int) -> None:
+    """Each pass comes once, forward before backward; `one_f_one_b` holds one for each stage from here on."""
+    for stage in range(stages):
+        behind = stages - 1 - stage
+        for schedule, most in (("gpipe", count), ("one_f_one_b", min(behind + 1, count))):
+            order = [*passes(schedule, behind, count)]  # type: ignore[arg-type]
+            held, highest = 0, 0
+            for kind, _ in order:
+                held += 1 if kind == "forward" else -1
+                highest = max(highest, held)
+            assert highest == most
+            for kind in ("forward", "backward"):
+                assert [number for each, number in order if each == kind] == [*range(count)]
+
+
+@pytest.mark.parametrize("schedule", ["one_f_one_b", "gpipe"])
+def test_devices_take_passes_in_the_order_of_the_schedule(schedule: str) -> None:
+    """Each pass begins when that before it has ended on its device, as TensorFlow has really run them."""
+    metadata = tf.compat.v1.RunMetadata()
+    options = tf.compat.v1.RunOptions(
+        trace_level=tf.compat.v1.RunOptions.FULL_TRACE, output_partition_graphs=True
+    )
+    with Training(piped(schedule, clones=1), data("dense", 24)) as training:
+        training.session.run(training.compiled.train_op, options=options, run_metadata=metadata)
+        placement = map_placement(training.compiled, read_assigned(training.compiled.graph, metadata))
+    assert placement.misplaced == ()
+    roles = {each.name: each.role for each in placement.ops}
+    for stage in (0, 1):
+        (device,) = (each for each in metadata.step_stats.dev_stats if each.device.endswith(f"CPU:{stage}"))
+        spans: dict[tuple[str, int], list[int]] = {}
+        for node in device.node_stats:
+            micro, _, inner = node.node_name.partition("/")
+            weighs = inner.startswith(("first/MatMul", "hidden/MatMul", "logits/MatMul", "gradients/"))
+            if not micro.startswith("micro_") or not weighs:
+                continue
+            kind = "backward" if roles[node.node_name] == "gradient" else "forward"
+            begin, end = node.all_start_micros, node.all_start_micros + node.op_end_rel_micros
+            span = spans.setdefault((kind, int(micro.removeprefix("micro_"))), [begin, end])
+            span[:] = min(span[0], begin), max(span[1], end)
+        ordered = sorted(spans, key=lambda each: spans[each][0])
+        assert ordered == [*passes(schedule, 1 - stage, 4)]  # type: ignore[arg-type]
+        for before, after in pairwise(ordered):
+            assert spans[before][1] <= spans[after][0]
+
+
+def test_a_stage_goes_on_until_a_rule_begins_the_next() -> None:
+    """What comes after a layer on `group[1]` is there too; gradients are where their forward ops are."""
+    compiled = compile_step(make_plan(piped("gpipe")))
+    entries = compiled.ledger.entries
+    for clone in (0, 1):
+        scope = f"clone_{clone}/micro_3"
+        first, second = f"cpu[{2 * clone}]", f"cpu[{2 * clone + 1}]"
+        for inner, ref in (
+            ("first/MatMul", first),
+            ("dropout/stateless_dropout/SelectV2", first),
+            ("hidden/MatMul", second),
+            ("dropout_1/stateless_dropout/SelectV2", second),
+            ("logits/MatMul", second),
+            ("gradients/logits/MatMul_grad/MatMul", second),
+            ("gradients/hidden/MatMul_grad/MatMul_1", second),
+            ("gradients/first/MatMul_grad/MatMul_1", first),
+        ):
+            assert entries[f"{scope}/{inner}"].device.ref == ref, inner
+        reason = entries[f"{scope}/logits/MatMul"].placed.reason
+        assert (reason.kind, reason.rule is not None) == ("follows", True)
+        assert reason.text.startswith("hidden/")
+
+
+@pytest.mark.parametrize("recompute", ["none", pytest.param('scopes("*")', marks=pytest.mark.full)])
+def test_activations_are_bounded_as_forecast_and_measured(recompute: str) -> None:
+    """The first of two stages holds two micro-batches with `one_f_one_b`, and all eight with `gpipe`."""
+    peaks: dict[str, list[int]] = {}
+    for schedule in ("none", "one_f_one_b", "gpipe"):
+        layers = "-> Flatten()" + "".join(
+            f' -> Dense(256, activation = tanh, name = "{each}")' for each in ("a", "b", "hidden", "d")
+        )
+        spec = piped(
+            schedule, clones=1, layers=layers, batch=128, update__accumulate="8", update__recompute=recompute
+        )
+        with Training(spec, data("dense", 8 * 128)) as training:
+            training.steps(1)
+            metadata = tf.compat.v1.RunMetadata()
+            options = tf.compat.v1.RunOptions(trace_level=tf.compat.v1.RunOptions.FULL_TRACE)
+            training.session.run(training.compiled.train_op, options=options, run_metadata=metadata)
+            forecast = forecast_memory(training.compiled.step)["cpu[0]"].bytes
+        (device,) = (each for each in metadata.step_stats.dev_stats if each.device.endswith("CPU:0"))
+        peaks[schedule] = [forecast, peak_of_tensors(device.node_stats)]
+    layer = 128 * 256 * 4
+    for at, what in enumerate(("forecast", "measured")):
+        loop, one, all_of_them = (peaks[each][at] for each in ("none", "one_f_one_b", "gpipe"))
+        assert one < loop + 5 * layer, what
+        assert all_of_them > one + 6 * layer, what
+    for schedule in ("one_f_one_b", "gpipe"):
+        forecast, measured = peaks[schedule]
+        assert forecast == pytest.approx(measured, rel=0.25)
+
+
+def test_the_record_is_that_of_the_graph() -> None:
+    """Shapes are known without a loop, so that forecasts need no further graph."""
+    compiled = compile_graph(make_plan(piped("one_f_one_b", "words")))
+    step = compiled.step
+    assert step.sized is step.ops
+    for real in compiled.graph.get_operations():
+        op = step.ops[real.name]
+        assert sorted(op.waits) == sorted(each.name for each in real.control_inputs)
+        assert [each.name for each in op.inputs] == [each.name for each in real.inputs]
+        for made, tensor in zip(op.outputs, real.outputs, strict=True):
+            assert made.dtype == tensor.dtype.name
+            if tensor.shape.rank is not None:
+                assert made.shape == tuple(tensor.shape), real.name
+
+
+@pytest.mark.parametrize(
+    ("place", "message", "at"),
+    [
+        (
+            'ops("first/*") -> group[1]\nops("hidden/*") -> group[0]',
+            "`hidden` on `group[0]` takes what `first` on `group[1]` makes, so that",
+            'Dense(8, activation = tanh, name = "hidden")',
+        ),
+        ("", "all ops of a clone are on `cpu[0]`, so that `schedule` has no stages", "gpipe"),
+    ],
+)
+def test_what_is_no_pipeline_is_refused_where_it_stands(place: str, message: str, at: str) -> None:
+    """A layer whose device comes before that of what it takes, and a clone with a single stage."""
+    spec = piped("gpipe", place=f"clones -> groups(cpu[*], size = 2)\n{place}")
+    with pytest.raises(SpecError) as caught:
+        compile_step(make_plan(spec))
+    (found,) = caught.value.diagnostics
+    assert found.code == "TFD519"
+    assert found.message.startswith(message)
+    assert found.span is not None
+    assert found.span.text == at

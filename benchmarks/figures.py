@@ -204,6 +204,7 @@ class Recomputing:
         resident: The peak of the resident memory above what there was once TensorFlow was loaded.
         allocated: The peak of tensors in a step that TensorFlow's allocator counts; 0 if not asked.
         forecast: The forecast of that; 0 if there is none.
+        activations: The same peak without gradients of weights and what updates weights; 0 if not asked.
     """
 
     model: str
@@ -213,3 +214,4 @@ class Recomputing:
     resident: int = 0
     allocated: int = 0
     forecast: int = 0
+    activations: int = 0

@@ -167,7 +167,8 @@ def _recomputings(results: Results) -> Iterator[str]:
         "graphs. All ways make steps in turn, and each is compared with the same library that keeps "
         "everything. The process is the peak of its resident memory above what there was once TensorFlow was "
         "loaded; tensors are those that the allocator counts at the peak of a step, of which there is a "
-        "forecast. Less is better. `python -m benchmarks --recomputing` measures "
+        "forecast, and activations are those that neither make gradients of weights nor update weights, at "
+        "their own peak. Less is better. `python -m benchmarks --recomputing` measures "
         f"this part alone. Measured on {days}.\n"
     )
     rows = []
@@ -178,9 +179,10 @@ def _recomputings(results: Results) -> Iterator[str]:
             time = Spread.of([b / a for a, b in zip(each.rates, plain.rates, strict=True)])
             cells = [str(time), f"{_mib(each.resident)}, {each.resident / plain.resident:.2f}"]
         if each.allocated:
-            cells += [_mib(each.allocated), f"{each.forecast / each.allocated:.2f}"]
-        rows.append((each.model, WAYS[each.way], *cells, *[""] * (4 - len(cells))))
-    heads = ("model", "way", "time of a step", "process", "tensors", "forecast / measured")
+            share = f"{_mib(each.activations)}, {each.activations / plain.activations:.2f}"
+            cells += [_mib(each.allocated), f"{each.forecast / each.allocated:.2f}", share]
+        rows.append((each.model, WAYS[each.way], *cells, *[""] * (5 - len(cells))))
+    heads = ("model", "way", "time of a step", "process", "tensors", "forecast / measured", "activations")
     yield _table(heads, rows)
 
 

@@ -55,9 +55,9 @@ def _recomputing(model: str, name: str) -> tuple[Target, Target]:
     """Return the targets of recomputation for a model."""
     return (
         Target(
-            f"peak of the tensors of a step, {name}, `recompute = memory(...)` against none",
+            f"peak of the activations of a step, {name}, `recompute = memory(...)` against none",
             0.35,
-            lambda results: results.recomputed(model, lambda each: [each.allocated]),
+            lambda results: results.recomputed(model, lambda each: [each.activations]),
             at_most=True,
         ),
         Target(

@@ -91,7 +91,8 @@ def below_limit(
     device, needed = _fullest(best)
     if needed <= limit:
         return best
-    chain = Chain.of(templates[max(templates)])
+    stay = best.plan.update.awaits_all_gradients
+    chain = Chain.of(templates[max(templates)], gradients_stay=stay)
     towers = Counter(tower.device.ref for tower in best.plan.towers)[device] or 1
     room = choice_of(chain.stages, ()).peak - (needed - limit) // towers
     lowest = least(chain.stages)

@@ -139,6 +139,12 @@ class Update(Block):
         return limit
 
     @property
+    def awaits_all_gradients(self) -> bool:
+        """Whether no weight changes before there are the gradients of all."""
+        clips = self.clip is not None and self.clip.name == "global_norm"
+        return clips or self.precision == "mixed_float16"
+
+    @property
     def averaging(self) -> Averaging | None:
         """How the moving averages of the weights move; None if there are none."""
         if not isinstance(self.ema, Call):

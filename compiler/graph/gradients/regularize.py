@@ -107,7 +107,7 @@ def add_regularization(gradients: Sequence[Unregularized], ledger: Ledger) -> li
         gradients of the others are as they were.
     """
     writer = ledger.writer("update")
-    written = [_written(writer, each) for each in gradients]
+    written = [_written(writer, each, _waits(each, ledger)) for each in gradients]
     found: list[Value] = []
     for each, value in zip(gradients, written, strict=True):
         if value is None:
@@ -117,7 +117,19 @@ def add_regularization(gradients: Sequence[Unregularized], ledger: Ledger) -> li
     return found
 
 
-def _written(writer: StepWriter, wanted: Unregularized) -> Tensor | None:
+def _waits(wanted: Unregularized, ledger: Ledger) -> tuple[str, ...]:
+    """Return what the gradient of a regularizer waits for: that which it is added to, if memory counts.
+
+    Else those of all weights would be there as soon as a step begins.
+    """
+    value = wanted.gradient.values if isinstance(wanted.gradient, Rows) else wanted.gradient
+    if ledger.plan.update.recompute is None:
+        return ()
+    device = ledger.entries[value.op].placed.device
+    return (value.op,) if device == wanted.placed.device else ()
+
+
+def _written(writer: StepWriter, wanted: Unregularized, waits: tuple[str, ...]) -> Tensor | None:
     """Write the gradient of a regularizer, or the sum of it and a plain gradient.
 
     Returns:
@@ -129,7 +141,7 @@ def _written(writer: StepWriter, wanted: Unregularized) -> Tensor | None:
     placed = wanted.placed
     scope = writer.unique(f"{wanted.scope}/regularizer")
     weight = writer.read(f"{scope}/ReadVariableOp", variable.copies[copy].tensor, placed)
-    slope = write_slope(writer, scope, variable.info, weight, placed)
+    slope = write_slope(writer, scope, variable.info, weight, placed, waits)
     if slope is None or not wanted.is_plain:
         return slope
     assert isinstance(wanted.gradient, Tensor)
@@ -205,9 +217,14 @@ _known: WeakKeyDictionary[Any, dict[tuple[tuple[int, ...], str], Fragment]] = We
 
 
 def write_slope(
-    writer: StepWriter, scope: str, info: WeightInfo, weight: Tensor, placed: Placed
+    writer: StepWriter,
+    scope: str,
+    info: WeightInfo,
+    weight: Tensor,
+    placed: Placed,
+    waits: tuple[str, ...] = (),
 ) -> Tensor | None:
-    """Write the gradient of the regularizer of a weight.
+    """Write the gradient of the regularizer of a weight, which waits for some ops.
 
     Returns:
         The gradient, of the shape of the weight; None if there is none.
@@ -216,7 +233,7 @@ def write_slope(
     if key not in slopes:
         slopes[key] = _traced(info)
     slope = slopes[key]
-    use = writer.use(slope, scope, {_WEIGHT: weight}, placed)
+    use = writer.use(slope, scope, {_WEIGHT: weight}, placed, waits)
     return None if slope.result is None else use.result
 
 

@@ -33,9 +33,9 @@ class Chain:
     stages: tuple[Stage, ...]
 
     @classmethod
-    def of(cls, template: Template) -> Chain:
-        """Return the chain of a template."""
-        reader = Reader(Forward(template))
+    def of(cls, template: Template, *, gradients_stay: bool = False) -> Chain:
+        """Return the chain of a template; gradients of weights may stay until there are those of all."""
+        reader = Reader(Forward(template), gradients_stay)
         ops, cuts = [*reader.forward.ops], reader.cuts
         parts = [tuple(ops[first:end]) for first, end in zip((0, *cuts), (*cuts, len(ops)), strict=True)]
         stages = [reader.stage(each) for each in parts]
@@ -56,6 +56,7 @@ class Reader:
     """Reads what is kept of a forward pass."""
 
     forward: Forward
+    gradients_stay: bool = False
     _seconds: dict[str, float] = field(factory=dict, init=False, repr=False)
 
     @cached_property
@@ -105,15 +106,15 @@ class Reader:
         return found
 
     @cached_property
-    def taken(self) -> frozenset[str]:
-        """The ops whose results gradients take and that depend on examples."""
-        roles, users = self.forward.template.roles, self.forward.users
-        found = {
-            self.roots[name]
-            for name in self.forward.ops
-            if any(roles[user] == "gradient" for user in users.get(name, ()))
-        }
-        return frozenset(found & self.last.keys())
+    def taken(self) -> Mapping[str, int]:
+        """The bytes that gradients take of each op that depends on examples; no small ones of several."""
+        nodes, found = self.forward.template.fragment.node, dict[str, int]()
+        for user, role in self.forward.template.roles.items():
+            if role == "gradient":
+                for name in self.forward.taken_of(nodes[user], self.forward.ops):
+                    if self.roots[name] in self.last:
+                        found[self.roots[name]] = self.bytes_of([self.roots[name]])
+        return found
 
     def bytes_of(self, names: Iterable[str]) -> int:
         """Return the bytes of what ops make."""
@@ -123,7 +124,7 @@ class Reader:
         """Return what a stage costs."""
         forward, own, template = self.forward, {*ops}, self.forward.template
         passed = {each for each in own & self.last.keys() if self.last[each] > self.order[ops[-1]]}
-        here = (self.taken & own) - passed
+        here = (self.taken.keys() & own) - passed
         stays = {self.roots[each] for each in forward.kept(own)}
         again = own & forward.repeatable
         read = {each for name in ops for each in inputs_of(forward.ops[name])}
@@ -133,7 +134,7 @@ class Reader:
             kept=self.bytes_of(here & stays),
             inner=self.bytes_of(here - stays),
             work=2 * max(self.bytes_of([each]) for each in ops),
-            gradients=self.bytes_of(read & trained),
+            gradients=self.bytes_of(read & trained) if self.gradients_stay else 0,
             seconds=sum(map(self.seconds, again)),
             ending=sum(map(self.seconds, again - self._makers(here - stays, again))),
         )

@@ -118,6 +118,20 @@ class Forward:
             return False
         return node.op in PASSED_ON or bytes_of(made) * SMALL > bytes_of(self.taken(name))
 
+    def is_small(self, tensor: str) -> bool:
+        """Whether a tensor is one of several results, and small beside what its op takes, as moments are.
+
+        What takes it takes that of the op itself, and never that of a copy.
+        """
+        name, _, at = tensor.partition(":")
+        made, own = self.made(name), int(at or 0)
+        return len(made) > 1 and bytes_of(made[own : own + 1]) * SMALL < bytes_of(self.taken(name))
+
+    def taken_of(self, node: Any, ops: Collection[str]) -> list[str]:
+        """Return the ops, of some, of which a node takes more than small results."""
+        found = ((base_of(each), each) for each in _tensors(node))
+        return [name for name, each in found if name in ops and not self.is_small(each)]
+
     def kept(self, segment: Collection[str]) -> set[str]:
         """Return the ops of a segment whose results are kept, with those whose memory they pass on."""
         found: set[str] = set()
@@ -146,9 +160,11 @@ def recomputed(template: Template, segments: Iterable[Collection[str]]) -> Templ
     if not blocks:
         return template
     before: dict[str, _Block] = {each.first: each for each in blocks}
-    instead = {
-        (user, each): block.copies[each] for block in blocks for user in block.users for each in block.copies
-    }
+    forward = Forward(template)
+    instead: dict[str, dict[str, str]] = {}
+    for each in blocks:
+        for user in each.users:
+            instead.setdefault(user, {}).update(each.copies)
     graph_def = tf.compat.v1.GraphDef(
         library=template.graph_def.library, versions=template.graph_def.versions
     )
@@ -167,17 +183,15 @@ def recomputed(template: Template, segments: Iterable[Collection[str]]) -> Templ
             follows[block.begin] = next(iter(block.copies))
             last = block.begin
             for own, copy in block.copies.items():
-                graph_def.node.append(_copied(template.fragment.node[own], copy, block.copies, last))
+                graph_def.node.append(_copied(forward, own, block.copies, last))
                 made[copy], roles[copy], follows[copy], last = made[own], "gradient", own, copy
             waits = list(block.users)
         graph_def.node.append(node)
         added = graph_def.node[-1]
         if node.name in draws:
             added.input.append(f"^{draws[node.name]}")
-        for at, each in enumerate(node.input):
-            base, colon, output = each.partition(":")
-            if (node.name, base) in instead:
-                added.input[at] = f"{instead[node.name, base]}{colon}{output}"
+        if node.name in instead:
+            added.input[: count_inputs(node)] = _replaced(forward, node, instead[node.name])
     fragment = evolve(template.fragment, nodes=graph_def, made=made)
     return evolve(template, fragment=fragment, roles=roles, follows=follows)
 
@@ -228,41 +242,46 @@ def _blocks(template: Template, segments: Iterable[Collection[str]]) -> Iterator
     for number, segment in enumerate(segments):
         repeated = {*segment} - forward.kept(segment)
         parts: dict[str, set[str]] = {}
-        for name in repeated:
-            for user in forward.users.get(name, ()):
-                if template.roles[user] == "gradient":
-                    match = _PART.match(user)
-                    parts.setdefault(match.group(1) or "" if match is not None else "", set()).add(user)
+        for user in {user for name in repeated for user in forward.users.get(name, ())}:
+            if template.roles[user] == "gradient" and forward.taken_of(nodes[user], repeated):
+                match = _PART.match(user)
+                parts.setdefault(match.group(1) or "" if match is not None else "", set()).add(user)
         for part, using in parts.items():
             users = sorted(using, key=order.__getitem__)
-            taken = {each for user in users for each in inputs_of(nodes[user])}
             before = [each for each in gradients if order[each] < order[users[0]]]
             waited = {base_of(each) for user in users for each in nodes[user].input}
             triggers = [each for each in before if each in waited] or before[-1:]
             if not triggers:  # nothing says when the copies would be due
                 continue
-            needed, pending = set[str](), [each for each in taken if each in repeated]
+            needed, pending = set[str](), [*users]
             while pending:
-                name = pending.pop()
-                if name not in needed:
-                    needed.add(name)
-                    pending += [each for each in inputs_of(nodes[name]) if each in repeated]
+                more = {*forward.taken_of(nodes[pending.pop()], repeated)} - needed
+                needed |= more
+                pending += more
             copies = {own: f"{SCOPE}/{part}{own}" for own in sorted(needed, key=order.__getitem__)}
             yield _Block(f"{SCOPE}/{part}begin_{number}", copies, users, order, triggers)
 
 
-def _copied(node: Any, name: str, copies: Mapping[str, str], before: str) -> Any:
-    """Return a copy of a node, which takes what copies make; if it takes none of that, it waits."""
-    copy = tf.compat.v1.NodeDef()
+def _copied(forward: Forward, own: str, copies: Mapping[str, str], before: str) -> Any:
+    """Return the copy of an op, which takes what copies make; if it takes none of that, it waits."""
+    node, copy = forward.ops[own], tf.compat.v1.NodeDef()
     copy.CopyFrom(node)
-    copy.name = name
+    copy.name = copies[own]
     del copy.input[:]
-    for each in _tensors(node):
-        base, colon, output = each.partition(":")
-        copy.input.append(f"{copies.get(base, base)}{colon}{output}")
-    if not any(each in copies for each in inputs_of(node)):
+    copy.input.extend(_replaced(forward, node, copies))
+    if not forward.taken_of(node, copies):
         copy.input.append(f"^{before}")
     return copy
+
+
+def _replaced(forward: Forward, node: Any, copies: Mapping[str, str]) -> list[str]:
+    """Return the tensors that a node takes, of copies where there are some."""
+    again, found = {*forward.taken_of(node, copies)}, []
+    for each in _tensors(node):
+        base, colon, output = each.partition(":")
+        name = copies[base] if base in again and not forward.is_small(each) else base
+        found.append(f"{name}{colon}{output}")
+    return found
 
 
 def bytes_of(tensors: Iterable[Tensor]) -> int:

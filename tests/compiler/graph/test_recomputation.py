@@ -141,3 +141,51 @@ def test_cuts_within_a_normalization_save_as_much() -> None:
     found = compile_step(make_plan(spec_of(BEFORE))).plan.recomputed
     assert found is not None
     assert found.saved_bytes > found.kept_bytes
+
+
+RESIDUAL = """
+tfdeploy = 1
+layer "block" {
+  x = input()
+  inner = x -> Conv2D(8, 3, padding = same) -> BatchNormalization() -> Activation(relu)
+    -> Conv2D(16, 3, padding = same) -> BatchNormalization(name = "last")
+  output = [x, inner] -> Add() -> Activation(relu)
+}
+model "residual" {
+  x = input(float32, [8, 8, 16])
+  y = input(int32, [])
+  z = x -> repeat(8, block()) -> GlobalAveragePooling2D() -> Dense(10)
+  loss = [y, z] -> SparseCategoricalCrossentropy(from_logits = true)
+  regularize = L2(0.001)
+}
+devices { cpu = 1 }
+clones { batch = 8 }
+update { optimizer = SGD(0.1) }
+"""
+
+
+def test_what_is_not_needed_again_is_not_there() -> None:
+    """Gradients of regularizers come when they are due; of a normalisation, moments are kept."""
+    peaks, steps = [], []
+    for recompute in ("none", 'scopes("block*")'):
+        compiled = compile_step(make_plan(spec_of(RESIDUAL, update__recompute=recompute)))
+        steps.append(compiled.ledger.ops)
+        peaks.append(forecast_memory(compiled.step)["cpu[0]"].bytes)
+    assert peaks[1] < 0.5 * peaks[0]
+    plain, tied = ([op.waits for name, op in ops.items() if name.endswith("/slope")] for ops in steps)
+    assert len(plain) == len(tied) == 17
+    assert not any(plain)
+    assert all(tied)
+    again = {name.rpartition("/")[0] for name in steps[1] if name.startswith(f"{SCOPE}/block")}
+    assert any(name.endswith("/batch_normalization") for name in again)
+    assert not any(name.endswith("/last") for name in again)
+
+
+@pytest.mark.parametrize(("clip", "stay"), [("value(1.0)", False), ("global_norm(1.0)", True)])
+def test_gradients_of_weights_count_if_they_stay(clip: str, *, stay: bool) -> None:
+    """They do until those of all are there, if one number decides about all of them."""
+    plan = make_plan(spec_of(RESIDUAL, update__clip=clip))
+    assert plan.update.awaits_all_gradients is stay
+    (template,) = Traces().of(plan, 1).templates.values()
+    stages = Chain.of(template, gradients_stay=stay).stages
+    assert any(each.gradients for each in stages) is stay

@@ -126,8 +126,37 @@ def test_graphs_of_every_kind_are_written(tmp_path: Path) -> None:
     assert made.proof.largest < 1e-4
 
 
+def test_all_that_compile_was_given_is_taken_over(tmp_path: Path) -> None:
+    """Losses by the keys of outputs, weighted metrics, weights of losses, what does not decay."""
+    x = keras.Input((4,), name="x")
+    far, near = layers.Dense(1, name="one")(x), layers.Dense(3, name="three")(x)
+    model = keras.Model(x, {"near": near, "far": far})
+    optimizer = keras.optimizers.AdamW(0.01, weight_decay=0.1)
+    optimizer.exclude_from_weight_decay(var_names=["bias"])
+    model.compile(
+        optimizer,
+        {"far": "mse", "near": keras.losses.SparseCategoricalCrossentropy(from_logits=True)},
+        loss_weights={"far": 0.5, "near": 2.0},
+        metrics={"near": ["accuracy"]},
+        weighted_metrics={"near": ["accuracy"], "far": [keras.metrics.MeanAbsoluteError(name="off")]},
+    )
+    model.save(tmp_path / "m.keras")
+    found = read_model(str(tmp_path / "m.keras"), allow_python=False)
+    for each, config in ((model, None), (found.model, found.config)):
+        text = convert(each, config, source="m", stem="m", base=tmp_path).text
+        assert "0.5 * ([far_label, one] -> MeanSquaredError())" in text
+        assert "+ 2.0 * ([near_label, three] -> SparseCategoricalCrossentropy(from_logits = true))" in text
+        assert "near_accuracy = [near_label, three] -> SparseCategoricalAccuracy()" in text
+        assert "near_weighted_accuracy = [near_label, three] -> SparseCategoricalAccuracy()" in text
+        assert "far_off = [far_label, one] -> MeanAbsoluteError(" in text
+        assert (
+            "# `far_off` counts all examples alike: name their weights, `[label, prediction, weight]" in text
+        )
+        assert ('exclude_from_weight_decay = ["*/bias"]' in text) == (each is model)  # which no file has
+
+
 def test_all_that_cannot_be_written_is_named_at_once(command: Command) -> None:
-    """Each layer by its name, with the reason; nothing is written."""
+    """Each layer by its name, with the reason, and each part of `compile`; nothing is written."""
     (command.directory / "mine.py").write_text(
         "import keras\n"
         "x = keras.Input((4,))\n"
@@ -140,14 +169,25 @@ def test_all_that_cannot_be_written_is_named_at_once(command: Command) -> None:
         "    def call(self, x):\n"
         "        return x\n"
         "y = keras.layers.Lambda(lambda x: x + 1, name='plus')(x)\n"
-        "model = keras.Model(x, Own({'a': 1}, name='own')(y))\n"
+        "z = keras.layers.StringLookup(name='empty')\n"
+        "w = keras.Input((2,), dtype='string')\n"
+        "model = keras.Model([x, w], [Own({'a': 1}, name='own')(y), z(w)])\n"
+        "model.compile('sgd', [lambda a, b: b, None], metrics=[[lambda a, b: b], []])\n"
     )
     done = command("init", "--from", "mine:model")
     assert done.code == 2
     assert "TFD791" in done.err
-    assert "`plus`" in done.err
-    assert "`own`" in done.err
+    for name in ("`plus`", "`own`", "`empty`", "`compile: loss of own`"):
+        assert name in done.err
     assert not (command.directory / "model.tfdeploy").exists()
+    (command.directory / "other.py").write_text(
+        "import keras\n"
+        "x = keras.Input((4,))\n"
+        "model = keras.Model(x, {'y': keras.layers.Dense(1)(x)})\n"
+        "model.compile('sgd', {'z': 'mse'})\n"
+    )
+    done = command("init", "--from", "other:model")
+    assert "`compile: z`: the model has no output of this name" in done.err
 
 
 OWN = """\

@@ -51,6 +51,14 @@ class UnwritableError(Exception):
     """Something of a model that the language cannot say; the message is a reason in a sentence."""
 
 
+class UnwritableModelError(Exception):
+    """A model that the language cannot say; `faults` has the reason by the name of each layer."""
+
+    def __init__(self, faults: Mapping[str, str]) -> None:
+        super().__init__("; ".join(f"{name}: {reason}" for name, reason in faults.items()))
+        self.faults = dict(faults)
+
+
 def call_of(made: Any, category: signatures.Category, besides: tuple[str, ...] = ()) -> ir.Call:
     """Return the call that makes an object of Keras, or of a class that can be imported.
 

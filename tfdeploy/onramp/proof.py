@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 from attrs import evolve, frozen
 
-from compiler.graph.adapters.keras_private import functional_of, layers_within, maker_of
+from compiler.graph.adapters.keras_private import decaying_without, functional_of, layers_within, maker_of
 from compiler.graph.storage.export import PlainModel, plain_model
 from compiler.graph.storage.weight_files import read_weights
 from compiler.graph.tower.network.operations import one_of_repeated, plain_weight_of
@@ -22,7 +22,7 @@ from dsl import ir
 from dsl.diagnostics import RunError
 from tfdeploy.onramp.graph import inputs_of
 from tfdeploy.onramp.objects import STATES, state_of
-from tfdeploy.onramp.training import objects_of
+from tfdeploy.onramp.training import by_output, objects_of
 from tfdeploy.onramp.writing import Draft
 from tfdeploy.runtime.verify.compare import Differences, Trajectory, compare, spread
 from tfdeploy.runtime.verify.examples import ARGUMENTS, AUGMENTATIONS, RATES, make_examples
@@ -289,7 +289,8 @@ class _KerasSteps:
         if not made.training.loss:
             losses, weights = ["mean_squared_error"] * len(copy.outputs), None
         elif isinstance(losses, dict) and "class_name" not in losses:
-            losses, weights = _listed(losses, inner), _listed(weights, inner)
+            losses = by_output(losses, model)
+            weights = None if weights is None else by_output(weights, model)
         targets = iter(
             [arrays[each.name] for each in graph.inputs if each.name not in {*made.body.inputs.values()}]
         )
@@ -343,17 +344,16 @@ class _KerasSteps:
         return Trajectory((float(loss),), {**found, "global_step": 0})
 
 
-def _listed(given: Any, model: Any) -> Any:
-    return [given.get(each) for each in model.output_names] if isinstance(given, dict) else given
-
-
 def _plain_optimizer(config: Any) -> Any:
     """Return an optimizer without averages and accumulation, which one step does not show."""
     made = keras.optimizers.get(config)
     made = getattr(made, "inner_optimizer", made)
     plain = {**made.get_config(), "use_ema": False, "ema_overwrite_frequency": None}
     plain |= {"gradient_accumulation_steps": None, "loss_scale_factor": None}
-    return type(made).from_config(plain)
+    copy, (pattern, _) = type(made).from_config(plain), decaying_without(made)
+    if pattern is not None:
+        copy.exclude_from_weight_decay(var_names=[pattern.pattern])
+    return copy
 
 
 def _without_randomness(layer: Any) -> Any:

@@ -124,11 +124,12 @@ def _of_file(path: Path, *, allow_python: bool) -> Found:
                 model = _made(described, known)
                 _load(model, path)
         with keras.saving.custom_object_scope(known):
-            training = {
-                **training,
-                "loss": objects_of(training.get("loss"), keras.losses.get),
-                "metrics": objects_of(training.get("metrics"), keras.metrics.get),
+            getters = {
+                "loss": keras.losses.get,
+                "metrics": keras.metrics.get,
+                "weighted_metrics": keras.metrics.get,
             }
+            training |= {key: objects_of(training.get(key), get) for key, get in getters.items()}
     except (RunError, MemoryError):
         raise
     except Exception as fault:

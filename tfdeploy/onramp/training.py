@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import keras
-from attrs import define, field
+from attrs import define, evolve, field
 
-from compiler.graph.adapters.keras_private import functional_of
+from compiler.graph.adapters.keras_private import decaying_without, functional_of, names_of_outputs
 from dsl import ir
 from dsl.schema import signatures
 from dsl.schema.signatures import takes_class_numbers
 from tfdeploy.onramp.graph import free_name
-from tfdeploy.onramp.objects import UnwritableError, call_of, module_of
+from tfdeploy.onramp.objects import UnwritableError, UnwritableModelError, call_of, module_of
 
 _CLIPS = {"clipnorm": "norm", "clipvalue": "value", "global_clipnorm": "global_norm"}
 _ELSEWHERE = (
@@ -58,37 +59,62 @@ def training_of(model: Any, config: Mapping[str, Any], outputs: list[ir.Expr], t
         taken: The names in the model that no label may have.
 
     Raises:
-        UnwritableError: The language has no notation for the loss, a metric or the optimizer.
+        UnwritableModelError: The language has no notation for a loss, a metric or the optimizer.
     """
     found = Training()
-    names = list(functional_of(model).output_names)
-    losses = _by_output(objects_of(config.get("loss"), keras.losses.get), names)
-    weights = _by_output(config.get("loss_weights"), names)
-    metrics = _by_output(objects_of(config.get("metrics"), keras.metrics.get), names, lists=True)
-    for name, tensor, output in zip(names, model.outputs, outputs, strict=True):
-        if losses.get(name) is None:
+    names = names_of_outputs(functional_of(model))
+    losses = by_output(objects_of(config.get("loss"), keras.losses.get), model)
+    weights = by_output(config.get("loss_weights"), model)
+    metrics = [
+        (by_output(objects_of(config.get(kind), keras.metrics.get), model, lists=True), kind == "metrics")
+        for kind in ("metrics", "weighted_metrics")
+    ]
+    faults: dict[str, str] = {}
+    for at, (name, tensor, output) in enumerate(zip(names, model.outputs, outputs, strict=True)):
+        if losses[at] is None:
             continue
-        call = _called(losses[name], "loss")
-        label = free_name("label" if len(names) == 1 else f"{name}_label", taken)
-        numbers = takes_class_numbers(call.name)
-        shape = tuple(tensor.shape[1:-1] if numbers else tensor.shape[1:])
-        found.labels[label] = ir.Input("int32" if numbers else "float32", shape)
-        if numbers:
-            found.classes[label] = int(tensor.shape[-1])
-        weight = weights.get(name)
-        term = ir.Objective(ir.Ref(label), output, call)
-        found.loss.append(ir.LossTerm(term, 1.0 if weight is None else float(weight)))
-        known = {each.name for each in found.metrics}
-        for metric in metrics.get(name) or ():
-            named, made = _metric(metric, tensor, call.name)
-            named = free_name(named if len(names) == 1 else f"{name}_{named}", known)
-            found.metrics.append(ir.Metric(named, ir.Objective(ir.Ref(label), output, made)))
-    if config.get("weighted_metrics"):
-        found.lost.append("`weighted_metrics` of the model are left out: name the weights as a third tensor.")
+        of_output = "" if len(names) == 1 else f" of {name}"
+        with _noted(faults, f"loss{of_output}"):
+            call = _called(losses[at], "loss")
+            label = free_name("label" if len(names) == 1 else f"{name}_label", taken)
+            numbers = takes_class_numbers(call.name)
+            shape = tuple(tensor.shape[1:-1] if numbers else tensor.shape[1:])
+            found.labels[label] = ir.Input("int32" if numbers else "float32", shape)
+            if numbers:
+                found.classes[label] = int(tensor.shape[-1])
+            term = ir.Objective(ir.Ref(label), output, call)
+            found.loss.append(ir.LossTerm(term, 1.0 if weights[at] is None else float(weights[at])))
+            known = {each.name for each in found.metrics}
+            for metric, plain in [(each, plain) for given, plain in metrics for each in given[at] or ()]:
+                with _noted(faults, f"metric {getattr(metric, 'name', metric)}{of_output}"):
+                    named, made = _metric(metric, tensor, call.name)
+                    prefix = "" if len(names) == 1 else f"{name}_"
+                    twice = not plain and f"{prefix}{named}" in known
+                    named = free_name(f"{prefix}{'weighted_' if twice else ''}{named}", known)
+                    found.metrics.append(ir.Metric(named, ir.Objective(ir.Ref(label), output, made)))
+                    if not plain:
+                        found.lost.append(
+                            f"`{named}` counts all examples alike: name their weights, {_THIRD}"
+                        )
     optimizer = config.get("optimizer")
     if optimizer is not None:
-        found.update = dict(_update(keras.optimizers.get(optimizer), found))
+        with _noted(faults, "optimizer"):
+            found.update = dict(_update(keras.optimizers.get(optimizer), model, found))
+    if faults:
+        raise UnwritableModelError(faults)
     return found
+
+
+_THIRD = "`[label, prediction, weight] -> ...`."
+
+
+@contextmanager
+def _noted(faults: dict[str, str], what: str) -> Iterator[None]:
+    """Note why something that `compile` was given cannot be written, and go on behind it."""
+    try:
+        yield
+    except UnwritableError as fault:
+        faults[f"compile: {what}"] = str(fault)
 
 
 def objects_of(given: Any, get: Callable[[Any], Any]) -> Any:
@@ -105,19 +131,33 @@ def objects_of(given: Any, get: Callable[[Any], Any]) -> Any:
     return get(given) if isinstance(given, dict) else given
 
 
-def _by_output(given: Any, names: list[str], *, lists: bool = False) -> dict[str, Any]:
-    """Return what `compile` was given for each output: one for all, a list, or a dictionary."""
+def by_output(given: Any, model: Any, *, lists: bool = False) -> list[Any]:
+    """Return what `compile` was given for each output: one for all, a list, or a dictionary.
+
+    Args:
+        given: What it was given.
+        model: The model. A dictionary has the keys of its outputs, or the names of the layers that make them.
+        lists: Whether an output may have several.
+
+    Raises:
+        UnwritableModelError: A key is that of no output.
+    """
+    names = names_of_outputs(functional_of(model))
     if isinstance(given, Mapping):
-        found = {name: given.get(name) for name in names}
-    elif isinstance(given, list | tuple) and (not lists or any(isinstance(each, list) for each in given)):
-        found = dict(zip(names, given, strict=False))
-    elif lists and len(names) > 1 and isinstance(given, list | tuple) and len(given) == len(names):
-        found = dict(zip(names, given, strict=True))
+        layers = functional_of(model).output_names
+        unknown = [each for each in given if each not in {*names, *layers}]
+        if unknown:
+            raise UnwritableModelError({f"compile: {unknown[0]}": "the model has no output of this name"})
+        found = [given.get(name, given.get(layer)) for name, layer in zip(names, layers, strict=True)]
+    elif isinstance(given, list | tuple) and (
+        not lists or any(isinstance(each, list) for each in given) or 1 < len(names) == len(given)
+    ):
+        found = [*given, *[None] * (len(names) - len(given))]
     else:
-        found = dict.fromkeys(names, given)
+        found = [given] * len(names)
     if not lists:
         return found
-    return {name: each if isinstance(each, list | tuple) else [each] for name, each in found.items() if each}
+    return [each if isinstance(each, list | tuple) else [each] if each else [] for each in found]
 
 
 def _called(given: Any, category: signatures.Category) -> ir.Call:
@@ -151,7 +191,18 @@ def _metric(given: Any, output: Any, loss: str) -> tuple[str, ir.Call]:
     return name, call
 
 
-def _update(optimizer: Any, found: Training) -> Iterator[tuple[str, ir.Value]]:
+def _excluded(optimizer: Any, model: Any) -> dict[str, ir.Value]:
+    """Return which weights an optimizer does not let decay, as an argument."""
+    pattern, more = decaying_without(optimizer)
+    if more:
+        raise UnwritableError("single variables are excluded from weight decay: exclude them by name")
+    if pattern is None:
+        return {}
+    names = sorted({each.name for each in model.trainable_variables if pattern.search(each.name)})
+    return {"exclude_from_weight_decay": tuple(f"*/{each}" for each in names)}
+
+
+def _update(optimizer: Any, model: Any, found: Training) -> Iterator[tuple[str, ir.Value]]:
     """Yield the attributes of `update` that an optimizer of Keras stands for."""
     if type(optimizer).__name__ == "LossScaleOptimizer":
         optimizer = optimizer.inner_optimizer
@@ -159,6 +210,7 @@ def _update(optimizer: Any, found: Training) -> Iterator[tuple[str, ir.Value]]:
     call = call_of(optimizer, "optimizer", _ELSEWHERE)
     if not call.args and not isinstance(config["learning_rate"], dict):
         call = ir.Call(call.name, (float(f"{config['learning_rate']:.7g}"),), call.kwargs)
+    call = evolve(call, kwargs={**call.kwargs, **_excluded(optimizer, model)})
     yield "optimizer", call
     for name, clip in _CLIPS.items():
         if config.get(name) is not None:

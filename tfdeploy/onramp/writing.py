@@ -7,7 +7,7 @@ from typing import Any
 
 from attrs import define, field
 
-from compiler.graph.adapters.keras_private import functional_of, layers_within
+from compiler.graph.adapters.keras_private import functional_of, layers_within, names_of_outputs
 from compiler.graph.tower.network.precision import dtype_policy
 from compiler.model.elaborate import elaborate
 from dsl import ir, schema
@@ -19,19 +19,11 @@ from tfdeploy.onramp.body import Body
 from tfdeploy.onramp.flow import bindings_of, layer_block
 from tfdeploy.onramp.folding import fold
 from tfdeploy.onramp.graph import RESERVED, Reader, free_name
-from tfdeploy.onramp.objects import UnwritableError, is_automatic
+from tfdeploy.onramp.objects import UnwritableModelError, is_automatic
 from tfdeploy.onramp.training import Training, training_of
 from tfdeploy.runtime.verify.examples import count_classes, longest
 
 EXAMPLES = 256
-
-
-class UnwritableModelError(Exception):
-    """A model that the language cannot say; `faults` has the reason by the name of each layer."""
-
-    def __init__(self, faults: Mapping[str, str]) -> None:
-        super().__init__("; ".join(f"{name}: {reason}" for name, reason in faults.items()))
-        self.faults = dict(faults)
 
 
 @define
@@ -79,18 +71,14 @@ def draft(model: Any, config: Mapping[str, Any], called: str = "model") -> Draft
     with dtype_policy(precision):
         body = reader.body(model, name)
         if reader.faults:
-            raise UnwritableModelError(reader.faults)
+            raise UnwritableModelError({**reader.faults, **_faults_of_training(model, config)})
         bodies = [body, *reader.blocks]
         fold(bodies, set(body.inputs.values()))
         reader.blocks[:] = bodies[1:]
         blocks = {each.name for each in reader.blocks}
         taken = {*RESERVED, *blocks, *body.inputs.values()}
         bindings, outputs = bindings_of(body, taken)
-        training = Training()
-        try:
-            training = training_of(model, config, outputs, taken)
-        except UnwritableError as fault:
-            raise UnwritableModelError({"compile": str(fault)}) from fault
+        training = training_of(model, config, outputs, taken)
     layers = [layer_block(each, blocks) for each in reader.blocks]
     inner = functional_of(model)
     inputs = {
@@ -104,7 +92,7 @@ def draft(model: Any, config: Mapping[str, Any], called: str = "model") -> Draft
         names: set[str] = set()
         named = tuple(
             ir.NamedOutput(free_name(each, names), output)
-            for each, output in zip(functional_of(model).output_names, outputs, strict=True)
+            for each, output in zip(names_of_outputs(inner), outputs, strict=True)
         )
     written = ir.Model(
         name,
@@ -122,6 +110,15 @@ def draft(model: Any, config: Mapping[str, Any], called: str = "model") -> Draft
     }
     one_number = tuple(model.outputs[0].shape[1:]) == (1,)
     return Draft(written, layers, body, training, precision, examples, inputs, one_number)
+
+
+def _faults_of_training(model: Any, config: Mapping[str, Any]) -> Mapping[str, str]:
+    """Return what the language cannot say of `compile`, for a model of which it cannot say all either."""
+    try:
+        training_of(model, config, [ir.Ref("output")] * len(model.outputs), set())
+    except UnwritableModelError as fault:
+        return fault.faults
+    return {}
 
 
 def _precision(model: Any) -> str:

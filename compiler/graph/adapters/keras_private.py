@@ -9,6 +9,7 @@ and says which.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from types import SimpleNamespace
@@ -204,6 +205,20 @@ def functional_of(model: Any) -> Any:
 def compiled_with(model: Any) -> dict[str, Any]:
     """Return what `compile` of a model was given, by the names of its arguments."""
     return dict(model._compile_config.config) if model.compiled else {}
+
+
+def names_of_outputs(model: Any) -> list[str]:
+    """Return the names of outputs: the keys under which a functional model gives them, or those of layers."""
+    struct = model._outputs_struct
+    if not isinstance(struct, dict):
+        return list(model.output_names)
+    return ["_".join(map(str, path)) for path, _ in keras.tree.flatten_with_path(struct)]
+
+
+def decaying_without(optimizer: Any) -> tuple[re.Pattern[str] | None, bool]:
+    """Return what names of variables an optimizer does not let decay, and whether there are others."""
+    pattern = getattr(optimizer, "_exclude_from_weight_decay_pattern", None)
+    return pattern, bool(getattr(optimizer, "_exclude_from_weight_decay", None))
 
 
 def layers_within(model: Any) -> list[Any]:

@@ -90,6 +90,11 @@ def keras_objects() -> dict[str, object]:
     kinds["_functional"] = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
     kinds["_functional"].compile("sgd", "mse")  # type: ignore[attr-defined]
     kinds["_compile_config"] = kinds["_functional"]
+    number = keras.Input(())
+    kinds["_outputs_struct"] = keras.Model(number, number)
+    decaying = keras.optimizers.AdamW()
+    decaying.exclude_from_weight_decay(var_names=["bias"])
+    kinds |= dict.fromkeys(("_exclude_from_weight_decay", "_exclude_from_weight_decay_pattern"), decaying)
     lookup = keras.layers.StringLookup(vocabulary=["a"], mask_token="")
     kinds |= dict.fromkeys(
         ("_default_value", "_frozen_vocab_size", "_mask_key", "_mask_value", "_token_start_index"), lookup

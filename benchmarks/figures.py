@@ -116,19 +116,28 @@ def repeating(step: Callable[[], Any]) -> Callable[[int], float]:
 
 @frozen
 class ClusterRates:
-    """Steps per second of both contenders on a cluster.
+    """Steps per second of two contenders on a cluster.
 
     Attributes:
         model: The name of the model.
         ours: The rate of tfdeploy in each round.
-        parameter_server: The rate of the strategy in each round.
+        theirs: The rate of the peer in each round.
         date: The day of the measurement; empty for that of the whole page.
+        mode: The update mode.
+        peer: The class of TensorFlow that is the peer.
     """
 
     model: str
     ours: list[float]
-    parameter_server: list[float]
+    theirs: list[float]
     date: str = ""
+    mode: str = "async"
+    peer: str = "ParameterServerStrategy"
+
+    @property
+    def ratios(self) -> list[float]:
+        """Our rate over that of the peer, round by round."""
+        return [ours / theirs for ours, theirs in zip(self.ours, self.theirs, strict=True)]
 
 
 @frozen

@@ -106,6 +106,13 @@ def _mlp() -> Any:
     )
 
 
+def _deep() -> Any:
+    from keras import Sequential, layers
+
+    hidden = [layers.Dense(32, activation="relu") for _ in range(74)]
+    return Sequential([layers.Input((32,)), *hidden, layers.Dense(10)])
+
+
 def _resnet(depth: int) -> Problem:
     """Return a residual network of Keras's collection, for images of 64 x 64."""
 
@@ -211,6 +218,21 @@ PROBLEMS = {
             ),
             _mlp,
             (784,),
+            None,
+            10,
+            64,
+        ),
+        Problem(
+            "deep",
+            HEAD.format(
+                name="deep",
+                dtype="float32",
+                shape="[32]",
+                blocks="",
+                layers="-> repeat(74, Dense(32, activation = relu)) -> Dense(10)",
+            ),
+            _deep,
+            (32,),
             None,
             10,
             64,

@@ -204,6 +204,10 @@ class WorkerPlan(Plan):
             if each.host in others and (each.kind, each.index) in own
         }
 
+    def is_server(self, device: Device) -> bool:
+        """Whether a device is of a task that only keeps variables."""
+        return device.host not in {towers[0].device.host for towers in self.worker.everyone}
+
     def devices_for(self, host: Host) -> dict[Device, Device]:
         """Map this worker's devices to those of the same kind and index of another worker's task."""
         devices = self.topology.devices

@@ -127,23 +127,26 @@ def _races(results: Results, ratios: list[Ratio]) -> Iterator[str]:
 
 
 def _clusters(results: Results) -> Iterator[str]:
-    """Yield asynchronous training on processes, beside TensorFlow's own strategy for it."""
+    """Yield training on processes through servers, beside what TensorFlow has for it."""
     if not results.clusters:
         return
     yield "## On a cluster\n"
     yield (
-        "Two parameter servers and two workers as processes on loopback, `mode = async`, against "
-        "`tf.distribute.ParameterServerStrategy` with as many processes, in turns. A step is a batch of one "
-        "worker. `table` looks 32 numbers for each of 256 examples up in a table of 1,000,000 rows of 64, by "
-        "Zipf's law; it is cut into a piece for each server, by `sharded(ps[*])` and by the strategy's "
+        "Two workers and parameter servers as processes on loopback, each worker with a graph of its own, "
+        "in turns. With `mode = async` there are two servers, the peer has as many processes, and a step is "
+        "a batch of one worker. With `mode = sync` there is one server, a step is a batch of each worker, "
+        "and the optimizer is gradient descent; `SyncReplicasOptimizer` has the same processes, and "
+        "`MultiWorkerMirroredStrategy` the workers alone. `deep` has 75 dense layers, which are 150 small "
+        "variables. `table` looks 32 numbers for each of 256 examples up in a table of 1,000,000 rows of 64, "
+        "by Zipf's law; it is cut into a piece for each server, by `sharded(ps[*])` and by the strategy's "
         "partitioner, and trained by gradient descent. `python -m benchmarks --clusters` measures this part "
         f"alone.{_days(results)}\n"
     )
     rows = []
     for each in results.clusters:
-        ratio = Spread.of([a / b for a, b in zip(each.ours, each.parameter_server, strict=True)])
-        rows.append((each.model, f"{median(each.ours):.0f}", f"{median(each.parameter_server):.0f}", ratio))
-    yield _table(("model", "steps per second", "of the strategy", "ratio"), rows)
+        rates = (f"{median(rates):.0f}" for rates in (each.ours, each.theirs))
+        rows.append((each.model, each.mode, f"`{each.peer}`", *rates, Spread.of(each.ratios)))
+    yield _table(("model", "mode", "against", "steps per second", "of the peer", "ratio"), rows)
 
 
 WAYS = {

@@ -174,11 +174,10 @@ class Results:
         ours, theirs = self.raced(model, towers, "ours"), self.raced(model, towers, peer)
         return Spread.of([measure(b) / measure(a) for a, b in zip(ours, theirs, strict=False) if measure(a)])
 
-    def on_cluster(self, model: str) -> Spread | None:
-        """Return our steps per second on a cluster over those of the strategy, round by round."""
-        found = [each for each in self.clusters if each.model == model]
-        pairs = [pair for each in found for pair in zip(each.ours, each.parameter_server, strict=True)]
-        return Spread.of([ours / theirs for ours, theirs in pairs])
+    def on_cluster(self, model: str, peer: str) -> Spread | None:
+        """Return our steps per second on a cluster over those of a peer, round by round."""
+        found = [each for each in self.clusters if (each.model, each.peer) == (model, peer)]
+        return Spread.of([ratio for each in found for ratio in each.ratios])
 
     def recomputing(self, model: str, way: str) -> Recomputing | None:
         """Return what was measured of a way to train a model, if it did not fail."""

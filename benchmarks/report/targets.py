@@ -69,6 +69,16 @@ def _recomputing(model: str, name: str) -> tuple[Target, Target]:
     )
 
 
+ON_CLUSTERS = (
+    ("a multilayer perceptron", "mlp", "ParameterServerStrategy", 1.3),
+    ("LeNet", "lenet", "ParameterServerStrategy", 1.3),
+    ("150 small variables", "deep", "ParameterServerStrategy", 1.5),
+    ("a large table in pieces", "table", "ParameterServerStrategy", 1.5),
+    ("a multilayer perceptron in sync", "mlp", "SyncReplicasOptimizer", 1.3),
+    ("the same", "mlp", "MultiWorkerMirroredStrategy", 1.0),
+)
+"""What is trained through servers: a name, the model, the peer, and the ratio to it that is wanted."""
+
 READ = ("JPEG images", "TFRecord", "TFRecord of JPEG", "CSV")
 """The kinds of files that are read."""
 
@@ -116,10 +126,13 @@ TARGETS = (
         0.85,
         lambda results: results.speed("embedding", 4, "single"),
     ),
-    Target(
-        "steps per second on a cluster, a large table in pieces, against `ParameterServerStrategy`",
-        1.5,
-        lambda results: results.on_cluster("table"),
+    *(
+        Target(
+            f"steps per second on a cluster, {name}, against `{peer}`",
+            bound,
+            lambda results, model=model, peer=peer: results.on_cluster(model, peer),  # type: ignore[misc]
+        )
+        for name, model, peer, bound in ON_CLUSTERS
     ),
     Target(
         "peak memory of a server with half of a table of 2 GiB, against its part with slots",

@@ -16,13 +16,13 @@ from compiler.checks import CHECKS_OF_THE_SPEC
 from compiler.checks.compatibility import gradients_can_be_summed
 from compiler.figures import size
 from compiler.graph.stamp.lookups import usage_of
-from compiler.graph.tower.template import Template
+from compiler.graph.tower.template import Gradient, Template
 from compiler.graph.tower.without_statistics import templates_of_towers
 from compiler.placement.rules import Rulebook
 from compiler.plan import Plan, VariablePlacement, WorkerPlan
 from compiler.reasons import Placed
 from compiler.step.mailboxes import SCOPE
-from compiler.step.record import ITEM_BYTES, Op, Rows, Tensor, Use, Value
+from compiler.step.record import ITEM_BYTES, SMALL, Op, Rows, Tensor, Use, Value
 from compiler.step.sums import Reduction, reduce_all
 from compiler.step.sums.pack import fill
 from compiler.step.writer import StepWriter
@@ -218,14 +218,25 @@ def _of_variables(plan: Plan, measures: Measures) -> _Extent:
 
 
 def _of_boxes(plan: Plan, templates: Mapping[int, Template]) -> _Extent:
-    """Return what the chief of workers with graphs of their own has for the mailboxes of all of them."""
+    """Return what the chief of workers with graphs of their own has for the mailboxes of all of them.
+
+    Small gradients may have a box together.
+    """
     found = _Extent()
     if not isinstance(plan, WorkerPlan) or plan.update.mode != "sync" or not plan.worker.is_chief:
         return found
-    for part in templates[plan.towers[0].batch].losses:
-        for name in part.gradients:
-            found += _chain(_OPS_OF_BOX, f"{SCOPE}/{name}/worker_0/", 0).times(plan.worker.count)
+    template = templates[plan.towers[0].batch]
+    gradients = [each for part in template.losses for each in part.gradients.items()]
+    alone = [name for name, gradient in gradients if not _is_small(template, gradient)]
+    for name in [*alone, ""] if len(alone) < len(gradients) else alone:
+        found += _chain(_OPS_OF_BOX, f"{SCOPE}/{name}/worker_0/", 0).times(plan.worker.count)
     return found
+
+
+def _is_small(template: Template, gradient: Gradient) -> bool:
+    """Whether a gradient may go to a server with others."""
+    info = template.results[gradient.values]
+    return gradient.indices is None and (Tensor("", info.dtype, info.shape).bytes or 0) <= SMALL
 
 
 def _chain(ops: int, scope: str, device: int) -> _Extent:

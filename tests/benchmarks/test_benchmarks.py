@@ -53,7 +53,7 @@ RESULTS = Results(
 )
 
 
-@pytest.mark.parametrize("name", ["lenet", "mlp", "transformer", "embedding"])
+@pytest.mark.parametrize("name", ["lenet", "mlp", "deep", "transformer", "embedding"])
 def test_both_forms_of_a_model_have_the_same_weights(name: str) -> None:
     """The spec and the Keras code of a model come to weights of the same shapes."""
     problem = PROBLEMS[name]
@@ -94,7 +94,7 @@ def test_the_page_states_what_the_data_say(tmp_path: Path) -> None:
     assert "Measured on 2026-01-31, on 2 cores and 24 GiB of memory, with TensorFlow 2.21.0" in text
     assert "| lenet | 4 | mirrored | 2.05 (2.00 to 2.10) | 1.50 | 2.00 |" in text
     assert "| resnet50 | 8 | 2.00 | 12,000 | 20.00 | 70,000 | 10.0 |" in text
-    assert "| table | 90 | 60 | 1.60 (1.50 to 1.80) |" in text
+    assert "| table | async | `ParameterServerStrategy` | 90 | 60 | 1.60 (1.50 to 1.80) |" in text
     assert "measures this part alone. Measured on 2026-01-30." in text
     assert "| `SGD(0.1)` | 1,024 MiB | 0.69 | 1.12 |" in text
     less = "tfdeploy, `recompute = memory(...)`"

@@ -1,17 +1,19 @@
-"""Small weights that a worker reads from a server come with rows of a table from there, in one tensor.
+"""Small weights that a worker reads from a server come in one tensor, with rows of a table if there are any.
 
 A call between two processes takes longer than to copy a few hundred kilobytes, by which small tensors are
-joined and parted again. The rows are the first part, which TensorFlow need not copy to part it from the rest:
-it begins where the joined tensor does.
+joined and parted again. Each weight is whole, as it was when it was read there; several may be of different
+updates, as those are that are sent by themselves. The rows are the first part, which TensorFlow need not copy
+to part it from the rest: it begins where the joined tensor does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from attrs import frozen
 
 from compiler.reasons import Placed
+from compiler.step.pieces import pack
 from compiler.step.record import SMALL, Tensor
 from compiler.step.writer import StepWriter
 from compiler.topology import Device
@@ -19,24 +21,39 @@ from compiler.topology import Device
 
 @frozen
 class Rider:
-    """A small weight that comes with rows.
+    """A small weight that comes with others, or with rows.
 
     Attributes:
         weight: The name of the weight.
         read: Its value as it is read beside its variable.
         sent: The name of its value in the tower.
-        device: The device of the variable.
+        placed: The place beside the variable.
     """
 
     weight: str
     read: Tensor
     sent: str
-    device: Device
+    placed: Placed
+
+    @property
+    def device(self) -> Device:
+        """The device of the variable."""
+        return self.placed.device
 
     @property
     def is_small(self) -> bool:
         """Whether it is small enough to travel with others."""
         return (self.read.bytes or 0) <= SMALL
+
+
+def read_together(
+    writer: StepWriter, scope: str, riders: Sequence[Rider], tower: Placed
+) -> Iterator[tuple[Rider, Tensor]]:
+    """Send small weights of one device and type as one tensor; yield each as it is in the tower."""
+    joined = pack(writer, scope, [each.read for each in riders], riders[0].placed)
+    cut = writer.split(f"{scope}/cut", joined, [each.read.elements or 0 for each in riders], 0, tower)
+    for each, value in zip(riders, cut, strict=True):
+        yield each, writer.reshape(each.sent, value, each.read.known_shape or (), tower)
 
 
 def carry(writer: StepWriter, rows: Tensor, riders: Sequence[Rider], placed: Placed, tower: Placed) -> Tensor:

@@ -22,7 +22,7 @@ from compiler.graph.stamp.moment_exchange import JoinedExchange, received_tensor
 from compiler.graph.stamp.pieces import DealtRows, PieceWriter
 from compiler.graph.stamp.pipeline import PipelineWriter
 from compiler.graph.stamp.places import Layout, TowerPlaces
-from compiler.graph.stamp.riders import Rider
+from compiler.graph.stamp.riders import Rider, read_together
 from compiler.graph.stamp.rows import gather_rows
 from compiler.graph.stamp.sources import CutSource, WeightSource
 from compiler.graph.stamp.stages import require_pipeline
@@ -196,6 +196,7 @@ class _Writer:
     _part: list[str] = field(factory=list)  # the nodes that come next
     _near: dict[tuple[str, Device], Tensor] = field(factory=dict)  # copies of constants
     _riders: dict[str, list[Rider]] = field(factory=dict)  # by the gather with whose rows they come
+    _together: dict[tuple[Device, str], list[Rider]] = field(factory=dict)  # of the same device and type
     _writers: dict[Role, StepWriter] = field(factory=dict)
 
     def __attrs_post_init__(self) -> None:
@@ -282,6 +283,11 @@ class _Writer:
             self.places.put_port(port, home.device)
             if weight in self.layout.usage.whole:
                 self.given[port] = self._read(weight, source)
+        for (device, dtype), riders in self._together.items():
+            if len(riders) > 1:
+                scope = self.bindings.tower.op_name(f"read/{device.scope}/{dtype}")
+                for each, value in read_together(self.of("read"), scope, riders, self.places.own):
+                    self._let_come(each, value)
 
     def _replace(self, port: str, tensor: Tensor) -> None:
         self.given[port] = tensor
@@ -305,21 +311,30 @@ class _Writer:
         """Let a small weight of a server come with rows of a table from there, if the tower looks up any.
 
         Returns:
-            The value in the tower; None if the weight is sent by itself.
+            The value in the tower; None if the weight is sent with other small ones, or by itself.
         """
-        bindings, device = self.bindings, source.placed.device
-        if not isinstance(self.ledger.plan, WorkerPlan) or bindings.role or bindings.micro_batches > 1:
+        bindings, plan = self.bindings, self.ledger.plan
+        rider = Rider(weight, read, f"{read.op}/sent", self.layout.beside(weight, source.placed))
+        if not isinstance(plan, WorkerPlan) or bindings.role or not rider.is_small:
             return None
-        rider = Rider(weight, read, f"{read.op}/sent", device)
-        gather = self._gather_with(device, read.dtype)
-        if device.host == bindings.tower.device.host or not rider.is_small or gather is None:
+        if rider.device.host == bindings.tower.device.host or not self._is_used_in_tower(weight):
             return None
-        port = self.template.weights[weight]
-        if not self._is_used_in_tower(port):
-            return None
-        self.places.put_port(port, bindings.tower.device)
-        self._riders.setdefault(gather, []).append(rider)
-        return Tensor(rider.sent, read.dtype, read.shape)
+        loops = bindings.micro_batches > 1
+        gather = None if loops else self._gather_with(rider.device, read.dtype)
+        if gather is not None:
+            self._riders.setdefault(gather, []).append(rider)
+            return self._let_come(rider, Tensor(rider.sent, read.dtype, read.shape))
+        # a loop begins with the statistics as they are read, and gives each round those of the one before
+        if plan.is_server(rider.device) and not (loops and weight in self.template.state_updates):
+            self._together.setdefault((rider.device, read.dtype), []).append(rider)
+        return None
+
+    def _let_come(self, rider: Rider, value: Tensor) -> Tensor:
+        """Use a value in the tower where the template uses a weight."""
+        port = self.template.weights[rider.weight]
+        self.places.put_port(port, self.bindings.tower.device)
+        self.given[port] = value
+        return value
 
     def _gather_with(self, device: Device, dtype: str) -> str | None:
         """Return the first gather whose rows come from a device in a type, and wait for no weight."""
@@ -331,8 +346,9 @@ class _Writer:
                     return own
         return None
 
-    def _is_used_in_tower(self, port: str) -> bool:
-        """Whether no rule has put an op that uses a port to another device than that of the tower."""
+    def _is_used_in_tower(self, weight: str) -> bool:
+        """Whether no rule has put an op that uses a weight to another device than that of the tower."""
+        port = self.template.weights[weight]
         users = [own for own, node in self.template.fragment.node.items() if port in node.input]
         return all(self.places.of(each).device == self.bindings.tower.device for each in users)
 

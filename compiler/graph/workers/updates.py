@@ -7,17 +7,18 @@ chief takes the sum, applies it once, and begins the next step. A gradient of an
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from math import prod
 from typing import Any
 
 import tensorflow as tf
-from attrs import evolve
+from attrs import evolve, frozen
 
 from compiler.graph.assembly import Assembly
 from compiler.graph.fragments import write_traced
 from compiler.graph.gradients.clip import clip_gradients
 from compiler.graph.gradients.collect import regularize_gradients, sum_gradients
-from compiler.graph.gradients.summed import SummedGradient, join_parts
+from compiler.graph.gradients.summed import SummedGradient, join_parts, values_of
 from compiler.graph.gradients.weighting import LossSum, inverse_weights
 from compiler.graph.update.apply import apply_gradients, step_scalars
 from compiler.graph.update.statistics import (
@@ -34,8 +35,9 @@ from compiler.graph.workers.coordination import Coordination
 from compiler.graph.workers.exchange import REPORTED, WorkerExchange, reported, scores_in
 from compiler.graph.workers.replicas import build_replicas
 from compiler.plan import WorkerPlan
-from compiler.step.mailboxes import Box
-from compiler.step.record import Rows, Run, Tensor, Value
+from compiler.step.mailboxes import SCOPE, Box
+from compiler.step.pieces import pack, unpack
+from compiler.step.record import SMALL, Entered, Rows, Run, Tensor, Value
 from compiler.step.writer import Spot
 
 
@@ -93,6 +95,35 @@ def _send_report(
     return send, clear, read
 
 
+@frozen
+class _Post:
+    """Gradients that a worker puts into one box: a single one, or several small ones as one line."""
+
+    box: Box
+    members: tuple[SummedGradient, ...]
+
+    @property
+    def _tensors(self) -> list[Tensor]:
+        return [value for each in self.members for value in each.copies if isinstance(value, Tensor)]
+
+    def put(self, worker: int, entries: Mapping[str, Entered]) -> list[str]:
+        """Write the ops that fill the box of a worker; return their names."""
+        value = self.members[0].copies[0]
+        if len(self.members) > 1:
+            home = entries[values_of(value).op].placed
+            value = pack(self.box.writer, f"{SCOPE}/{self.box.name}", self._tensors, home)
+        return self.box.put(worker, value)
+
+    def parted(self, total: Value) -> list[SummedGradient]:
+        """Return the gradients as they are in a sum of boxes."""
+        totals = [total]
+        if len(self.members) > 1:
+            assert isinstance(total, Tensor)
+            shapes, scope = [each.known_shape or () for each in self._tensors], f"{SCOPE}/{self.box.name}/sum"
+            totals = [*unpack(self.box.writer, scope, total, shapes, self.box.placed)]
+        return [evolve(each, copies=(own,)) for each, own in zip(self.members, totals, strict=True)]
+
+
 class _Sync:
     def __init__(
         self,
@@ -117,16 +148,17 @@ class _Sync:
     def build(self) -> WorkerExchange:
         """Add what is posted and, for the chief, what is done with it."""
         gradients, statistics, report = self._gradients(), self._statistics(), self._report()
-        posted = self._put([(box, each.copies[0]) for box, each in gradients])
+        entries = self.assembly.ledger.entries
+        posted = [op for each in gradients for op in each.put(self._me, entries)]
         # one op for each, because none is of rows
-        put = self._put([(box, each.value) for box, each in statistics])
+        put = [op for box, each in statistics for op in box.put(self._me, each.value)]
         own = {op for op, (_, each) in zip(put, statistics, strict=True) if each.join == "first"}
         posted += put
         table = self.coordination.table
-        posted += self._put([(report, write_traced(table.at("report"), reported, self.scores))])
+        posted += report.put(self._me, write_traced(table.at("report"), reported, self.scores))
         tick = write_traced(table.at("post"), _tick)
         post = Run(table.set_own("arrived", tick, "post", posted))
-        boxes = (*(box for box, _ in gradients), *(box for box, _ in statistics), report)
+        boxes = (*(each.box for each in gradients), *(box for box, _ in statistics), report)
         if not self.worker.is_chief:
             return WorkerExchange(self.worker, self.coordination, tick=tick, post=post, boxes=boxes)
         before = len(self.assembly.ledger.written)
@@ -165,20 +197,33 @@ class _Sync:
     def _me(self) -> int:
         return self.worker.index
 
-    def _put(self, values: Sequence[tuple[Box, Value]]) -> list[str]:
-        """Return the names of the ops that put values into this worker's boxes."""
-        return [name for box, each in values for name in box.put(self._me, each)]
-
     def _totals(self, boxes: Sequence[Box], weights: Sequence[Tensor] | None) -> list[Value]:
         """Return the sum of each of some boxes over all workers, which may have weights."""
         return [each.total(self.worker.count, weights) for each in boxes]
 
-    def _gradients(self) -> list[tuple[Box, SummedGradient]]:
-        """Return the sums over the worker's own clones, each with the boxes for it."""
-        return [
-            (self._box(each.variable, each.part, isinstance(each.copies[0], Rows)), each)
-            for each in sum_gradients(self.assembly)
-        ]
+    def _gradients(self) -> list[_Post]:
+        """Return the sums over the worker's own clones, with the boxes for them.
+
+        Small ones of a type for one server have a box together. Which these are depends on no worker.
+        """
+        found: dict[object, list[tuple[Box, SummedGradient]]] = {}
+        for at, each in enumerate(sum_gradients(self.assembly)):
+            value = each.copies[0]
+            box = self._box(each.variable, each.part, isinstance(value, Rows))
+            device, small = box.placed.device, isinstance(value, Tensor) and (value.bytes or 0) <= SMALL
+            together = small and self.plan.is_server(device)
+            found.setdefault((device.scope, box.dtype) if together else at, []).append((box, each))
+        return [self._post(each) for each in found.values()]
+
+    def _post(self, together: Sequence[tuple[Box, SummedGradient]]) -> _Post:
+        # by name, because the order of the gradients may be that of other ops in another worker
+        boxes, members = zip(*sorted(together, key=lambda each: each[0].name), strict=True)
+        first = boxes[0]
+        if len(boxes) == 1:
+            return _Post(first, members)
+        size = sum(prod(each.shape) for each in boxes)
+        name = f"together/{first.placed.device.scope}/{first.dtype}"
+        return _Post(Box(name, first.dtype, (size,), first.placed, self.writer), members)
 
     def _box(self, variable: GraphVariable, part: int = 0, sparse: bool = False) -> Box:
         placed = self.assembly.rulebook.updates(variable.placement)
@@ -215,13 +260,11 @@ class _Sync:
         found = write_traced(at, _weights, count=self.worker.count, mean=mean)
         self.present, self.here, self.weights = found
 
-    def _conditioned(
-        self, gradients: Sequence[tuple[Box, SummedGradient]], losses: Sequence[LossSum]
-    ) -> list[SummedGradient]:
+    def _conditioned(self, gradients: Sequence[_Post], losses: Sequence[LossSum]) -> list[SummedGradient]:
         """Take the sums over all workers; return the gradients as they are applied."""
         chief = self.chief
-        totals = self._totals([box for box, _ in gradients], self.weights)
-        summed = [evolve(each, copies=(total,)) for (_, each), total in zip(gradients, totals, strict=True)]
+        totals = self._totals([each.box for each in gradients], self.weights)
+        summed = [each for post, total in zip(gradients, totals, strict=True) for each in post.parted(total)]
         summed = join_parts(chief, summed, self._inverses(losses))
         return clip_gradients(chief, regularize_gradients(chief, summed))
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from math import prod
 
 from attrs import define, field, frozen
 
+from compiler.step.pieces import pack, unpack
 from compiler.step.record import Rows, Tensor, Value
 from compiler.step.sums.base import Aggregation, Reduction
-from compiler.step.sums.parts import flatten
 from compiler.topology import Device
 
 
@@ -113,7 +112,8 @@ def _reduce_bucket(parts: Sequence[Reduction], aggregation: Aggregation, number:
     first = parts[0]
     name = f"bucket_{number}"
     packed = [
-        flatten(parts, rank, f"aggregate/{name}/pack_{rank}", home) for rank, home in enumerate(first.homes)
+        pack(first.writer, f"aggregate/{name}/pack_{rank}", _tensors(parts, rank), home)
+        for rank, home in enumerate(first.homes)
     ]
     bucket = Reduction(name, packed, first.homes, first.destinations, first.writer, number, first.owner)
     unpacked = [_unpacked(parts, at, total, bucket) for at, total in enumerate(aggregation(bucket))]
@@ -121,12 +121,12 @@ def _reduce_bucket(parts: Sequence[Reduction], aggregation: Aggregation, number:
 
 
 def _unpacked(parts: Sequence[Reduction], at: int, total: Value, bucket: Reduction) -> list[Value]:
-    values = [value for value in (each.values[0] for each in parts) if isinstance(value, Tensor)]
-    shapes = [each.known_shape for each in values if each.known_shape is not None]
+    shapes = [each.known_shape for each in _tensors(parts, 0) if each.known_shape is not None]
     writer, place, scope = bucket.writer, bucket.destinations[at], bucket.inner(f"unpack_{at}")
     assert isinstance(total, Tensor)
-    cut = writer.split(f"{scope}/cut", total, [prod(each) for each in shapes], 0, place)
-    return [
-        writer.reshape(f"{scope}/Reshape", piece, shape, place)
-        for piece, shape in zip(cut, shapes, strict=True)
-    ]
+    return [*unpack(writer, scope, total, shapes, place)]
+
+
+def _tensors(parts: Sequence[Reduction], rank: int) -> list[Tensor]:
+    """Return the values of a clone for several sums, none of which is of rows."""
+    return [value for value in (each.values[rank] for each in parts) if isinstance(value, Tensor)]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from compiler.reasons import Placed
 from compiler.shards import range_lengths
 from compiler.step.record import Rows, Tensor, Value
 from compiler.step.rows import deal_rows, join_rows
@@ -36,14 +35,3 @@ def glue(reduction: Reduction, destination: int, pieces: Sequence[Value]) -> Val
     flat = writer.concat(f"{scope}/joined", parts, 0, place) if len(parts) > 1 else parts[0]
     assert like.known_shape is not None
     return writer.reshape(f"{scope}/whole", flat, like.known_shape, place)
-
-
-def flatten(reductions: Sequence[Reduction], rank: int, scope: str, placed: Placed) -> Tensor:
-    """Return the values of a clone for several sums as one line of elements."""
-    writer = reductions[0].writer
-    lines = [
-        writer.reshape(f"{scope}/Reshape", value, [-1], placed)
-        for value in (each.values[rank] for each in reductions)
-        if isinstance(value, Tensor)
-    ]
-    return writer.concat(f"{scope}/packed", lines, 0, placed)

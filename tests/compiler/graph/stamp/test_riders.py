@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from compiler.graph.stamp.riders import Rider
+from compiler.reasons import Placed, Reason
 from compiler.step.record import Tensor
 from compiler.topology import Device
 
@@ -21,5 +22,7 @@ from compiler.topology import Device
 )
 def test_a_weight_of_64_kib_is_small(shape: tuple[int, ...], dtype: str, *, small: bool) -> None:
     """A larger one is sent by itself, whatever its shape and its type are."""
-    rider = Rider("w", Tensor("w/read", dtype, shape), "w/sent", Device("cpu", 0))
+    rider = Rider(
+        "w", Tensor("w/read", dtype, shape), "w/sent", Placed(Device("cpu", 0), Reason("w", "default"))
+    )
     assert rider.is_small == small

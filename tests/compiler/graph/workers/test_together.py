@@ -38,6 +38,24 @@ place {{
 update {{ mode = async, optimizer = SGD(0.5) }}
 train {{ seed = 7 }}
 """
+DENSE = """
+tfdeploy = 1
+
+model "dense" {{
+  x = input(float32, [130])
+  label = input(int32, [])
+  logits = x -> Dense(130, name = "large") -> Dense(1) -> Dense(3) -> Dense(3, use_bias = false)
+  loss = [label, logits] -> SparseCategoricalCrossentropy(from_logits = true)
+}}
+
+devices {{
+  job "ps" {{ tasks = 1 }}
+  job "worker" {{ tasks = 2 }}
+}}
+clones {{ batch = 4 }}
+place {{ variables -> ps[0] }}
+update {{ {update}, optimizer = SGD(0.5), replication = between_graph }}
+"""
 SERVERS = """job "ps" { tasks = 2 }
   job "worker" { tasks = 2 }"""
 PIECES = """variables -> round_robin(ps[*])
@@ -107,6 +125,20 @@ def test_a_large_weight_is_sent_by_itself() -> None:
     assert any("MatMul" in each for each in gradients)
 
 
+@pytest.mark.parametrize("update", ["mode = async", "mode = sync", "mode = sync, accumulate = 2"])
+def test_small_weights_and_gradients_are_one_tensor_each_way_without_rows(update: str) -> None:
+    """Also in sync, in whose mailboxes they are together; large ones are sent by themselves."""
+    compiled = compile_graph(make_plan(spec_of(DENSE.format(update=update)), emulate=True, worker=1))
+    there, back = (sent(compiled, *way) for way in (("ps[0]", "worker[1]"), ("worker[1]", "ps[0]")))
+    assert len(there) == 2
+    assert "large/kernel/read:0" in there
+    assert len(back) == 2 + ("= sync" in update)  # and the report
+    boxes = compiled.exchange.boxes if compiled.exchange is not None else ()
+    assert [each.shape for each in boxes if "together" in each.name] == [(130 + 130 + 1 + 3 + 3 + 9,)] * bool(
+        boxes
+    )
+
+
 def after_a_step(compiled: CompiledGraph, examples: dict[str, Any]) -> dict[str, Any]:
     """Return the variables after an update with some examples; pieces are joined."""
     with StepCopy.of(compiled) as copy:
@@ -148,8 +180,9 @@ def test_a_weight_that_decides_which_rows_are_needed_is_not_sent_with_them() -> 
     """It would wait for itself."""
     compiled = of_worker(spec(more=CHOSEN, joined="wide, other"))
     assert map_placement(compiled, run_one_step(compiled)).misplaced == ()
-    read = {each for server in ("ps[0]", "ps[1]") for each in sent(compiled, server, "worker[1]")}
-    assert {"wide/kernel/read:0", "scores/kernel/read:0"} <= read
+    ops = compiled.step.ops
+    assert not any("/with/" in each for each in ops)
+    assert {"wide/kernel/read/sent", "scores/kernel/read/sent"} <= ops.keys()  # with other weights
 
 
 def test_the_map_has_every_op_where_it_was_asked_to_be(worker: CompiledGraph) -> None:

@@ -15,6 +15,7 @@ from benchmarks.race.run import Race, run_race
 from benchmarks.report.page import write_page
 from benchmarks.report.results import Machine, Results, Spread, read_results, with_races
 from benchmarks.report.targets import TARGETS
+from benchmarks.tracking import TRACKERS, measure
 from compiler.graph.tower.trace import Tracer
 from compiler.pipeline import make_plan
 
@@ -180,3 +181,12 @@ def test_numbers_of_a_table_follow_zipfs_law() -> None:
     _, counts = np.unique(numbers, return_counts=True)
     assert sorted(counts)[-10:][0] > len(numbers.ravel()) / 100
     assert len(counts) > 1000
+
+
+@pytest.mark.full
+def test_a_run_with_a_tracker_is_measured() -> None:
+    """The run ends although its tracker is gone, and the times are those of the whole run."""
+    found = measure(TRACKERS["gone"], 2)
+    assert found.training > 0
+    assert found.processor > 0
+    assert found.ended >= 0

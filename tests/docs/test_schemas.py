@@ -19,8 +19,12 @@ from dsl.files.typed_json import BadRecord, parse_record, to_json
 from tests.placement_maps import make_kinds, make_map
 from tfdeploy.cli.group import load
 from tfdeploy.doctor import Examination, machine
+from tfdeploy.doctor.gpu import GpuReport, Rung
+from tfdeploy.doctor.rungs import Installed, Outcome
 from tfdeploy.runtime.records.history import HistoryRecord
 from tfdeploy.runtime.records.result import Best, Evaluated, Result, Seconds, SplitResult
+from tfdeploy.runtime.track.tracker import Tracked
+from tfdeploy.sweeping.sweep import SweepRecord, Trial
 from tools.schemas.published import FOLDER, SCHEMAS
 
 if TYPE_CHECKING:
@@ -51,6 +55,13 @@ PROFILE = Profile(
     (OpCost("MatMul", ("float32[4,4]",), "", 128, 256, 1, 1.0, 1e-5, 2e-5),),
     (LinkCost("process", 1e-5, None),),
 )
+GPUS = GpuReport(
+    2,
+    Installed("2.21.0", "3.15.1", None, None, None, ("a GPU, 8.0",)),
+    (Rung("one op", Outcome("op", "it failed", None, 0.5, {"GFLOP/s": 10.0}), "what helps"),),
+)
+SWEEP = SweepRecord("m.tfdeploy", "0" * 64, "loss", "lowest", (Trial(1, {"clones": "2"}, "it failed"),))
+TRACKED = Tracked("mlflow", {"server": None, "wait": 30.0}, "/somewhere", "m", "a1", 5, fault="it is gone")
 VALUES = (None, True, "x", -1, 1, 1.5, [], {})
 
 
@@ -80,8 +91,11 @@ def test_every_schema_is_in_the_package_with_its_version() -> None:
         ("result", Result, RESULT.to_json()),
         ("history", HistoryRecord, LINE.to_json()),
         ("profile", Profile, to_json(PROFILE)),
+        ("gpu", GpuReport, GPUS.to_json()),
+        ("sweep", SweepRecord, SWEEP.to_json()),
+        ("track", Tracked, TRACKED.to_json()),
     ],
-    ids=["placement", "placement-2", "result", "history", "profile"],
+    ids=["placement", "placement-2", "result", "history", "profile", "gpu", "sweep", "track"],
 )
 def test_a_schema_accepts_what_the_reader_accepts(name: str, record: type, text: str) -> None:
     """For the text itself, without each of its fields, and with other values in place of each."""

@@ -16,8 +16,13 @@ from compiler.time.profile import Profile
 from dsl.formats.programs import FORMAT_VERSION as MESSAGES_VERSION
 from tfdeploy.doctor import FORMAT_VERSION as DOCTOR_VERSION
 from tfdeploy.doctor import Examination
+from tfdeploy.doctor.gpu import FORMAT_VERSION as GPU_VERSION
+from tfdeploy.doctor.gpu import GpuReport
 from tfdeploy.runtime.records.history import HistoryRecord
 from tfdeploy.runtime.records.result import Evaluated, Result
+from tfdeploy.runtime.track.tracker import Tracked
+from tfdeploy.sweeping.sweep import FORMAT_VERSION as SWEEP_VERSION
+from tfdeploy.sweeping.sweep import SweepRecord
 from tools.schemas.documents import Differences, Messages, Trace
 from tools.schemas.from_records import schema_of
 
@@ -90,6 +95,15 @@ SCHEMAS = (
         "`NAME.profile.json`, which `calibrate` writes",
     ),
     Published("doctor", Examination, DOCTOR_VERSION, "examination of a machine", "`doctor --json`"),
+    Published("gpu", GpuReport, GPU_VERSION, "report on GPUs", "the report of `doctor --gpu`"),
+    Published("sweep", SweepRecord, SWEEP_VERSION, "sweep", "`sweep.json` of a sweep"),
+    Published(
+        "track",
+        Tracked,
+        PLAIN_VERSION,
+        "what a tracker has got of a run",
+        "`track.json` of a run with `track`",
+    ),
     Published(
         "trace",
         Trace,

@@ -258,7 +258,7 @@ _ROWS = (
     Code(
         "TFD761", "no-such-task", "a task that the cluster lacks, or that nothing tells the place of", "run"
     ),
-    Code("TFD762", "cannot-listen", "a server that cannot listen at the address of its task", "run"),
+    Code("TFD762", "cannot-listen", "an address at which a server cannot listen", "run"),
     Code("TFD763", "task-missing", "a task of the cluster that does not answer", "run"),
     Code("TFD764", "wrong-task", "something else than the task that should answer", "run"),
     Code("TFD765", "other-spec", "tasks of one cluster with different specs", "run"),

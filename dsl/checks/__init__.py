@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
-from dsl.checks.devices import device_indices, few_devices, hosts, single_places
+from dsl.checks.devices import device_indices, few_devices, hosts, prometheus, single_places
 from dsl.checks.lints import (
     clone_shares,
     ineffective_rules,
@@ -53,6 +53,7 @@ CHECKS: tuple[Rule, ...] = (
     averaging,
     optimizer_groups,
     best_score,
+    prometheus,
 )
 """What makes a spec wrong, in the order of the blocks that it is about."""
 

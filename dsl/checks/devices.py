@@ -178,6 +178,20 @@ def single_places(facts: Facts) -> Iterator[Diagnostic]:
                 )
 
 
+def prometheus(facts: Facts) -> Iterator[Diagnostic]:
+    """Report an address for Prometheus that is none."""
+    train = facts.train
+    if train is None or train.prometheus is None:
+        return
+    from dsl.errors import cluster
+    from dsl.ir.place import metrics_address
+
+    try:
+        metrics_address(train.prometheus)
+    except ValueError as error:
+        yield cluster.bad_prometheus(train.span_of("prometheus"), address=train.prometheus, reason=str(error))
+
+
 def hosts(facts: Facts) -> Iterator[Diagnostic]:
     """Report addresses in `hosts` that are not `host:port`, and addresses that two tasks share."""
     jobs = facts.devices.jobs if facts.devices is not None else ()

@@ -37,6 +37,11 @@ which_task = Wording(
 # --- addresses --------------------------------------------------------------------------------------------
 
 bad_address = Wording("TFD769: {address:quoted} is no address of a task: {reason}", text="here")
+bad_prometheus = Wording(
+    "TFD769: {address:quoted} is no address for Prometheus: {reason}",
+    text="here",
+    help="write a port, as in `9100`, or `HOST:PORT` for others than this machine",
+)
 shared_address = Wording(
     "TFD769: `{first}` and `{second}` have one address, {address:quoted}",
     text="{other:|`{second}`|twice here}",
@@ -45,6 +50,11 @@ shared_address = Wording(
 )
 cannot_listen = Placeless(
     "TFD762: the server of `{ref}` cannot listen at {address}: {reason}", help="{advice?}"
+)
+no_prometheus = Wording(
+    "TFD762: Prometheus cannot read this run at {address}: {reason}",
+    text="here",
+    help="name another port, or end what has it",
 )
 no_own_address = Placeless(
     "TFD762: the server of `{ref}` cannot listen at {address:quoted}: {host:quoted} leads to "

@@ -37,6 +37,11 @@ class Cells:
         return self.starts[at] if at <= last else self.starts[last] + at - last
 
 
+def without_color(text: str) -> str:
+    """Return a text without the escape sequences of colours."""
+    return _COLOR.sub("", text)
+
+
 def lay_out(text: str, at: int = 0) -> Cells:
     """Lay out a single line of text in cells, or what is around a place in a line that is very long."""
     if len(text) > BEFORE + BEHIND:

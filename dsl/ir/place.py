@@ -262,6 +262,15 @@ _HIGHEST_PORT = 65535
 _SIGNS = frozenset("-._")
 
 
+def metrics_address(text: str) -> tuple[str, int]:
+    """Return the host and port of an address for Prometheus: `HOST:PORT`, or a port of this machine alone.
+
+    Raises:
+        ValueError: If it is neither; the message says what is wrong with it.
+    """
+    return split_address(text if ":" in text.lstrip(":") else f"127.0.0.1:{text.lstrip(':')}")
+
+
 def split_address(address: str) -> tuple[str, int]:
     """Split the address of a task into its host and port.
 

@@ -197,6 +197,7 @@ class Train(Block):
     log_every: int = 10
     summaries: Summaries = "scalars"
     track: Call | None = None
+    prometheus: str | None = None
     seed: int | None = None
     deterministic: bool = False
     weights: str | None = None

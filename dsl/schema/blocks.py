@@ -329,6 +329,11 @@ BLOCKS: dict[str, Block] = {
                     "what is written for TensorBoard",
                 ),
                 Attribute("track", call("tracker", optional=True), "where scores and files are sent as well"),
+                Attribute(
+                    "prometheus",
+                    string(optional=True),
+                    "the address, `HOST:PORT` or a port of this machine, where Prometheus reads how tasks do",
+                ),
                 Attribute("seed", integer(0, 2**31 - 1, optional=True), "the seed of all random numbers"),
                 Attribute("deterministic", boolean(), "make two runs equal, bit for bit"),
                 Attribute("weights", path(optional=True), "a file of weights to start from"),

@@ -30,8 +30,8 @@
     "batch" "global_batch" "mode" "optimizer" "freeze" "reduce" "aggregate" "pack"
     "compress" "clip" "accumulate" "schedule" "recompute" "ema" "batch_norm" "precision"
     "replication" "backup" "staleness" "average_every" "average_slots" "steps" "epochs" "directory"
-    "checkpoint_every" "evaluate_every" "keep" "log_every" "summaries" "track" "seed" "deterministic"
-    "weights" "best" "patience" "task_timeout"))
+    "checkpoint_every" "evaluate_every" "keep" "log_every" "summaries" "track" "prometheus" "seed"
+    "deterministic" "weights" "best" "patience" "task_timeout"))
 
 (defconst tfdeploy-functions
   '("csv" "npz" "tfrecord" "parquet" "arrow" "images" "cifar10" "mnist"

@@ -39,6 +39,8 @@ USUALLY = 5  # an activity may last this many times as long as the longest of it
 GROWTH = 2  # a report is repeated when the wait is this many times as long
 TO_END = 3.0  # seconds in which a run may end by itself after a signal
 LOOK_EVERY = 0.25
+OTHERS = "others"
+"""The name of the cause for which other tasks are asked what they are doing, which takes a while."""
 
 
 @define
@@ -76,38 +78,49 @@ class Activity:
         what: What the run does, in words that fit into a sentence, such as `step 7`.
         span: The part of the spec that this is about.
         last_step: The step of the newest checkpoint; None if there is none yet.
+        step: The global step to which this process has come; None if it has not begun to make steps.
+        updates: The updates of this worker, if workers update independently of each other; else None.
+        examples: The examples that this process has trained on.
         stop: The signals of the run, of which nobody may wait for the end any more; None if there are none.
         causes: Functions by name, each of which yields likely reasons for a wait: a sentence and the part of
             the spec that it is about.
+        waiting: Whether what it does is to wait for others.
     """
 
     what: str = "the run"
     span: Span | None = None
     last_step: int | None = None
+    step: int | None = None
+    updates: int | None = None
+    examples: int = 0
     stop: StopSignals | None = field(default=None, repr=False)
     causes: dict[str, Cause] = field(factory=dict)
+    waiting: bool = False
     _kind: str = ""
     _since: float = field(factory=time.monotonic)
     _used: float = field(factory=time.process_time)  # seconds of processor time at `_since`
     _times: dict[str, Times] = field(factory=dict)
 
     @contextmanager
-    def doing(self, what: str, span: Span | None = None, kind: str | None = None) -> Iterator[None]:
+    def doing(
+        self, what: str, span: Span | None = None, kind: str | None = None, *, waiting: bool = False
+    ) -> Iterator[None]:
         """Set what the run does during the block.
 
         Args:
             what: The activity, in words that fit into a sentence.
             span: The part of the spec that it is about.
             kind: Activities of one kind take about equally long; by default `what` itself.
+            waiting: Whether this is a wait for others, in which nothing is computed.
         """
-        before = self.what, self.span, self._kind
-        self.what, self.span, self._kind = what, span, what if kind is None else kind
+        before = self.what, self.span, self._kind, self.waiting
+        self.what, self.span, self._kind, self.waiting = what, span, what if kind is None else kind, waiting
         self._begin()
         try:
             yield
         finally:
             self.note_progress()
-            self.what, self.span, self._kind = before
+            self.what, self.span, self._kind, self.waiting = before
 
     def note_progress(self) -> None:
         """Note that the run has made progress; raises GivenUp if nobody waits for it any more."""
@@ -138,6 +151,11 @@ class Activity:
     def patience_to_end(self) -> float:
         """The seconds without progress after which a signal ends the run, if it does not end by itself."""
         return LEAST if self._kind and self._kind not in self._times else self.patience
+
+    def waits_for(self) -> list[str]:
+        """Return what the run is known to wait for, in words, without asking anybody."""
+        known = [cause for name, cause in tuple(self.causes.items()) if name != OTHERS]
+        return [words for cause in known for words, _ in cause()]
 
     def reasons(self) -> tuple[Span | None, tuple[str, ...]]:
         """Return the part of the spec that the run waits for, and sentences with the likely reasons."""

@@ -12,6 +12,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.request import urlopen
 
 import pytest
 
@@ -219,11 +220,23 @@ def test_workers_train_until_a_signal_comes(tasks: Tasks) -> None:
     proxy = {"http_proxy": "http://127.0.0.1:9"}
     tasks.write("tasks = 1", "tasks = 2")
     more = ("--set", "update.replication=between_graph", "--set", "train.directory=run", "--json")
+    more += ("--set", f'train.prometheus=":{tasks.ports[0]}"')
     run = tasks.start("compile-and-run", str(tasks.spec), "--set", "train.steps=100000", *more, **proxy)
     run.until("worker:0 | step ")
+    page = f"http://127.0.0.1:{tasks.ports[0]}/metrics"
+    run.wait_for(lambda: 'examples_total{run="run",task="worker:1"} ' in urlopen(page).read().decode())
     status = tasks.start("status", str(tasks.spec), "--set", "train.directory=run", **proxy)
     assert status.end() == 0
-    assert [line.split()[0] for line in status.lines] == ["ps:0", "worker:0", "worker:1"]
+    assert [line.split()[0] for line in status.lines[:3]] == ["ps:0", "worker:0", "worker:1"]
+    table = [line.split() for line in status.lines[4:]]
+    assert table[0] == ["task", "step", "lag", "examples/s", "memory", "in/s", "out/s", "cores", "doing"]
+    assert [each[0] for each in table[1:4]] == ["ps:0", "worker:0", "worker:1"]
+    assert table[1][1:4] == [".", ".", "."]
+    assert all(int(each[1].replace(",", "")) > 0 for each in table[2:4])
+    logs = tasks.folder / "run" / "logs"
+    assert {each.name for each in logs.iterdir()} == {"ps-0.log", "worker-0.log", "worker-1.log"}
+    said = run.until("worker:1 listens").removeprefix("worker:1 | ")
+    assert re.fullmatch(rf"[-\d]+T[:\d]+Z  {said}", (logs / "worker-1.log").read_text().splitlines()[0])
     (chief,) = [pid for pid in processes_of(tasks) if task_of(pid) == "worker:0"]
     os.kill(chief, signal.SIGSTOP)
     run.send(signal.SIGTERM)
@@ -331,7 +344,7 @@ def test_a_second_launch_leaves_the_first_alone(tasks: Tasks) -> None:
     assert (tasks.folder / "run" / "cluster.json").read_text() == noted
     status = tasks.start("status", str(tasks.spec), *common)
     assert status.end() == 0, status.text
-    assert [line.split()[0] for line in status.lines] == ["ps:0", "worker:0"]
+    assert [line.split()[0] for line in status.lines[:3]] == ["ps:0", "worker:0", "client"]
     first.send(signal.SIGINT)
     first.send(signal.SIGCONT)
     assert first.end() == 130

@@ -15,7 +15,7 @@ import pytest
 
 from tests.runtime.tasks import secret_of_folder
 from tfdeploy.runtime.cluster.identity import Answer, ask, send_shutdown_token, shut_down
-from tfdeploy.runtime.cluster.monitor import TaskStatus, cluster_status
+from tfdeploy.runtime.cluster.monitor import TaskStatus, cluster_status, running_cluster
 from tfdeploy.runtime.membership.addresses import Task
 from tfdeploy.runtime.membership.membership import fingerprint
 
@@ -56,14 +56,16 @@ def test_a_server_listens_on_the_loopback_address_alone_and_ends_with_the_run(ta
     assert answer.identity is not None
     assert answer.identity.task == Task("ps", 0)
     assert answer.identity.spec_sha256 == fingerprint(spec)
-    there, *missing = cluster_status(spec, {})
-    assert (there.task, there.address, there.well) == (Task("ps", 0), tasks.address(0), True)
+    there, *missing = cluster_status(running_cluster(spec, {}))
+    assert (there.name, there.address, there.well) == ("ps:0", tasks.address(0), True)
+    assert there.health is not None
+    assert there.health.memory > 1 << 24
     assert re.fullmatch(rf"up for \d.*, process {server.pid} on \S+", there.words)
     assert missing == [
-        TaskStatus(Task("worker", index), tasks.address(index + 1), well=False, words="nothing listens there")
+        TaskStatus(f"worker:{index}", tasks.address(index + 1), well=False, words="nothing listens there")
         for index in range(2)
     ]
-    (other, *_) = cluster_status(tasks.load(clones__batch=16), {})
+    (other, *_) = cluster_status(running_cluster(tasks.load(clones__batch=16), {}))
     assert (other.well, other.words.endswith(", with another spec")) == (False, True)
     secret = secret_of_folder(tasks.folder)
     assert answer.identity.secret == secret.public_digest

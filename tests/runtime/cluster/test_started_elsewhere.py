@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 from typing import TYPE_CHECKING
 
@@ -127,6 +128,31 @@ def test_tasks_meet_in_a_folder_and_a_killed_one_is_replaced(tasks: Tasks) -> No
     assert ended == [0, 0, 0], by_task["worker:0"].text
     assert "finished at step 600" in by_task["worker:0"].text
     assert not meeting.exists()
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("slurms", "victim"), [(True, 0), (True, 1), (False, 1)])
+def test_workers_without_servers_survive_a_kill(tasks: Tasks, *, slurms: bool, victim: int) -> None:
+    """However they find each other: the process that takes the place goes on at the step of the others."""
+    text = tasks.spec.read_text()
+    tasks.spec.write_text(re.sub(r"(?s)devices \{.*?\n\}", 'devices { job "worker" { tasks = 2 } }', text))
+    more = ("train.steps=4000", "train.log_every=10", "train.directory=runs/small")
+    own = [word for each in more for word in ("--set", each)] + ([] if slurms else ["--join", "meet"])
+
+    def start(number: int) -> Process:
+        environment = slurm(number) | {"SLURM_STEP_NUM_TASKS": "2"} if slurms else {}
+        task = () if slurms else ("--task", f"worker:{number}")
+        return tasks.start("compile-and-run", str(tasks.spec), *own, *task, **environment)
+
+    both = [start(0), start(1)]
+    both[0].until("examples/s")
+    both[victim].process.kill()
+    both[victim].end()
+    both[victim] = start(victim)
+    assert [each.end() for each in both] == [0, 0], both[0].text
+    assert both[0].text.count("finished at step 4,000") == 1
+    first = int(re.findall(r"going on from step ([\d,]+)", both[0].text)[0].replace(",", ""))
+    assert first >= 10  # what the one that was left had made, and no checkpoint, of which there is none
 
 
 @pytest.mark.full

@@ -40,8 +40,9 @@ OWN = Identity("worker", 0, "f00", "0", "0", "1", "host", 7, 1000.0, "s")
 def test_the_status_of_a_task(monkeypatch: pytest.MonkeyPatch, found: Any, words: str, *, well: bool) -> None:
     """A task is well if it is the one that is wanted, with the same spec; a clock may be ahead."""
     monkeypatch.setattr(monitor, "ask", lambda *_: found)
+    monkeypatch.setattr(monitor, "read_text", lambda *_: None)
     monkeypatch.setattr(monitor.time, "time", lambda: 1200.0)
-    assert monitor._status(MEMBERSHIP, TASK) == TaskStatus(TASK, "w:1", well=well, words=words)
+    assert monitor._status(MEMBERSHIP, TASK) == TaskStatus("worker:0", "w:1", well=well, words=words)
 
 
 @pytest.mark.parametrize("launcher", [None, os.getpid()])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 from attrs import evolve
 
-from tfdeploy.cli.common import Common, say
+from tfdeploy.cli.common import Common, say, write_result
 from tfdeploy.cli.files import read_spec
 from tfdeploy.cli.options import common_options, offer
 
@@ -73,19 +73,39 @@ NOT_WELL = 1
 
 @click.command()
 @click.argument("spec", shell_complete=offer("specs"))
+@click.option("--watch", is_flag=True, help="Show it again every two seconds, until Ctrl-C or the run's end.")
+@click.option("--json", "as_json", is_flag=True, help="Print all that is known of each task as JSON.")
+@click.option(
+    "--task", metavar="JOB:INDEX", callback=task_option, help="Ask this task alone, as a probe does."
+)
 @common_options
-def status_command(common: Common, spec: str) -> int:
-    """Show whether every task of the cluster that SPEC declares is running, since when, and where.
+def status_command(common: Common, spec: str, *, watch: bool, as_json: bool, task: Task | None) -> int:
+    """Show whether every task of the cluster that SPEC declares is running, where, and how it does.
 
-    The addresses of the tasks are given by `hosts` in the spec, by TF_CONFIG, or, for a cluster that was
-    started on this machine, by the run directory. Exits with 1 if a task is missing or runs another spec.
+    For each task that is its step, how many steps it is behind the first, its speed, memory, traffic and
+    processor cores, and what it is doing. The addresses of the tasks are given by `hosts` in the spec, by
+    TF_CONFIG, or, for a cluster that was started on this machine, by the run directory. Exits with 1 if a
+    task is missing or runs another spec.
     """
+    if watch and as_json:
+        raise click.UsageError("--watch is for people, and --json for programs")
     loaded = read_spec(spec, common)
-    from tfdeploy.runtime.cluster.monitor import cluster_status
+    from tfdeploy.runtime.cluster.monitor import cluster_status, running_cluster
+    from tfdeploy.runtime.cluster.task_table import address_lines, task_table, watching
+    from tfdeploy.runtime.start_tensorflow import start_tensorflow
 
-    found = cluster_status(loaded, os.environ, verbose=common.verbose)
-    names = max(len(each.task.ref) for each in found)
-    addresses = max(len(each.address) for each in found)
-    for each in found:
-        say(f"{each.task.ref:<{names}}  {each.address:<{addresses}}  {each.words}")
+    membership = running_cluster(loaded, os.environ, task)
+    start_tensorflow(verbose=common.verbose)
+    if watch:
+        watching(lambda: cluster_status(running_cluster(loaded, os.environ), task), color=common.color_output)
+        return 0
+    found = cluster_status(membership, task)
+    if as_json:
+        from dsl.files.typed_json import to_json
+
+        write_result(to_json(found, indent=1) + "\n")
+    else:
+        for line in address_lines(found):
+            say(line)
+        task_table(found, color=common.color_output)
     return 0 if all(each.well for each in found) else NOT_WELL

@@ -42,6 +42,9 @@ DIFFERENT = 1
 @click.option(
     "--launch", is_flag=True, help="Run the combinations for clusters on processes of this machine."
 )
+@click.option(
+    "--kill", is_flag=True, help="Kill one of these processes in each combination, once (--launch)."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print every combination as JSON.")
 @common_options
 def command(
@@ -53,6 +56,7 @@ def command(
     synthetic: bool,
     tolerance: float | None,
     launch: bool,
+    kill: bool,
     as_json: bool,
 ) -> int:
     """Train SPEC for a few steps in every layout that is allowed, and compare the results.
@@ -63,8 +67,12 @@ def command(
     other random layers are switched off, because every clone draws its own numbers. Devices, clones and
     placement of the spec are replaced; the rest of `update` is kept. With `--launch`, two parameter servers
     and two workers are started as processes, and every way of training on them is compared in the same way.
+    With `--kill` as well, one of them is killed after the first step of each combination, which must then end
+    in an error, not in a wait, and come to the same when the process is back and it is begun again.
     Exits with 1 if a difference is larger than rounding explains.
     """
+    if kill and not launch:
+        raise click.UsageError("--kill is about the processes of --launch")
     loaded = read_spec(spec, common)
     from tfdeploy.cli.building import start
 
@@ -77,7 +85,9 @@ def command(
             say(text, err=err, flush=flush)
 
     flags = ("--allow-python",) if common.allow_python else ()
-    options = Options(steps, quick, synthetic, tolerance, launch, flags, lambda text: tell(text, err=True))
+    options = Options(
+        steps, quick, synthetic, tolerance, launch, kill, flags, lambda text: tell(text, err=True)
+    )
     with busy(f"training {loaded.model.name} as one tower"):
         verification = Verification(loaded, options)
     outcomes: list[Outcome] = []

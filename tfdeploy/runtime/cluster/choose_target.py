@@ -14,6 +14,8 @@ from compiler.graph.session_options import session_config
 from compiler.graph.tower.traces import Traces
 from compiler.pipeline import for_worker
 from compiler.plan import WorkerPlan
+from tfdeploy.runtime.cluster.health import PUBLISH_EVERY, SelfMeasurement, publishing
+from tfdeploy.runtime.cluster.identity import CLIENT_HEALTH, write_text
 from tfdeploy.runtime.cluster.monitor import TaskMonitor
 from tfdeploy.runtime.cluster.server import loopback_server, serve_task, server_config
 from tfdeploy.runtime.cluster.session_target import SessionTarget
@@ -111,7 +113,9 @@ def emulated_workers(
 
 
 @contextmanager
-def target_for(plan: Plan, options: RunOptions, stop: StopSignals, stream: Stream) -> Iterator[Opening]:
+def target_for(
+    plan: Plan, options: RunOptions, stop: StopSignals, stream: Stream, own: SelfMeasurement
+) -> Iterator[Opening]:
     """Yield a function that opens the session target of a run for its compiled graph.
 
     A worker's server is started first, so that others find it while the graph is being built.
@@ -121,16 +125,23 @@ def target_for(plan: Plan, options: RunOptions, stop: StopSignals, stream: Strea
         options: The options of the run, which say to which cluster this process belongs.
         stop: The signals of the process.
         stream: The training data, which emulated workers share.
+        own: Measures this process, which is published for the other tasks of its cluster.
     """
     membership, say = options.membership, options.reporter.note
     if not isinstance(plan, WorkerPlan):
-        yield lambda _compiled: nullcontext(
-            SessionTarget() if membership is None else _client_target(plan, membership, say)
-        )
+        if membership is None:
+            yield lambda _compiled: nullcontext(SessionTarget())
+            return
+        chief = membership.cluster.address(membership.cluster.chief)
+        with publishing(own, lambda text: write_text(chief, PUBLISH_EVERY, CLIENT_HEALTH, text)):
+            yield lambda _compiled: nullcontext(_client_target(plan, membership, say))
     elif membership is None:
         yield lambda compiled: emulated_workers(compiled, plan, stream, stop, options.reporter)
     else:
-        with serve_task(plan.spec, membership) as server:
+        with (
+            serve_task(plan.spec, membership) as server,
+            publishing(own, server.published.publish_health),
+        ):
             server.announce(say, options.reporter.warn)
             yield lambda compiled: nullcontext(_worker_target(compiled, plan, membership, server.target, say))
 

@@ -99,6 +99,8 @@ def _refused(error: OSError) -> NoAnswer:
 
 IDENTITY = "tfdeploy/identity"
 FINISHED = "tfdeploy/finished"
+HEALTH = "tfdeploy/health"
+CLIENT_HEALTH = "tfdeploy/health_of_client"  # at the server of the chief, because a client has none
 CONTAINER = "tfdeploy"  # apart from the variables of models, which may all be cleared at once
 NOBODY = "/job:tfdeploy_nobody"  # filters all devices but those of the server that is asked
 CPU = "/device:CPU:0"
@@ -194,6 +196,8 @@ class ServerIdentity:
         with tf.Graph().as_default() as graph, tf.device(own + CPU):
             ops = [_assign(FINISHED, ""), _assign(IDENTITY, identity.to_json())]
             self._word = _read(FINISHED)
+            self._given = tf.compat.v1.placeholder(tf.string, [])
+            self._publish = _assign(HEALTH, self._given)
         config = tf.compat.v1.ConfigProto(device_filters=[own])
         self._session = tf.compat.v1.Session(target, graph=graph, config=config)
         for op in ops:
@@ -220,6 +224,10 @@ class ServerIdentity:
             return str(self._session.run(self._word).decode(errors="replace"))
         except (tf.errors.OpError, AttributeError):
             return NONSENSE
+
+    def publish_health(self, text: str) -> None:
+        """Publish how this process does."""
+        self._session.run(self._publish, {self._given: text})
 
     def close(self) -> None:
         """Close the session. The variables are kept."""
@@ -254,6 +262,25 @@ def ask(address: str, timeout: float) -> Answer | NoAnswer:
         return NoAnswer("silent", NOTHING_ANSWERS)
 
 
+def read_text(address: str, timeout: float, name: str) -> str | None:
+    """Return a text that was published at a server; None if there is none, or no answer.
+
+    Args:
+        address: The `host:port` of the server.
+        timeout: The approximate number of seconds to wait.
+        name: The name of the variable.
+    """
+    if probe(address, timeout) is not None:
+        return None
+    import tensorflow as tf
+
+    with tf.Graph().as_default(), tf.device(CPU):
+        text = _read(name)
+    with suppress(tf.errors.OpError), _session(address, text.graph, timeout) as session:
+        return str(session.run(text).decode(errors="replace"))
+    return None
+
+
 def shut_down(address: str, timeout: float, secret: Secret) -> bool:
     """Shut down the server at `address`; return whether it was reached within about `timeout` seconds.
 
@@ -276,10 +303,22 @@ def send_shutdown_token(address: str, timeout: float, shutdown_token: str) -> bo
         timeout: The approximate number of seconds to wait.
         shutdown_token: The token, which is valid for one start of the server.
     """
+    return write_text(address, timeout, FINISHED, shutdown_token)
+
+
+def write_text(address: str, timeout: float, name: str, text: str) -> bool:
+    """Publish a text at the server at `address`; return whether that was possible.
+
+    Args:
+        address: The address of the server, as `host:port`.
+        timeout: The approximate number of seconds to wait.
+        name: The name of the variable.
+        text: The text.
+    """
     import tensorflow as tf
 
     with tf.Graph().as_default(), tf.device(CPU):
-        op = _assign(FINISHED, shutdown_token)
+        op = _assign(name, text)
     try:
         with _session(address, op.graph, timeout) as session:
             session.run(op)
@@ -315,10 +354,10 @@ def _task_of(devices: Any) -> Task:
     return Task(spec.job, spec.task)
 
 
-def _assign(name: str, text: str) -> Any:
+def _assign(name: str, text: Any) -> Any:
     import tensorflow as tf
 
-    return tf.raw_ops.AssignVariableOp(resource=_text(name), value=tf.constant(text))
+    return tf.raw_ops.AssignVariableOp(resource=_text(name), value=tf.convert_to_tensor(text))
 
 
 def _read(name: str) -> Any:

@@ -20,13 +20,21 @@ from dsl.diagnostics import RunError, SpecError
 from dsl.errors import cluster as errors
 from dsl.files.typed_json import BadRecord, Count, read_record, to_json
 from dsl.ir.place import split_address
-from tfdeploy.runtime.cluster.identity import Answer, NoAnswer, ask, versions
+from tfdeploy.runtime.cluster.health import Health
+from tfdeploy.runtime.cluster.identity import (
+    CLIENT_HEALTH,
+    HEALTH,
+    Answer,
+    NoAnswer,
+    ask,
+    read_text,
+    versions,
+)
 from tfdeploy.runtime.membership.addresses import Cluster, Membership, Task
 from tfdeploy.runtime.membership.membership import find_membership, who_met
 from tfdeploy.runtime.records.directory import RunDirectory
 from tfdeploy.runtime.records.files import write_atomically
 from tfdeploy.runtime.show.reporting import duration
-from tfdeploy.runtime.start_tensorflow import start_tensorflow
 from tfdeploy.runtime.stop import alongside, cleanup
 from tfdeploy.runtime.watchdog import HealthMonitor
 
@@ -51,6 +59,8 @@ LOST = {"unknown host", "unreachable", "foreign"}
 AT_ONCE = 32
 MOST_NAMED = 4
 POLL = 0.25
+CLIENT = "client"
+CLIENT_IS_GONE = 30.0  # seconds after which what a client has published counts no more
 
 
 @frozen
@@ -252,6 +262,19 @@ class TaskMonitor(HealthMonitor):
         except RunError:  # which is raised again when the task is waited for
             return True
 
+    def late(self) -> list[tuple[str, None]]:
+        """Ask the tasks that answer what they do; return a sentence about each that makes no progress."""
+        here = [each for each in self.needed if each not in {absent.task for absent in self.absent}]
+        if not here:
+            return []
+        with ThreadPoolExecutor(min(AT_ONCE, len(here)), "look") as pool:
+            found = list(pool.map(read_health, map(self.membership.cluster.address, here)))
+        return [
+            (f"{task.ref}: {each.words}", None)
+            for task, each in zip(here, found, strict=True)
+            if each is not None and each.late
+        ]
+
     def _raise_if_too_long(self, found: Sequence[MissingTask], why: str) -> None:
         late = [each for each in found if each.seconds >= self.timeout]
         if late:
@@ -326,6 +349,31 @@ class TaskMonitor(HealthMonitor):
                 self._report_missing(found, doing)
 
 
+def lags(found: Sequence[TaskStatus]) -> dict[str, float]:
+    """Return by how many steps each task that trains is behind the first of them.
+
+    If workers update independently of each other, their own updates count, as they do for `staleness`.
+    """
+    healths = {each.name: each.health for each in found if each.health is not None}
+    for which in ("updates", "step"):
+        made = {name: getattr(each, which) for name, each in healths.items()}
+        made = {name: number for name, number in made.items() if number is not None}
+        if made:
+            return {name: float(max(made.values()) - number) for name, number in made.items()}
+    return {}
+
+
+def read_health(address: str, name: str = HEALTH) -> Health | None:
+    """Return what a process has published at a server of how it does; None if there is no answer.
+
+    Args:
+        address: The `host:port` of the server.
+        name: The name of the variable at the server.
+    """
+    text = read_text(address, TO_ANSWER, name)
+    return None if text is None else Health.read(text)
+
+
 def _longest(found: Sequence[MissingTask]) -> float:
     """Return for how many seconds the task has been missing that has been missing longest."""
     return max(each.seconds for each in found)
@@ -336,16 +384,18 @@ class TaskStatus:
     """The status of a task.
 
     Attributes:
-        task: The task.
-        address: Its `host:port`.
+        name: The task, such as `worker:1`, or `client`.
+        address: Its `host:port`; empty for a client.
         well: Whether it is running, and runs the same spec.
         words: The status in words.
+        health: How it does; None if that is not known.
     """
 
-    task: Task
+    name: str
     address: str
     well: bool
     words: str
+    health: Health | None = None
 
 
 @frozen
@@ -404,27 +454,52 @@ def _read_record(spec: ir.Spec) -> Membership | None:
     return Membership(Cluster(found.jobs), None, found.spec_sha256)
 
 
-def cluster_status(
-    spec: ir.Spec, environment: Mapping[str, str], *, verbose: bool = False
-) -> list[TaskStatus]:
-    """Return the status of every task of the spec's cluster, in order.
+def running_cluster(spec: ir.Spec, environment: Mapping[str, str], task: Task | None = None) -> Membership:
+    """Return the cluster of a spec whose tasks are running, as far as their addresses are known.
+
+    Args:
+        spec: The spec.
+        environment: The environment variables.
+        task: A task that the cluster must have.
 
     Raises:
-        SpecError: If the addresses of the tasks are not known.
+        SpecError: If the addresses of the tasks are not known, or there is no such task.
         RunError: If TF_CONFIG does not fit the spec.
     """
     known = find_membership(spec, environment) or _read_record(spec) or who_met(spec)
     if known is None:
         raise SpecError([errors.not_running(spec.devices.span)])
-    start_tensorflow(verbose=verbose)
     tasks = known.cluster.tasks
-    with ThreadPoolExecutor(min(AT_ONCE, len(tasks)), "look") as pool:
-        return list(pool.map(lambda each: _status(known, each), tasks))
+    if task is not None and task not in tasks:
+        refs = [each.ref for each in tasks]
+        raise SpecError([errors.no_such_task(spec.devices.span, ref=task.ref, refs=refs)])
+    return known
+
+
+def cluster_status(membership: Membership, task: Task | None = None) -> list[TaskStatus]:
+    """Return the status of every task of a cluster, in order, and that of its client if there is one.
+
+    Args:
+        membership: The cluster.
+        task: The only task that is asked; None for all, and the client.
+    """
+    if task is not None:
+        return [_status(membership, task)]
+    tasks, chief = membership.cluster.tasks, membership.cluster.address(membership.cluster.chief)
+    with ThreadPoolExecutor(min(AT_ONCE, len(tasks) + 1), "look") as pool:
+        client = pool.submit(read_health, chief, CLIENT_HEALTH)
+        found = list(pool.map(partial(_status, membership), tasks))
+    health = client.result()
+    if health is None or time.time() - health.at > CLIENT_IS_GONE:
+        return found
+    return [*found, TaskStatus(CLIENT, "", True, "trains on all tasks", health)]
 
 
 def _status(membership: Membership, task: Task) -> TaskStatus:
     address = membership.cluster.address(task)
-    return TaskStatus(task, address, *_found(membership, task, ask(address, TO_ANSWER)))
+    well, words = _found(membership, task, ask(address, TO_ANSWER))
+    health = read_health(address) if well else None
+    return TaskStatus(task.ref, address, well, words, health)
 
 
 def _found(membership: Membership, task: Task, answer: Answer | NoAnswer) -> tuple[bool, str]:

@@ -17,6 +17,7 @@ from dsl.diagnostics import RunError, SpecError
 from dsl.errors import cluster as errors
 from dsl.ir.place import split_address
 from tfdeploy.runtime.cluster.binding import BindingError, listening_addresses, listening_at
+from tfdeploy.runtime.cluster.health import SelfMeasurement, publishing
 from tfdeploy.runtime.cluster.identity import Answer, Identity, ServerIdentity, ask, probe
 from tfdeploy.runtime.membership.addresses import Cluster, Membership, Task
 from tfdeploy.runtime.membership.membership import require_server
@@ -309,7 +310,10 @@ def serve(
         start_tensorflow(verbose=verbose)
 
         stop.check()
-        with serve_task(spec, membership) as server:
+        with (
+            serve_task(spec, membership) as server,
+            publishing(SelfMeasurement(), server.published.publish_health),
+        ):
             server.announce(say, warn)
             _wait(server, stop, warn, membership.cluster.address(membership.cluster.chief))
         ended = f"by {stop.received.name}" if stop.received is not None else "with the run"

@@ -18,7 +18,7 @@ from tfdeploy.runtime.cluster.replica_group import ReplicaGroup
 from tfdeploy.runtime.cluster.worker_group import WorkerGroup
 from tfdeploy.runtime.membership.addresses import Task
 from tfdeploy.runtime.session.checkpoint_files import ClientFiles
-from tfdeploy.runtime.watchdog import HealthMonitor
+from tfdeploy.runtime.watchdog import OTHERS, HealthMonitor
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -106,6 +106,8 @@ class SessionTarget:
         engine.monitor = self.monitor
         engine.lost = self.needs_monitor.lost if self.needs_monitor is not None else None
         engine.activity.causes["tasks"] = lambda: [(each.words, None) for each in self.monitor.absent]
+        if isinstance(self.monitor, TaskMonitor):
+            engine.activity.causes[OTHERS] = self.monitor.late
 
     def end(self, engine: Engine, group: WorkerGroup | None) -> None:
         """End the training of all workers that can be reached, and shut down their servers.

@@ -131,6 +131,18 @@ class WorkerGroup:
         same = state.generation == self.generation and state.life[self.worker.index] == self.life
         return state.phase == OPEN and same
 
+    def count_own(self, step: int | None = None, updates: int | None = None) -> None:
+        """Note that this worker has trained on a batch of its own.
+
+        Args:
+            step: The global step to which it has come; None if that is noted elsewhere.
+            updates: All updates that it has made, if workers update independently of each other.
+        """
+        activity = self.engine.activity
+        activity.examples += self.engine.compiled.plan.own_batch
+        activity.step = activity.step if step is None else step
+        activity.updates = updates
+
     @property
     def mine(self) -> tuple[int, int]:
         """The generation and life to feed to ops, which have no effect if either has changed."""

@@ -105,6 +105,7 @@ class SyncChiefSteps(_ChiefSteps):
         exchange = self.group.exchange
         feed = {} if exchange.present is None else {exchange.present: present}
         _, report = self._run(exchange.apply, feed, logged=logged)
+        self.group.count_own()
         self.tick += 1
         examples = sum(size for size, here in zip(self.sizes, present, strict=True) if here)
         return StepResult(examples, report.data_loss, report if logged or first else None)
@@ -153,6 +154,7 @@ class ReplicaSteps(SyncSteps):
         self._first, logged = False, logged or first
         values = self.group.apply(logged=logged, traced=first)
         engine.applied, report = all(values["applied"]), StepReport.of(values)
+        self.group.count_own()
         return StepResult(self._examples, report.data_loss, report if logged else None)
 
 
@@ -190,6 +192,7 @@ class AsyncChiefSteps(_ChiefSteps):
         self.slowest = max(self.slowest, time.perf_counter() - begun)
         group.progress()
         self.claimed, state = group.claimed(numbers)
+        group.count_own(updates=state.done[group.worker.index])
         self.loss = report.data_loss
         done = self._made(state)
         return evolve(done, report=report) if logged or first else done
@@ -336,6 +339,7 @@ class WorkerLoop:
             if state.arrived[group.worker.index] != state.tick:
                 with group.engine.activity.doing("computing the gradients of a step", kind="step"):
                     group.engine.repeated("post", lambda: exchange.post, {exchange.tick: state.tick})
+                group.count_own(state.global_step + 1)
             posted = state.tick
 
     def _updates(self, group: WorkerGroup) -> None:
@@ -347,6 +351,7 @@ class WorkerLoop:
                 with group.engine.activity.doing("making an update", kind="step"):
                     numbers = teller.update() if teller.is_due(state) else group.update()
                 claimed, state = group.claimed(numbers)
+                group.count_own(state.global_step, state.done[group.worker.index])
                 group.progress()
             if not group.is_current(state) or not self._wait_for_work(group):
                 return
@@ -358,7 +363,8 @@ class WorkerLoop:
     @staticmethod
     def _waiting(group: WorkerGroup, until: str) -> AbstractContextManager[None]:
         """Say during a block what this worker waits for the chief to do."""
-        return group.engine.activity.doing(f"the wait until {group.worker.task(0)} {until}", kind=until)
+        what = f"the wait until {group.worker.task(0)} {until}"
+        return group.engine.activity.doing(what, kind=until, waiting=True)
 
 
 class ReplicaLoop(WorkerLoop):
@@ -402,6 +408,7 @@ class ReplicaLoop(WorkerLoop):
 
     def _steps(self, group: ReplicaGroup) -> None:
         """Make steps until they break, or training is over."""
+        made = group.standing().step
         try:
             with group.looked_after():
                 while self.stop.received is None:
@@ -409,6 +416,8 @@ class ReplicaLoop(WorkerLoop):
                         if not group.collect():
                             return
                         group.apply()
+                    made += 1
+                    group.count_own(made)
                     group.progress()
         except tf.errors.OpError:
             if not group.woken:

@@ -6,9 +6,10 @@ import os
 import signal
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from attrs import evolve, frozen
 
@@ -16,9 +17,10 @@ import grammar
 from compiler.compatibility import replication_of
 from dsl.diagnostics import Diagnostic, RunError
 from dsl.files.typed_json import parse_record
+from dsl.formats.cells import without_color
 from tfdeploy.runtime.adapted import require_one_graph
 from tfdeploy.runtime.launch.launcher import POLL, Launcher, Stream, TaskCommand
-from tfdeploy.runtime.membership.addresses import Task, chief_job
+from tfdeploy.runtime.membership.addresses import Task, chief_job, tasks_of
 from tfdeploy.runtime.membership.membership import (
     find_membership,
     is_server,
@@ -30,6 +32,7 @@ from tfdeploy.runtime.membership.membership import (
 from tfdeploy.runtime.plans import folder_of, plan_of, require_trainable
 from tfdeploy.runtime.records.directory import RunDirectory
 from tfdeploy.runtime.records.effective import effective_text
+from tfdeploy.runtime.records.files import writing
 from tfdeploy.runtime.records.result import Result
 from tfdeploy.runtime.stop import BASE, Interrupted, StopSignals, Terminated, temporary_folder
 
@@ -64,11 +67,37 @@ class TaskOutput:
         self.closed: BrokenPipeError | None = None
         self._chief = Task(chief_job(jobs), 0)
         self._width = max(map(len, refs))
+        self._spec, self._logs = spec, dict[Task, IO[str]]()
         self._emit = emit
         self._one_line = threading.Lock()
 
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """Append what each task writes to a file of its own in the run directory during the block.
+
+        Raises:
+            RunError: The run directory cannot be used.
+        """
+        directory = RunDirectory.of(self._spec)
+        directory.make(self._spec)
+        tasks = tasks_of(self._spec)
+        with ExitStack() as stack, writing(directory.logs):
+            directory.logs.mkdir(exist_ok=True)
+            names = {each: directory.logs / f"{each.job}-{each.index}.log" for each in tasks}
+            files = {
+                task: stack.enter_context(path.open("a", encoding="utf-8", errors="replace", buffering=1))
+                for task, path in names.items()
+            }
+            stack.callback(self._logs.clear)
+            self._logs |= files
+            yield
+
     def on_line(self, task: Task, line: str, stream: Stream) -> None:
         """Handle a line that a task has written."""
+        log = self._logs.get(task)
+        if log is not None:
+            with suppress(OSError, ValueError):  # the disk is full, or the run has ended
+                log.write(f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}  {without_color(line)}\n")
         if task == self._chief and stream == "stdout" and is_result(line):
             self.result = line
         else:
@@ -117,7 +146,11 @@ def run_client(
     """
     from tfdeploy.runtime.train import start
 
-    with Launcher(command, output.on_line, output.say, own) as launcher, launcher.supervised():
+    with (
+        output.kept(),
+        Launcher(command, output.on_line, output.say, own) as launcher,
+        launcher.supervised(),
+    ):
         return start.run(command.spec, evolve(options, membership=launcher.client))
 
 
@@ -146,6 +179,7 @@ def run_workers(command: TaskCommand, output: TaskOutput, *, own_process: bool =
     """
     with (
         StopSignals(own_process=own_process) as stop,
+        output.kept(),
         Launcher(command, output.on_line, output.say) as launcher,
     ):
         chief = launcher.cluster.chief

@@ -7,6 +7,7 @@ started again gets the same address. It gives tasks their addresses by TF_CONFIG
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import threading
 import time
@@ -170,6 +171,13 @@ class Launcher:
     def send(self, task: Task, number: int) -> None:
         """Send a signal to a task."""
         self._children[task].send(number)
+
+    def kill(self, task: Task) -> None:
+        """Kill a task and wait for its end; it is started again, and does not count as one that fails."""
+        child = self._children[task]
+        child.send(signal.SIGKILL)
+        child.process.wait()
+        child.early = 0
 
     # --- tasks --------------------------------------------------------------------------------------------
 

@@ -61,6 +61,8 @@ class RunDirectory:
     """The folder of TensorBoard's files."""
     profile = _Inside("profile")
     """The folder of the profiles of steps, if there are any."""
+    logs = _Inside("logs")
+    """The folder with what each task that was started for the run has written."""
     cluster = _Inside("cluster.json")
     """The addresses of the tasks that were started for the run, while they run."""
     model = _Inside("model.keras")
@@ -122,7 +124,7 @@ class RunDirectory:
     def _require_no_links(self, span: Span | None) -> None:
         """Raise RunError if a folder in it is a symbolic link, because its target may belong to others."""
         splits = (self.events / name for name in SPLITS)
-        for path in (self.store.directory, self.profile, self.events, *splits):
+        for path in (self.store.directory, self.profile, self.logs, self.events, *splits):
             if path.is_symlink():
                 reason = f"`{path.relative_to(self.path)}` in it is a symbolic link"
                 raise RunError(errors.directory_unusable(span, directory=str(self.path), reason=reason))

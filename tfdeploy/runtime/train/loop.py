@@ -312,6 +312,9 @@ class Trainer:
             )
         self.step += done.steps
         self.examples += done.examples
+        self.engine.activity.step = self.step
+        if self.group is None:  # otherwise the steps of the group count the chief's own
+            self.engine.activity.examples += done.examples
         self.reporter.stepped(self.step)
         self._report = done.report or self._report
         if self._report is not None and done.steps and self._is_due(self.step, last):

@@ -28,7 +28,9 @@ from dsl.errors.files import output_is_read
 from dsl.files.atomic import FOLDER
 from tfdeploy.runtime.adapted import adapted_for_run, require_one_graph
 from tfdeploy.runtime.cluster.choose_target import make_thread_pool, target_for
+from tfdeploy.runtime.cluster.health import SelfMeasurement
 from tfdeploy.runtime.cluster.monitor import cluster_record
+from tfdeploy.runtime.cluster.prometheus import prometheus
 from tfdeploy.runtime.cluster.replica_group import ReplicaGroup, Standing
 from tfdeploy.runtime.cluster.worker_steps import worker_loop
 from tfdeploy.runtime.plans import folder_of, graph_of, plan_of, require_devices
@@ -107,7 +109,7 @@ def run_spec(spec: ir.Spec, options: RunOptions, stop: StopSignals) -> Result:
 
 def _run_in_directory(plan: Plan, options: RunOptions, stop: StopSignals, activity: Activity) -> Result:
     spec = plan.spec
-    directory = RunDirectory.of(spec)
+    directory, measurement = RunDirectory.of(spec), SelfMeasurement(activity)
     directory.make(spec)
     span = spec.train.span_of("directory")
     with (
@@ -115,10 +117,11 @@ def _run_in_directory(plan: Plan, options: RunOptions, stop: StopSignals, activi
         cleanup(lock.release),
         guard_directory(directory.path, span) as guard,
         cluster_record(directory, options.membership),
+        prometheus(spec, options.membership, measurement, directory.path.name),
     ):
         seed = _choose_seed(spec, directory, options.resume)
         try:
-            return _Run(plan, directory, guard, options, stop, seed, activity).run()
+            return _Run(plan, directory, guard, options, stop, seed, activity, measurement).run()
         except RunError as error:
             if error.diagnostic.code == UNWRITABLE:
                 guard.require()  # if the directory is gone, that is the better message
@@ -142,6 +145,7 @@ class _Run:
     stop: StopSignals
     seed: int
     activity: Activity = field(repr=False)
+    measurement: SelfMeasurement = field(repr=False)
     clock: Clock = field(factory=Clock)
     memory: Mapping[str, StepMemory] = field(factory=dict, repr=False)  # its forecast by device, if needed
     time: MapTime | None = None  # the forecast, likewise
@@ -164,7 +168,9 @@ class _Run:
         require_readable(streams.values(), self.options.membership)
         total_steps(self.plan, streams["train"].size)  # raises the errors about the number of steps first
         self.stop.check()
-        with target_for(self.plan, self.options, self.stop, streams["train"]) as open_target:
+        with target_for(
+            self.plan, self.options, self.stop, streams["train"], self.measurement
+        ) as open_target:
             compiled = self._compile()
             self.stop.check()
             with open_target(compiled) as target:
@@ -320,7 +326,8 @@ class _Run:
         Returns:
             The step from which training goes on, None for a new run, and the examples of the steps before.
         """
-        found = group.gather()
+        with self.activity.doing("the wait until all workers have met", waiting=True):
+            found = group.gather()
         if found is None:
             self.stop.check()
             return None, 0
@@ -543,7 +550,7 @@ def run_worker(plan: Plan, options: RunOptions, stop: StopSignals, activity: Act
         stream = open_stream(plan, train, plan.model.inputs, training=True, seed=spec.train.seed)
         require_shares(plan, stream)
     activity.causes["train"] = waiting_for(stream.source)
-    with target_for(plan, options, stop, stream) as open_target:
+    with target_for(plan, options, stop, stream, SelfMeasurement(activity)) as open_target:
         begun = time.perf_counter()
         with options.reporter.busy(f"building the graph of {plan.model.name}"):
             compiled = graph_of(plan)

@@ -14,7 +14,7 @@ from tfdeploy.runtime.verify.compressed import CompressedSums
 from tfdeploy.runtime.verify.trial import Arrays, FedGraph, Trial, TrialSetup, make_trial
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 
 PLAIN = ir.Call("add_n")
@@ -39,10 +39,18 @@ def run_steps(setup: TrialSetup, spec: ir.Spec, steps: int) -> Trajectory:
         return train_trial(trial, steps)
 
 
-def train_trial(trial: Trial, steps: int) -> Trajectory:
-    """Train the clones of a trial, which take their steps together."""
-    losses = tuple(trial.step() for _ in range(steps))
-    return Trajectory(losses, trial.values())
+def train_trial(trial: Trial, steps: int, disturb: Callable[[], None] = lambda: None) -> Trajectory:
+    """Train the clones of a trial, which take their steps together; `disturb` is called after the first."""
+    return trajectory(trial, [trial.step] * steps, disturb)
+
+
+def trajectory(
+    trial: Trial, steps: Sequence[Callable[[], float]], disturb: Callable[[], None] = lambda: None
+) -> Trajectory:
+    """Make steps, and return their losses and the values after them; `disturb` is called after the first."""
+    first = steps[0]()
+    disturb()
+    return Trajectory((first, *(step() for step in steps[1:])), trial.values())
 
 
 def _plain(spec: ir.Spec, batches: tuple[int, ...]) -> ir.Spec:

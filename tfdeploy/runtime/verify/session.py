@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import time
 from contextlib import closing
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -42,6 +43,7 @@ from tfdeploy.runtime.verify.compare import (
     same_clones,
     spread,
     train_trial,
+    trajectory,
 )
 from tfdeploy.runtime.verify.examples import count_classes, make_examples, read_examples
 from tfdeploy.runtime.verify.trial import Trial, TrialSetup, launched_servers, make_trial
@@ -93,6 +95,7 @@ class Options:
         synthetic: Whether the examples are made up, and not the spec's own.
         tolerance: The largest relative difference that passes; None for that of the precision.
         launch: Whether combinations for a cluster run on processes of this machine.
+        kill: Whether one of these processes is killed in each combination, which is then begun again.
         flags: Options of the command line for these processes.
         say: Called with the output of these processes.
     """
@@ -102,6 +105,7 @@ class Options:
     synthetic: bool = False
     tolerance: float | None = None
     launch: bool = False
+    kill: bool = False
     flags: tuple[str, ...] = ()
     say: Callable[[str], None] = field(default=lambda _: None, eq=False, repr=False)
 
@@ -245,15 +249,25 @@ class Verification:
         """Compare a case with its reference, and its evaluation with that of the weights it exports."""
         spec, expected = case.apply(self.spec), self._expected(case)
         servers = self.setup.servers if spec.devices.jobs else None
+        if servers is None:
+            return self._compare(case, spec, expected, exported, lambda: None)
+        victims = servers.victims(1 if self.options.kill else 0)
 
         def attempt() -> Differences:
-            return self._compare(case, spec, expected, exported)
+            return self._compare(case, spec, expected, exported, lambda: servers.kill_next(victims))
 
-        return attempt() if servers is None else servers.verify(attempt)
+        return servers.verify(attempt, killed=self.options.kill)
 
-    def _compare(self, case: Case, spec: ir.Spec, expected: Trajectory, exported: Trial) -> Differences:
+    def _compare(
+        self,
+        case: Case,
+        spec: ir.Spec,
+        expected: Trajectory,
+        exported: Trial,
+        disturb: Callable[[], None],
+    ) -> Differences:
         with make_trial(self.setup, spec) as trial:
-            course = self._trajectory(case, trial)
+            course = self._trajectory(case, trial, disturb)
             found = compare(course, expected, self.weights)
             if found.largest > self.tolerance:
                 found = compare(course, expected, self.weights, self._moved_by_rounding(case), self.tolerance)
@@ -263,12 +277,11 @@ class Verification:
             threads = case.mode == "async" and not case.between
             return (_count_in_threads(trial) if threads else None) or found
 
-    def _trajectory(self, case: Case, trial: Trial) -> Trajectory:
+    def _trajectory(self, case: Case, trial: Trial, disturb: Callable[[], None]) -> Trajectory:
         if case.mode != "async":
-            return train_trial(trial, self.options.steps)
-        turns = range(self.options.steps)
-        losses = tuple(trial.update(each) for _ in turns for each in range(len(case.updaters)))
-        return Trajectory(losses, trial.values())
+            return train_trial(trial, self.options.steps, disturb)
+        updates = [partial(trial.update, each) for each in range(len(case.updaters))]
+        return trajectory(trial, updates * self.options.steps, disturb)
 
     def _expected(self, case: Case) -> Trajectory:
         """Return the reference of a case; cases with the same reference share it."""

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
+from itertools import cycle, islice
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
@@ -189,14 +190,31 @@ class LaunchedServers:
         cluster: The tasks and their addresses.
         monitor: Monitors the tasks.
         say: Called with a sentence if something is tried again.
+        kill: Kills a task, which is started again.
+        turns: The tasks that are to be killed, in turns.
     """
 
     cluster: Cluster = field(repr=False)
     monitor: TaskMonitor = field(repr=False)
     say: Callable[[str], None] = field(repr=False)
+    kill: Callable[[Task], None] = field(repr=False)
+    turns: Iterator[Task] = field(repr=False)
 
-    def verify(self, attempt: Callable[[], Result]) -> Result:
+    def victims(self, count: int) -> list[Task]:
+        """Return the next tasks that are to be killed."""
+        return list(islice(self.turns, count))
+
+    def kill_next(self, victims: list[Task]) -> None:
+        """Kill the next of some tasks, which is taken from the list; do nothing if none is left."""
+        if victims:
+            self.kill(victims.pop())
+
+    def verify(self, attempt: Callable[[], Result], *, killed: bool = False) -> Result:
         """Verify a combination; if a server is lost, wait until it is back, and begin again.
+
+        Args:
+            attempt: Verifies it.
+            killed: Whether a server is killed on purpose, of which nothing is said.
 
         Returns:
             What the attempt returns.
@@ -213,7 +231,8 @@ class LaunchedServers:
                 if failed == ATTEMPTS:
                     raise RunError(errors.step_failed(COMBINATION, reason_of(fault), None)) from fault
                 self.monitor.require("to verify")
-                self.say(f"{COMBINATION} is verified again, because a server was lost")
+                if not killed or failed > 1:
+                    self.say(f"{COMBINATION} is verified again, because a server was lost")
 
     def session(self, compiled: CompiledGraph) -> Any:
         """Open a session for a graph: a worker's own at its server, the graph of all at the chief's."""
@@ -254,7 +273,8 @@ def launched_servers(
         monitor.require("to verify")
         if launcher.failure is not None:
             raise RunError(launcher.failure)
-        yield LaunchedServers(launcher.cluster, monitor, say)
+        turns = cycle(launcher.cluster.tasks)
+        yield LaunchedServers(launcher.cluster, monitor, say, launcher.kill, turns)
 
 
 DEVICES = 16
@@ -453,7 +473,14 @@ class ReplicasTrial(WorkerGroupTrial):
             for each, session in zip(self.graphs[which], self.sessions[which], strict=True)
         ]
         with ThreadPoolExecutor(len(given)) as pool:
-            return list(pool.map(lambda pair: pair[0].run(pair[1]), given))
+            steps = [pool.submit(session.run, fetched) for session, fetched in given]
+            wait(steps, return_when=FIRST_EXCEPTION)
+            for step, each, session in zip(steps, self.graphs[which], self.sessions[which], strict=True):
+                inbox = _exchange_of(each).inbox
+                if not step.done() and inbox is not None:  # it would wait for the part of a task that is lost
+                    with suppress(tf.errors.OpError):
+                        session.session.run(inbox.wake)
+            return [each.result() for each in steps]
 
 
 def _exchange_of(compiled: CompiledGraph) -> WorkerExchange:

@@ -1,0 +1,179 @@
+"""How all tasks of a run do, as text that Prometheus reads, at an address of the chief or the only process.
+
+The format is written here, because it is a line for each number, and no package of the project writes it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socketserver import TCPServer
+from typing import TYPE_CHECKING
+
+from dsl.diagnostics import RunError
+from dsl.errors import cluster as errors
+from dsl.files.regular import system_reason
+from dsl.ir.place import metrics_address
+from tfdeploy.runtime.cluster.monitor import CLIENT, TaskStatus, cluster_status, lags
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Callable, Sequence
+
+    from dsl import ir
+    from tfdeploy.runtime.cluster.health import Health, SelfMeasurement
+    from tfdeploy.runtime.membership.addresses import Membership
+
+
+CONTENT = "text/plain; version=0.0.4; charset=utf-8"
+TO_ANSWER = 10.0  # seconds that a reader may take
+METRICS: tuple[tuple[str, str, str, Callable[[Health], float | None]], ...] = (
+    ("step", "gauge", "The global step to which the task has come.", lambda each: each.step),
+    (
+        "updates_total",
+        "counter",
+        "The updates of a worker that updates by itself.",
+        lambda each: each.updates,
+    ),
+    (
+        "examples_total",
+        "counter",
+        "The examples on which this process has trained.",
+        lambda each: each.examples,
+    ),
+    ("memory_bytes", "gauge", "The memory that the process has.", lambda each: each.memory),
+    ("cpu_seconds_total", "counter", "The processor time that it has used.", lambda each: each.processor),
+    ("sent_bytes_total", "counter", "What it has sent to others.", lambda each: each.sent),
+    ("received_bytes_total", "counter", "What it has received.", lambda each: each.received),
+    ("idle_seconds", "gauge", "The time since it last made progress.", lambda each: each.idle),
+    ("stuck", "gauge", "Whether it makes no progress and computes nothing.", lambda each: each.is_stuck),
+)
+"""Each number: its name, its type, what it is, and where it is in a record."""
+
+
+def exposition(run: str, found: Sequence[TaskStatus]) -> str:
+    """Return how tasks do in the text format of Prometheus.
+
+    Args:
+        run: The name of the run, which is a label of each number.
+        found: The tasks.
+    """
+    behind = lags(found)
+    rows = [("up", "gauge", "Whether the task answers.", {each.name: float(each.well) for each in found})]
+    rows += [
+        (
+            name,
+            kind,
+            doc,
+            {
+                each.name: float(value)
+                for each in found
+                if each.health is not None and (value := get(each.health)) is not None
+            },
+        )
+        for name, kind, doc, get in METRICS
+    ]
+    rows.append(("lag_steps", "gauge", "How many steps it is behind the first.", behind))
+    lines = []
+    for name, kind, doc, values in rows:
+        if values:
+            lines += [f"# HELP tfdeploy_{name} {doc}", f"# TYPE tfdeploy_{name} {kind}"]
+            lines += [
+                f'tfdeploy_{name}{{run="{_escaped(run)}",task="{task}"}} {value:.15g}'
+                for task, value in values.items()
+            ]
+    return "\n".join([*lines, ""])
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
+
+
+@contextmanager
+def prometheus(
+    spec: ir.Spec, membership: Membership | None, own: SelfMeasurement, run: str
+) -> Iterator[None]:
+    """Offer how the tasks of a run do at `train.prometheus` during a block, if the spec has that.
+
+    Args:
+        spec: The spec.
+        membership: The cluster of this process; None without one.
+        own: Measures this process.
+        run: The name of the run.
+
+    Raises:
+        RunError: The address cannot be had.
+    """
+    if spec.train.prometheus is None:
+        yield
+        return
+
+    def page() -> str:
+        if membership is None:
+            return exposition(run, [TaskStatus("", "", True, "", own.now())])
+        found = [each for each in cluster_status(membership) if each.name != CLIENT]
+        if membership.task is None:
+            found.append(TaskStatus(CLIENT, "", True, "", own.now()))
+        return exposition(run, found)
+
+    address = metrics_address(spec.train.prometheus)
+    try:
+        server = _Server(address, page)
+    except OSError as fault:
+        host, port = address
+        reason = system_reason(fault)
+        raise RunError(
+            errors.no_prometheus(
+                spec.train.span_of("prometheus") or spec.train.span, address=f"{host}:{port}", reason=reason
+            )
+        ) from fault
+    with server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True, name="prometheus")
+        thread.start()
+        try:
+            yield
+        finally:
+            server.shutdown()
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self, address: tuple[str, int], page: Callable[[], str]) -> None:
+        import socket
+
+        self.page = page
+        self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+        super().__init__(address, _Handler)
+
+    def server_bind(self) -> None:
+        """Listen, without asking for a name of the address, which the base class does."""
+        TCPServer.server_bind(self)
+
+    def handle_error(
+        self, request: socket.socket | tuple[bytes, socket.socket], client_address: object
+    ) -> None:
+        """Say nothing of a reader that has gone away."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: _Server
+    timeout = TO_ANSWER
+
+    def do_GET(self) -> None:
+        """Answer with the numbers, whatever the path before a query is, except for what is elsewhere."""
+        if self.path.partition("?")[0] not in {"/", "/metrics"}:
+            self.send_error(HTTPStatus.NOT_FOUND)
+            return
+        text = self.server.page().encode()
+        self.send_response(HTTPStatus.OK)
+        self.send_header("Content-Type", CONTENT)
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 the name of the base class
+        """Write nothing about each reading."""

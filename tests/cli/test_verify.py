@@ -180,7 +180,8 @@ def test_a_cluster_of_processes_agrees(
     choose(monkeypatch, few)
     path = tmp_path / "bag.tfdeploy"
     path.write_text((SPECS / "embedding.tfdeploy").read_text() + IN_PIECES)
-    result = verify(str(path), "--launch", "--quick", "--json", "--steps", "2")
+    kill = ["--kill"] if few is list else []
+    result = verify(str(path), "--launch", *kill, "--quick", "--json", "--steps", "2")
     assert result.return_value == 0, result.output
     found = json.loads(result.stdout)
     assert found["agrees"]
@@ -196,7 +197,13 @@ def test_a_cluster_of_processes_agrees(
 
 def test_what_is_on_or_off_takes_no_value() -> None:
     """All is off unless it is asked for, and what follows is the spec."""
-    flags = {"--quick": "quick", "--synthetic": "synthetic", "--launch": "launch", "--json": "as_json"}
+    flags = {
+        "--quick": "quick",
+        "--synthetic": "synthetic",
+        "--launch": "launch",
+        "--kill": "kill",
+        "--json": "as_json",
+    }
     for given in (*([each] for each in flags), [], list(flags)):
         found = load("verify").make_context("verify", [*given, "a.tfdeploy"]).params
         assert {name: found[name] for name in flags.values()} == {

@@ -44,5 +44,5 @@ def test_manifests_of_the_folder_are_what_the_command_writes(
 
 
 def test_the_text_has_both_commands() -> None:
-    """One for plain Jobs and one for a TFJob; were none found, nothing would be compared."""
-    assert [arguments[-1] for arguments in COMMANDS] == ["jobs", "tfjob"]
+    """One for each kind; were none found, nothing would be compared."""
+    assert [arguments[-1] for arguments in COMMANDS] == ["jobs", "trainjob", "tfjob"]

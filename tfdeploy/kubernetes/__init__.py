@@ -1,8 +1,9 @@
 """Kubernetes manifests for the tasks of a cluster, written from its spec; nothing here needs TensorFlow.
 
 `manifests(deployment)` gives them, `to_yaml` their text. The kind `Job` makes an indexed Job for each job of
-the spec behind a headless Service, and says in TF_CONFIG where everything is; `TFJob` makes a TFJob, in whose
-pods Kubeflow's training operator sets TF_CONFIG.
+the spec behind a headless Service, and says in TF_CONFIG where everything is; `TrainJob` makes a TrainJob of
+Kubeflow Trainer with a runtime of its own, which is a set of the same Jobs; `TFJob`, for the operator before
+that, makes a TFJob, in whose pods that operator sets TF_CONFIG.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from tfdeploy.kubernetes.resources import (
     network_policy,
     tfjob,
     to_yaml,
+    training_runtime,
+    trainjob,
 )
 
 if TYPE_CHECKING:
@@ -30,6 +33,8 @@ __all__ = ["Deployment", "Manifest", "default_name", "manifests", "to_yaml"]
 def manifests(deployment: Deployment) -> Mapping[str, Manifest]:
     """Return every manifest of a run by a name for its file, in the order in which they are to be applied."""
     found = {"spec": config_map(deployment), "network-policy": network_policy(deployment)}
+    if deployment.kind == "TrainJob":
+        return {**found, "training-runtime": training_runtime(deployment), "trainjob": trainjob(deployment)}
     if deployment.kind == "TFJob":
         found["tfjob"] = tfjob(deployment)
     else:

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from dsl.diagnostics import Diagnostic
 
-Kind: TypeAlias = Literal["Job", "TFJob"]
-KINDS: tuple[Kind, ...] = ("Job", "TFJob")
+Kind: TypeAlias = Literal["Job", "TrainJob", "TFJob"]
+KINDS: tuple[Kind, ...] = ("Job", "TrainJob", "TFJob")
 
 SPEC_FOLDER, DATA_FOLDER, RUNS_FOLDER = "/spec", "/data", "/runs"
 """Where containers find the spec, the data files and the run directories."""
@@ -93,7 +93,8 @@ class Deployment:
 
     def object_name(self, job: str) -> str:
         """Return the name of the Job that runs the tasks of `job`."""
-        return f"{self.name}-{self.label(job)}"
+        # A TrainJob makes a JobSet, whose only Job of this name has the number 0.
+        return f"{self.name}-{self.label(job)}{'-0' if self.kind == 'TrainJob' else ''}"
 
     @property
     def cluster(self) -> Cluster:

@@ -25,6 +25,11 @@ Manifest: TypeAlias = dict[str, Any]
 
 CONTAINER = "tensorflow"
 """The name that the training operator looks for."""
+TO_START = 600
+"""The seconds that a task may take until its server answers; a worker reads its first examples before."""
+PROBE_TIMEOUT = 20
+TO_END = 120
+"""The seconds between SIGTERM and SIGKILL: the chief writes a checkpoint, for which the servers stay."""
 USER = 1000
 """Whom containers run as; volumes are made writable for the group of the same number."""
 
@@ -89,6 +94,7 @@ def pod(
     *,
     port: str | None = None,
     gpus: int = 0,
+    memory: int | None = None,
     fields: Mapping[str, Any] | None = None,
 ) -> Manifest:
     """Return the template of a pod that runs `tfdeploy`."""
@@ -105,8 +111,14 @@ def pod(
     }
     if port is not None:
         container["ports"] = [{"name": port, "containerPort": deployment.port, "protocol": "TCP"}]
-    if gpus:
-        container["resources"] = {"limits": {"nvidia.com/gpu": gpus}}
+        asks = {"exec": {"command": ["tfdeploy", *command(deployment, "status", "--own")]}}
+        container["startupProbe"] = {**asks, **_every(10, TO_START // 10)}
+        container["livenessProbe"] = {**asks, **_every(30, 4)}
+    if gpus or memory is not None:
+        container["resources"] = {
+            **({"requests": {"memory": str(memory)}} if memory is not None else {}),
+            **({"limits": {"nvidia.com/gpu": gpus}} if gpus else {}),
+        }
     container["securityContext"] = {
         "allowPrivilegeEscalation": False,
         "readOnlyRootFilesystem": True,
@@ -118,6 +130,7 @@ def pod(
         "metadata": {"labels": labels(deployment, component)},
         "spec": {
             **(fields or {}),
+            "terminationGracePeriodSeconds": TO_END,
             "automountServiceAccountToken": False,
             "enableServiceLinks": False,
             "securityContext": {
@@ -132,6 +145,11 @@ def pod(
             "volumes": volumes,
         },
     }
+
+
+def _every(seconds: int, failures: int) -> Manifest:
+    """Return when a probe is made, and how many may fail in a row."""
+    return {"periodSeconds": seconds, "timeoutSeconds": PROBE_TIMEOUT, "failureThreshold": failures}
 
 
 def _volumes(deployment: Deployment) -> tuple[list[Manifest], list[Manifest]]:
@@ -205,6 +223,61 @@ def client_job(deployment: Deployment) -> Manifest:
         fields={"restartPolicy": "Never"},
     )
     return _job(deployment, CLIENT, 1, template, indexed=False)
+
+
+API = "trainer.kubeflow.org"
+VERSION = f"{API}/v1alpha1"
+ANCESTOR = {f"{API}/trainjob-ancestor-step": "trainer"}
+"""The label of the Job whose tasks the nodes of a TrainJob are."""
+
+
+def training_runtime(deployment: Deployment) -> Manifest:
+    """Return the runtime of a TrainJob: a set of the Jobs of all tasks, which find each other by name."""
+    trains = next((each for each in deployment.jobs if each.name != PARAMETER_SERVER), deployment.jobs[0])
+    jobs = [
+        _replicated(
+            deployment.label(each.name), indexed_job(deployment, each), ANCESTOR if each is trains else None
+        )
+        for each in deployment.jobs
+    ]
+    if deployment.has_client:
+        jobs.append(_replicated(CLIENT, client_job(deployment)))
+    return {
+        "apiVersion": VERSION,
+        "kind": "TrainingRuntime",
+        "metadata": metadata(deployment, deployment.name),
+        "spec": {
+            "mlPolicy": {"numNodes": trains.tasks},
+            "template": {
+                "spec": {
+                    "network": {
+                        "enableDNSHostnames": True,
+                        "publishNotReadyAddresses": True,
+                        "subdomain": deployment.name,
+                    },
+                    "replicatedJobs": jobs,
+                }
+            },
+        },
+    }
+
+
+def _replicated(name: str, job: Manifest, labelled: dict[str, str] | None = None) -> Manifest:
+    """Return a Job as one of those of a JobSet."""
+    about = {} if labelled is None else {"metadata": {"labels": labelled}}
+    return {"name": name, "replicas": 1, "template": {**about, "spec": job["spec"]}}
+
+
+def trainjob(deployment: Deployment) -> Manifest:
+    """Return the TrainJob that runs the runtime of the same name."""
+    return {
+        "apiVersion": VERSION,
+        "kind": "TrainJob",
+        "metadata": metadata(deployment, deployment.name),
+        "spec": {
+            "runtimeRef": {"apiGroup": API, "kind": "TrainingRuntime", "name": deployment.name},
+        },
+    }
 
 
 def _index() -> Manifest:

@@ -16,7 +16,7 @@ import pytest
 from tests.runtime.tasks import secret_of_folder
 from tfdeploy.runtime.cluster.identity import Answer, ask, send_shutdown_token, shut_down
 from tfdeploy.runtime.cluster.monitor import TaskStatus, cluster_status, running_cluster
-from tfdeploy.runtime.membership.addresses import Task
+from tfdeploy.runtime.membership.addresses import Task, to_tf_config
 from tfdeploy.runtime.membership.membership import fingerprint
 
 if TYPE_CHECKING:
@@ -67,6 +67,13 @@ def test_a_server_listens_on_the_loopback_address_alone_and_ends_with_the_run(ta
     ]
     (other, *_) = cluster_status(running_cluster(tasks.load(clones__batch=16), {}))
     assert (other.well, other.words.endswith(", with another spec")) == (False, True)
+    for job, code, words in (
+        ("ps", 0, f"ps:0  {tasks.address(0)}  answers\n"),
+        ("worker", 1, "nothing listens"),
+    ):
+        told = to_tf_config(running_cluster(spec, {}).cluster, Task(job, 0))
+        asked = tasks.start("status", str(tasks.spec), "--own", TF_CONFIG=told)
+        assert (asked.end(), words in asked.text) == (code, True), asked.text
     secret = secret_of_folder(tasks.folder)
     assert answer.identity.secret == secret.public_digest
     for shutdown_token in ("", "True", secret.shutdown_token("another incarnation"), secret.public_digest):

@@ -11,18 +11,18 @@ import tensorflow as tf
 from compiler.graph import session_options
 from dsl.diagnostics import RunError
 from dsl.errors import running as errors
-from tfdeploy.runtime.membership.addresses import Cluster
+from tfdeploy.runtime.membership.addresses import Cluster, Task
 from tfdeploy.runtime.verify import trial
 from tfdeploy.runtime.verify.trial import ATTEMPTS, PATIENCE, LaunchedServers
 
 CLUSTER = Cluster.of({"ps": ["p:1"], "worker": ["a:1", "b:2"]})
 
 
-def servers(log: list[str] | None = None) -> LaunchedServers:
+def servers(log: list[str] | None = None, *victims: Task) -> LaunchedServers:
     """Return servers that are not there, which note what they are asked for."""
     said = [] if log is None else log
     monitor: Any = SimpleNamespace(require=lambda why: said.append(f"requires {why}"))
-    return LaunchedServers(CLUSTER, monitor, said.append)
+    return LaunchedServers(CLUSTER, monitor, said.append, lambda task: said.append(task.ref), iter(victims))
 
 
 @pytest.mark.parametrize(("worker", "url"), [(None, "grpc://a:1"), (("worker", 1), "grpc://b:2")])
@@ -61,6 +61,23 @@ def test_a_combination_begins_again_if_a_server_is_lost() -> None:
     assert servers(log).verify(attempt) == "agrees"
     again = ["requires to verify", "a combination is verified again, because a server was lost"]
     assert log == ["attempt", *again, "attempt", *again, "attempt"]
+
+
+def test_one_task_is_killed_in_each_combination() -> None:
+    """Of which nothing is said, other than of a server that is lost without that."""
+    log: list[str] = []
+    launched = servers(log, Task("ps", 0), Task("worker", 1))
+
+    def attempt() -> int:
+        launched.disturb()
+        log.append("attempt")
+        if len(log) == 2:
+            raise tf.errors.UnavailableError(None, None, "killed")
+        return len(log)
+
+    assert launched.verify(attempt) == 4
+    assert log == ["ps:0", "attempt", "requires to verify", "attempt"]
+    assert [launched.verify(attempt), log[4:]] == [6, ["worker:1", "attempt"]]
 
 
 def test_what_fails_each_time_is_an_error_in_the_end() -> None:

@@ -103,8 +103,9 @@ def test_clones_that_update_alone_take_turns() -> None:
         update=lambda clone: turns.append(clone) or 10.0 + clone, step=lambda: 5.0, values=lambda: {"w": 1}
     )
     run = verification()
+    run.setup = SimpleNamespace(servers=SimpleNamespace(disturb=lambda: turns.append(-1)))
     alone = Verification._trajectory(run, CASES["workers"], trial)
-    assert turns == [0, 1] * 3
+    assert turns == [0, -1, 1, 0, 1, 0, 1]  # what disturbs comes after the first step
     assert alone == Trajectory((10.0, 11.0) * 3, {"w": 1})
     assert Verification._trajectory(run, CASES["local"], trial).losses == (5.0,) * 3
 

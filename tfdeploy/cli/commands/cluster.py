@@ -76,10 +76,12 @@ NOT_WELL = 1
 @click.option("--watch", is_flag=True, help="Show it again every two seconds, until Ctrl-C or the run's end.")
 @click.option("--json", "as_json", is_flag=True, help="Print all that is known of each task as JSON.")
 @click.option(
-    "--task", metavar="JOB:INDEX", callback=task_option, help="Ask this task alone, as a probe does."
+    "--own",
+    is_flag=True,
+    help="Ask only whether the task that TF_CONFIG names for this process answers: a probe.",
 )
 @common_options
-def status_command(common: Common, spec: str, *, watch: bool, as_json: bool, task: Task | None) -> int:
+def status_command(common: Common, spec: str, *, watch: bool, as_json: bool, own: bool) -> int:
     """Show whether every task of the cluster that SPEC declares is running, where, and how it does.
 
     For each task that is its step, how many steps it is behind the first, its speed, memory, traffic and
@@ -87,19 +89,23 @@ def status_command(common: Common, spec: str, *, watch: bool, as_json: bool, tas
     TF_CONFIG, or, for a cluster that was started on this machine, by the run directory. Exits with 1 if a
     task is missing or runs another spec.
     """
-    if watch and as_json:
-        raise click.UsageError("--watch is for people, and --json for programs")
+    if watch + as_json + own > 1:
+        raise click.UsageError("--watch is for people, --json for programs, and --own for probes")
     loaded = read_spec(spec, common)
-    from tfdeploy.runtime.cluster.monitor import cluster_status, running_cluster
+    from tfdeploy.runtime.cluster.monitor import cluster_status, own_status, running_cluster
     from tfdeploy.runtime.cluster.task_table import address_lines, task_table, watching
     from tfdeploy.runtime.start_tensorflow import start_tensorflow
 
-    membership = running_cluster(loaded, os.environ, task)
+    membership = running_cluster(loaded, os.environ)
+    if own:
+        found = [own_status(membership)]
+        say("\n".join(address_lines(found)))
+        return 0 if found[0].well else NOT_WELL
     start_tensorflow(verbose=common.verbose)
     if watch:
-        watching(lambda: cluster_status(running_cluster(loaded, os.environ), task), color=common.color_output)
+        watching(lambda: cluster_status(running_cluster(loaded, os.environ)), color=common.color_output)
         return 0
-    found = cluster_status(membership, task)
+    found = cluster_status(membership)
     if as_json:
         from dsl.files.typed_json import to_json
 

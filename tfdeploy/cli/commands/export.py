@@ -126,10 +126,10 @@ def _time(ctx: click.Context, param: click.Parameter, value: str) -> str:
 )
 @click.option(
     "--kind",
-    type=click.Choice(["Job", "TFJob"]),
+    type=click.Choice(["Job", "TrainJob", "TFJob"]),
     default="Job",
     show_default=True,
-    help="Plain Jobs, or a TFJob for Kubeflow's training operator.",
+    help="Plain Jobs, a TrainJob for Kubeflow Trainer 2, or a TFJob for the operator before it (legacy).",
 )
 @click.option("--name", metavar="NAME", callback=_name, help="The name of the run; default: the spec's.")
 @click.option(

@@ -27,6 +27,7 @@ from tfdeploy.runtime.cluster.identity import (
     Answer,
     NoAnswer,
     ask,
+    probe,
     read_text,
     versions,
 )
@@ -454,37 +455,36 @@ def _read_record(spec: ir.Spec) -> Membership | None:
     return Membership(Cluster(found.jobs), None, found.spec_sha256)
 
 
-def running_cluster(spec: ir.Spec, environment: Mapping[str, str], task: Task | None = None) -> Membership:
+def running_cluster(spec: ir.Spec, environment: Mapping[str, str]) -> Membership:
     """Return the cluster of a spec whose tasks are running, as far as their addresses are known.
 
-    Args:
-        spec: The spec.
-        environment: The environment variables.
-        task: A task that the cluster must have.
-
     Raises:
-        SpecError: If the addresses of the tasks are not known, or there is no such task.
+        SpecError: If the addresses of the tasks are not known.
         RunError: If TF_CONFIG does not fit the spec.
     """
     known = find_membership(spec, environment) or _read_record(spec) or who_met(spec)
     if known is None:
         raise SpecError([errors.not_running(spec.devices.span)])
-    tasks = known.cluster.tasks
-    if task is not None and task not in tasks:
-        refs = [each.ref for each in tasks]
-        raise SpecError([errors.no_such_task(spec.devices.span, ref=task.ref, refs=refs)])
     return known
 
 
-def cluster_status(membership: Membership, task: Task | None = None) -> list[TaskStatus]:
-    """Return the status of every task of a cluster, in order, and that of its client if there is one.
+def own_status(membership: Membership) -> TaskStatus:
+    """Return whether the task of this process answers, without its identity, for which TensorFlow is needed.
 
-    Args:
-        membership: The cluster.
-        task: The only task that is asked; None for all, and the client.
+    Raises:
+        RunError: Nothing says which task that is.
     """
-    if task is not None:
-        return [_status(membership, task)]
+    if membership.task is None:
+        raise RunError(errors.bad_tf_config(reason="names no task of this process"))
+    address = membership.cluster.address(membership.task)
+    silence = probe(address, TO_ANSWER)
+    return TaskStatus(
+        membership.task.ref, address, silence is None, "answers" if silence is None else silence.words
+    )
+
+
+def cluster_status(membership: Membership) -> list[TaskStatus]:
+    """Return the status of every task of a cluster, in order, and that of its client if there is one."""
     tasks, chief = membership.cluster.tasks, membership.cluster.address(membership.cluster.chief)
     with ThreadPoolExecutor(min(AT_ONCE, len(tasks) + 1), "look") as pool:
         client = pool.submit(read_health, chief, CLIENT_HEALTH)

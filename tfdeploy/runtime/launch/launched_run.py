@@ -81,15 +81,14 @@ class TaskOutput:
         directory = RunDirectory.of(self._spec)
         directory.make(self._spec)
         tasks = tasks_of(self._spec)
-        with ExitStack() as stack, writing(directory.logs):
-            directory.logs.mkdir(exist_ok=True)
-            names = {each: directory.logs / f"{each.job}-{each.index}.log" for each in tasks}
-            files = {
-                task: stack.enter_context(path.open("a", encoding="utf-8", errors="replace", buffering=1))
-                for task, path in names.items()
-            }
+        with ExitStack() as stack:
+            with writing(directory.logs):
+                directory.logs.mkdir(exist_ok=True)
+                for each in tasks:
+                    path = directory.logs / f"{each.job}-{each.index}.log"
+                    log = path.open("a", encoding="utf-8", errors="replace", buffering=1)
+                    self._logs[each] = stack.enter_context(log)
             stack.callback(self._logs.clear)
-            self._logs |= files
             yield
 
     def on_line(self, task: Task, line: str, stream: Stream) -> None:

@@ -205,7 +205,8 @@ class Verification:
         if not self.options.launch:
             yield from self._outcomes()
             return
-        with launched_servers(launched_spec(self.spec), self.options.flags, self.options.say) as servers:
+        spec, options = launched_spec(self.spec), self.options
+        with launched_servers(spec, options.flags, options.say, kills=options.kill) as servers:
             self.setup = evolve(self.setup, servers=servers)
             yield from self._outcomes()
 
@@ -249,25 +250,15 @@ class Verification:
         """Compare a case with its reference, and its evaluation with that of the weights it exports."""
         spec, expected = case.apply(self.spec), self._expected(case)
         servers = self.setup.servers if spec.devices.jobs else None
-        if servers is None:
-            return self._compare(case, spec, expected, exported, lambda: None)
-        victims = servers.victims(1 if self.options.kill else 0)
 
         def attempt() -> Differences:
-            return self._compare(case, spec, expected, exported, lambda: servers.kill_next(victims))
+            return self._compare(case, spec, expected, exported)
 
-        return servers.verify(attempt, killed=self.options.kill)
+        return attempt() if servers is None else servers.verify(attempt)
 
-    def _compare(
-        self,
-        case: Case,
-        spec: ir.Spec,
-        expected: Trajectory,
-        exported: Trial,
-        disturb: Callable[[], None],
-    ) -> Differences:
+    def _compare(self, case: Case, spec: ir.Spec, expected: Trajectory, exported: Trial) -> Differences:
         with make_trial(self.setup, spec) as trial:
-            course = self._trajectory(case, trial, disturb)
+            course = self._trajectory(case, trial)
             found = compare(course, expected, self.weights)
             if found.largest > self.tolerance:
                 found = compare(course, expected, self.weights, self._moved_by_rounding(case), self.tolerance)
@@ -277,7 +268,9 @@ class Verification:
             threads = case.mode == "async" and not case.between
             return (_count_in_threads(trial) if threads else None) or found
 
-    def _trajectory(self, case: Case, trial: Trial, disturb: Callable[[], None]) -> Trajectory:
+    def _trajectory(self, case: Case, trial: Trial) -> Trajectory:
+        servers = self.setup.servers
+        disturb = servers.disturb if servers is not None else lambda: None
         if case.mode != "async":
             return train_trial(trial, self.options.steps, disturb)
         updates = [partial(trial.update, each) for each in range(len(case.updaters))]

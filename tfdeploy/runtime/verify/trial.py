@@ -191,7 +191,7 @@ class LaunchedServers:
         monitor: Monitors the tasks.
         say: Called with a sentence if something is tried again.
         kill: Kills a task, which is started again.
-        turns: The tasks that are to be killed, in turns.
+        turns: The tasks that are to be killed, one in each combination.
     """
 
     cluster: Cluster = field(repr=False)
@@ -199,22 +199,15 @@ class LaunchedServers:
     say: Callable[[str], None] = field(repr=False)
     kill: Callable[[Task], None] = field(repr=False)
     turns: Iterator[Task] = field(repr=False)
+    _due: list[Task] = field(factory=list, init=False, repr=False)
 
-    def victims(self, count: int) -> list[Task]:
-        """Return the next tasks that are to be killed."""
-        return list(islice(self.turns, count))
+    def disturb(self) -> None:
+        """Kill the task whose turn it is, unless that has been done for this combination."""
+        if self._due:
+            self.kill(self._due.pop())
 
-    def kill_next(self, victims: list[Task]) -> None:
-        """Kill the next of some tasks, which is taken from the list; do nothing if none is left."""
-        if victims:
-            self.kill(victims.pop())
-
-    def verify(self, attempt: Callable[[], Result], *, killed: bool = False) -> Result:
+    def verify(self, attempt: Callable[[], Result]) -> Result:
         """Verify a combination; if a server is lost, wait until it is back, and begin again.
-
-        Args:
-            attempt: Verifies it.
-            killed: Whether a server is killed on purpose, of which nothing is said.
 
         Returns:
             What the attempt returns.
@@ -223,6 +216,7 @@ class LaunchedServers:
             RunError: Servers do not come back, or the combination has failed `ATTEMPTS` times.
         """
         failed = 0
+        self._due[:] = found = list(islice(self.turns, 1))
         while True:
             try:
                 return attempt()
@@ -231,7 +225,7 @@ class LaunchedServers:
                 if failed == ATTEMPTS:
                     raise RunError(errors.step_failed(COMBINATION, reason_of(fault), None)) from fault
                 self.monitor.require("to verify")
-                if not killed or failed > 1:
+                if failed > len(found):  # it was not killed on purpose
                     self.say(f"{COMBINATION} is verified again, because a server was lost")
 
     def session(self, compiled: CompiledGraph) -> Any:
@@ -250,9 +244,15 @@ class LaunchedServers:
 
 @contextmanager
 def launched_servers(
-    spec: ir.Spec, flags: Sequence[str], say: Callable[[str], None]
+    spec: ir.Spec, flags: Sequence[str], say: Callable[[str], None], *, kills: bool = False
 ) -> Iterator[LaunchedServers]:
     """Start the servers of a spec in one graph as processes of this machine, and end them in the end.
+
+    Args:
+        spec: The spec.
+        flags: Options of their command line.
+        say: Called with what they write to standard error.
+        kills: Whether one of them is killed in each combination.
 
     Raises:
         RunError: If the servers do not start.
@@ -273,7 +273,7 @@ def launched_servers(
         monitor.require("to verify")
         if launcher.failure is not None:
             raise RunError(launcher.failure)
-        turns = cycle(launcher.cluster.tasks)
+        turns = cycle(launcher.cluster.tasks if kills else ())
         yield LaunchedServers(launcher.cluster, monitor, say, launcher.kill, turns)
 
 

@@ -444,6 +444,11 @@ def keeps_all(spec: ir.Spec) -> bool:
     )
 
 
+def changing_job(spec: ir.Spec) -> ir.Job | None:
+    """Return the job whose tasks come and go while they train; None if there is none."""
+    return next((job for job in spec.devices.jobs if job.least is not None), None)
+
+
 def conflicts(facts: Facts) -> Iterator[Conflict]:
     """Yield every conflict of a spec with these facts."""
     return (each for each in CONFLICTS if each.holds(facts))

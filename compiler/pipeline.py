@@ -5,11 +5,13 @@ Nothing here imports TensorFlow. `compiler.graph.build` continues from the plan.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from attrs import evolve
 
 from compiler import topology
 from compiler.checks import CHECKS
-from compiler.compatibility import keeps_all, replication_of
+from compiler.compatibility import changing_job, keeps_all, replication_of
 from compiler.model.elaborate import elaborate
 from compiler.plan import Plan, Worker, WorkerPlan
 from compiler.towers import lay_out_towers, workers_of
@@ -17,7 +19,14 @@ from dsl import ir
 from dsl.diagnostics import Diagnostics, SpecError
 
 
-def make_plan(spec: ir.Spec, *, emulate: bool = False, visible_gpus: int = 0, worker: int = 0) -> Plan:
+def make_plan(
+    spec: ir.Spec,
+    *,
+    emulate: bool = False,
+    visible_gpus: int = 0,
+    worker: int = 0,
+    members: Collection[int] | None = None,
+) -> Plan:
     """Check a spec and return its plan.
 
     Args:
@@ -25,6 +34,7 @@ def make_plan(spec: ir.Spec, *, emulate: bool = False, visible_gpus: int = 0, wo
         emulate: Whether devices of this process stand for the devices of the spec.
         visible_gpus: The number of this machine's GPUs; it matters only if the spec declares no devices.
         worker: The number of the worker whose plan is wanted, if every worker has a graph of its own.
+        members: The tasks that take part, if these come and go; None for all.
 
     Returns:
         The plan, with the warnings of the checks; a `WorkerPlan` if every worker has a graph of its own.
@@ -32,7 +42,7 @@ def make_plan(spec: ir.Spec, *, emulate: bool = False, visible_gpus: int = 0, wo
     Raises:
         SpecError: The spec is wrong; it carries everything that the checks found.
     """
-    devices = topology.declare(spec.devices, visible_gpus)
+    devices = topology.declare(spec.devices, visible_gpus, members)
     found = Diagnostics()
     for check in CHECKS:
         found.extend(check(spec, devices))
@@ -65,5 +75,5 @@ def for_worker(plan: Plan, index: int) -> WorkerPlan:
         towers=towers,
         emulate=plan.emulate,
         warnings=plan.warnings,
-        worker=Worker(index, host, tuple(own for _, own in workers)),
+        worker=Worker(index, host, tuple(own for _, own in workers), changing_job(plan.spec) is not None),
     )

@@ -56,11 +56,13 @@ class Worker:
         index: Its number among the workers, in the order of declaration; worker 0 is the chief.
         host: Its task.
         everyone: The towers of all workers, one tuple for each worker.
+        changes: Whether workers come and go, so that these are some of the tasks of the job.
     """
 
     index: int
     host: Host
     everyone: tuple[tuple[Tower, ...], ...] = field(repr=False)
+    changes: bool = False
 
     @property
     def is_chief(self) -> bool:
@@ -71,6 +73,13 @@ class Worker:
     def count(self) -> int:
         """The number of workers."""
         return len(self.everyone)
+
+    @property
+    def slots(self) -> tuple[int, ...]:
+        """The place of each worker in the tables that all workers share: its task's, if workers change."""
+        if not self.changes:
+            return tuple(range(self.count))
+        return tuple(towers[0].device.task for towers in self.everyone)
 
     def task(self, index: int) -> str:
         """Return the task of worker number `index` as messages and options write it, such as `worker:1`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Literal, TypeAlias
 
 from attrs import evolve, frozen
@@ -148,12 +148,13 @@ class Topology:
         return tuple(each for each in self.select("cpu", PARAMETER_SERVER) if each.index == 0)
 
 
-def declare(devices: ir.Devices, visible_gpus: int) -> Topology:
+def declare(devices: ir.Devices, visible_gpus: int, members: Collection[int] | None = None) -> Topology:
     """Return the devices of a `devices` block.
 
     Args:
         devices: The block.
         visible_gpus: The number of GPUs of this machine, which is used if the block gives no number.
+        members: The tasks that take part, if these come and go; None for all.
     """
     listed: list[Device] = []
 
@@ -163,7 +164,7 @@ def declare(devices: ir.Devices, visible_gpus: int) -> Topology:
                 listed.append(Device("cpu" if kind == "cpu" else "gpu", index, job, task, len(listed)))
 
     for job in devices.jobs:
-        for task in range(job.tasks):
+        for task in range(job.tasks) if members is None else sorted(members):
             add(job.name, task, max(job.cpu, 1), job.gpu)
     if not devices.jobs:
         said_nothing = devices.gpu is None and devices.cpu is None

@@ -243,6 +243,8 @@ _ROWS = (
     Code("TFD745", "nothing-to-plot", "runs without a history, or without the score to draw", "run"),
     Code("TFD746", "record-damaged", "a file of a run, beside its checkpoints, that cannot be used", "run"),
     Code("TFD747", "directory-gone", "a run directory that went away during the run", "run"),
+    Code("TFD748", "workers-cannot-change", "what does not go with workers that come and go"),
+    Code("TFD749", "cannot-scale", "a number of tasks that a cluster that runs cannot have", "run"),
     Code("TFD750", "directory-holds-spec", "a run directory in which the spec itself is", "run"),
     Code("TFD751", "foreign-directory", "a folder of something else as run directory", "run"),
     Code("TFD752", "output-is-read", "an output that would overwrite what is read", "plan"),

@@ -100,7 +100,7 @@ class Every(Node):
 
 
 class Range(Node):
-    """The index `first..last`; both ends are included."""
+    """The index or value `first..last`; both ends are included."""
 
     first: Expr
     last: Expr
@@ -239,7 +239,7 @@ class Comparison(Node):
 
 Expr: TypeAlias = (
     "Broken | Number | Text | Constant | Path | Call | Indexed | List | Chain | Negative | Flow"
-    " | Comparison | TensorIndex"
+    " | Comparison | TensorIndex | Range"
 )
 
 # --- items ------------------------------------------------------------------------------------------------

@@ -91,7 +91,7 @@ def _part_weights(given: ir.Train) -> list[str]:
 
 
 def _job(given: ir.Job) -> str:
-    tasks = f"hosts = {value(given.hosts)}" if given.hosts else f"tasks = {given.tasks}"
+    tasks = f"hosts = {value(given.hosts)}" if given.hosts else f"tasks = {given.span_of_tasks}"
     return block(f"job {quoted(given.name)}", [tasks, f"gpu = {given.gpu}", f"cpu = {given.cpu}"])
 
 

@@ -14,6 +14,7 @@ from compiler.checks.devices import (
     link_is_used,
     targets_name_devices,
     workers_are_whole,
+    workers_can_change,
 )
 from compiler.checks.pieces import optimizers_take_pieces, pieces_have_an_axis
 from compiler.checks.rules import globs_can_match, updates_place_sums
@@ -26,6 +27,7 @@ Check = Callable[[ir.Spec, topology.Topology], Iterable[Diagnostic]]
 
 CHECKS_OF_THE_SPEC: tuple[Check, ...] = (
     choices_are_compatible,
+    workers_can_change,
     targets_name_devices,
     groups_fit_devices,
     batches_fit_clones,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from compiler.compatibility import replication_of
+from compiler.compatibility import changing_job, keeps_all, replication_of, slot_rules
 from compiler.placement.rules import Rulebook, rule_text
 from compiler.topology import Host, Topology
 from compiler.towers import clone_count, lay_out_towers, workers_of
@@ -104,6 +104,64 @@ def workers_are_whole(spec: ir.Spec, topology: Topology) -> Iterator[Diagnostic]
     elif spec.update.backup and len(set(sizes)) > 1:
         yield errors.uneven_workers(spec.update.span_of("backup"), batches=", ".join(map(str, sizes)))
     yield from _rules_for_one_worker(spec, topology, [host for host, _ in workers])
+
+
+def workers_can_change(spec: ir.Spec, _: Topology) -> Iterator[Diagnostic]:
+    """Report what cannot be combined with workers that come and go."""
+    job = changing_job(spec)
+    if job is None:
+        return
+    clones, data, tasks, slots = spec.clones, spec.data, job.span_of("tasks"), slot_rules(spec)
+    numbered = [each.target for each in spec.place.rules if _names_tasks(each.target)]
+    alone = len(spec.devices.jobs) == 1 and keeps_all(spec)
+    shards = data is not None and data.per_clone == "shard"
+    written = f"tasks = {job.span_of_tasks}"
+    for wrong, span, fault, (reason, advice) in (
+        (job.least == 1, tasks, "begins with one worker", _TWO),
+        (not alone, tasks, "needs workers that each have all weights", _ALL),
+        (isinstance(clones.batch, tuple), clones.span_of("batch"), f"{_CANNOT} a list of batches", _OWN),
+        (clones.count is not None, clones.span_of("count"), f"{_CANNOT} `clones.count`", _OWN),
+        (clones.global_batch, clones.span_of("global_batch"), f"{_CANNOT} `clones.global_batch`", _OWN),
+        (slots, slots and slots[0].span, f"{_CANNOT} `slots -> sharded(clones)`", _PIECES),
+        (numbered, numbered and numbered[0].span, f"{_CANNOT} a rule that names a task", _NUMBERED),
+        (shards, shards and data and data.span_of("per_clone"), f"{_CANNOT} `per_clone = shard`", _SHARES),
+    ):
+        if wrong:
+            at = span or tasks
+            yield errors.workers_cannot_change(
+                at,
+                written=written,
+                fault=fault,
+                reason=reason,
+                advice=advice,
+                job=None if at == tasks else tasks,
+            )
+
+
+_CANNOT = "cannot be combined with"
+_TWO = ("a sum over workers needs two of them", "begin with two")
+_ALL = (
+    "workers can only come and go if each has all weights and a graph of its own",
+    "declare this job alone, with `mode = sync`, `replication = between_graph` and `variables -> replicated`",
+)
+_OWN = (
+    "the clones of a step are those of the workers that are there",
+    "give `clones.batch` as the examples of one clone: a step has those of all clones that are there",
+)
+_PIECES = (
+    "the pieces would be cut anew whenever a worker comes or goes",
+    "leave the rule out: each worker has the slots of all weights",
+)
+_NUMBERED = ("that task may be absent", "name the devices of all workers, as in `worker[*].gpu[*]`")
+_SHARES = (
+    "each step takes the next examples of one order, whoever is there",
+    "leave `per_clone` out: each worker takes its part of the batch of a step",
+)
+
+
+def _names_tasks(target: ir.Target) -> bool:
+    devices = target if isinstance(target, ir.DeviceSet) else getattr(target, "devices", None)
+    return devices is not None and any(each.tasks is not None for each in devices.patterns)
 
 
 def _rules_for_one_worker(spec: ir.Spec, topology: Topology, hosts: Sequence[Host]) -> Iterator[Diagnostic]:

@@ -100,6 +100,26 @@ all_taken = Placeless(
     help="end one of the processes, or give the spec more tasks",
 )
 
+# --- another number of tasks ------------------------------------------------------------------------------
+
+fixed_tasks = Wording(
+    "TFD749: `{job}` {there:|has a fixed number of tasks|is no job of the spec}",
+    text="here",
+    help="only a job that is written as in `tasks = 2..8` can have another number while it runs",
+)
+beyond_range = Wording(
+    "TFD749: `{job}` cannot have {tasks:counted task}",
+    text="it has {written} of them",
+    help="ask for a number in this range",
+)
+not_launched = Placeless(
+    "TFD749: no launcher runs the cluster of {directory:in_full}",
+    help="start it by `compile-and-run SPEC --launch`; elsewhere, start or end processes of tasks",
+)
+launcher_silent = Placeless(
+    "TFD749: the launcher has not answered for {seconds}", help="look at its output: it may be about to end"
+)
+
 # --- tasks that differ ------------------------------------------------------------------------------------
 
 other_spec = Placeless(

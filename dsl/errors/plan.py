@@ -291,6 +291,13 @@ too_many_backups = Wording(
     text="of {workers:counted worker}",
     help="use at most `backup = {most:d}`",
 )
+workers_cannot_change = Wording(
+    "TFD748: `{written}` {fault}",
+    text="here",
+    places={"job?": "workers come and go by this"},
+    notes=("{reason}",),
+    help="{advice}",
+)
 uneven_workers = Wording(
     "TFD544: `backup` needs workers with equal batches",
     text="does without any of them",

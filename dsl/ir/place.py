@@ -21,7 +21,8 @@ class Job(Block):
 
     Attributes:
         name: The name of the job.
-        tasks: The number of its tasks.
+        tasks: The number of its tasks; the most, if workers come and go.
+        least: The number of tasks with which training begins if workers come and go; None if it is fixed.
         gpu: The number of GPUs of each task.
         cpu: The number of CPU devices of each task.
         hosts: The addresses of the tasks, or nothing if the tasks have no fixed addresses.
@@ -32,6 +33,12 @@ class Job(Block):
     gpu: int = 0
     cpu: int = 1
     hosts: tuple[str, ...] = ()
+    least: int | None = None
+
+    @property
+    def span_of_tasks(self) -> str:
+        """The number of tasks as it is written: `4`, or `2..8`."""
+        return f"{self.tasks}" if self.least is None else f"{self.least}..{self.tasks}"
 
 
 @frozen

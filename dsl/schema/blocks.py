@@ -18,6 +18,7 @@ from dsl.schema.types import (
     keras,
     listing,
     number,
+    numbers,
     path,
     period,
     size,
@@ -196,7 +197,11 @@ BLOCKS: dict[str, Block] = {
             "job",
             ir.Job,
             (
-                Attribute("tasks", integer(1, 100_000), "how many tasks the job has"),
+                Attribute(
+                    "tasks",
+                    numbers(1, 100_000),
+                    "how many tasks the job has; `2..8` if workers come and go while they train",
+                ),
                 Attribute("gpu", integer(0, 4096), "how many GPUs each task has"),
                 Attribute("cpu", integer(1, 4096), "how many CPU devices each task has"),
                 Attribute("hosts", listing(string()), "`host:port` of each task, instead of `tasks`"),

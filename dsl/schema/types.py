@@ -57,6 +57,7 @@ class Type:
         optional: Whether `none` is allowed.
         length: How many items a `shape` has if it is a list; None for any number.
         only: The only truth value that works; None if both do.
+        ranged: Whether a range of whole numbers is allowed as well.
     """
 
     kind: Kind
@@ -71,6 +72,7 @@ class Type:
     optional: bool = False
     length: int | None = None
     only: bool | None = None
+    ranged: bool = False
 
     def described(self) -> str:
         """Describe the allowed values, as in "takes a whole number"."""
@@ -94,7 +96,8 @@ class Type:
         if self.kind == "keras":
             noun = f"a call of {'an' if self.of[:1] in 'aeio' else 'a'} {self.of}" if self.of else "a call"
             return f"{noun} or a word" if self.words else noun
-        return _CALLS.get(self.of) or _NOUNS[self.kind]
+        said = _CALLS.get(self.of) or _NOUNS[self.kind]
+        return f"{said} or a range such as `2..8`" if self.ranged else said
 
 
 _NOUNS = {
@@ -114,6 +117,11 @@ _PLURALS = {"int": "whole numbers", "float": "numbers", "str": "strings", "tenso
 def integer(low: int | None = None, high: int | None = None, *, optional: bool = False) -> Type:
     """Return the type of whole numbers from `low` to `high`."""
     return Type("int", low=low, high=high, optional=optional)
+
+
+def numbers(low: int, high: int) -> Type:
+    """Return the type of whole numbers from `low` to `high`, and of ranges of these."""
+    return Type("int", low=low, high=high, ranged=True)
 
 
 def number(

@@ -12,7 +12,7 @@ from dsl.suggest import nearest
 from grammar.lower import blocks
 from grammar.lower.context import BAD, Context
 from grammar.lower.evaluate import misplaced_value
-from grammar.lower.values import typed
+from grammar.lower.values import ends, typed
 
 if TYPE_CHECKING:
     from dsl.source import Span
@@ -63,6 +63,9 @@ def _job(block: syntax.Block, context: Context) -> ir.Job | None:
     values = dict(fields.values)
     if values.get("hosts"):
         values["tasks"] = len(values["hosts"])
+    if isinstance(values.get("tasks"), tuple):
+        least, values["tasks"] = values["tasks"]
+        values["least"] = least if least < values["tasks"] else None
     return ir.Job(block.label, **values, span=block.header, spans=fields.spans)
 
 
@@ -131,12 +134,10 @@ def _indices(segment: syntax.Segment, what: str, context: Context) -> Any:
 
 
 def _range(written: syntax.Range, context: Context) -> Any:
-    first = typed(written.first, kinds.integer(0), "the start of a range", context)
-    last = typed(written.last, kinds.integer(0), "the end of a range", context)
-    if first is BAD or last is BAD:
+    found = ends(written, 0, None, context)
+    if found is BAD:
         return BAD
-    if last < first:
-        return context.refuse(types.descending_range(written.span, first=first, last=last))
+    first, last = found
     if last - first >= LONGEST_RANGE:
         return context.refuse(types.range_too_long(written.span, longest=LONGEST_RANGE))
     return tuple(range(first, last + 1))

@@ -46,6 +46,7 @@ def evaluate(  # noqa: PLR0911 one for each kind
 _KINDS: dict[type[syntax.Node], str] = {
     syntax.Flow: "a flow",
     syntax.Comparison: "a comparison",
+    syntax.Range: "a range",
     syntax.Path: "a name",
     syntax.TensorIndex: "an index of a tensor",
     syntax.Indexed: "an index of a tensor",

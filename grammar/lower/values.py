@@ -45,7 +45,9 @@ def typed(  # noqa: PLR0911 one for each kind
     if type.kind == "any" and isinstance(expression, syntax.List) and _has_calls(expression):
         found = [typed(each, type, f"an item of {what}", context) for each in expression.items]
         return BAD if any(each is BAD for each in found) else tuple(found)
-    if isinstance(expression, (syntax.Call, syntax.Flow, syntax.Comparison)):
+    if isinstance(expression, syntax.Range) and type.ranged:
+        return ends(expression, type.low, type.high, context)
+    if isinstance(expression, (syntax.Call, syntax.Flow, syntax.Comparison, syntax.Range)):
         return misplaced_value(expression, what, type.described(), context)
     if type.kind == "tensor":
         return _tensor(expression, what, context)
@@ -56,6 +58,18 @@ def typed(  # noqa: PLR0911 one for each kind
     place = ValuePlace(type, what, expression.span, labels_of(expression, context), context)
     wanted = "" if type.kind in {"str", "any"} else f"{what} takes {type.described()}"
     return fitted(evaluate(expression, context, wanted=wanted), place)
+
+
+def ends(written: syntax.Range, low: float | None, high: float | None, context: Context) -> Any:
+    """Return the first and the last number of a range, or BAD if it has an error."""
+    type_ = Type("int", low=low, high=high)
+    first = typed(written.first, type_, "the start of a range", context)
+    last = typed(written.last, type_, "the end of a range", context)
+    if first is BAD or last is BAD:
+        return BAD
+    if last < first:
+        return context.refuse(types.descending_range(written.span, first=first, last=last))
+    return first, last
 
 
 def _has_calls(expression: syntax.List) -> bool:

@@ -27,6 +27,8 @@ class StreamOptions:
         shard: The index of this stream's share and the number of shares; None if it reads everything.
         reader: Who reads this share in words, such as `clone 2`; nothing if it is none.
             Otherwise a share consists of single records.
+        window: If each batch of a step is cut into parts, the part of this stream: where it begins in the
+            batch, where it ends, and the examples of the batch. The stream has the same order for all parts.
         skip_examples: How many examples of this stream were consumed since the start of the run, over all
             passes. They are skipped.
     """
@@ -37,6 +39,7 @@ class StreamOptions:
     training: bool = True
     shard: tuple[int, int] | None = None
     reader: str = ""
+    window: tuple[int, int, int] | None = None
     skip_examples: int = 0
 
 

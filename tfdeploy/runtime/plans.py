@@ -60,7 +60,12 @@ def folder_of(spec: ir.Spec) -> Path:
 
 
 def plan_of(
-    spec: ir.Spec, *, emulate: bool = False, verbose: bool = False, membership: Membership | None = None
+    spec: ir.Spec,
+    *,
+    emulate: bool = False,
+    verbose: bool = False,
+    membership: Membership | None = None,
+    members: tuple[int, ...] | None = None,
 ) -> Plan:
     """Return the plan of a spec on this machine.
 
@@ -72,6 +77,7 @@ def plan_of(
         verbose: Whether TensorFlow's own messages are shown.
         membership: The part of this process in a cluster. If every worker has a graph of its own, the plan is
             that of this task, or that of the chief if this is None.
+        members: The numbers of the tasks that take part, if tasks come and go; None for all.
 
     Raises:
         SpecError: If the spec does not fit its devices.
@@ -79,11 +85,14 @@ def plan_of(
     devices = spec.devices
     open_ended = not devices.jobs and devices.gpu is None and devices.cpu is None
     gpus = count_gpus(verbose=verbose) if open_ended else 0
-    return make_plan(spec, emulate=emulate, visible_gpus=gpus, worker=_number(membership))
+    number = _number(membership, members)
+    return make_plan(spec, emulate=emulate, visible_gpus=gpus, worker=number, members=members)
 
 
-def _number(membership: Membership | None) -> int:
+def _number(membership: Membership | None, members: tuple[int, ...] | None) -> int:
     """Return the number of a task among the workers, in the order of declaration."""
+    if membership is not None and members is not None:
+        return members.index(membership.own.index)
     if membership is None or membership.task is None:
         return 0
     workers = [each for each in membership.cluster.tasks if each.job != PARAMETER_SERVER]
@@ -141,12 +150,13 @@ SHARED_SEED = 0
 """The seed of graphs that share towers, which are of one seed. They are not run."""
 
 
-def graph_of(plan: Plan, *, seed: int | None = None) -> CompiledGraph:
+def graph_of(plan: Plan, *, seed: int | None = None, traces: Traces | None = None) -> CompiledGraph:
     """Start TensorFlow and return the graph of a plan, which is run.
 
     Args:
         plan: The plan.
         seed: The seed of the run if the spec has none.
+        traces: Traced towers that may be used again; those that they lack are added to them.
 
     Raises:
         SpecError: If the graph cannot be built.
@@ -154,7 +164,7 @@ def graph_of(plan: Plan, *, seed: int | None = None) -> CompiledGraph:
     _start_for(plan)
     from compiler.graph.build import compile_graph
 
-    return compile_graph(plan, base=str(folder_of(plan.spec)), seed=seed)
+    return compile_graph(plan, base=str(folder_of(plan.spec)), seed=seed, traces=traces)
 
 
 def step_of_plan(plan: Plan, towers: SharedTowers | None = None) -> CompiledGraph:

@@ -14,6 +14,7 @@ from typing import Any
 import tensorflow as tf
 from attrs import evolve, field, frozen
 
+from compiler.compatibility import changing_job
 from compiler.graph.fragments import write_traced
 from compiler.graph.ledger import Ledger
 from compiler.graph.update.apply import take_turn
@@ -173,14 +174,16 @@ class Table:
         names: tuple[tuple[str, ...], tuple[str, ...]] = (SINGLE, PER_WORKER),
     ) -> Table:
         """Make the variables, except those that are known."""
-        worker, made = plan.worker, {**known}
+        worker, made, job = plan.worker, {**known}, changing_job(plan.spec)
+        places = worker.count if job is None else job.tasks
         for name in (*names[0], *names[1]):
             if name not in made:
-                shape = () if name in names[0] else (worker.count,)
+                shape = () if name in names[0] else (places,)
                 made[name] = create_variable(
                     f"{SCOPE}/{name}", partial(tf.zeros, shape, tf.int64), placed, ledger
                 )
-        found = (made, placed, ledger, worker.index, worker.count, plan.step_batch, plan.update.staleness)
+        own = worker.slots[worker.index]
+        found = (made, placed, ledger, own, places, plan.step_batch, plan.update.staleness)
         return cls(*found, names=names)
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from compiler.checks.devices import workers_are_whole
+from compiler.checks.devices import workers_are_whole, workers_can_change
 from tests.compiler.placement.places import places
 
 CLUSTER = """
@@ -89,3 +89,51 @@ def test_each_rule_for_one_worker_is_told() -> None:
         ("TFD545", "worker[0].cpu[0]"),
         ("TFD545", "worker[2].gpu[1]"),
     ]
+
+
+CHANGING = """
+devices {{
+  job "worker" {{ tasks = 2..4, gpu = 1 }}
+  {devices}
+}}
+clones {{ {clones} }}
+place {{ {place} }}
+update {{ {update} }}
+data {{
+  train = synthetic(8, x = feature(float32, [4]), label = feature(int32, classes = 2)){data}
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("what", "text", "fault", "marked"),
+    [
+        ("clones", "count = 2", "cannot be combined with `clones.count`", "2"),
+        ("clones", "global_batch = 8", "cannot be combined with `clones.global_batch`", "8"),
+        ("clones", "batch = [1, 2, 3, 4]", "cannot be combined with a list of batches", "[1, 2, 3, 4]"),
+        ("place", "clones -> worker[0..1].gpu[0]", "cannot be combined with a rule that names a task", None),
+        ("place", "variables -> worker[*].gpu[0]", "needs workers that each have all weights", "2..4"),
+        ("update", "replication = in_graph", "needs workers that each have all weights", "2..4"),
+        ("devices", 'job "more" { tasks = 2 }', "needs workers that each have all weights", "2..4"),
+        ("data", "\n per_clone = shard", "cannot be combined with `per_clone = shard`", "shard"),
+    ],
+)
+def test_what_workers_cannot_have_that_come_and_go(
+    what: str, text: str, fault: str, marked: str | None
+) -> None:
+    """What depends on their number is refused where it stands; without it they can."""
+    parts = {"devices": "", "clones": EVEN, "place": "", "update": "optimizer = SGD(0.1)", "data": ""}
+    plain = places(CHANGING.format(**parts))
+    assert list(workers_can_change(plain.spec, plain.topology)) == []
+    found = places(CHANGING.format(**{**parts, what: text}))
+    told = [(each.code, each.message, each.span) for each in workers_can_change(found.spec, found.topology)]
+    assert [each[:2] for each in told] == [("TFD748", f"`tasks = 2..4` {fault}")]
+    assert told[0][2] is not None
+    assert marked is None or told[0][2].text == marked
+
+
+def test_at_least_two_workers_train() -> None:
+    """With one there is no sum to make."""
+    found = places('devices { job "worker" { tasks = 1..4 } }\nclones { batch = 2 }')
+    (told,) = workers_can_change(found.spec, found.topology)
+    assert (told.message, told.help) == ("`tasks = 1..4` begins with one worker", "begin with two")

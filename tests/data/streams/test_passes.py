@@ -335,3 +335,26 @@ def test_what_becomes_a_float_first_may_be_decoded_as_one(changes: list[Any], fl
     fields = (Field("image", "uint8", (2, 2, 3)), Field("label", "int32", ()))
     source = SimpleNamespace(fields=fields, per_record=True)
     assert Examples(None, source, tuple(made))._floats() == floats  # type: ignore[arg-type]  # what it needs
+
+
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_parts_of_batches_make_up_one_order(reader: Any, numbers: Numbers, *, shuffled: bool) -> None:
+    """However many share each batch, and whenever that changes, they read the examples in one order."""
+    steps = [reader.call("shuffle", 100)] if shuffled else []
+    whole = reader.column(numbers(*steps, seed=1), "n", 1, repeat=True, most=300)
+    at, found = 0, list[int]()
+    for workers in (2, 3, 1, 4):
+        parts = [
+            reader.batches(
+                numbers(*steps, seed=1, skip_examples=at, window=(own * 5, own * 5 + 5, workers * 5)),
+                5,
+                repeat=True,
+                most=3,
+            )
+            for own in range(workers)
+        ]
+        for step in zip(*parts, strict=True):
+            found += [int(each) for part in step for each in part["n"]]
+        at = len(found)
+    assert found == whole[: len(found)]
+    assert len(found) == 150

@@ -8,6 +8,7 @@ from dsl import schema
 from dsl.schema import BLOCKS, FUNCTIONS, ROOT
 
 OF_THEIR_OWN = {
+    "job": {"least"},
     "model": {"name", "bindings", "metrics", "outputs", "tensor_terms"},
     "layer": {"name", "parameters", "bindings"},
     "devices": {"jobs"},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 from contextlib import ExitStack
 from types import SimpleNamespace
@@ -21,6 +22,7 @@ from tfdeploy.runtime.launch.launcher import (
     TaskCommand,
     _reserved,
 )
+from tfdeploy.runtime.launch.scaling import ScaleRequest
 from tfdeploy.runtime.membership.addresses import Task
 from tfdeploy.runtime.membership.secret import VARIABLE as SECRET
 
@@ -51,6 +53,13 @@ def load(folder: Path, replication: str = "between_graph") -> ir.Spec:
     return grammar.load(path, [("update.replication", replication)])
 
 
+def load_changing(folder: Path) -> ir.Spec:
+    """Return a spec of two to four workers."""
+    path = folder / "spec.tfdeploy"
+    path.write_text(SPEC.replace('job "ps" {{ {ps} }}', "").format(worker="tasks = 2..4"))
+    return grammar.load(path, [("train.directory", str(folder / "run"))])
+
+
 def test_tasks_are_started_with_what_they_need(tmp_path: Path) -> None:
     """A server only serves; the chief alone gives its result; who is started again goes on."""
     command = TaskCommand(
@@ -74,6 +83,11 @@ class Started:
         self.process = SimpleNamespace(pid=pid)
         self.code: int | None = None
         self.lived, self.starts, self.early = 0.0, 1, 0
+        self.signals: list[int] = []
+
+    def send(self, number: int) -> None:
+        """Take down a signal."""
+        self.signals.append(number)
 
     def ended(self) -> int | None:
         """Return the exit code."""
@@ -124,10 +138,11 @@ class Launch:
 def launch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> Iterator[Launch]:
-    """Yield a launcher that has started a parameter server and two workers, in one graph on request."""
+    """Yield a launcher of a parameter server and two workers, in one graph or changing on request."""
     said: list[str] = []
     replication = getattr(request, "param", "between_graph")
-    launcher = Launcher(TaskCommand(load(tmp_path, replication), "spec"), lambda *_: None, said.append)
+    spec = load_changing(tmp_path) if replication == "changing" else load(tmp_path, replication)
+    launcher = Launcher(TaskCommand(spec, "spec"), lambda *_: None, said.append)
     found = Launch(launcher, said)
     monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: found.now))
     processes = module.task_processes
@@ -239,3 +254,54 @@ def test_tasks_are_waited_for_after_a_run_that_was_finished(launch: Launch, *, r
     waited = [] if raised else [f"waited {each}" for each in every]
     assert launch.stopped == [*waited, *(f"stopped {each}" for each in every)]
     assert launch.launcher.ending
+
+
+def _scale(launch: Launch, tmp_path: Path, tasks: int) -> ScaleRequest:
+    """Ask for a number of workers, and return the answer."""
+    path = tmp_path / "run" / "scale.json"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(ScaleRequest("worker", tasks).to_json())
+    launch.launcher.check_tasks()
+    answer = ScaleRequest.read(path.read_text())
+    assert answer is not None
+    return answer
+
+
+@pytest.mark.parametrize("launch", ["changing"], indirect=True)
+def test_the_number_of_workers_is_changed_while_they_run(launch: Launch, tmp_path: Path) -> None:
+    """The least are started; more on request, the last of which end again; who ends by SIGTERM has left."""
+    workers = [Task("worker", index) for index in range(4)]
+    assert [each.task for each in launch.started] == workers[:2]
+    assert _scale(launch, tmp_path, 4).before == 2
+    assert _scale(launch, tmp_path, 4).before == 4
+    assert [each.task for each in launch.started] == workers
+    assert _scale(launch, tmp_path, 2).before == 4
+    assert [each.signals for each in launch.started] == [[], [], [signal.SIGTERM], [signal.SIGTERM]]
+    assert launch.end(workers[3], 143) == 1
+    assert launch.end(workers[2], 0) == 1
+    assert launch.end(workers[1], 143) == 1
+    assert launch.launcher.failure is None
+    assert _scale(launch, tmp_path, 3).before == 1
+    assert [each.task for each in launch.started[4:]] == workers[1:3]
+    assert launch.said == [
+        "worker: 4 tasks instead of 2",
+        "worker: 4 tasks instead of 4",
+        "worker: 2 tasks instead of 4",
+        "worker:3 has left",
+        "worker:2 has left",
+        "worker:1 has left",
+        "worker: 3 tasks instead of 1",
+    ]
+
+
+@pytest.mark.parametrize("launch", ["changing"], indirect=True)
+def test_others_go_on_without_a_worker_that_always_ends(launch: Launch) -> None:
+    """A worker that is killed is started again, but not for ever; a chief that ends by SIGTERM always is."""
+    for _ in range(MOST_EARLY - 1):
+        launch.end(WORKER, -9, 1.0, 60.0)
+    launch.end(WORKER, -9, 1.0)
+    assert launch.said[-1].endswith(
+        f"{MOST_EARLY} times in a row, soon after it was started; the others go on without it"
+    )
+    assert launch.launcher.failure is None
+    assert launch.end(CHIEF, 143) == 2

@@ -115,3 +115,28 @@ def status_command(common: Common, spec: str, *, watch: bool, as_json: bool, own
             say(line)
         task_table(found, color=common.color_output)
     return 0 if all(each.well for each in found) else NOT_WELL
+
+
+@click.command()
+@click.argument("spec", shell_complete=offer("specs"))
+@click.argument("job", metavar="JOB=TASKS")
+@common_options
+def scale_command(common: Common, spec: str, job: str) -> int:
+    """Let a job of the cluster of SPEC have another number of tasks while it trains, as in worker=5.
+
+    The spec has to leave the number open, as in `tasks = 2..8`, and `compile-and-run` has to have started the
+    tasks on this machine. New tasks begin with the weights of the others; those that are ended, the last ones
+    first, finish their step.
+    """
+    name, _, number = job.partition("=")
+    if not (number.isascii() and number.isdigit()):
+        raise click.BadParameter(
+            f"{job!r} is not of the form JOB=TASKS, as in worker=5", param_hint="JOB=TASKS"
+        )
+    loaded = read_spec(spec, common)
+    from tfdeploy.runtime.cluster.monitor import is_launched
+    from tfdeploy.runtime.launch.scaling import scale
+
+    before = scale(loaded, name, int(number), runs=is_launched(loaded))
+    say(f"{name}: {number} tasks instead of {before}")
+    return 0

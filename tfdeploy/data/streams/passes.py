@@ -262,6 +262,7 @@ class Passes:
         training: Whether the examples are for training.
         batch: The number of examples of a batch, for which `bucket` orders them; None without batches.
         reader: Who reads the passes, in words.
+        window: Which part of each batch of a step is read, as in `StreamOptions`; None for all.
     """
 
     source: Source
@@ -272,6 +273,7 @@ class Passes:
     training: bool = True
     batch: int | None = None
     reader: str = ""
+    window: tuple[int, int, int] | None = None
 
     def size(self) -> int | None:
         """Return the number of examples of a pass; None if it can be known only by reading all of them."""
@@ -421,6 +423,8 @@ class Passes:
         else:
             dataset, unread = self._pass(fixed, tf.constant(epoch, tf.int64)), skip + unread
         dataset = dataset.skip(unread) if unread else dataset
+        if self.window is not None:
+            dataset = _part_of_each(dataset, *self.window)
         if examples.lookahead and not repeat:
             dataset = dataset.concatenate(self._passes(fixed, epoch + 1, 0).take(examples.lookahead))
         return evolve(examples, dataset=dataset)
@@ -429,6 +433,18 @@ class Passes:
     def chunk(self) -> int:
         """The number of examples to decode at a time if they are not batched."""
         return max(1, min(LARGEST_CHUNK, CHUNK_BYTES // max(bytes_of(self.fields), 1)))
+
+
+def _part_of_each(dataset: Any, start: int, stop: int, size: int) -> Any:
+    """Return the elements from number `start` to `stop` of each `size` elements."""
+
+    def inside(number: Any, element: Any) -> Any:
+        del element
+        at = tf.math.floormod(number, tf.constant(size, tf.int64))
+        return tf.logical_and(at >= start, at < stop)
+
+    kept = dataset.enumerate().filter(without_autograph(inside))
+    return kept.map(without_autograph(lambda _, element: element))
 
 
 def _never_empty(dataset: Any, reason: str) -> Any:

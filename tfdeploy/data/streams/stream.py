@@ -59,7 +59,14 @@ class Stream:
         files = share if isinstance(share, FileShare) else None
         seed = _seed(options, steps)
         self._passes = Passes(
-            source, steps, self.fields, seed, files, options.training, reader=options.reader
+            source,
+            steps,
+            self.fields,
+            seed,
+            files,
+            options.training,
+            reader=options.reader,
+            window=options.window,
         )
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import wait
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 from typing import TYPE_CHECKING
 
 import tensorflow as tf
@@ -17,6 +18,7 @@ from compiler.plan import WorkerPlan
 from tfdeploy.runtime.cluster.health import PUBLISH_EVERY, SelfMeasurement, publishing
 from tfdeploy.runtime.cluster.identity import CLIENT_HEALTH, write_text
 from tfdeploy.runtime.cluster.monitor import TaskMonitor
+from tfdeploy.runtime.cluster.roster import Crew
 from tfdeploy.runtime.cluster.server import loopback_server, serve_task, server_config
 from tfdeploy.runtime.cluster.session_target import SessionTarget
 from tfdeploy.runtime.cluster.worker_steps import worker_loop
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from compiler.topology import Host
     from dsl import ir
     from tfdeploy.data import Stream
+    from tfdeploy.runtime.cluster.server import Server
     from tfdeploy.runtime.membership.addresses import Membership
     from tfdeploy.runtime.plans import RunOptions
     from tfdeploy.runtime.show.reporting import Reporter
@@ -143,7 +146,24 @@ def target_for(
             publishing(own, server.published.publish_health),
         ):
             server.announce(say, options.reporter.warn)
-            yield lambda compiled: nullcontext(_worker_target(compiled, plan, membership, server.target, say))
+            yield lambda compiled: nullcontext(worker_target(compiled, membership, server.target, say))
+
+
+@contextmanager
+def crew_for(spec: ir.Spec, options: RunOptions, own: SelfMeasurement) -> Iterator[tuple[Crew, Server]]:
+    """Start the server of a worker that may come and go; yield its view of all of them, and the server.
+
+    Args:
+        spec: The spec.
+        options: The options of the run, which say to which cluster this process belongs.
+        own: Measures this process, which is published for the other tasks of its cluster.
+    """
+    membership, say = options.membership, options.reporter.note
+    assert membership is not None
+    with serve_task(spec, membership) as server, publishing(own, server.published.publish_health):
+        server.announce(say, options.reporter.warn)
+        make = partial(worker_target, url=server.target, say=say)
+        yield Crew(spec, membership, options.reporter, make), server
 
 
 def _client_target(plan: Plan, membership: Membership, say: Callable[[str], None]) -> SessionTarget:
@@ -153,14 +173,12 @@ def _client_target(plan: Plan, membership: Membership, say: Callable[[str], None
     return _target(plan, membership, url, say, needs, needs, elsewhere=True)
 
 
-def _worker_target(
-    compiled: CompiledGraph,
-    plan: WorkerPlan,
-    membership: Membership,
-    url: str,
-    say: Callable[[str], None],
+def worker_target(
+    compiled: CompiledGraph, membership: Membership, url: str, say: Callable[[str], None]
 ) -> SessionTarget:
     """Return the session target of a worker with a graph of its own; `url` is that of its own server."""
+    plan = compiled.plan
+    assert isinstance(plan, WorkerPlan)
     homes = homes_of_variables(compiled)
     if plan.keeps_all:
         homes = {towers[0].device.host for towers in plan.worker.everyone}

@@ -455,6 +455,11 @@ def _read_record(spec: ir.Spec) -> Membership | None:
     return Membership(Cluster(found.jobs), None, found.spec_sha256)
 
 
+def is_launched(spec: ir.Spec) -> bool:
+    """Whether a launcher runs the tasks of the spec's cluster on this machine."""
+    return _read_record(spec) is not None
+
+
 def running_cluster(spec: ir.Spec, environment: Mapping[str, str]) -> Membership:
     """Return the cluster of a spec whose tasks are running, as far as their addresses are known.
 

@@ -20,12 +20,16 @@ from attrs import define, field, frozen
 from compiler.graph.variables.cut_variable import variables_of
 from compiler.graph.workers.meeting import OPEN, Meeting, MeetingState
 from compiler.plan import WorkerPlan
+from compiler.step.sums.between import SCOPE as MAIL
 from compiler.time.work import LONGEST
+from tfdeploy.runtime.cluster.roster import Changed
 from tfdeploy.runtime.cluster.worker_group import PATIENT, WorkerGroup
 from tfdeploy.runtime.stop import alongside
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
+
+    from tfdeploy.runtime.cluster.roster import Crew
 
 LONG = 0.5
 """The seconds of a step after which it is looked after."""
@@ -58,11 +62,13 @@ class ReplicaGroup(WorkerGroup):
         open_session: Opens a session for another graph on the same devices.
         began: When the step that is being made has begun (`time.monotonic()`); None if none is.
         woken: Whether the wait of a step was ended.
+        crew: The tasks that may train, if workers come and go; None if they do not.
     """
 
     open_session: Callable[[tf.Graph], Any] = field(kw_only=True, repr=False)
     began: float | None = None
     woken: bool = False
+    crew: Crew | None = field(default=None, repr=False)
 
     @property
     def meeting(self) -> Meeting:
@@ -86,6 +92,16 @@ class ReplicaGroup(WorkerGroup):
     ) -> Any:
         """Wait until the state of the table meets a condition, as `WorkerGroup.until` does."""
         return super().until(ready, longest, patience)
+
+    def of_members(self, numbers: Sequence[int]) -> list[int]:
+        """Return those of a vector of the table that belong to the workers of the generation."""
+        return [numbers[slot] for slot in self.worker.slots]
+
+    def raise_if_timed_out(self) -> None:
+        """Raise the error of the monitor, if it has one; or `Changed`, if workers have come or gone."""
+        super().raise_if_timed_out()
+        if self.crew is not None and self.crew.is_stale():
+            raise Changed
 
     def is_current(self, state: Any) -> bool:
         """Whether steps of the generation in which the worker trains are made."""
@@ -159,16 +175,16 @@ class ReplicaGroup(WorkerGroup):
             comes first.
         """
         self.meet()
-        found = self.until(lambda each: all(met == self.generation for met in each.met), PATIENT)
+        found = self.until(lambda each: {*self.of_members(each.met)} == {self.generation}, PATIENT)
         if found is None:
             return None
-        source = max(range(self.worker.count), key=lambda worker: found.made[worker])
+        source = max(range(self.worker.count), key=self.of_members(found.made).__getitem__)
         return source, self.stands(found, source)
 
-    @staticmethod
-    def stands(state: MeetingState, worker: int) -> Standing:
+    def stands(self, state: MeetingState, worker: int) -> Standing:
         """Return where a worker has said that it stands."""
-        return Standing(state.made[worker], state.step[worker], state.examples[worker])
+        slot = self.worker.slots[worker]
+        return Standing(state.made[slot], state.step[slot], state.examples[slot])
 
     def hand_out(self, source: int, at: Standing) -> None:
         """Let all workers take the weights of a worker, which stands there, and wait until they have them."""
@@ -178,7 +194,7 @@ class ReplicaGroup(WorkerGroup):
         self.take(source, at)
         self.run(self.meeting.take, source)
         self.run(self.meeting.ready, self.generation)
-        self.until(lambda each: all(ready == self.generation for ready in each.ready), PATIENT)
+        self.until(lambda each: {*self.of_members(each.ready)} == {self.generation}, PATIENT)
 
     def begin(self) -> None:
         """Begin a generation, and give the variables their first values, unless they have later ones."""
@@ -201,7 +217,8 @@ class ReplicaGroup(WorkerGroup):
 
     def announce(self) -> None:
         """Begin a new generation: all others stop, and say where they stand."""
-        self.generation = time.time_ns()
+        roster = self.crew.roster if self.crew is not None else None
+        self.generation = time.time_ns() if roster is None else roster.number
         self.run(self.meeting.announce, self.generation)
 
     def open(self, step: int, examples: int) -> None:
@@ -212,6 +229,8 @@ class ReplicaGroup(WorkerGroup):
     def end(self, patience: float) -> None:
         """End the training, and wait up to `patience` seconds until the others have noticed it."""
         self.run(self.meeting.end)
+        if self.crew is not None:
+            self.crew.end()
         until = time.monotonic() + patience
         while time.monotonic() < until and sum(self.state().left) < self.worker.count - 1:
             time.sleep(LOOK_EVERY)
@@ -238,7 +257,7 @@ class ReplicaGroup(WorkerGroup):
             self.raise_if_timed_out()
             if self._is_stopping():
                 return False
-            if self.woken:
+            if self.woken or _is_late(fault):
                 raise tf.errors.AbortedError(
                     None, None, "the other workers have not made the step"
                 ) from fault
@@ -284,7 +303,7 @@ class ReplicaGroup(WorkerGroup):
     def _look(self, over: threading.Event) -> None:
         while not over.wait(LOOK_EVERY):
             began = self.began
-            if began is None or time.monotonic() - began < LONG:
+            if began is None or time.monotonic() - began < (LONG if self.crew is None else LOOK_EVERY):
                 continue
             if self._cannot_end(time.monotonic() - began):
                 self.woken = True
@@ -297,6 +316,8 @@ class ReplicaGroup(WorkerGroup):
     def _cannot_end(self, taken: float) -> bool:
         """Whether the step that is being made can no longer end."""
         monitor = self.engine.monitor
+        if self.crew is not None and self.crew.changed:
+            return True
         if monitor.timed_out is not None or monitor.absent or (self._is_stopping() and taken > STOPPING):
             return True
         try:
@@ -304,6 +325,11 @@ class ReplicaGroup(WorkerGroup):
         except (tf.errors.OpError, RuntimeError):
             return True
         return not self.is_current(state) or state.lost == self.generation
+
+
+def _is_late(fault: tf.errors.OpError) -> bool:
+    """Whether a message of an earlier generation has come, from a worker that did not know of this one."""
+    return isinstance(fault, tf.errors.InvalidArgumentError) and f"{{node {MAIL}/" in fault.message
 
 
 def copy_variables(group: ReplicaGroup, source: int) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -15,15 +15,18 @@ from compiler.plan import WorkerPlan
 from tfdeploy.runtime.cluster.identity import shut_down
 from tfdeploy.runtime.cluster.monitor import TaskMonitor
 from tfdeploy.runtime.cluster.replica_group import ReplicaGroup
+from tfdeploy.runtime.cluster.roster import Changed
 from tfdeploy.runtime.cluster.worker_group import WorkerGroup
 from tfdeploy.runtime.membership.addresses import Task
 from tfdeploy.runtime.session.checkpoint_files import ClientFiles
+from tfdeploy.runtime.stop import in_background
 from tfdeploy.runtime.watchdog import OTHERS, HealthMonitor
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from compiler.graph.compiled import CompiledGraph
+    from tfdeploy.runtime.cluster.roster import Crew
     from tfdeploy.runtime.membership.addresses import Membership
     from tfdeploy.runtime.session.engine import Engine
     from tfdeploy.runtime.stop import StopSignals
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
 LEAVE_TAKING = 10.0  # seconds that workers have to notice the end of training
 PATIENCE = 2.0  # seconds for shutting down a server
 MOST_AT_ONCE = 32
+POLL = 0.05
 
 
 @define
@@ -44,6 +48,7 @@ class SessionTarget:
         monitor: Monitors all other processes during training.
         elsewhere: Whether the server is in another process, which may not have this process's files.
         needs: The tasks without which sessions do not work.
+        crew: The tasks that may train, if workers come and go; None if they do not.
     """
 
     url: str = ""
@@ -52,6 +57,7 @@ class SessionTarget:
     monitor: HealthMonitor = field(factory=HealthMonitor)
     elsewhere: bool = False
     needs: tuple[Task, ...] = field(factory=tuple)
+    crew: Crew | None = field(default=None, repr=False)
 
     def session(self, compiled: CompiledGraph, graph: tf.Graph | None = None) -> Any:
         """Open a session for a graph, or for another one on the same devices."""
@@ -74,9 +80,31 @@ class SessionTarget:
         Raises:
             RunError: If that takes too long, or waiting cannot help.
         """
-        if self.needs_monitor is not None:
+        if self.needs_monitor is not None and self.crew is None:
             self.needs_monitor.check = check
             self.needs_monitor.require(why)
+
+    def watched(self) -> AbstractContextManager[None]:
+        """Look during a block whether workers come or go, if they do."""
+        return nullcontext() if self.crew is None else self.crew.watched()
+
+    def reach(self, engine: Engine) -> None:
+        """Reach all workers of the generation, if they come and go.
+
+        TensorFlow waits for one that has just gone as long as for any other. This does not.
+
+        Raises:
+            tf.errors.AbortedError: If workers have come or gone meanwhile.
+        """
+        exchange, crew = engine.compiled.exchange, self.crew
+        if crew is None or exchange is None:
+            return
+        opened = in_background(lambda: engine.session.run(exchange.unstage))
+        while not opened.done():
+            wait([opened], POLL)
+            if crew.is_stale():
+                raise Changed
+        opened.result()
 
     def prepare(self, engine: Engine, stop: StopSignals, say: Callable[[str], None]) -> WorkerGroup | None:
         """Prepare the chief's engine for training, and give every variable its initial value.
@@ -91,6 +119,8 @@ class SessionTarget:
             engine.initialise()
             return None
         group = self.group(engine, stop, say)
+        if self.crew is not None and isinstance(group, ReplicaGroup):
+            self.crew.group = group
         group.begin()
         return group
 
@@ -98,12 +128,15 @@ class SessionTarget:
         """Return the view of all workers of one that has a graph of its own."""
         assert engine.compiled.exchange is not None
         if engine.compiled.exchange.meeting is not None:
-            return ReplicaGroup(engine, stop, say, open_session=partial(self.session, engine.compiled))
+            opening = partial(self.session, engine.compiled)
+            return ReplicaGroup(engine, stop, say, open_session=opening, crew=self.crew)
         return WorkerGroup(engine, stop, say)
 
     def attach_monitors(self, engine: Engine) -> None:
         """Set the monitors of an engine to those of this target."""
         engine.monitor = self.monitor
+        if self.crew is not None:
+            engine.closing = POLL  # a worker of the generation may be gone
         engine.lost = self.needs_monitor.lost if self.needs_monitor is not None else None
         engine.activity.causes["tasks"] = lambda: [(each.words, None) for each in self.monitor.absent]
         if isinstance(self.monitor, TaskMonitor):
@@ -129,6 +162,7 @@ class SessionTarget:
         """Shut down all servers that can be reached."""
         secret = self.membership.secret if self.membership is not None else None
         if self.membership is not None and secret is not None:
-            addresses = [self.membership.cluster.address(each) for each in self.membership.others]
+            cluster = self.membership.cluster
+            addresses = [cluster.address(each) for each in cluster.tasks if each != self.membership.task]
             with ThreadPoolExecutor(MOST_AT_ONCE, "dismiss") as pool:
                 list(pool.map(lambda each: shut_down(each, PATIENCE, secret), addresses))

@@ -19,7 +19,7 @@ from compiler.graph.workers.coordination import FINISHED
 from compiler.graph.workers.meeting import FINISHED as FINISHED_TRAINING
 from compiler.graph.workers.meeting import MEETING, TAKING
 from compiler.time.work import LONGEST
-from tfdeploy.runtime.cluster.replica_group import ReplicaGroup
+from tfdeploy.runtime.cluster.replica_group import LOOK_EVERY, ReplicaGroup
 from tfdeploy.runtime.cluster.worker_group import PATIENT, UpdateReporter, WorkerGroup
 from tfdeploy.runtime.session.data import feed_training
 from tfdeploy.runtime.session.engine import Engine, StepReport
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from compiler.graph.workers.coordination import State
     from compiler.graph.workers.meeting import MeetingState
     from tfdeploy.data import Stream
+    from tfdeploy.runtime.cluster.roster import Crew, Roster
     from tfdeploy.runtime.cluster.session_target import SessionTarget
     from tfdeploy.runtime.show.reporting import Reporter
     from tfdeploy.runtime.stop import StopSignals
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 
 LEAST_PATIENCE = 10.0  # seconds that a worker has at least for an update; and as many as the chief takes for:
 UPDATES_OF_PATIENCE = 20
+LEAVING = 10.0  # seconds in which the others go on without a worker that leaves
 
 
 def chief_steps(group: WorkerGroup) -> Steps:
@@ -148,6 +150,7 @@ class ReplicaSteps(SyncSteps):
     def _once(self, *, logged: bool) -> StepResult:
         """Make a step, or none if a signal comes while a worker is missing."""
         engine, first = self._engine, self._first
+        self.group.raise_if_timed_out()
         if not self.group.collect(traced=first):
             engine.applied = True
             return StepResult(0, 0.0, steps=0)
@@ -155,6 +158,8 @@ class ReplicaSteps(SyncSteps):
         values = self.group.apply(logged=logged, traced=first)
         engine.applied, report = all(values["applied"]), StepReport.of(values)
         self.group.count_own()
+        if self.group.crew is not None:
+            self.group.crew.stepped()
         return StepResult(self._examples, report.data_loss, report if logged else None)
 
 
@@ -284,25 +289,34 @@ class WorkerLoop:
             RunError: If that takes too long, or the data cannot be read.
         """
         self._saving = add_saving(self.compiled)
-        while True:
-            self.target.wait_for_tasks("to train", self.stop.check)
-            engine = Engine(self.compiled, self.target.session(self.compiled), self._saving)
-            engine.activity = self.activity
-            self.target.attach_monitors(engine)
-            group = self.target.group(engine, self.stop, lambda _: None)
-            try:
-                with engine.monitor.during("for the chief and the variables"):
-                    self._report_loss(group)
-                    return self._train(group)
-            except tf.errors.OpError as fault:
-                if not is_lost_task(fault, engine.lost):
-                    raise
-                if isinstance(fault, tf.errors.FailedPreconditionError | tf.errors.NotFoundError):
-                    self._lost = group.generation
-                self.reporter.note(f"interrupted: {reason_of(fault)}")
-                time.sleep(PATIENT)
-            finally:
-                engine.close()
+        while (step := self._train_while_all_are_there()) is None:
+            time.sleep(PATIENT)
+        return step
+
+    def _train_while_all_are_there(self) -> int | None:
+        """Train as `train` does; return None if a task is lost."""
+        self.target.wait_for_tasks("to train", self.stop.check)
+        engine = Engine(self.compiled, self.target.session(self.compiled), self._saving)
+        engine.activity = self.activity
+        self.target.attach_monitors(engine)
+        group = self.target.group(engine, self.stop, lambda _: None)
+        try:
+            with engine.monitor.during("for the chief and the variables"):
+                self.target.reach(engine)
+                self._report_loss(group)
+                return self._train(group)
+        except tf.errors.OpError as fault:
+            if not is_lost_task(fault, engine.lost):
+                raise
+            if isinstance(fault, tf.errors.FailedPreconditionError | tf.errors.NotFoundError):
+                self._lost = group.generation
+            self._interrupted(fault)
+        finally:
+            engine.close()
+        return None
+
+    def _interrupted(self, fault: tf.errors.OpError) -> None:
+        self.reporter.note(f"interrupted: {reason_of(fault)}")
 
     def _report_loss(self, group: WorkerGroup) -> None:
         """Report to the chief that a server has come back without its variables."""
@@ -394,8 +408,14 @@ class ReplicaLoop(WorkerLoop):
             if state is None or state.phase == FINISHED_TRAINING or group.is_current(state):
                 return state
             seen = state.generation
+            if group.crew is not None and group.crew.generation != seen:
+                group.raise_if_timed_out()
+                time.sleep(LONGEST)
+                continue
             if state.phase == MEETING and group.generation != seen:
                 group.generation = seen
+                if group.crew is not None and group.crew.was_absent:
+                    group.run(group.meeting.set_own, -1)  # what it has is of steps that others have made anew
                 group.meet()
             elif state.phase == TAKING and group.generation == seen and group.can_take(state):
                 group.drain()
@@ -404,14 +424,18 @@ class ReplicaLoop(WorkerLoop):
             elif group.generation != seen or state.phase == TAKING:
                 group.run(group.meeting.lose, seen)  # this process was not there when the others met
             phase = state.phase
-            group.until(lambda each: (each.generation, each.phase) != (seen, phase), PATIENT)  # noqa: B023
+            pause = PATIENT if group.crew is None else LONGEST
+            group.until(lambda each: (each.generation, each.phase) != (seen, phase), pause)  # noqa: B023
+
+    def _goes_on(self, group: ReplicaGroup) -> bool:  # noqa: ARG002 for workers that leave
+        return self.stop.received is None
 
     def _steps(self, group: ReplicaGroup) -> None:
         """Make steps until they break, or training is over."""
         made = group.standing().step
         try:
             with group.looked_after():
-                while self.stop.received is None:
+                while self._goes_on(group):
                     with group.engine.activity.doing("making a step", kind="step"):
                         if not group.collect():
                             return
@@ -426,6 +450,65 @@ class ReplicaLoop(WorkerLoop):
             elif group.state().phase == FINISHED_TRAINING:
                 return
             raise
+
+
+@define
+class ChangingLoop(ReplicaLoop):
+    """The training of a worker that comes and goes, through all generations.
+
+    Attributes:
+        compiled: The graph of the generation.
+        target: The server at which its sessions are opened.
+        crew: The tasks that may train.
+        is_over: Whether the chief has said to this worker's server that training is over.
+    """
+
+    compiled: CompiledGraph = field(init=False, repr=False)
+    target: SessionTarget = field(init=False, repr=False)
+    crew: Crew = field(kw_only=True, repr=False)
+    is_over: Callable[[], bool] = field(kw_only=True, repr=False)
+    _left: float | None = field(default=None, init=False)  # when it has said that it leaves
+
+    def train(self) -> int:
+        """Train in every generation that has this worker, and return the global step at the end."""
+        step = 0
+        while (roster := self._next_roster()) is not None:
+            self.crew.enter(roster)
+            self.compiled, self._saving, self.target = self.crew.opening()
+            found = self._train_while_all_are_there()
+            if found is not None:
+                return found
+        return step
+
+    def _next_roster(self) -> Roster | None:
+        """Wait for another roster that has this worker. None if a signal comes first, or training is over."""
+        own, heard, ready = self.crew.membership.own.index, time.monotonic(), False
+        while self.stop.received is None and not self.is_over():
+            found = self.crew.read()
+            if found is not None:
+                heard = time.monotonic()
+                if found.over:
+                    return None
+                if own in found.members and found.number != self.crew.generation:
+                    return found
+                if not ready:  # so that the others do not wait for its graph
+                    self.crew.graph(tuple(sorted({*found.members, own})), found.seed)
+            if not ready:
+                self.crew.say_ready()
+                ready = True
+            self.crew.require(lambda: [self.crew.chief], "to train", heard)
+            time.sleep(LOOK_EVERY)
+        return None
+
+    def _goes_on(self, group: ReplicaGroup) -> bool:
+        """Whether to make another step: also after a signal, until the others go on without this worker."""
+        if self.stop.received is None:
+            return True
+        if self._left is None:
+            self._left = time.monotonic()
+            self.crew.say_ready(ready=False)
+            group.run(group.meeting.leave, 1)
+        return time.monotonic() - self._left < LEAVING
 
 
 def worker_loop(

@@ -17,8 +17,11 @@ from typing import TYPE_CHECKING, Literal, Self, TypeAlias
 
 from attrs import frozen
 
+from compiler.compatibility import changing_job
 from dsl.errors import cluster as errors
+from dsl.errors.wording import counted
 from tfdeploy.runtime.launch import task_processes
+from tfdeploy.runtime.launch.scaling import ScaleRequest, Scaling
 from tfdeploy.runtime.launch.task_processes import TaskProcess
 from tfdeploy.runtime.membership.addresses import VARIABLE, Cluster, Membership, Task, to_tf_config
 from tfdeploy.runtime.membership.membership import GPUS, LAUNCHER, fingerprint, gpus_of, is_server
@@ -40,6 +43,7 @@ SHUTDOWN_TIME = 30.0  # seconds that a run has for ending after it has shut down
 POLL = 0.1
 PAUSE = 0.5
 KEPT_LINES = 12
+LEFT = 128 + signal.SIGTERM
 FINAL = {0, 1, 2}  # exit codes of a task that is done or has reported an error; others are accidents
 # A server ends with code 0 when it is shut down, perhaps too early: see `Launcher._handle_end_of_server`.
 
@@ -113,12 +117,14 @@ class Launcher:
         self._stack = ExitStack()
         self._children: dict[Task, TaskProcess] = {}
         self._due: dict[Task, float] = {}
+        self._going: set[Task] = set()  # those that have been asked to end
         self._ended: dict[
             int, float
         ] = {}  # when servers have ended by themselves, by the numbers of their processes
         self._last_words: dict[Task, deque[str]] = {}
         self._lock = threading.Lock()
         self._leaving = threading.Event()
+        self._scaling = Scaling(command.spec)
 
     # --- from beginning to end ----------------------------------------------------------------------------
 
@@ -138,7 +144,7 @@ class Launcher:
             stack.callback(os.close, writing)
             stack.callback(self._leaving.set)
             stack.callback(self.end_all)
-            for task in self.cluster.tasks if self._own is None else [self._own.own]:
+            for task in self._first_tasks() if self._own is None else [self._own.own]:
                 self._start(task)
             self._stack = stack.pop_all()
         return self
@@ -179,6 +185,26 @@ class Launcher:
         child.process.wait()
         child.early = 0
 
+    def _first_tasks(self) -> list[Task]:
+        """Return the tasks with which the run begins: the least of a job whose tasks come and go."""
+        jobs = {job.name: job.least or job.tasks for job in self.command.spec.devices.jobs}
+        return [each for each in self.cluster.tasks if each.index < jobs[each.job]]
+
+    def _scale(self, wanted: ScaleRequest) -> int:
+        """Start or end tasks until a job has as many as are wanted; return how many it had."""
+        tasks = [each for each in self.cluster.tasks if each.job == wanted.job]
+        there = [each for each in tasks if each in self._children and each not in self.finished]
+        there = [each for each in there if each not in self._going]
+        for each in reversed(there[wanted.tasks :]):
+            self._going.add(each)
+            self._children[each].send(signal.SIGTERM)
+        absent = [each for each in tasks if each not in there and each not in self._going]
+        for each in absent[: max(wanted.tasks - len(there), 0)]:
+            self.finished.pop(each, None)
+            self._start(each)
+        self._say(f"{wanted.job}: {counted(wanted.tasks, 'task')} instead of {len(there)}")
+        return len(there)
+
     # --- tasks --------------------------------------------------------------------------------------------
 
     def _start(self, task: Task, before: TaskProcess | None = None) -> None:
@@ -214,7 +240,8 @@ class Launcher:
     def check_tasks(self) -> None:
         """Find the tasks that have ended, and start those again that should be running."""
         with self._lock:
-            for task, child in self._children.items():
+            self._scaling.answer(self._scale)
+            for task, child in list(self._children.items()):
                 code = child.ended()
                 if code is not None and task not in self.finished:
                     self._handle_end(task, child, code)
@@ -229,12 +256,21 @@ class Launcher:
                 self._start(task, child)
         else:
             child.wait_for_output()
-            if code == 0 and is_server(self.command.spec, task):
+            if self._may_go(task) and (code == LEFT or task in self._going):
+                self._going.discard(task)
+                self.finished[task] = code
+                self._say(f"{task.ref} has left")
+            elif code == 0 and is_server(self.command.spec, task):
                 self._handle_end_of_server(task, child)
             elif code in FINAL:
                 self._finish_task(task, code)
             else:
                 self._restart(task, child, code)
+
+    def _may_go(self, task: Task) -> bool:
+        """Whether the run goes on without a task that has ended by SIGTERM."""
+        job = changing_job(self.command.spec)
+        return job is not None and job.name == task.job and task != self.cluster.chief
 
     def _handle_end_of_server(self, task: Task, child: TaskProcess) -> None:
         """Start a server again that has ended by itself, if the run continues without it.
@@ -259,7 +295,10 @@ class Launcher:
             how = task_processes.describe_exit(code)
             how = f"{how} {child.early} times in a row, soon after it was started"
             self.finished[task] = code
-            self._fail(task, code, how)
+            if self._may_go(task):
+                self._say(f"{task.ref} {how}; the others go on without it")
+            else:
+                self._fail(task, code, how)
             return
         self._say(f"{task.ref} {task_processes.describe_exit(code)}; it is started again")
         self._due[task] = time.monotonic() + PAUSE * (child.early - 1)

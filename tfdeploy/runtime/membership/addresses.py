@@ -130,6 +130,7 @@ class Membership:
             to none of this machine's addresses.
         launcher: The number of the launcher's process; None if there is none.
         secret: The secret that the processes of the run share; None if it is not needed.
+        present: The tasks that take part now, if tasks come and go; None for all.
     """
 
     cluster: Cluster
@@ -140,6 +141,7 @@ class Membership:
     listen_everywhere: bool = False
     launcher: int | None = None
     secret: Secret | None = field(default=None, eq=False, repr=False)
+    present: tuple[Task, ...] | None = None
 
     @property
     def own(self) -> Task:
@@ -149,8 +151,9 @@ class Membership:
 
     @property
     def others(self) -> tuple[Task, ...]:
-        """Every task but this process's own."""
-        return tuple(each for each in self.cluster.tasks if each != self.task)
+        """Every task that takes part but this process's own."""
+        tasks = self.cluster.tasks if self.present is None else self.present
+        return tuple(each for each in tasks if each != self.task)
 
 
 def _host(address: str) -> str:

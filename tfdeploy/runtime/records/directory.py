@@ -65,6 +65,8 @@ class RunDirectory:
     """The folder with what each task that was started for the run has written."""
     cluster = _Inside("cluster.json")
     """The addresses of the tasks that were started for the run, while they run."""
+    scale = _Inside("scale.json")
+    """How many tasks a job is to have, while the launcher has not changed it yet."""
     model = _Inside("model.keras")
     """The trained model."""
     layer_states = _Inside("layer_states.json")
@@ -154,6 +156,6 @@ class RunDirectory:
     @property
     def _whole_files(self) -> tuple[Path, ...]:
         return (
-            self.spec, self.placement, self.history, self.cluster, self.model, self.layer_states, self.result,
-            self.track, self.mark,
+            self.spec, self.placement, self.history, self.cluster, self.scale, self.model, self.layer_states,
+            self.result, self.track, self.mark,
         )  # fmt: skip

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from attrs import evolve
 
+from compiler.plan import WorkerPlan
 from compiler.towers import each_clone_reads, names_of_shares
 from dsl import ir
 from dsl.diagnostics import RunError
@@ -89,8 +90,26 @@ def require_readable(streams: Iterable[Stream], membership: Membership | None) -
             )
 
 
+def part_of_batch(plan: Plan) -> tuple[int, int, int] | None:
+    """Return which part of the batch of a step a worker reads, if workers come and go; else None.
+
+    All of them read one order, so that its place tells which examples have been used, however many they were.
+    """
+    if not isinstance(plan, WorkerPlan) or not plan.worker.changes:
+        return None
+    before = plan.worker.everyone[: plan.worker.index]
+    start = plan.micro_batches * sum(tower.batch for towers in before for tower in towers)
+    return start, start + plan.own_batch, plan.global_batch
+
+
 def feed_training(engine: Engine, stream: Stream, consumed: int) -> None:
     """Start all input pipes of the training data."""
+    window = part_of_batch(engine.compiled.plan)
+    if window is not None:
+        options = evolve(stream.options, skip_examples=consumed, window=window, seed=engine.compiled.seed)
+        part = Stream(stream.split, stream.source, stream.transforms, stream.fields, options)
+        engine.feed(engine.compiled.train_inputs[0], part, training=True)
+        return
     for pipe in engine.compiled.train_inputs:
         parts = 1 if pipe.shard is None else pipe.shard[1]
         options = evolve(

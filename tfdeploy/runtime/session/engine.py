@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from tfdeploy.data import Stream
 
 
+PATIENCE = 2.0  # seconds that a server has to close a session
 AVERAGE = "/ExponentialMovingAverage"  # ends the name of a weight's moving average in a checkpoint
 
 
@@ -81,6 +82,7 @@ class Engine:
         waited: The seconds that the last step has waited for its examples; None if they are not measured.
         assigned: The full name of the device on which TensorFlow ran each op, by op name, as far as `traced`
             has seen it.
+        closing: The seconds that closing the session may take.
         on_run_metadata: If it is set, steps are run with times of every op, and it is called with them.
     """
 
@@ -94,6 +96,7 @@ class Engine:
     applied: bool = True
     waited: float | None = None
     assigned: dict[str, str] = field(factory=dict, repr=False)
+    closing: float = PATIENCE
     on_run_metadata: Callable[[Any], None] | None = field(default=None, repr=False)
     _kept: dict[str, Callable[..., Any]] = field(factory=dict, repr=False)  # what is run again and again
     _has_evaluated: bool = field(default=False, repr=False)
@@ -118,7 +121,7 @@ class Engine:
 
     def close(self) -> None:
         """Close the session, also if its server is gone."""
-        close_session(self.session)
+        close_session(self.session, self.closing)
 
     def traced(self, fetches: Any, feed: Mapping[Any, Any] | None = None) -> Any:
         """Run `fetches` once, return their values, and note on which devices TensorFlow has run the ops."""
@@ -315,10 +318,7 @@ def named(values: Iterable[tuple[str, Any]]) -> dict[str, float]:
     return found
 
 
-PATIENCE = 2.0  # seconds that a server has to close a session
-
-
-def close_session(session: Any) -> None:
+def close_session(session: Any, patience: float = PATIENCE) -> None:
     """Close a session. Closing it again does nothing.
 
     TensorFlow waits for a server that is gone until the operations of a session time out, which is as long as
@@ -330,7 +330,7 @@ def close_session(session: Any) -> None:
         return
     thread = Thread(target=_close, args=(session,), name="close", daemon=True)
     thread.start()
-    thread.join(PATIENCE)
+    thread.join(patience)
 
 
 def _close(session: Any) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import tensorflow as tf
 from attrs import define, field
 
+from compiler.compatibility import changing_job
 from compiler.conditions.capacity import forecast_if_needed, warnings_of
 from compiler.conditions.expect import require_expectations
 from compiler.conditions.timing import time_if_needed
@@ -27,12 +28,12 @@ from dsl.errors import running as errors
 from dsl.errors.files import output_is_read
 from dsl.files.atomic import FOLDER
 from tfdeploy.runtime.adapted import adapted_for_run, require_one_graph
-from tfdeploy.runtime.cluster.choose_target import make_thread_pool, target_for
+from tfdeploy.runtime.cluster.choose_target import crew_for, make_thread_pool, target_for
 from tfdeploy.runtime.cluster.health import SelfMeasurement
 from tfdeploy.runtime.cluster.monitor import cluster_record
 from tfdeploy.runtime.cluster.prometheus import prometheus
 from tfdeploy.runtime.cluster.replica_group import ReplicaGroup, Standing
-from tfdeploy.runtime.cluster.worker_steps import worker_loop
+from tfdeploy.runtime.cluster.worker_steps import ChangingLoop, worker_loop
 from tfdeploy.runtime.plans import folder_of, graph_of, plan_of, require_devices
 from tfdeploy.runtime.records.directory import RunDirectory
 from tfdeploy.runtime.records.effective import effective_text
@@ -60,15 +61,17 @@ from tfdeploy.runtime.train.loop import Trainer, left_out, total_steps
 from tfdeploy.runtime.watchdog import Activity, Watchdog, waiting_for
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from compiler.graph.compiled import CompiledGraph
+    from compiler.graph.storage.saving import Saving
     from compiler.mapping.records import MapTime, PlacementMap
     from compiler.plan import Plan
     from compiler.step.read.memory import StepMemory
     from dsl import ir
     from tfdeploy.data import Stream
+    from tfdeploy.runtime.cluster.roster import Crew
     from tfdeploy.runtime.cluster.session_target import SessionTarget
     from tfdeploy.runtime.cluster.worker_group import WorkerGroup
     from tfdeploy.runtime.plans import Resume, RunOptions
@@ -168,13 +171,30 @@ class _Run:
         require_readable(streams.values(), self.options.membership)
         total_steps(self.plan, streams["train"].size)  # raises the errors about the number of steps first
         self.stop.check()
+        if changing_job(self.spec) is not None and self.options.membership is not None:
+            with crew_for(self.spec, self.options, self.measurement) as (crew, _):
+                return self._train_with(crew, streams)
         with target_for(
             self.plan, self.options, self.stop, streams["train"], self.measurement
         ) as open_target:
             compiled = self._compile()
             self.stop.check()
             with open_target(compiled) as target:
-                return self._train_on(compiled, target, streams)
+                saving = add_saving(compiled)
+                return self._train_on(lambda: (compiled, saving, target), streams)
+
+    def _train_with(self, crew: Crew, streams: Mapping[ir.SplitName, Stream]) -> Result:
+        """Train with workers that come and go."""
+
+        def opening() -> tuple[CompiledGraph, Saving, SessionTarget]:
+            self.placement = None  # that of another graph
+            with self.activity.doing("the wait for workers"):
+                crew.call(self.seed, self.stop.check)
+            return crew.opening()
+
+        self.plan = crew.plan(tuple(range(crew.least)))
+        self._compile(crew)
+        return self._train_on(opening, streams)
 
     def _open(self, name: ir.SplitName, split: ir.Split) -> Stream:
         with self.activity.doing(f"reading the first example of `{name}`", split.source.span):
@@ -184,12 +204,15 @@ class _Run:
                 require_shares(self.plan, stream)
             return stream
 
-    def _compile(self) -> CompiledGraph:
+    def _compile(self, crew: Crew | None = None) -> CompiledGraph:
         begun = time.perf_counter()
         with self.reporter.busy(f"building the graph of {self.plan.model.name}"):
             goes_on = self.options.resume != "never" and bool(self.directory.store.whole())
             plan = adapted_for_run(self.plan, self.directory, goes_on=goes_on)
-            compiled = graph_of(plan, seed=self.seed)
+            if crew is None:
+                compiled = graph_of(plan, seed=self.seed)
+            else:
+                compiled, _ = crew.graph(tuple(range(crew.least)), self.seed)
             membership = self.options.membership
             launched = membership is not None and membership.launcher is not None
             require_room(compiled, memory_limit(), launched=launched)
@@ -205,32 +228,37 @@ class _Run:
         return compiled
 
     def _train_on(
-        self, compiled: CompiledGraph, target: SessionTarget, streams: Mapping[ir.SplitName, Stream]
+        self,
+        opening: Callable[[], tuple[CompiledGraph, Saving, SessionTarget]],
+        streams: Mapping[ir.SplitName, Stream],
     ) -> Result:
         """Train, and continue from the newest checkpoint whenever a task was lost and has come back."""
-        saving, fruitless, why = add_saving(compiled), 0, "to start training"
+        fruitless, why = 0, "to start training"
         while True:
+            compiled, saving, target = opening()
             target.wait_for_tasks(why, self.stop.check)
             session, before = target.session(compiled), self.clock.examples
             engine = Engine(compiled, session, saving, assigned=self.assigned)
             engine.activity, group = self.activity, None
             try:
-                with target.monitor.during("for the next step"):
+                with target.monitor.during("for the next step"), target.watched():
                     with self.activity.doing("setting the initial values of the variables"):
+                        target.reach(engine)
                         group = target.prepare(engine, self.stop, self.reporter.note)
                     result = self._train(engine, group, streams, recovering=why != "to start training")
             except (RunError, SpecError):
                 target.end(engine, group)
                 raise
             except tf.errors.OpError as fault:
-                fruitless = 0 if self.clock.examples > before else fruitless + 1
+                fruitless = 0 if self.clock.examples > before else fruitless + (target.crew is None)
                 if not is_lost_task(fault, engine.lost) or fruitless == MOST_FRUITLESS:
                     raise RunError(
                         errors.step_failed(
                             "training", reason_of(fault), None, clone=None, layer=None, op=None
                         )
                     ) from fault
-                self.reporter.note(f"interrupted: {reason_of(fault)}")
+                if target.crew is None:
+                    self.reporter.note(f"interrupted: {reason_of(fault)}")
                 why = "to go on from the last checkpoint"
             else:
                 target.end(engine, group)
@@ -284,7 +312,7 @@ class _Run:
             examples=examples,
             group=group,
         )
-        last = total_steps(self.plan, streams["train"].size, trainer.step, trainer.examples)
+        last = total_steps(engine.compiled.plan, streams["train"].size, trainer.step, trainer.examples)
         if self.options.profile:
             trainer.profile = Profile(engine, self.directory.profile, self.options.profile)
         try:
@@ -379,7 +407,7 @@ class _Run:
 
     def _steps(self, trainer: Trainer, last: int, resumed: int | None) -> Result:
         engine = trainer.engine
-        spare = left_out(self.plan, trainer.stream.size, trainer.examples)
+        spare = left_out(engine.compiled.plan, trainer.stream.size, trainer.examples)
         self.reporter.started(StepRange(trainer.step, last, str(self.directory.path), spare))
         there = self.directory.spec.exists() and self.directory.placement.exists()
         if trainer.step < last or not there:  # otherwise they are those of the run that has ended
@@ -550,6 +578,17 @@ def run_worker(plan: Plan, options: RunOptions, stop: StopSignals, activity: Act
         stream = open_stream(plan, train, plan.model.inputs, training=True, seed=spec.train.seed)
         require_shares(plan, stream)
     activity.causes["train"] = waiting_for(stream.source)
+    if changing_job(spec) is not None:
+        with crew_for(spec, options, SelfMeasurement(activity)) as (crew, server):
+            step = ChangingLoop(
+                stream=stream,
+                stop=stop,
+                reporter=options.reporter,
+                activity=activity,
+                crew=crew,
+                is_over=lambda: server.published.finished,
+            ).train()
+        return _worker_result(spec, step, clock, stop, options)
     with target_for(plan, options, stop, stream, SelfMeasurement(activity)) as open_target:
         begun = time.perf_counter()
         with options.reporter.busy(f"building the graph of {plan.model.name}"):
@@ -559,6 +598,10 @@ def run_worker(plan: Plan, options: RunOptions, stop: StopSignals, activity: Act
         with open_target(compiled) as target:
             options.reporter.note(f"compiled in {duration(clock.compile)}")
             step = worker_loop(compiled, stream, target, stop, options.reporter, activity).train()
+    return _worker_result(spec, step, clock, stop, options)
+
+
+def _worker_result(spec: ir.Spec, step: int, clock: Clock, stop: StopSignals, options: RunOptions) -> Result:
     stop.check()
     options.reporter.note(f"training is over at step {number(step)}")
     return Result(

@@ -8,11 +8,10 @@ from dsl import schema
 from dsl.schema import BLOCKS, FUNCTIONS, ROOT
 
 OF_THEIR_OWN = {
-    "job": {"least"},
     "model": {"name", "bindings", "metrics", "outputs", "tensor_terms"},
     "layer": {"name", "parameters", "bindings"},
     "devices": {"jobs"},
-    "job": {"name"},
+    "job": {"name", "least"},
     "place": {"rules"},
     "train": {"part_weights"},
     "expect": {"conditions"},

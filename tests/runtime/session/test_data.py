@@ -75,7 +75,7 @@ def test_each_pipe_skips_its_share_of_what_was_consumed(
     fed: list[tuple[Any, Stream, bool]] = []
     pipes = [SimpleNamespace(shard=each, reader=f"clone {at}") for at, each in enumerate(shards)]
     engine: Any = SimpleNamespace(
-        compiled=SimpleNamespace(train_inputs=pipes),
+        compiled=SimpleNamespace(train_inputs=pipes, plan=None),
         feed=lambda pipe, part, *, training: fed.append((pipe, part, training)),
     )
     feed_training(engine, stream, 7)

@@ -115,6 +115,7 @@ def workers_can_change(spec: ir.Spec, _: Topology) -> Iterator[Diagnostic]:
     numbered = [each.target for each in spec.place.rules if _names_tasks(each.target)]
     alone = len(spec.devices.jobs) == 1 and keeps_all(spec)
     shards = data is not None and data.per_clone == "shard"
+    kept = spec.update.compress is not None and spec.update.compress.name == "power_sgd"
     written = f"tasks = {job.span_of_tasks}"
     for wrong, span, fault, (reason, advice) in (
         (job.least == 1, tasks, "begins with one worker", _TWO),
@@ -124,6 +125,7 @@ def workers_can_change(spec: ir.Spec, _: Topology) -> Iterator[Diagnostic]:
         (clones.global_batch, clones.span_of("global_batch"), f"{_CANNOT} `clones.global_batch`", _OWN),
         (slots, slots and slots[0].span, f"{_CANNOT} `slots -> sharded(clones)`", _PIECES),
         (numbered, numbered and numbered[0].span, f"{_CANNOT} a rule that names a task", _NUMBERED),
+        (kept, spec.update.span_of("compress"), f"{_CANNOT} `compress = power_sgd`", _KEPT),
         (shards, shards and data and data.span_of("per_clone"), f"{_CANNOT} `per_clone = shard`", _SHARES),
     ):
         if wrong:
@@ -151,6 +153,10 @@ _OWN = (
 _PIECES = (
     "the pieces would be cut anew whenever a worker comes or goes",
     "leave the rule out: each worker has the slots of all weights",
+)
+_KEPT = (
+    "what a worker has not sent yet would be lost with it",
+    "use `compress = bfloat16`, which keeps nothing from step to step",
 )
 _NUMBERED = ("that task may be absent", "name the devices of all workers, as in `worker[*].gpu[*]`")
 _SHARES = (

@@ -114,6 +114,7 @@ data {{
         ("place", "clones -> worker[0..1].gpu[0]", "cannot be combined with a rule that names a task", None),
         ("place", "variables -> worker[*].gpu[0]", "needs workers that each have all weights", "2..4"),
         ("update", "replication = in_graph", "needs workers that each have all weights", "2..4"),
+        ("update", "compress = power_sgd(rank = 2)", "cannot be combined with `compress = power_sgd`", None),
         ("devices", 'job "more" { tasks = 2 }', "needs workers that each have all weights", "2..4"),
         ("data", "\n per_clone = shard", "cannot be combined with `per_clone = shard`", "shard"),
     ],

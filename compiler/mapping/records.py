@@ -88,6 +88,31 @@ class Recomputed:
 
 
 @frozen
+class Pipelined:
+    """How the devices of a clone's group work on several micro-batches at the same time.
+
+    Attributes:
+        schedule: The schedule.
+        stages: The number of the devices that have a part of the model.
+        micro_batches: The micro-batches of a step.
+    """
+
+    schedule: str
+    stages: Count
+    micro_batches: Count
+
+    @property
+    def bubble(self) -> float:
+        """The part of the time, from 0 to 1, that stages wait which take equally long."""
+        return (self.stages - 1) / (self.micro_batches + self.stages - 1)
+
+    @property
+    def held(self) -> int:
+        """The most micro-batches whose activations the first stage holds."""
+        return self.micro_batches if self.schedule == "gpipe" else min(self.stages, self.micro_batches)
+
+
+@frozen
 class MapMode:
     """How the graph updates its weights, in the words of the spec.
 
@@ -98,6 +123,7 @@ class MapMode:
         reduce: Whether gradients are averaged or summed.
         clones: The number of clones.
         recomputed: What the clones compute again; None if nothing.
+        pipelined: How the devices of each clone take its micro-batches; None if one after the other.
     """
 
     update: str
@@ -106,6 +132,7 @@ class MapMode:
     reduce: str
     clones: Count
     recomputed: Recomputed | None = field(default=None, metadata={OPTIONAL: True})
+    pipelined: Pipelined | None = field(default=None, metadata={OPTIONAL: True})
 
 
 @frozen
@@ -649,6 +676,8 @@ class MapTime:
         links: How busy the links are.
         by_scope: The critical path by layers and other parts of the step, the longest first.
         by_rule: The critical path by the rules that placed what is on it, the longest first.
+        bubble: The part of the time, from 0 to 1, that the stages of pipelines wait, from the first
+            micro-batch to the last; None if there are none.
     """
 
     seconds: float
@@ -659,6 +688,7 @@ class MapTime:
     links: tuple[LinkTime, ...]
     by_scope: tuple[MapPathPart, ...]
     by_rule: tuple[MapPathPart, ...]
+    bubble: float | None = field(default=None, metadata={OPTIONAL: True})
 
 
 # --- the part of a graph that a training step runs, as records: its ops, and the tensors between them -----

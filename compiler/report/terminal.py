@@ -8,7 +8,16 @@ from itertools import islice
 from compiler.figures import count, duration, gathered, plural, ranges, share, size
 from compiler.kinds.records.kind_map import AnyMap
 from compiler.kinds.records.kinds import KindTime
-from compiler.mapping.records import MapClone, MapOp, MapPathPart, MapTime, PlacementMap, Recomputed, RuleRef
+from compiler.mapping.records import (
+    MapClone,
+    MapOp,
+    MapPathPart,
+    MapTime,
+    Pipelined,
+    PlacementMap,
+    Recomputed,
+    RuleRef,
+)
 from compiler.report.compare import Change
 from compiler.report.devices import (
     FIGURES,
@@ -57,6 +66,8 @@ def headline(placement: AnyMap) -> list[str]:
     ]
     if mode.recomputed is not None:
         lines.append(_recomputed(mode.recomputed))
+    if mode.pipelined is not None:
+        lines.append(_pipelined(mode.pipelined))
     alike = gathered(((len(each.devices), each.batch), each) for each in placement.clones)
     return lines + [_clones(clones, *both) for both, clones in alike.items()]
 
@@ -68,6 +79,13 @@ def _recomputed(found: Recomputed) -> str:
         f"{plural(found.segments, 'segment')} computed again: a clone keeps {kept} of its forward pass "
         f"and not {whole}, for {share(found.flops_again, found.flops)} more operations"
     )
+
+
+def _pipelined(found: Pipelined) -> str:
+    """Return how many micro-batches are under way, and how long stages wait that take equally long."""
+    under_way = f"at most {found.held} of {found.micro_batches} micro-batches under way"
+    waiting = f"{found.bubble:.0%} of the time waiting if stages take equally long"
+    return f"{found.schedule} over {plural(found.stages, 'stage')}: {under_way}, {waiting}"
 
 
 def _clones(clones: Sequence[MapClone], members: int, batch: int) -> str:
@@ -117,6 +135,9 @@ def step_time(placement: AnyMap, view: View) -> list[str]:
     if time is None:
         return []
     lines = [time_line(placement.mode.update, time)]
+    if time.bubble is not None:
+        waiting = f"{time.bubble:.0%} of the time from the first op of a clone to the last"
+        lines.append(f"the stages of its pipelines wait {waiting}")
     for title, parts in (("critical path by scope", time.by_scope), ("by rule", time.by_rule)):
         if parts:
             lines += _parts(title, parts, time.seconds, view)

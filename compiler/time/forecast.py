@@ -90,6 +90,7 @@ class StepForecast:
             links=self.links,
             by_scope=tuple(MapPathPart(*each) for each in self.path_by_scope()),
             by_rule=tuple(MapPathPart(*each) for each in self.path_by_rule()),
+            bubble=_bubble(self.work, self.simulated),
         )
 
 
@@ -151,6 +152,23 @@ def _devices(work: StepWork, found: Simulated, span: float) -> Iterator[DeviceTi
     for ref, intervals in times.items():
         seconds = covered(intervals)
         yield DeviceTime(ref, seconds / found.updates, seconds / span if span else 0.0)
+
+
+def _bubble(work: StepWork, found: Simulated) -> float | None:
+    """Return the part of the time that stages of pipelines wait, from the first op of a clone to its last."""
+    spans: dict[str, list[tuple[float, float]]] = {}
+    for bar in found.bars:
+        op = work.ops[bar.op]
+        if op.clone is not None:
+            spans.setdefault(op.device.ref, []).append((bar.start, bar.end))
+    whole = waited = 0.0
+    for devices in work.pipelines:
+        bars = [spans[each.ref] for each in devices if each.ref in spans]
+        if bars:
+            begin, end = min(min(each)[0] for each in bars), max(bar[1] for each in bars for bar in each)
+            whole += len(bars) * (end - begin)
+            waited += sum(end - begin - covered(each) for each in bars)
+    return waited / whole if whole else None
 
 
 def _links(found: Simulated, span: float) -> Iterator[LinkTime]:

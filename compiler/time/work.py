@@ -153,6 +153,7 @@ class StepWork:
         alike: The processes that stand for others too, each with the number of those it stands for, itself
             included.
         echoes: What is sent to these others.
+        pipelines: The devices of each clone that works on several micro-batches at the same time.
     """
 
     ops: tuple[TimedOp, ...] = field(repr=False)
@@ -168,6 +169,7 @@ class StepWork:
     loops: tuple[tuple[int, ...], ...] = field(default=(), repr=False)
     alike: Mapping[Host, int] = field(factory=dict)
     echoes: tuple[Echo, ...] = field(default=(), repr=False)
+    pipelines: tuple[tuple[Device, ...], ...] = ()
 
     def threads_of(self, host: Host) -> int:
         """Return how many threads of a process may work on one op; 0 for one on each core."""

@@ -31,6 +31,7 @@ def with_time(many: KindMap, time: MapTime) -> KindMap:
         tuple(_links(kinds, time)),
         time.by_scope,
         time.by_rule,
+        time.bubble,
     )
     return evolve(many, time=found)
 

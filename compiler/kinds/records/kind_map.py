@@ -435,7 +435,7 @@ class KindMap(Shown):
             return None
         links = tuple(self._link_times(time.link_kinds))
         shared = (time.seconds, time.estimate, time.measured, time.source)
-        return MapTime(*shared, self.device_times, links, time.by_scope, time.by_rule)
+        return MapTime(*shared, self.device_times, links, time.by_scope, time.by_rule, time.bubble)
 
     @property
     def misplaced(self) -> tuple[MapOp, ...]:

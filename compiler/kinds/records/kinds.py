@@ -17,7 +17,7 @@ from compiler.mapping.records import (
     MapTransfer,
     MapVariable,
 )
-from dsl.files.typed_json import NAME, Count
+from dsl.files.typed_json import NAME, OPTIONAL, Count
 
 
 @frozen
@@ -204,6 +204,7 @@ class KindTime:
         link_kinds: How busy the links are that carry tensors.
         by_scope: The critical path by layers and other parts of the step, the longest first.
         by_rule: The critical path by the rules that placed what is on it, the longest first.
+        bubble: The part of the time, from 0 to 1, that the stages of pipelines wait; None if there are none.
     """
 
     seconds: float
@@ -214,3 +215,4 @@ class KindTime:
     link_kinds: tuple[LinkTimeKind, ...] = field(metadata={NAME: "links"})
     by_scope: tuple[MapPathPart, ...]
     by_rule: tuple[MapPathPart, ...]
+    bubble: float | None = field(default=None, metadata={OPTIONAL: True})

@@ -20,6 +20,7 @@ from compiler.mapping.records import (
     MapTime,
     MapTransfer,
     MapVariable,
+    Pipelined,
     PlacementMap,
     RuleRef,
 )
@@ -64,7 +65,7 @@ def map_step(step: Step, tensorflow: str, found: Found) -> PlacementMap:
     own = PlacementMap(
         spec=MapSpec(plan.spec.path, plan.spec.sha256),
         tensorflow=tensorflow,
-        mode=_mode(plan),
+        mode=_mode(step),
         devices=_devices(step, ops, found.memory),
         clones=tuple(
             MapClone(each.index, each.scope, tuple(device.ref for device in each.devices), each.batch)
@@ -87,11 +88,22 @@ def map_step(step: Step, tensorflow: str, found: Found) -> PlacementMap:
     return widen(own, step, plan, transfers)
 
 
-def _mode(plan: Plan) -> MapMode:
-    update = plan.update
+def _mode(step: Step) -> MapMode:
+    plan, update = step.plan, step.plan.update
     replication = replication_of(plan.spec)
     clones = len(plan.all_towers)
-    return MapMode(update.mode, replication, update.aggregate.name, update.reduce, clones, plan.recomputed)
+    own = update.mode, replication, update.aggregate.name, update.reduce, clones, plan.recomputed
+    return MapMode(*own, _pipelined(step))
+
+
+def _pipelined(step: Step) -> Pipelined | None:
+    """Return how the devices of a clone take its micro-batches, if at the same time."""
+    plan = step.plan
+    if plan.update.schedule is None:
+        return None
+    first = plan.towers[0]
+    stages = {op.device for op in step.ops.values() if op.clone == first.index and op.role == "forward"}
+    return Pipelined(plan.update.schedule, len(stages & {*first.devices}), plan.micro_batches)
 
 
 @define

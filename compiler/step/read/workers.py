@@ -84,6 +84,7 @@ def work_of(plan: Plan, part: GraphPart) -> StepWork:
         inner_threads=intra_op_threads(plan),
         task_threads=threads_on_one_machine(plan.spec.devices) if shared else {},
         looking=not shared,
+        pipelines=tuple(each.devices for each in plan.all_towers) if plan.update.schedule is not None else (),
     )
 
 

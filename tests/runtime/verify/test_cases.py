@@ -24,6 +24,7 @@ from tfdeploy.runtime.verify.cases import (
     sample,
     select_cases,
 )
+from tfdeploy.runtime.verify.compare import _plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -180,3 +181,22 @@ def test_a_limit_of_memory_becomes_every_layer() -> None:
     ):
         spec = classifier(update__recompute=written)
         assert Case("sync", ADD, "shared", (24,)).apply(spec).update.recompute == verified
+
+
+def test_clones_of_a_pipeline_keep_their_groups_and_stages() -> None:
+    """In one process and on workers; what they are compared with takes one micro-batch after the other."""
+    group = ir.Groups(ir.DeviceSet((ir.DevicePattern("cpu"),)), 2)
+    stage = ir.Rule(ir.Selector("ops", "hidden/*"), ir.GroupMember(1))
+    spec = classifier(update__accumulate="2", update__schedule="gpipe")
+    spec = evolve(spec, place=ir.Place((ir.Rule(ir.Selector("clones"), group), stage)))
+    found = select_cases(spec, sparse=False, pack=100, quick=True)
+    assert {case.mode for case in found.cases} == {"sync", "async", "local"}
+    for case in found.cases:
+        applied = case.apply(spec)
+        assert applied.update.schedule == "gpipe"
+        assert (applied.place.rules[0].target, applied.place.rules[2]) == (group, stage)
+        devices = applied.devices
+        cpus = devices.cpu if not devices.jobs else devices.jobs[1].tasks * (devices.jobs[1].cpu or 0)
+        assert cpus == 2 * case.clones
+    whole = _plain(spec, (24,))
+    assert (whole.update.schedule, whole.update.accumulate, whole.devices.cpu) == (None, 2, 1)

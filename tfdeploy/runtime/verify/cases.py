@@ -129,7 +129,8 @@ class Case:
     def apply(self, spec: ir.Spec) -> ir.Spec:
         """Return the spec with this combination in place of its own, on logical CPU devices.
 
-        Steps are too small for a limit of memory, in place of which every layer is computed again.
+        Steps are too small for a limit of memory, in place of which every layer is computed again. Clones of
+        a pipeline keep their groups of devices, and its stages.
         """
         local = self.mode == "local"
         update = evolve(
@@ -146,22 +147,37 @@ class Case:
             recompute=EVERY_LAYER if spec.update.recompute_limit is not None else spec.update.recompute,
         )
         target = (_CLUSTER_TARGETS if self.workers else _TARGETS)[self.variables]
-        rules = [ir.Rule(ir.Selector("clones"), _CPUS), ir.Rule(ir.Selector("variables"), target)]
+        size, stages = _pipeline(spec)
+        clones: ir.Target = _CPUS if size == 1 else ir.Groups(_CPUS, size)
+        rules = [ir.Rule(ir.Selector("clones"), clones), ir.Rule(ir.Selector("variables"), target), *stages]
         if self.variables == SLOTS_SHARDED:
             rules.append(ir.Rule(ir.Selector("slots"), ir.OverClones()))
         return evolve(
             spec,
             update=update,
-            devices=self._cluster() if self.workers else ir.Devices(cpu=self.clones),
+            devices=self._cluster(size) if self.workers else ir.Devices(cpu=self.clones * size),
             clones=ir.Clones(count=self.clones, batch=self.batches),
             place=ir.Place(tuple(rules)),
             expect=ir.Expect(),
             train=evolve(spec.train, deterministic=False, summaries="none"),
         )
 
-    def _cluster(self) -> ir.Devices:
+    def _cluster(self, size: int) -> ir.Devices:
+        """Return two servers, and workers whose clones have `size` devices each."""
         servers = ir.Job(PARAMETER_SERVER, tasks=2)
-        return ir.Devices(jobs=(servers, ir.Job(WORKER, self.workers, cpu=self.clones // self.workers)))
+        return ir.Devices(
+            jobs=(servers, ir.Job(WORKER, self.workers, cpu=self.clones // self.workers * size))
+        )
+
+
+def _pipeline(spec: ir.Spec) -> tuple[int, Sequence[ir.Rule]]:
+    """Return the devices of each clone, and the rules for stages; one and none if there is no pipeline."""
+    if spec.update.schedule is None:
+        return 1, ()
+    rules = spec.place.rules
+    sizes = [each.target.size for each in rules if isinstance(each.target, ir.Groups)]
+    of_ops = (each for each in rules if each.selector.role == "ops")
+    return sizes[-1], [each for each in of_ops if isinstance(each.target, ir.GroupMember)]
 
 
 def every_case(pack: int) -> Iterator[Case]:

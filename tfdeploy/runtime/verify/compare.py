@@ -55,6 +55,7 @@ def trajectory(
 
 def _plain(spec: ir.Spec, batches: tuple[int, ...]) -> ir.Spec:
     """Return the spec that others are compared with: shared variables, `add_n`, nothing computed again."""
+    spec = evolve(spec, update=evolve(spec.update, schedule=None))
     shared = Case("sync", PLAIN, "shared", batches).apply(spec)
     return evolve(shared, update=evolve(shared.update, recompute=None))
 

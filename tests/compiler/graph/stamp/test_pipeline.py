@@ -7,13 +7,18 @@ from typing import Any
 
 import pytest
 import tensorflow as tf
+from attrs import evolve
 
 from compiler.graph.build import compile_graph, compile_step
 from compiler.graph.inspect.assigned import read_assigned
 from compiler.graph.inspect.placement_map import map_placement
 from compiler.graph.stamp.pipeline import passes
 from compiler.pipeline import make_plan
+from compiler.report.terminal import headline, step_time
+from compiler.report.view import View
 from compiler.step.read.memory import forecast_memory
+from compiler.step.read.work import forecast_time
+from dsl import ir
 from dsl.diagnostics import SpecError
 from tests.models import data, model
 from tests.support import Training
@@ -161,6 +166,36 @@ def test_activations_are_bounded_as_forecast_and_measured(recompute: str) -> Non
     for schedule in ("one_f_one_b", "gpipe"):
         forecast, measured = peaks[schedule]
         assert forecast == pytest.approx(measured, rel=0.25)
+
+
+def test_plan_says_how_long_stages_wait() -> None:
+    """The share that follows from the schedule, and that of the forecast, in which a step is shorter."""
+    layers = "-> Flatten()" + "".join(
+        f' -> Dense(512, activation = tanh, name = "{each}")' for each in ("a", "b", "hidden", "d")
+    )
+    seconds = {}
+    for schedule in ("none", "one_f_one_b"):
+        spec = piped(schedule, clones=1, layers=layers, batch=4096, place=f'{STAGES}\nops("d/*") -> group[1]')
+        devices = evolve(spec.devices, cpu=1, gpu=2, kind="v100")
+        gpus = ir.Groups(ir.DeviceSet((ir.DevicePattern("gpu"),)), 2)
+        rules = (evolve(spec.place.rules[-3], target=gpus), *spec.place.rules[-2:])
+        compiled = compile_step(make_plan(evolve(spec, devices=devices, place=ir.Place(rules))))
+        time = forecast_time(compiled.step, None)
+        assert time is not None
+        seconds[schedule] = time.seconds
+        found = map_placement(compiled, time=time.for_map("v100"))
+        lines = "\n".join([*headline(found), *step_time(found, View())])
+        assert (found.mode.pipelined is None) == (schedule == "none")
+    assert found.mode.pipelined is not None
+    assert found.mode.pipelined.bubble == pytest.approx(1 / 5)
+    assert (
+        "one_f_one_b over 2 stages: at most 2 of 4 micro-batches under way, 20% of the time waiting" in lines
+    )
+    assert found.time is not None
+    assert found.time.bubble is not None
+    assert 0.2 < found.time.bubble < 0.9
+    assert f"the stages of its pipelines wait {found.time.bubble:.0%} of the time" in lines
+    assert seconds["one_f_one_b"] < seconds["none"]
 
 
 def test_the_record_is_that_of_the_graph() -> None:

@@ -202,6 +202,7 @@ PLAIN = {
     "mode": "sync",
     "aggregate": "add_n",
     "pack": "off",
+    "compress": "none",
     "variables": "shared",
     "slots": "whole",
     "optimizer": "SGD",
@@ -223,6 +224,7 @@ PLAIN = {
     ("aspect", "value", "place", "overrides"),
     [
         ("pack", "on", "", {"update__pack": "4KiB"}),
+        ("compress", "power_sgd", "", {"update__compress": "power_sgd(rank = 2)"}),
         ("variables", "spread", "variables -> balanced(cpu[*])", {}),
         ("variables", "spread", "variables -> round_robin(cpu[*])", {}),
         ("variables", "shared", "variables -> cpu[*]", {}),

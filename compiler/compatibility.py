@@ -336,10 +336,16 @@ CONFLICTS = (
     ),
     Conflict(
         "TFD528",
-        (("batch_norm", ("synchronized",)), ("replication", ("between_graph",))),
-        "`batch_norm = synchronized` cannot be combined with `replication = between_graph`",
-        "statistics of the whole batch are exchanged within a step; workers exchange gradients at its end",
-        "use `batch_norm = mean`, or `replication = in_graph`",
+        (
+            ("batch_norm", ("synchronized",)),
+            ("replication", ("between_graph",)),
+            ("variables", ("shared", "spread", "sharded")),
+        ),
+        "`batch_norm = synchronized` cannot be combined with `replication = between_graph` and variables that"
+        " workers share",
+        "statistics of the whole batch are exchanged within a step, and they send gradients at its end",
+        "use `variables -> replicated`, with which workers send each other statistics too, or"
+        " `batch_norm = mean`, or `replication = in_graph`",
     ),
     Conflict(
         "TFD528",
@@ -431,7 +437,6 @@ def _copies_by_default(spec: ir.Spec) -> bool:
         and update.mode == "sync"
         and update.replication is None
         and update.aggregate.name != "collective"
-        and update.batch_norm != "synchronized"
     )
 
 

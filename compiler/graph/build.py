@@ -60,6 +60,7 @@ from compiler.graph.variables.variables import (
     part_infos,
     place_variables,
 )
+from compiler.graph.workers.replicas import Joined, join_workers
 from compiler.graph.workers.updates import build_between
 from compiler.model.layer_state import with_vocabularies
 from compiler.pipeline import for_worker
@@ -139,8 +140,11 @@ def _compile(plan: Plan, seed: int, traces: Traces, segments: Segments = ()) -> 
         tables = _sparse(traced.templates)
         plan = evolve(plan, tables_dominate=tables_dominate(weights, tables, rules, plan.own_batch))
     assembly = _assemble(Ledger(plan, seed), weights, rules, traced)
-    feeds = _stamp_towers(assembly, traced.templates, seed)
-    compiled = _finish(assembly, feeds, traced.evaluation, weights, seed)
+    joined = None
+    if isinstance(plan, WorkerPlan) and plan.keeps_all and any(e.exchanges for e in templates.values()):
+        joined = join_workers(assembly, plan)
+    feeds = _stamp_towers(assembly, traced.templates, seed, joined)
+    compiled = _finish(assembly, feeds, traced.evaluation, weights, seed, joined)
     verify_placement(compiled)
     require_own_devices(compiled)
     found = (*plan.warnings, *warnings)
@@ -271,7 +275,9 @@ def _assemble(
     )
 
 
-def _stamp_towers(assembly: Assembly, templates: Mapping[int, Template], seed: int) -> Feeds:
+def _stamp_towers(
+    assembly: Assembly, templates: Mapping[int, Template], seed: int, joined: Joined | None
+) -> Feeds:
     """Read inputs, split them, and stamp a tower for each clone."""
     plan, scale = assembly.plan, assembly.loss_scale
     feeds = feed_towers(assembly)
@@ -290,19 +296,25 @@ def _stamp_towers(assembly: Assembly, templates: Mapping[int, Template], seed: i
             micro_batches=plan.micro_batches,
         )
         stamps.append((template, bindings))
-    assembly.towers = stamp(stamps, assembly.rulebook, assembly.ledger)
+    gather = None if joined is None else joined.between.gather
+    assembly.towers = stamp(stamps, assembly.rulebook, assembly.ledger, gather)
     return feeds
 
 
 def _finish(
-    assembly: Assembly, feeds: Feeds, evaluation: Template, weights: Mapping[str, WeightInfo], seed: int
+    assembly: Assembly,
+    feeds: Feeds,
+    evaluation: Template,
+    weights: Mapping[str, WeightInfo],
+    seed: int,
+    joined: Joined | None,
 ) -> CompiledGraph:
     """Join the towers: losses, metrics, update, summaries, evaluation and initialisation."""
     plan, ledger = assembly.plan, assembly.ledger
     scores, exchange, updates = scores_of(assembly), None, None
     shown = read_weights(assembly)
     if assembly.rules is not None and isinstance(plan, WorkerPlan):
-        exchange = build_between(assembly, plan, scores.losses, scores.states)
+        exchange = build_between(assembly, plan, scores.losses, scores.states, joined)
         if exchange.losses:
             scores = scores_of_all(assembly, scores, exchange.losses, exchange.states)
         updates = exchange.updates

@@ -330,7 +330,7 @@ WORKERS = 'job "worker" { tasks = 2 }'
         (WORKERS, "place { variables -> replicated }", False),
         (WORKERS, "update { optimizer = SGD(0.1), replication = in_graph }", False),
         (WORKERS, "update { optimizer = SGD(0.1), aggregate = collective }", False),
-        (WORKERS, "update { optimizer = SGD(0.1), batch_norm = synchronized }", False),
+        (WORKERS, "update { optimizer = SGD(0.1), batch_norm = synchronized }", True),
         (WORKERS, "update { optimizer = SGD(0.1), mode = local, average_every = 2 }", False),
     ],
 )

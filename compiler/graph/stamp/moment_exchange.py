@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TypeAlias
 
 from attrs import frozen
 
 from compiler.graph.fragments import write_traced
-from compiler.graph.tower.network.batch_norm import gradients_kind, summed_gradients, whole_moments
+from compiler.graph.tower.network.batch_norm import (
+    gradients_kind,
+    moments_of_some,
+    summed_gradients,
+    whole_moments,
+)
 from compiler.graph.tower.template import MomentExchange, Template
 from compiler.plan import Tower
 from compiler.reasons import Placed
@@ -44,15 +50,32 @@ class JoinedExchange:
     members: Sequence[tuple[Tower, MomentExchange]]
 
 
+Gather: TypeAlias = Callable[[str, Sequence[Tensor]], Sequence[Sequence[Tensor]]]
+"""Returns what each worker has of some tensors, by a name and what this one has."""
+
+
 def write_exchanges(
-    writer: StepWriter, meetings: Mapping[str, JoinedExchange], sent_by: Callable[[Tower, str], Tensor]
+    writer: StepWriter,
+    meetings: Mapping[str, JoinedExchange],
+    sent_by: Callable[[Tower, str], Tensor],
+    gather: Gather | None = None,
 ) -> None:
-    """Write the ops of every exchange."""
+    """Write the ops of every exchange; `gather` is there if other workers have towers in their graphs."""
     for name, meeting in meetings.items():
-        members, scope = meeting.members, f"{SCOPE}/{name}"
-        moments = [[sent_by(tower, own) for own in each.sent] for tower, each in members]
-        write_traced(Spot(writer, f"{scope}/moments", meeting.placed), whole_moments, moments)
+        members, scope, placed = meeting.members, f"{SCOPE}/{name}", meeting.placed
+        moments: list[Sequence[Tensor]] = [
+            [sent_by(tower, own) for own in each.sent] for tower, each in members
+        ]
+        if gather is not None:
+            here = write_traced(Spot(writer, f"{scope}/moments/own", placed), moments_of_some, moments)
+            moments = [*gather(f"{scope}/moments", here)]
+        write_traced(Spot(writer, f"{scope}/moments", placed), whole_moments, moments)
         for at in range(len(members[0][1].gradients_sent)):
-            back = [[sent_by(tower, own) for own in each.gradients_sent[at]] for tower, each in members]
-            own = f"{scope}/{gradients_kind(at)}"
-            write_traced(Spot(writer, own, meeting.placed), summed_gradients, back)
+            back: list[Sequence[Tensor]] = [
+                [sent_by(tower, own) for own in each.gradients_sent[at]] for tower, each in members
+            ]
+            kind = f"{scope}/{gradients_kind(at)}"
+            if gather is not None:
+                here = write_traced(Spot(writer, f"{kind}/own", placed), summed_gradients, back)
+                back = [*gather(kind, here)]
+            write_traced(Spot(writer, kind, placed), summed_gradients, back)

@@ -18,7 +18,7 @@ from compiler.graph.ledger import Ledger
 from compiler.graph.nodes import count_inputs
 from compiler.graph.stamp.lookups import Lookup, usage_of
 from compiler.graph.stamp.micro_batches import AccumulatedResults, MicroBatchWriter
-from compiler.graph.stamp.moment_exchange import JoinedExchange, received_tensors, write_exchanges
+from compiler.graph.stamp.moment_exchange import Gather, JoinedExchange, received_tensors, write_exchanges
 from compiler.graph.stamp.pieces import DealtRows, PieceWriter
 from compiler.graph.stamp.pipeline import PipelineWriter
 from compiler.graph.stamp.places import Layout, TowerPlaces
@@ -148,9 +148,12 @@ class StampedTower:
 
 
 def stamp(
-    stamps: Sequence[tuple[Template, Bindings]], rulebook: Rulebook, ledger: Ledger
+    stamps: Sequence[tuple[Template, Bindings]],
+    rulebook: Rulebook,
+    ledger: Ledger,
+    gather: Gather | None = None,
 ) -> list[StampedTower]:
-    """Write templates into a graph, and record every op in the ledger."""
+    """Write templates into a graph; `gather` exchanges moments with towers in the graphs of other workers."""
     writer = ledger.writer("aggregate")
     known: dict[int, Layout] = {}
     writers: list[_Writer] = []
@@ -164,7 +167,7 @@ def stamp(
     meetings = _meetings(writers)
     stamped = [writer.write(meetings) for writer in writers]
     by_tower = {id(each.tower): each for each in stamped}
-    write_exchanges(writer, meetings, lambda tower, own: by_tower[id(tower)].use.tensor(own))
+    write_exchanges(writer, meetings, lambda tower, own: by_tower[id(tower)].use.tensor(own), gather)
     return stamped
 
 

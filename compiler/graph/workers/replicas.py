@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from attrs import evolve
+from attrs import evolve, field, frozen
 
 from compiler.graph.assembly import Assembly
 from compiler.graph.fragments import write_traced
@@ -36,33 +36,63 @@ BUCKET = 1 << 20
 """The bytes of small tensors that are sent as one message, if the spec does not say how many."""
 
 
+@frozen
+class Joined:
+    """What a worker counts, and its messages to the others.
+
+    Attributes:
+        counts: What it counts.
+        between: The sums over all workers.
+    """
+
+    counts: Counts = field(repr=False)
+    between: Between = field(repr=False)
+
+
+def join_workers(assembly: Assembly, plan: WorkerPlan) -> Joined:
+    """Make what a worker needs to send something to others."""
+    counts = Counts.create(assembly.global_step, assembly.step_place, assembly.ledger)
+    return Joined(
+        counts,
+        Between(
+            assembly.ledger.writer("aggregate"),
+            [_place_of(plan, worker) for worker in range(plan.worker.count)],
+            plan.worker.index,
+            counts.read("number", "number"),
+            make_aggregation(plan.update.aggregate),
+        ),
+    )
+
+
 def build_replicas(
-    assembly: Assembly, plan: WorkerPlan, losses: Sequence[LossSum], states: Sequence[Tensor]
+    assembly: Assembly,
+    plan: WorkerPlan,
+    losses: Sequence[LossSum],
+    states: Sequence[Tensor],
+    joined: Joined | None = None,
 ) -> WorkerExchange:
     """Add a worker's part of the sums, and the update by them."""
-    return _Replica(assembly, plan, losses, states).build()
+    return _Replica(assembly, plan, losses, states, joined).build()
 
 
 class _Replica:
     def __init__(
-        self, assembly: Assembly, plan: WorkerPlan, losses: Sequence[LossSum], states: Sequence[Tensor]
+        self,
+        assembly: Assembly,
+        plan: WorkerPlan,
+        losses: Sequence[LossSum],
+        states: Sequence[Tensor],
+        joined: Joined | None,
     ) -> None:
         self.assembly = assembly
         self.plan = plan
         self.losses = losses
         self.states = states
-        self.counts = Counts.create(assembly.global_step, assembly.step_place, assembly.ledger)
-        places = [_place_of(plan, worker) for worker in range(plan.worker.count)]
+        joined = joined or join_workers(assembly, plan)
+        self.counts, self.between, places = joined.counts, joined.between, joined.between.places
         table = Placed(places[0].device, Reason(f"meeting -> {places[0].device.ref}", "default"))
         self.meeting = Meeting.build(self.counts, table, assembly.ledger, plan)
         self.here = places[plan.worker.index]
-        self.between = Between(
-            assembly.ledger.writer("aggregate"),
-            places,
-            plan.worker.index,
-            self.counts.read("number", "number"),
-            make_aggregation(plan.update.aggregate),
-        )
 
     def build(self) -> WorkerExchange:
         """Add both runs of a step."""

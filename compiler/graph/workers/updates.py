@@ -33,7 +33,7 @@ from compiler.graph.update.step import applied_values, build_update, join_ends
 from compiler.graph.variables.variables import GraphVariable
 from compiler.graph.workers.coordination import Coordination
 from compiler.graph.workers.exchange import REPORTED, WorkerExchange, reported, scores_in
-from compiler.graph.workers.replicas import build_replicas
+from compiler.graph.workers.replicas import Joined, build_replicas
 from compiler.plan import WorkerPlan
 from compiler.step.mailboxes import SCOPE, Box
 from compiler.step.pieces import pack, unpack
@@ -42,11 +42,15 @@ from compiler.step.writer import Spot
 
 
 def build_between(
-    assembly: Assembly, plan: WorkerPlan, losses: Sequence[LossSum], states: Sequence[Tensor]
+    assembly: Assembly,
+    plan: WorkerPlan,
+    losses: Sequence[LossSum],
+    states: Sequence[Tensor],
+    joined: Joined | None = None,
 ) -> WorkerExchange:
     """Add a worker's part of the update and, for the chief, the part that applies it."""
     if plan.keeps_all:
-        return build_replicas(assembly, plan, losses, states)
+        return build_replicas(assembly, plan, losses, states, joined)
     coordination = Coordination.build(assembly.global_step, assembly.step_place, assembly.ledger, plan)
     if plan.update.mode == "async":
         return _build_async(assembly, plan, coordination)

@@ -93,6 +93,25 @@ class Between:
             return Rows(self._here(made.values, self.own), self._here(made.indices, self.own))
         return self._here(made, self.own)
 
+    def gather(self, name: str, own: Sequence[Tensor]) -> list[tuple[Tensor, ...]]:
+        """Return what each worker has of some tensors of one type, on the device of this worker.
+
+        Args:
+            name: A name, which is the same for all workers.
+            own: The tensors of this worker. Those of the others have their shapes, which are known.
+        """
+        writer, here = self.writer, self.places[self.own]
+        flat = [writer.reshape(f"{name}/Reshape", each, [-1], here) for each in own]
+        whole = self.sum(name, writer.concat(f"{name}/packed", flat, 0, here), _gathered)
+        assert isinstance(whole, Tensor)
+        sizes = [each.elements or 0 for each in own]
+        parts = writer.split(f"{name}/split", whole, sizes * len(self.places), 0, here)
+        found = [
+            writer.reshape(f"{name}/part", part, each.known_shape or (), here)
+            for part, each in zip(parts, [*own] * len(self.places), strict=True)
+        ]
+        return list(zip(*[iter(found)] * len(own), strict=True))
+
     def inbox(self, scope: str) -> Inbox:
         """Write the ops with which a process looks after the messages of this worker."""
         at = Spot(self.writer, scope, self.places[self.own])
@@ -178,3 +197,12 @@ class Between:
         (same,) = at.op("Equal", "same", number, self.step)
         checked = at.run("Assert", "checked", same, number, T=["int64"])
         self._known[crossing.tensor.name] = at.waiting([checked]).op("Identity", "value", value)[0]
+
+
+def _gathered(reduction: Reduction) -> list[Value]:
+    """Send the values of all workers to each, one after another in their order."""
+    values = [each for each in reduction.values if isinstance(each, Tensor)]
+    return [
+        reduction.writer.concat(f"{reduction.scope}/gathered_{rank}", values, 0, place)
+        for rank, place in enumerate(reduction.destinations)
+    ]

@@ -24,6 +24,7 @@ from compiler.step.record import Tensor
 from compiler.step.sums import reduce_all
 from compiler.step.sums.add_n import add_n
 from compiler.step.sums.between import Between
+from compiler.step.sums.compress import narrowed
 from compiler.step.types import TYPES
 from compiler.step.writer import Names, Spot
 from dsl import ir
@@ -84,6 +85,8 @@ def between(bench: Bench, value: Tensor) -> None:
     ]
     found = Between(bench.writer, places, 0, number, add_n)
     found.sum("of_all", value)
+    found.sum("narrow", bench.writer.cast("wide", value, "float32", places[0]), narrowed(add_n, "bfloat16"))
+    found.gather("of_each", [value, value])
     found.inbox("inbox")
 
 

@@ -26,7 +26,7 @@ tfdeploy = 1
 model "small" {{
   image = input(float32, [64])
   digit = input(int32, [])
-  logits = image -> Dense(32, activation = relu, name = "hidden") -> Dense(4, name = "logits")
+  logits = image -> Dense(32, activation = relu, name = "hidden") {normalized}-> Dense(4, name = "logits")
   loss = [digit, logits] -> SparseCategoricalCrossentropy(from_logits = true)
 }}
 
@@ -83,6 +83,7 @@ MODES = {
     "between graphs, async": "mode = async",
     "all weights, add_n": "replication = between_graph",
     "all weights, ring": "replication = between_graph, aggregate = ring",
+    "all weights, synchronized": "replication = between_graph, batch_norm = synchronized",
     "all weights, power_sgd": "replication = between_graph, compress = power_sgd(rank = 2)",
 }
 REPLICATED = "place { variables -> replicated }"
@@ -113,6 +114,7 @@ class FaultyRun:
                 servers=f'job "ps" {{ hosts = {json.dumps(hosts[: self.servers])} }}' if self.servers else "",
                 worker=json.dumps(hosts[self.servers :]),
                 place="" if self.servers else REPLICATED,
+                normalized="-> BatchNormalization() " if "batch_norm" in self.update else "",
                 update=self.update,
                 steps=self.steps,
                 every=self.every,

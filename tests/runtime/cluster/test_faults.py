@@ -88,6 +88,7 @@ def test_one_graph_survives_the_server_of_its_master(faulty: MakeRun) -> None:
         ("all weights, add_n", 2),
         ("all weights, ring", 3),
         ("all weights, add_n", 3),
+        ("all weights, synchronized", 2),
         ("all weights, power_sgd", 2),
     ],
 )

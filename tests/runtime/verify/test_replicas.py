@@ -56,6 +56,11 @@ SPECS = {
         "between": "-> BatchNormalization()",
         "update": "optimizer = SGD(0.1), batch_norm = first",
     },
+    "synchronized": {
+        **PLAIN,
+        "between": "-> BatchNormalization()",
+        "update": "optimizer = SGD(0.1), batch_norm = synchronized",
+    },
     "float16": {**PLAIN, "update": "optimizer = SGD(0.1), precision = mixed_float16"},
     "accumulated": {
         **PLAIN,
@@ -75,6 +80,7 @@ QUICK = {
     ("statistics", "tree"),
     ("float16", "ring"),
     ("thin", "add_n"),
+    ("synchronized", "add_n"),
 }
 AGGREGATIONS = ("add_n", "tree", "hierarchical", "ring", "shuffle")
 

@@ -19,7 +19,7 @@ from attrs import define, field, frozen
 
 from compiler.graph.adapters.keras_private import flattened_layers, reduction_axes
 from compiler.graph.tower.ports import make_port
-from compiler.plan import Plan
+from compiler.plan import Plan, WorkerPlan
 
 
 @frozen
@@ -41,8 +41,9 @@ class SyncPolicy:
 
 
 def sync_policy(plan: Plan) -> SyncPolicy | None:
-    """Return the policy of a plan, or None if there is only one clone."""
-    if len(plan.towers) == 1:
+    """Return the policy of a plan, or None if there is only one clone that makes a step with the others."""
+    together = plan.all_towers if isinstance(plan, WorkerPlan) and plan.keeps_all else plan.towers
+    if len(together) == 1:
         return None
     update, refusal = plan.update, None
     if update.mode != "sync":
@@ -184,7 +185,14 @@ def gradients_kind(number: int) -> str:
     return f"gradients_{number}" if number else "gradients"
 
 
-def whole_moments(sent: Sequence[Sequence[tf.Tensor]]) -> list[tf.Tensor]:
+def moments_of_some(sent: Sequence[Sequence[tf.Tensor]]) -> list[tf.Tensor]:
+    """Return what `whole_moments` does, and zeros for batches without any elements, as others have some."""
+    return whole_moments(sent, tf.math.divide_no_nan)
+
+
+def whole_moments(
+    sent: Sequence[Sequence[tf.Tensor]], divide: Callable[..., tf.Tensor] = tf.divide
+) -> list[tf.Tensor]:
     """Return mean, variance and number of elements of all batches.
 
     What is computed for one batch is in a scope that has the number of its clone.
@@ -193,7 +201,7 @@ def whole_moments(sent: Sequence[Sequence[tf.Tensor]]) -> list[tf.Tensor]:
     shares, means, variances = [], [], []
     for clone, (own, _, count) in enumerate(sent):
         with tf.name_scope(f"clone_{clone}"):
-            shares.append(tf.divide(count, total, name="share"))
+            shares.append(divide(count, total, name="share"))
             means.append(tf.multiply(shares[-1], own, name="mean"))
     mean = tf.add_n(means, name="mean")
     for clone, (own, variance, _) in enumerate(sent):

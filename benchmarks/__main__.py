@@ -15,6 +15,7 @@ from benchmarks.figures import Figures
 from benchmarks.launches import run_launches
 from benchmarks.many_clones import run_many_clones
 from benchmarks.models import PROBLEMS
+from benchmarks.pipelining import run_pipelining
 from benchmarks.race.run import ROOT, Race, run_build, run_race
 from benchmarks.reading.rates import TURNS as READING_TURNS
 from benchmarks.reading.rates import run_readings
@@ -73,6 +74,7 @@ FULL_BUILDS = (
     "--servers", is_flag=True, help="Measure the memory of servers alone; what else is in OUTPUT stays."
 )
 @click.option("--recomputing", is_flag=True, help="Measure recomputation alone; all else in OUTPUT stays.")
+@click.option("--pipelining", is_flag=True, help="Measure pipelines alone; all else in OUTPUT stays.")
 @click.option("--clones", is_flag=True, help="Measure plans of many clones alone; all else in OUTPUT stays.")
 @click.option(
     "--races", is_flag=True, help="Race the chosen models, or all, again; what else is in OUTPUT stays."
@@ -91,14 +93,15 @@ def main(
     servers: bool,
     clones: bool,
     recomputing: bool,
+    pipelining: bool,
     races: bool,
     output: Path | None,
 ) -> None:
     """Run the benchmarks, and write `benchmarks.md`, `.json` and `.svg`.
 
     Without options this takes about 20 minutes and writes into `docs`. If options choose a part, the results
-    go into `benchmarks/results`; the parts on races, reading files, clusters, servers, clones and
-    recomputation take a few minutes each, and are updated in `docs`.
+    go into `benchmarks/results`; the parts on races, reading files, clusters, servers, clones,
+    recomputation and pipelines take a few minutes each, and are updated in `docs`.
     """
     if reading:
         _renew(output or ROOT / "docs", readings=tuple(run_readings(turns=turns or READING_TURNS)))
@@ -110,9 +113,11 @@ def main(
         _renew(output or ROOT / "docs", many=tuple(run_many_clones()))
     if recomputing:
         _renew(output or ROOT / "docs", recomputings=tuple(run_recomputing()))
+    if pipelining:
+        _renew(output or ROOT / "docs", pipelinings=tuple(run_pipelining()))
     if races:
         _renew_races(output or ROOT / "docs", [each for each in RACES if each.model in (models or PROBLEMS)])
-    if reading or clusters or servers or clones or recomputing or races:
+    if reading or clusters or servers or clones or recomputing or pipelining or races:
         return
     if models or contenders or towers or rounds or turns:
         chosen = _chosen(models or SMALL, towers or (4,), contenders or CONTENDERS, rounds or 1, turns or 5)
@@ -157,6 +162,7 @@ def _measure(races: tuple[Race, ...], builds: tuple[tuple[str, str, int], ...], 
     servers = run_server_memory() if launches else ()
     many = run_many_clones() if launches else ()
     recomputings = run_recomputing() if launches else ()
+    pipelinings = run_pipelining() if launches else ()
     return Results(
         Machine.here(),
         tuple(raced),
@@ -167,6 +173,7 @@ def _measure(races: tuple[Race, ...], builds: tuple[tuple[str, str, int], ...], 
         tuple(servers),
         tuple(many),
         tuple(recomputings),
+        tuple(pipelinings),
     )
 
 

@@ -202,6 +202,25 @@ class ManyClones:
 
 
 @frozen
+class Pipelining:
+    """A way for the two devices of a clone to take its micro-batches.
+
+    Attributes:
+        schedule: The schedule; `none` takes one micro-batch after the other.
+        rates: The steps per second, turn by turn.
+        date: The day of the measurement.
+        allocated: The peak of tensors in a step on the first device that TensorFlow's allocator counts.
+        forecast: The forecast of that.
+    """
+
+    schedule: str
+    rates: tuple[float, ...] = field(converter=tuple)
+    date: str
+    allocated: int
+    forecast: int
+
+
+@frozen
 class Recomputing:
     """A way to train a model with less memory, or without.
 

@@ -53,6 +53,7 @@ def write_page(results: Results, folder: Path) -> None:
         _clusters(results),
         _servers(results),
         _recomputings(results),
+        _pipelinings(results),
         _readings(results),
         _builds(results),
         _many(results),
@@ -187,6 +188,28 @@ def _recomputings(results: Results) -> Iterator[str]:
         rows.append((each.model, WAYS[each.way], *cells, *[""] * (5 - len(cells))))
     heads = ("model", "way", "time of a step", "process", "tensors", "forecast / measured", "activations")
     yield _table(heads, rows)
+
+
+def _pipelinings(results: Results) -> Iterator[str]:
+    """Yield what pipelines gain, and what they hold."""
+    if not results.pipelinings:
+        return
+    days = " and ".join(sorted({each.date for each in results.pipelinings}))
+    yield "## Pipelines\n"
+    yield (
+        "A Transformer of eight blocks on a group of two logical CPUs with one thread each, and eight "
+        "micro-batches in a step. All schedules make steps in turn, and are compared with `accumulate` "
+        "alone, which takes one micro-batch after the other; 1.78 times its steps are the most that two "
+        "equal stages can make. Tensors are those that the allocator counts at the peak of a step on the "
+        "first device. "
+        f"`python -m benchmarks --pipelining` measures this part alone. Measured on {days}.\n"
+    )
+    rows = []
+    for each in results.pipelinings:
+        share = f"{each.forecast / each.allocated:.2f}"
+        name = "`accumulate` alone" if each.schedule == "none" else f"`schedule = {each.schedule}`"
+        rows.append((name, str(results.piped(each.schedule)), _mib(each.allocated), share))
+    yield _table(("schedule", "steps per second", "tensors", "forecast / measured"), rows)
 
 
 def _mib(number: int) -> str:

@@ -13,7 +13,16 @@ from pathlib import Path
 
 from attrs import asdict, frozen
 
-from benchmarks.figures import ClusterRates, Figures, Launch, ManyClones, Reading, Recomputing, ServerMemory
+from benchmarks.figures import (
+    ClusterRates,
+    Figures,
+    Launch,
+    ManyClones,
+    Pipelining,
+    Reading,
+    Recomputing,
+    ServerMemory,
+)
 
 KIB_IN_GIB = 2**20
 
@@ -114,6 +123,7 @@ class Results:
         servers: The memory of servers.
         many: What plans of many clones take.
         recomputings: The memory and the steps of ways to train with less memory.
+        pipelinings: The steps and the memory of two devices that take micro-batches.
     """
 
     machine: Machine
@@ -125,6 +135,7 @@ class Results:
     servers: tuple[ServerMemory, ...] = ()
     many: tuple[ManyClones, ...] = ()
     recomputings: tuple[Recomputing, ...] = ()
+    pipelinings: tuple[Pipelining, ...] = ()
 
     def to_json(self) -> str:
         """Return the results as JSON."""
@@ -144,6 +155,7 @@ class Results:
             tuple(ServerMemory(**each) for each in found.get("servers", ())),
             tuple(ManyClones(**each) for each in found.get("many", ())),
             tuple(Recomputing(**each) for each in found.get("recomputings", ())),
+            tuple(Pipelining(**each) for each in found.get("pipelinings", ())),
         )
 
     def raced(self, model: str, towers: int, contender: str) -> list[Figures]:
@@ -183,6 +195,13 @@ class Results:
         """Return what was measured of a way to train a model, if it did not fail."""
         found = (each for each in self.recomputings if (each.model, each.way) == (model, way))
         return next((each for each in found if each.rates), None)
+
+    def piped(self, schedule: str) -> Spread | None:
+        """Return the steps per second of a schedule over those of one micro-batch after the other."""
+        rates = {each.schedule: each.rates for each in self.pipelinings}
+        if not {schedule, "none"} <= {*rates}:
+            return None
+        return Spread.of([a / b for a, b in zip(rates[schedule], rates["none"], strict=True)])
 
     def recomputed(self, model: str, measure: Callable[[Recomputing], Sequence[float]]) -> Spread | None:
         """Return what ours measures with `recompute = memory(...)` over the same without, turn by turn."""

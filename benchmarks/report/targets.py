@@ -142,6 +142,11 @@ TARGETS = (
     ),
     *_recomputing("transformer", "a Transformer of 24 blocks"),
     *_recomputing("resnet50", "ResNet-50"),
+    Target(
+        "steps per second, 8 micro-batches on 2 devices, `one_f_one_b` against one after the other",
+        1.6,
+        lambda results: results.piped("one_f_one_b"),
+    ),
     *(
         Target(
             f"examples per second, reading {files}, against the best pipeline written by hand",

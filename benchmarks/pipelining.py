@@ -1,0 +1,71 @@
+"""What a pipeline over two devices gains against the same spec that takes one micro-batch after the other.
+
+`python -m benchmarks --pipelining` measures it. Each device is a logical CPU with one thread. All schedules
+make steps in turn in one process, so that whatever else the machine does is the same for them. The peak of
+the first stage is what TensorFlow's allocator counts in a step, weights and slots left out.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+import grammar
+from benchmarks.figures import Pipelining
+
+TURNS = 15
+SCHEDULES = ("none", "one_f_one_b", "gpipe")
+
+SPEC = """
+tfdeploy = 1
+layer "encoder" {
+  x = input()
+  attended = [x, x] -> MultiHeadAttention(4, 32)
+  seen = [x, attended] -> Add() -> LayerNormalization()
+  thought = seen -> Dense(512, activation = gelu) -> Dense(128)
+  output = [seen, thought] -> Add() -> LayerNormalization()
+}
+model "transformer" {
+  x = input(float32, [64, 128])
+  y = input(int32, [])
+  logits = x -> repeat(8, encoder()) -> GlobalAveragePooling1D(name = "pool") -> Dense(10, name = "logits")
+  loss = [y, logits] -> SparseCategoricalCrossentropy(from_logits = true)
+}
+devices { cpu = 2, inter_op_threads = 2, intra_op_threads = 1 }
+clones { batch = 8 }
+place {
+  clones -> groups(cpu[*], size = 2)
+  ops("encoder_[4-7]/*") -> group[1]
+  ops("pool*") -> group[1]
+  ops("logits/*") -> group[1]
+  ops("loss/*") -> group[1]
+  variables("encoder_[4-7]/*") -> cpu[1]
+}
+update { optimizer = SGD(0.01), accumulate = 8, schedule = none }
+train { seed = 1, summaries = none }
+"""
+
+
+def run_pipelining(turns: int = TURNS) -> Iterator[Pipelining]:
+    """Measure all schedules."""
+    from benchmarks.forecasts.memory import prepared
+
+    today, steps, found = datetime.now(UTC).date().isoformat(), {}, {}
+    for schedule in SCHEDULES:
+        text = SPEC.replace("schedule = none", f"schedule = {schedule}")
+        spec = grammar.read("pipelining.tfdeploy", text=text).spec
+        assert spec is not None
+        session, compiled, forecast, peaks = prepared(spec)
+        device = compiled.plan.tensorflow_device(compiled.plan.towers[0].device)
+        allocated = min(peak for _ in range(2) for name, peak in peaks().items() if name.endswith(device))
+        found[schedule] = allocated, forecast["cpu[0]"].bytes
+        steps[schedule] = session, [compiled.data_loss, compiled.train_op]
+    rates: dict[str, list[float]] = {schedule: [] for schedule in steps}
+    for _ in range(turns):
+        for schedule, (session, ends) in steps.items():
+            began = time.perf_counter()
+            session.run(ends)
+            rates[schedule].append(1 / (time.perf_counter() - began))
+    for schedule, each in rates.items():
+        yield Pipelining(schedule, tuple(each), today, *found[schedule])

@@ -297,8 +297,13 @@ class ReplicaGroup(WorkerGroup):
     @contextmanager
     def looked_after(self) -> Iterator[None]:
         """Look after steps during a block."""
-        with alongside(self._look, "steps"):
+        with alongside(self._look, "steps"), alongside(self._look_ahead, "next"):
             yield
+
+    def _look_ahead(self, over: threading.Event) -> None:
+        """Prepare for the next workers, if they come and go."""
+        while self.crew is not None and not over.wait(LOOK_EVERY):
+            self.crew.prepare_next()
 
     def _look(self, over: threading.Event) -> None:
         while not over.wait(LOOK_EVERY):

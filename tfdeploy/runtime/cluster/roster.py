@@ -7,6 +7,7 @@ roster; every worker makes the graph of those who are on it, and all meet as aft
 
 from __future__ import annotations
 
+import threading
 import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -29,7 +30,6 @@ from tfdeploy.runtime.show.reporting import duration
 from tfdeploy.runtime.stop import alongside
 
 if TYPE_CHECKING:
-    import threading
     from collections.abc import Callable, Iterator
 
     from compiler.graph.compiled import CompiledGraph
@@ -42,6 +42,8 @@ ROSTER, READY = "tfdeploy/roster", "tfdeploy/ready"
 """The names of the texts at the servers of the chief, and of a worker that could train."""
 
 LOOK_EVERY, PATIENCE, SAY_AFTER = 0.25, 2.0, 5.0
+ASK_EVERY, TO_PREPARE = 0.5, 1.5
+"""The seconds after which a worker asks for the next generation, and for which one that leaves stays."""
 
 
 @frozen
@@ -54,6 +56,7 @@ class Roster(JsonRecord):
         before: The number of the roster before; 0 if the chief has called none since its start.
         seed: The seed of the run.
         over: Whether training is over.
+        next: Who will probably train in the next generation; nobody if that is not known.
     """
 
     number: Count
@@ -61,6 +64,7 @@ class Roster(JsonRecord):
     before: Count
     seed: Count
     over: bool = False
+    next: tuple[Count, ...] = ()
 
 
 class Changed(tf.errors.AbortedError):  # type: ignore[misc] # TensorFlow has no types
@@ -97,6 +101,8 @@ class Crew:
     _graphs: dict[tuple[int, ...], tuple[CompiledGraph, Saving]] = field(factory=dict, repr=False)
     _stepped: float | None = None  # when the last step was made
     _asked: float = 0.0  # when the roster was read last
+    _prepared: float = 0.0  # when the roster was read last for the next generation
+    _one_graph: threading.Lock = field(factory=threading.Lock, init=False, repr=False)
     _told: int = 0  # the roster that has been told of
 
     def __attrs_post_init__(self) -> None:
@@ -132,10 +138,11 @@ class Crew:
 
     def graph(self, members: tuple[int, ...], seed: int | None) -> tuple[CompiledGraph, Saving]:
         """Return the graph of this task in a generation of some tasks, and the ops for its checkpoints."""
-        if members not in self._graphs:
-            compiled = graph_of(self.plan(members), seed=seed, traces=self._traces)
-            self._graphs[members] = compiled, add_saving(compiled)
-        return self._graphs[members]
+        with self._one_graph:
+            if members not in self._graphs:
+                compiled = graph_of(self.plan(members), seed=seed, traces=self._traces)
+                self._graphs[members] = compiled, add_saving(compiled)
+            return self._graphs[members]
 
     def opening(self) -> tuple[CompiledGraph, Saving, Any]:
         """Return what a generation needs: its graph, the ops for checkpoints, and where its sessions are."""
@@ -154,7 +161,7 @@ class Crew:
         if time.monotonic() - self._asked < LOOK_EVERY:
             return False
         found, self._asked = self.read(), time.monotonic()
-        return found is not None and found != self.roster
+        return found is not None and found.number != self.generation
 
     # --- a worker's ---------------------------------------------------------------------------------------
 
@@ -248,19 +255,44 @@ class Crew:
 
     def _watch(self, over: threading.Event) -> None:
         assert self.roster is not None
-        members = self.roster.members
+        members, leaving_since = {*self.roster.members}, None
         others = [each for each in range(1, self.job.tasks) if each not in members]
         while not self.changed and not over.wait(LOOK_EVERY):
-            gone = any(probe(self._address(each), PATIENCE) is not None for each in members[1:])
-            self.changed = gone or self._one_leaves() or any(map(self._is_ready, others))
+            leaving = self._leaving()
+            if leaving and leaving_since is None:
+                leaving_since = time.monotonic()
+            known = [each for each in others if probe(self._address(each), PATIENCE) is None]
+            self._prepare(tuple(sorted(members - leaving | {*known})))
+            gone = any(probe(self._address(each), PATIENCE) is not None for each in members - {0})
+            late = leaving_since is not None and time.monotonic() - leaving_since > TO_PREPARE
+            self.changed = gone or late or any(map(self._is_ready, known))
 
-    def _one_leaves(self) -> bool:
-        """Whether a worker has said that it leaves; one that has ended training with the others has not."""
+    def _leaving(self) -> set[int]:
+        """Return the workers that have said that they leave; not those that have ended with training."""
         try:
             state = None if self.group is None else self.group.state()
         except (tf.errors.OpError, RuntimeError):
-            return False
-        return state is not None and state.phase == OPEN and any(state.left)
+            return set()
+        if state is None or state.phase != OPEN:
+            return set()
+        return {each for each, left in enumerate(state.left) if left}
+
+    def _prepare(self, members: tuple[int, ...]) -> None:
+        """Let all workers make the graphs of the next generation while they still train in this one."""
+        assert self.roster is not None
+        if members in {self.roster.members, self.roster.next} or len(members) < self.least:
+            return
+        self.roster = evolve(self.roster, next=members)
+        write_text(self._own, PATIENCE, ROSTER, self.roster.to_json())
+        self.graph(members, self.roster.seed)
+
+    def prepare_next(self) -> None:
+        """Make the graph of the next generation, if the chief has said who will be in it."""
+        if self.membership.own.index == 0 or time.monotonic() - self._prepared < ASK_EVERY:
+            return
+        found, self._prepared = self.read(), time.monotonic()
+        if found is not None and found.number == self.generation and self.membership.own.index in found.next:
+            self.graph(found.next, found.seed)
 
     def stepped(self) -> None:
         """Note that a step has been made, and report the first one of a generation."""

@@ -20,6 +20,7 @@ from compiler.graph.workers.meeting import FINISHED as FINISHED_TRAINING
 from compiler.graph.workers.meeting import MEETING, TAKING
 from compiler.time.work import LONGEST
 from tfdeploy.runtime.cluster.replica_group import LOOK_EVERY, ReplicaGroup
+from tfdeploy.runtime.cluster.roster import Changed
 from tfdeploy.runtime.cluster.worker_group import PATIENT, UpdateReporter, WorkerGroup
 from tfdeploy.runtime.session.data import feed_training
 from tfdeploy.runtime.session.engine import Engine, StepReport
@@ -316,7 +317,8 @@ class WorkerLoop:
         return None
 
     def _interrupted(self, fault: tf.errors.OpError) -> None:
-        self.reporter.note(f"interrupted: {reason_of(fault)}")
+        if not isinstance(fault, Changed):
+            self.reporter.note(f"interrupted: {reason_of(fault)}")
 
     def _report_loss(self, group: WorkerGroup) -> None:
         """Report to the chief that a server has come back without its variables."""

@@ -33,6 +33,7 @@ from tfdeploy.runtime.cluster.health import SelfMeasurement
 from tfdeploy.runtime.cluster.monitor import cluster_record
 from tfdeploy.runtime.cluster.prometheus import prometheus
 from tfdeploy.runtime.cluster.replica_group import ReplicaGroup, Standing
+from tfdeploy.runtime.cluster.roster import Changed
 from tfdeploy.runtime.cluster.worker_steps import ChangingLoop, worker_loop
 from tfdeploy.runtime.plans import folder_of, graph_of, plan_of, require_devices
 from tfdeploy.runtime.records.directory import RunDirectory
@@ -250,14 +251,15 @@ class _Run:
                 target.end(engine, group)
                 raise
             except tf.errors.OpError as fault:
-                fruitless = 0 if self.clock.examples > before else fruitless + (target.crew is None)
+                idle = self.clock.examples == before and not isinstance(fault, Changed)
+                fruitless = fruitless + 1 if idle else 0
                 if not is_lost_task(fault, engine.lost) or fruitless == MOST_FRUITLESS:
                     raise RunError(
                         errors.step_failed(
                             "training", reason_of(fault), None, clone=None, layer=None, op=None
                         )
                     ) from fault
-                if target.crew is None:
+                if not isinstance(fault, Changed):
                     self.reporter.note(f"interrupted: {reason_of(fault)}")
                 why = "to go on from the last checkpoint"
             else:

@@ -39,9 +39,16 @@ class Files:
     readers: Callable[[Path], Mapping[str, Make]]
 
 
-def _ours(folder: Path, source: ir.Call, *transforms: ir.Call, batch: int, image: tuple[int, ...]) -> Make:
+def _ours(
+    folder: Path,
+    source: ir.Call,
+    *transforms: ir.Call,
+    batch: int,
+    image: tuple[int, ...],
+    label: Field = Field("label", "int32", ()),  # noqa: B008 a record that nothing changes
+) -> Make:
     split = ir.Split("train", source, (ir.Call("shuffle", (BUFFER,)), *transforms))
-    wanted = [Field("image", "float32", image), Field("label", "int32", ())]
+    wanted = [Field("image", "float32", image), label]
 
     def make() -> Any:
         stream = open_split(split, wanted, StreamOptions(folder, seed=1))
@@ -152,6 +159,48 @@ def _our_images(folder: Path, source: ir.Call, batch: int, *, augment: bool) -> 
     side = CROP if augment else SIZE
     changes = CHANGED if augment else ()
     return _ours(folder, source, *changes, *SCALED, batch=batch, image=(side, side, 3))
+
+
+def _write_masks(folder: Path) -> None:
+    _write_images(folder)
+    for number in range(PHOTOS):
+        cells = np.random.default_rng(number).integers(0, 21, [16, 16, 1])
+        mask = tf.image.resize(cells, [PHOTO, PHOTO], "nearest")
+        path = folder / "masks" / f"{number % 4}" / f"{number}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(tf.io.encode_png(tf.cast(mask, tf.uint8)).numpy())
+
+
+def _mask_readers(folder: Path, batch: int = 32) -> Mapping[str, Make]:
+    paths = sorted(map(str, (folder / "images").glob("*/*.jpg")))
+    masks = [path.replace("/images/", "/masks/").replace(".jpg", ".png") for path in paths]
+
+    def by_hand(picture: Callable[[Any], Any]) -> Make:
+        def decoded(path: Any, mask: Any) -> Any:
+            numbers = tf.io.decode_png(tf.io.read_file(mask), channels=1)
+            return picture(tf.io.read_file(path)), tf.image.resize(numbers, [SIZE, SIZE], "nearest")
+
+        def make() -> Any:
+            names = tf.data.Dataset.from_tensor_slices((paths, masks)).shuffle(BUFFER, seed=1).repeat()
+            batches = _mapped(names, decoded).batch(batch, drop_remainder=True)
+            return _mapped(
+                batches,
+                lambda image, mask: {
+                    "image": tf.cast(image, tf.float32) * (1 / 255),
+                    "mask": tf.cast(mask, tf.int32),
+                },
+            ).prefetch(AUTO)
+
+        return make
+
+    source = ir.Call("images", (str(folder / "images"), (SIZE, SIZE)), {"masks": str(folder / "masks")})
+    changes = (*SCALED, ir.Call("cast", ("mask", "int32")))
+    mask = Field("mask", "int32", (SIZE, SIZE, 1))
+    return {
+        "ours": _ours(folder, source, *changes, batch=batch, image=(SIZE, SIZE, 3), label=mask),
+        "tf.data, floats": by_hand(_decoded),
+        "tf.data, bytes until batched": by_hand(_bytes),
+    }
 
 
 # --- TFRecord ---------------------------------------------------------------------------------------------
@@ -314,6 +363,7 @@ def _csv_readers(folder: Path, batch: int = 64) -> Mapping[str, Make]:
 FILES = {
     "JPEG images": Files(32, _write_images, _image_readers),
     "JPEG images, augmented": Files(32, _write_images, partial(_image_readers, augment=True)),
+    "images with masks": Files(32, _write_masks, _mask_readers),
     "TFRecord": Files(64, _write_records, _record_readers),
     "TFRecord of JPEG": Files(32, _write_image_records, _image_record_readers),
     "TFRecord of JPEG, augmented": Files(

@@ -79,7 +79,15 @@ ON_CLUSTERS = (
 )
 """What is trained through servers: a name, the model, the peer, and the ratio to it that is wanted."""
 
-READ = ("JPEG images", "TFRecord", "TFRecord of JPEG", "CSV")
+READ = (
+    "JPEG images",
+    "JPEG images, augmented",
+    "images with masks",
+    "TFRecord",
+    "TFRecord of JPEG",
+    "TFRecord of JPEG, augmented",
+    "CSV",
+)
 """The kinds of files that are read."""
 
 TARGETS = (

@@ -93,19 +93,24 @@ def decode_mask(data: Any, image: Any, height: int, width: int, *, resize: str =
     sizes = tf.cond(jpeg, lambda: shape[:2], lambda: png_header(image)[0])
     listed = tf.equal(kind, PALETTE)
     fits = [tf.reduce_all(tf.equal(size, sizes)), bits <= 8, tf.logical_or(listed, tf.equal(kind, GREY))]  # noqa: PLR2004 a byte
+    with tf.control_dependencies([tf.debugging.Assert(tf.reduce_all(fits), ["a mask that does not fit"])]):
+        data = tf.identity(data)
+    found = tf.cond(listed, lambda: _places(data, bits), lambda: tf.io.decode_png(data, channels=1))
+    if resize == "crop":
+        top, left, high, wide = tf.unstack(_middle(tf.shape(found)[:2], (height, width)))
+        found = found[top : top + high, left : left + wide]
+    return tf.image.resize(_ranked(found, 1), [height, width], "nearest")
+
+
+def _places(data: Any, bits: Any) -> Any:
+    """Return the places of the pixels of a PNG file in its list of colours."""
     sums = tf.cast(tf.io.decode_raw(tf.strings.substr(data, 29, 4), tf.uint8), tf.int32)
     sums = tf.bitwise.bitwise_xor(sums, list(_AS_SHADES.to_bytes(4)))
     sums = tf.strings.reduce_join(tf.gather([bytes([each]) for each in range(256)], sums))
     parts = [tf.strings.substr(data, 0, 25), b"\0", tf.strings.substr(data, 26, 3), sums]
     shades = tf.strings.join([*parts, tf.strings.substr(data, 33, tf.strings.length(data))])
-    with tf.control_dependencies([tf.debugging.Assert(tf.reduce_all(fits), ["a mask that does not fit"])]):
-        found = tf.io.decode_png(tf.where(listed, shades, data), channels=1)
-    step = tf.where(listed, 255 // (tf.bitwise.left_shift(1, tf.minimum(bits, 8)) - 1), 1)
-    found //= tf.cast(step, tf.uint8)
-    if resize == "crop":
-        top, left, high, wide = tf.unstack(_middle(tf.shape(found)[:2], (height, width)))
-        found = found[top : top + high, left : left + wide]
-    return tf.image.resize(_ranked(found, 1), [height, width], "nearest")
+    step = 255 // (tf.bitwise.left_shift(1, tf.minimum(bits, 8)) - 1)  # shades of fewer bits are spread out
+    return tf.io.decode_png(shades, channels=1) // tf.cast(step, tf.uint8)
 
 
 def _ranked(image: Any, channels: int) -> Any:

@@ -149,9 +149,12 @@ class RandomCrop(OneRandomImage):
             keys.below(axis, images.shape[axis] - size + 1)
             for axis, size in zip((1, 2), self.size, strict=True)
         ]
-        if images.shape[0] == 1:  # a slice of one image takes a tenth of the time
+        if images.shape[0] == 1:  # a slice of one image takes a tenth of the time, of two axes least
             (top,), (left,) = (tf.unstack(each, 1) for each in places)
-            return tf.slice(images, tf.stack([0, top, left, 0]), [1, *self.size, images.shape[3]])
+            _, _, width, channels = images.shape
+            lines = tf.reshape(images, [-1, width * channels])
+            part = tf.slice(lines, [top, left * channels], [self.size[0], self.size[1] * channels])
+            return tf.reshape(part, [1, *self.size, channels])
         for axis, size, first in zip((1, 2), self.size, places, strict=True):
             lines = first[:, tf.newaxis] + tf.range(size)
             images = tf.gather(images, lines, axis=axis, batch_dims=1)

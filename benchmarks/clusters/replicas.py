@@ -2,8 +2,8 @@
 
 `python -m benchmarks.clusters.replicas [ROUNDS] [STEPS] [AGGREGATION] [MODEL ...]`: two workers of one
 process each on loopback, the same model, batch and optimizer, in turns. Prints the steps per second of both,
-where a step is the batches of both workers, and their ratio. AGGREGATION may have a compression after it, such
-as "add_n, compress = bfloat16".
+where a step is the batches of both workers, and their ratio. AGGREGATION may have a compression after it,
+such as "add_n, compress = bfloat16".
 """
 
 from __future__ import annotations

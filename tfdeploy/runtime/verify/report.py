@@ -28,6 +28,8 @@ def heading(verification: Verification) -> Iterator[str]:
     number = len(verification.selected.cases)
     yield f"{plural(number, 'combination')}, {verification.options.steps} steps each, held against {what};"
     yield "async against single towers in turn, local against single towers averaged in NumPy"
+    if verification.spec.update.compress is not None:
+        yield "sums between machines against gradients that are compressed and summed in NumPy"
     yield ""
     yield _line(_HEAD)
 

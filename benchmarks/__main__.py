@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import click
 from attrs import evolve
 
 from benchmarks.clusters.rates import run_clusters
+from benchmarks.clusters.replicas import run_replicas
 from benchmarks.clusters.server_memory import run_server_memory
 from benchmarks.contenders import CONTENDERS
 from benchmarks.figures import Figures
@@ -71,6 +73,9 @@ FULL_BUILDS = (
     "--clusters", is_flag=True, help="Measure training on clusters alone; what else is in OUTPUT stays."
 )
 @click.option(
+    "--replicas", is_flag=True, help="Measure workers without servers alone; all else in OUTPUT stays."
+)
+@click.option(
     "--servers", is_flag=True, help="Measure the memory of servers alone; what else is in OUTPUT stays."
 )
 @click.option("--recomputing", is_flag=True, help="Measure recomputation alone; all else in OUTPUT stays.")
@@ -90,6 +95,7 @@ def main(
     turns: int | None,
     reading: bool,
     clusters: bool,
+    replicas: bool,
     servers: bool,
     clones: bool,
     recomputing: bool,
@@ -100,24 +106,25 @@ def main(
     """Run the benchmarks, and write `benchmarks.md`, `.json` and `.svg`.
 
     Without options this takes about 20 minutes and writes into `docs`. If options choose a part, the results
-    go into `benchmarks/results`; the parts on races, reading files, clusters, servers, clones,
-    recomputation and pipelines take a few minutes each, and are updated in `docs`.
+    go into `benchmarks/results`; the parts on races, reading files, clusters, workers without servers,
+    servers, clones, recomputation and pipelines take a few minutes each, and are updated in `docs`.
     """
-    if reading:
-        _renew(output or ROOT / "docs", readings=tuple(run_readings(turns=turns or READING_TURNS)))
-    if clusters:
-        _renew(output or ROOT / "docs", clusters=tuple(run_clusters(rounds)))
-    if servers:
-        _renew(output or ROOT / "docs", servers=tuple(run_server_memory(full=full)))
-    if clones:
-        _renew(output or ROOT / "docs", many=tuple(run_many_clones()))
-    if recomputing:
-        _renew(output or ROOT / "docs", recomputings=tuple(run_recomputing()))
-    if pipelining:
-        _renew(output or ROOT / "docs", pipelinings=tuple(run_pipelining()))
+    folder = output or ROOT / "docs"
+    parts: dict[str, tuple[bool, Callable[[], Iterable[Any]]]] = {
+        "readings": (reading, lambda: run_readings(turns=turns or READING_TURNS)),
+        "clusters": (clusters, lambda: run_clusters(rounds)),
+        "replicas": (replicas, lambda: run_replicas(rounds or 3)),
+        "servers": (servers, lambda: run_server_memory(full=full)),
+        "many": (clones, run_many_clones),
+        "recomputings": (recomputing, run_recomputing),
+        "pipelinings": (pipelining, run_pipelining),
+    }
+    asked = {name: measure for name, (wanted, measure) in parts.items() if wanted}
+    for name, measure in asked.items():
+        _renew(folder, **{name: tuple(measure())})
     if races:
-        _renew_races(output or ROOT / "docs", [each for each in RACES if each.model in (models or PROBLEMS)])
-    if reading or clusters or servers or clones or recomputing or pipelining or races:
+        _renew_races(folder, [each for each in RACES if each.model in (models or PROBLEMS)])
+    if asked or races:
         return
     if models or contenders or towers or rounds or turns:
         chosen = _chosen(models or SMALL, towers or (4,), contenders or CONTENDERS, rounds or 1, turns or 5)
@@ -163,6 +170,7 @@ def _measure(races: tuple[Race, ...], builds: tuple[tuple[str, str, int], ...], 
     many = run_many_clones() if launches else ()
     recomputings = run_recomputing() if launches else ()
     pipelinings = run_pipelining() if launches else ()
+    replicas = tuple(run_replicas()) if launches else ()
     return Results(
         Machine.here(),
         tuple(raced),
@@ -174,6 +182,7 @@ def _measure(races: tuple[Race, ...], builds: tuple[tuple[str, str, int], ...], 
         tuple(many),
         tuple(recomputings),
         tuple(pipelinings),
+        replicas,
     )
 
 

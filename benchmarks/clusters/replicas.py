@@ -9,11 +9,15 @@ such as "add_n, compress = bfloat16".
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from statistics import median
 
 from benchmarks.clusters.rates import WORKERS, mirrored, rate_of, trained
+from benchmarks.figures import ClusterRates
 from benchmarks.models import PROBLEMS
 
+MODELS = ("mlp", "lenet")
 TAIL = """
 data {{
   train = npz("examples.npz") -> cache()
@@ -36,18 +40,30 @@ def ours(model: str, steps: int, aggregate: str) -> float:
     return trained(PROBLEMS[model], TAIL, steps, workers=WORKERS, aggregate=aggregate)
 
 
+def run_replicas(
+    rounds: int = 3, steps: int = 200, aggregate: str = "add_n", models: Sequence[str] = MODELS
+) -> Iterator[ClusterRates]:
+    """Yield the rates of both for each model, in as many rounds, each of which trains both.
+
+    Args:
+        rounds: How often both train each model.
+        steps: The number of steps that are timed, after as many for warming up.
+        aggregate: How tfdeploy sums between the workers.
+        models: The names of the models.
+    """
+    for model in models:
+        peer = mirrored(model)
+        pairs = [(ours(model, steps, aggregate), rate_of(peer, steps)) for _ in range(rounds)]
+        mine, theirs = map(list, zip(*pairs, strict=True))
+        yield ClusterRates(model, mine, theirs, datetime.now(UTC).date().isoformat(), aggregate, peer.name)
+
+
 def main(rounds: str = "3", steps: str = "200", aggregate: str = "add_n", *models: str) -> None:
     """Print the rates and their ratio for each model."""
-    for model in models or ("mlp", "lenet"):
-        pairs = [
-            (ours(model, int(steps), aggregate), rate_of(mirrored(model), int(steps)))
-            for _ in range(int(rounds))
-        ]
-        mine, theirs = (median(each) for each in zip(*pairs, strict=True))
-        ratio = median(a / b for a, b in pairs)
+    for each in run_replicas(int(rounds), int(steps), aggregate, models or MODELS):
         print(
-            f"{model}, {aggregate}: ours {mine:.1f} steps/s,"
-            f" MultiWorkerMirroredStrategy {theirs:.1f} steps/s, ratio {ratio:.2f}",
+            f"{each.model}, {aggregate}: ours {median(each.ours):.1f} steps/s,"
+            f" {each.peer} {median(each.theirs):.1f} steps/s, ratio {median(each.ratios):.2f}",
             flush=True,
         )
 

@@ -51,6 +51,7 @@ def write_page(results: Results, folder: Path) -> None:
         _targets(results),
         _races(results, ratios),
         _clusters(results),
+        _replicas(results),
         _servers(results),
         _recomputings(results),
         _pipelinings(results),
@@ -148,6 +149,32 @@ def _clusters(results: Results) -> Iterator[str]:
         rates = (f"{median(rates):.0f}" for rates in (each.ours, each.theirs))
         rows.append((each.model, each.mode, f"`{each.peer}`", *rates, Spread.of(each.ratios)))
     yield _table(("model", "mode", "against", "steps per second", "of the peer", "ratio"), rows)
+
+
+def _replicas(results: Results) -> Iterator[str]:
+    """Yield training on workers that all have all weights."""
+    if not results.replicas:
+        return
+    days = " and ".join(sorted({each.date for each in results.replicas}))
+    yield "## On a cluster without servers\n"
+    yield (
+        "Two workers as processes on loopback, each with all weights, in turns, trained by gradient "
+        "descent. A step is a batch of each worker, whose gradients tfdeploy sums by `aggregate`, and the "
+        "peer by its collectives. `python -m benchmarks --replicas` measures this part alone. "
+        f"Measured on {days}.\n"
+    )
+    rows = [
+        (
+            each.model,
+            f"`{each.mode}`",
+            f"`{each.peer}`",
+            f"{median(each.ours):.0f}",
+            f"{median(each.theirs):.0f}",
+            Spread.of(each.ratios),
+        )
+        for each in results.replicas
+    ]
+    yield _table(("model", "aggregate", "against", "steps per second", "of the peer", "ratio"), rows)
 
 
 WAYS = {

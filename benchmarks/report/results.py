@@ -124,6 +124,7 @@ class Results:
         many: What plans of many clones take.
         recomputings: The memory and the steps of ways to train with less memory.
         pipelinings: The steps and the memory of two devices that take micro-batches.
+        replicas: Rates of workers that have all weights, with the aggregation as their mode.
     """
 
     machine: Machine
@@ -136,6 +137,7 @@ class Results:
     many: tuple[ManyClones, ...] = ()
     recomputings: tuple[Recomputing, ...] = ()
     pipelinings: tuple[Pipelining, ...] = ()
+    replicas: tuple[ClusterRates, ...] = ()
 
     def to_json(self) -> str:
         """Return the results as JSON."""
@@ -156,6 +158,7 @@ class Results:
             tuple(ManyClones(**each) for each in found.get("many", ())),
             tuple(Recomputing(**each) for each in found.get("recomputings", ())),
             tuple(Pipelining(**each) for each in found.get("pipelinings", ())),
+            tuple(ClusterRates(**each) for each in found.get("replicas", ())),
         )
 
     def raced(self, model: str, towers: int, contender: str) -> list[Figures]:

@@ -45,6 +45,16 @@ RESULTS = Results(
         Reading("CSV", "by hand", "2026-02-01", (100.0, 125.0), (0.02, 0.02)),
         Reading("CSV", "make_csv_dataset", "2026-02-01", (50.0, 50.0), (0.04, 0.04)),
     ),
+    replicas=(
+        ClusterRates(
+            "mlp",
+            [30.0, 40.0, 50.0],
+            [40.0, 40.0, 40.0],
+            "2026-01-31",
+            "add_n",
+            "MultiWorkerMirroredStrategy",
+        ),
+    ),
     servers=(ServerMemory("SGD(0.1)", 1 << 30, 11 << 26, 9 << 27, "2026-01-29"),),
     many=(
         ManyClones("add_n", 6.14, 0.69e9, "2026-02-02"),
@@ -111,6 +121,7 @@ def test_the_page_states_what_the_data_say(tmp_path: Path) -> None:
     assert "| resnet50 | 8 | 2.00 | 12,000 | 20.00 | 70,000 | 10.0 |" in text
     assert "| table | async | `ParameterServerStrategy` | 90 | 60 | 1.60 (1.50 to 1.80) |" in text
     assert "measures this part alone. Measured on 2026-01-30." in text
+    assert "| mlp | `add_n` | `MultiWorkerMirroredStrategy` | 40 | 40 | 1.00 (0.75 to 1.25) |" in text
     assert "| `SGD(0.1)` | 1,024 MiB | 0.69 | 1.12 |" in text
     less = "tfdeploy, `recompute = memory(...)`"
     assert f"| transformer | {less} | 1.25 | 300 MiB, 0.33 | 200 MiB | 1.05 | 175 MiB, 0.25 |" in text

@@ -29,6 +29,7 @@ class Tower:
         batch: The examples of one micro-batch; a step takes `update.accumulate` of these.
         reason: What put the tower on its devices.
         number: Its number among the towers of the whole deployment.
+        piped: How many micro-batches have ops of their own; 0 if there is no pipeline.
     """
 
     index: int
@@ -37,6 +38,7 @@ class Tower:
     batch: int
     reason: Reason = field(eq=False, repr=False)
     number: int = field(default=Factory(lambda self: self.index, takes_self=True))
+    piped: int = 0
 
     @property
     def device(self) -> Device:
@@ -46,6 +48,19 @@ class Tower:
     def op_name(self, inner: str) -> str:
         """Return the name in the graph of the op that is named `inner` inside the tower."""
         return f"{self.scope}/{inner}" if self.scope else inner
+
+    def of_batch(self, inner: str, number: int) -> str:
+        """Return the name in the graph of the op that is named `inner`, of a micro-batch with its own ops."""
+        return self.op_name(f"micro_{number}/{inner}")
+
+    def inner_name(self, name: str) -> str:
+        """Return the name of an op inside its tower, and inside its micro-batch, by that in the graph."""
+        inner = name.removeprefix(f"{self.scope}/") if self.scope else name
+        if self.piped:
+            for number in range(self.piped):
+                if inner.startswith(f"micro_{number}/"):
+                    return inner.partition("/")[2]
+        return inner
 
 
 @frozen

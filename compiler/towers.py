@@ -53,6 +53,7 @@ def lay_out_towers(spec: ir.Spec, topology: Topology) -> tuple[Tower, ...]:
             devices=groups[index % len(groups)],
             batch=batch,
             reason=reason,
+            piped=0 if spec.update.schedule is None else spec.update.accumulate,
         )
         for index, batch in enumerate(batches(spec.clones, count, spec.update.accumulate))
     )

@@ -38,6 +38,7 @@ from compiler.graph.recomputation import Segments, below_limit, recompute
 from compiler.graph.scores import build_evaluation, combine_metric, scores_of, scores_of_all
 from compiler.graph.size import Measures, require_small_enough
 from compiler.graph.stamp.lookups import usage_of
+from compiler.graph.stamp.stages import warn_of_one_stage
 from compiler.graph.stamp.stamp import Bindings, StampedTower, stamp
 from compiler.graph.step_of import step_of
 from compiler.graph.summaries import build_summaries, read_weights
@@ -144,6 +145,9 @@ def _compile(plan: Plan, seed: int, traces: Traces, segments: Segments = ()) -> 
     if isinstance(plan, WorkerPlan) and plan.keeps_all and any(e.exchanges for e in templates.values()):
         joined = join_workers(assembly, plan)
     feeds = _stamp_towers(assembly, traced.templates, seed, joined)
+    if plan.update.schedule is not None:
+        first = assembly.towers[0]
+        warnings += warn_of_one_stage(plan, first.layout.stages(first.tower))
     compiled = _finish(assembly, feeds, traced.evaluation, weights, seed, joined)
     verify_placement(compiled)
     require_own_devices(compiled)

@@ -6,7 +6,9 @@ the forecast of time, so that a profile, or the table of hardware, says how long
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping
+from itertools import accumulate
 
 from attrs import define, evolve, field
 
@@ -20,7 +22,7 @@ REST = ""
 """What no rule for a layer moves: inputs, and what the gradients have in common. It is on `group[0]`."""
 
 ROOM = 1 << 60
-_FIXED = ("input", "ports", "gradients")
+_FIXED = ("input", "ports", "gradients", "pipeline")
 
 
 @define
@@ -132,6 +134,25 @@ def split_tower(
     return {name: order.index(found.places[at]) for name, at in numbers.items()}
 
 
+def balanced_stages(layers: Mapping[str, Layer], devices: int) -> dict[str, int]:
+    """Return the number of the stage of each layer, such that the longest stage of a pipeline is short.
+
+    Args:
+        layers: The layers, in an order in which they can be computed. Those of a stage follow each other.
+        devices: The number of devices of the group.
+    """
+    names = [each for each in layers if each != REST]
+    ends = [*accumulate((layers[each].seconds for each in names), initial=layers[REST].seconds)]
+    best: list[tuple[float, tuple[int, ...]]] = [(each, ()) for each in ends]  # the longest, and the begins
+    for _ in range(1, devices):
+        best = [
+            min((max(best[at][0], end - ends[at]), (*best[at][1], at)) for at in range(number + 1))
+            for number, end in enumerate(ends)
+        ]
+    begins = best[-1][1]
+    return {REST: 0, **{name: bisect_right(begins, at) for at, name in enumerate(names)}}
+
+
 def rules_of(places: Mapping[str, int]) -> tuple[str, ...]:
     """Return the rules that put layers on devices of their group; what is on the first one needs none."""
     return tuple(f'ops("{name}/*") -> group[{device}]' for name, device in places.items() if device)
@@ -151,4 +172,4 @@ def variable_rules_of(places: Mapping[str, int], variables: Iterable[str]) -> tu
 def _parts(name: str, tower: Tower) -> list[str]:
     """Return the parts of the name of an op inside a tower; nothing for an op that is not in it."""
     scope = f"{tower.scope}/" if tower.scope else ""
-    return name.removeprefix(scope).split("/") if name.startswith(scope) else []
+    return tower.inner_name(name).split("/") if name.startswith(scope) else []

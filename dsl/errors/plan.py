@@ -320,10 +320,10 @@ layer_goes_back = Wording(
     labelled=True,
 )
 one_stage = Wording(
-    "TFD519: all ops of a clone are on `{device}`, so that `schedule` has no stages",
+    "warning TFD519: all ops of a clone are on `{device}`, so that `schedule` has no stages",
     text="nothing can be done at the same time",
-    help='write a rule with which the second stage begins, such as `ops("decoder/*") -> group[1]`, or leave '
-    "`schedule` out",
+    help='write a rule with which the second stage begins, such as `ops("decoder/*") -> group[1]`, or let '
+    "`tfdeploy suggest` find stages that take equally long",
 )
 
 

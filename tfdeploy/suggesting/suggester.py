@@ -16,7 +16,14 @@ from compiler.report.devices import Pool, device_label, parse_ref, pools
 from compiler.suggest import variations
 from compiler.suggest.outcome import Goal, bound
 from compiler.suggest.text import Suggestion
-from compiler.suggest.tower import ROOM, read_layers, rules_of, split_tower, variable_rules_of
+from compiler.suggest.tower import (
+    ROOM,
+    balanced_stages,
+    read_layers,
+    rules_of,
+    split_tower,
+    variable_rules_of,
+)
 from compiler.suggest.variations import Changes, slot_changes, variable_changes
 from compiler.time.profile import find_profile
 from dsl import syntax
@@ -159,7 +166,10 @@ class Suggester:
         layers = read_layers(work, trials.costs, tower, sizes)
         by_bytes = trials.goal is not Goal.STEP_TIME
         memory = trials.spec.devices.gpu_memory if tower.device.kind == "gpu" else None
-        places = split_tower(layers, trials.costs, tower, by_bytes=by_bytes, capacity=memory or ROOM)
+        if tower.piped:
+            places = balanced_stages(layers, len(tower.devices))
+        else:
+            places = split_tower(layers, trials.costs, tower, by_bytes=by_bytes, capacity=memory or ROOM)
         changes = basis.changes.having(Changes({"ops": rules_of(places)}))
         yield changes
         yield changes.having(Changes({"variables": variable_rules_of(places, sizes)}))

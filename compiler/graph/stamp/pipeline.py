@@ -258,7 +258,7 @@ class PipelineWriter(MicroBatches):
         if name not in self._body or name in self._shared:
             return name
         scope = self.tower.scope
-        return self.tower.op_name(f"micro_{number}/{name.removeprefix(f'{scope}/') if scope else name}")
+        return self.tower.of_batch(name.removeprefix(f"{scope}/") if scope else name, number)
 
     def _inside(self, tensor: Tensor, number: int) -> Tensor:
         """Return a tensor as a micro-batch has it."""

@@ -151,8 +151,13 @@ def require_pipeline(plan: Plan, stages: Stages) -> None:
         )
     if found:
         raise SpecError([*found.values()])
-    if not any(each.number for each in stages.of.values()):
-        raise SpecError([one_stage(plan.update.span_of("schedule"), device=plan.towers[0].device.ref)])
+
+
+def warn_of_one_stage(plan: Plan, stages: Stages) -> tuple[Diagnostic, ...]:
+    """Return a warning if all ops of a clone are on its first device."""
+    if any(each.number for each in stages.of.values()):
+        return ()
+    return (one_stage(plan.update.span_of("schedule"), device=plan.towers[0].device.ref),)
 
 
 def _layer(plan: Plan, own: str) -> tuple[Span | None, str]:

@@ -151,15 +151,15 @@ class _Reader:
             bytes=moved,
             times=self.step.plan.micro_batches if looped else 1,
             clone=op.clone,
-            scope=scope_of(op.name, self._tower(op)),
+            scope=scope_of(self._inner(op)),
             rule=op.placed.reason.root.text,
             enters=self._mutex(op) if op.type == "MutexLock" else "",
             leaves=self._mutex(self.step.ops[op.inputs[0].op]) if op.type == "ConsumeMutexLock" else "",
         )
 
-    def _tower(self, op: Op) -> str:
-        """Return the scope of the clone of an op, or nothing."""
-        return "" if op.clone is None else self.step.plan.towers[op.clone].scope
+    def _inner(self, op: Op) -> str:
+        """Return the name of an op inside its clone and its micro-batch, if it is of one."""
+        return op.name if op.clone is None else self.step.plan.towers[op.clone].inner_name(op.name)
 
     def _cost(self, op: Op) -> Cost:
         """Return the cost of an op; that of a tower is found once for all towers with these shapes."""
@@ -167,7 +167,7 @@ class _Reader:
         if op.clone is None:
             return self._cost_of(op, sized)
         key = (
-            op.name.removeprefix(f"{self._tower(op)}/"),
+            self._inner(op),
             op.type,
             *(each.shape for each in sized.inputs),
             "made",

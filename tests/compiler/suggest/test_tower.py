@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
-from attrs import frozen
+from collections.abc import Sequence
+from itertools import product
+
+import pytest
+from attrs import evolve, frozen
 
 from compiler.plan import Tower
 from compiler.reasons import Reason
-from compiler.suggest.tower import REST, read_layers, rules_of, split_tower, variable_rules_of
+from compiler.suggest.tower import (
+    REST,
+    Layer,
+    balanced_stages,
+    read_layers,
+    rules_of,
+    split_tower,
+    variable_rules_of,
+)
 from compiler.suggest.variations import variable_rules
 from compiler.time.costs import Cost, Link
 from compiler.time.work import Arrow, Signature, StepWork, TimedOp
@@ -116,3 +128,43 @@ def test_pieces_are_tried_where_whole_variables_cannot_be_shared_out_evenly() ->
     assert cut(99, 101, 100) == [on_gpus]
     assert cut(98, 102, 100, 300, 303) == [on_gpus]
     assert cut(60, 60, 60, 60, 60, 61) == []
+
+
+@pytest.mark.parametrize(
+    ("seconds", "devices", "stages"),
+    [
+        ((1, 1, 1, 1), 2, (0, 0, 1, 1)),
+        ((1, 1, 1, 3), 2, (0, 0, 0, 1)),
+        ((5, 1, 1, 1, 1, 1), 2, (0, 1, 1, 1, 1, 1)),
+        ((1, 2, 3, 1, 2, 3), 3, (0, 0, 1, 1, 2, 2)),
+        ((4,), 2, (0,)),
+    ],
+)
+def test_stages_of_a_pipeline_take_about_equally_long(
+    seconds: tuple[int, ...], devices: int, stages: tuple[int, ...]
+) -> None:
+    """Layers stay in their order, and the longest stage is as short as in any of all ways to cut them."""
+    names = [f"layer_{at}" for at in range(len(seconds))]
+    layers = {REST: Layer(), **{name: Layer(each) for name, each in zip(names, seconds, strict=True)}}
+    found = balanced_stages(layers, devices)
+    numbers = [found[each] for each in names]
+    assert numbers == sorted(numbers)
+
+    def longest(of: Sequence[int]) -> float:
+        sums = [0] * devices
+        for number, each in zip(of, seconds, strict=True):
+            sums[number] += each
+        return max(sums)
+
+    every = product(range(devices), repeat=len(seconds))
+    assert longest(numbers) == min(longest(each) for each in every if list(each) == sorted(each))
+    assert longest(numbers) == longest(stages)
+
+
+def test_layers_of_a_pipeline_have_the_time_of_all_micro_batches() -> None:
+    """Their names have no micro-batch, so that rules match all of them."""
+    kind, piped = Signature("MatMul", ()), evolve(TOWER, piped=2)
+    names = [piped.of_batch(f"{each}/MatMul", number) for number in (0, 1) for each in LAYERS]
+    ops = [TimedOp(name, kind, GPUS[0], 10, 0, clone=0) for name in names]
+    layers = read_layers(StepWork(tuple(ops), (), GPUS), Costs(), piped, {})
+    assert {name: each.seconds for name, each in layers.items()} == {REST: 0.0, **dict.fromkeys(LAYERS, 2.0)}

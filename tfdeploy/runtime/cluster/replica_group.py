@@ -77,6 +77,11 @@ class ReplicaGroup(WorkerGroup):
         return self.exchange.meeting
 
     @property
+    def pause(self) -> float:
+        """The longest pause of those who meet, in seconds; a short one if workers come and go."""
+        return PATIENT if self.crew is None else LONGEST
+
+    @property
     def name(self) -> str | None:
         """None, because a step is one of all workers."""
         return None
@@ -175,7 +180,7 @@ class ReplicaGroup(WorkerGroup):
             comes first.
         """
         self.meet()
-        found = self.until(lambda each: {*self.of_members(each.met)} == {self.generation}, PATIENT)
+        found = self.until(lambda each: {*self.of_members(each.met)} == {self.generation}, self.pause)
         if found is None:
             return None
         source = max(range(self.worker.count), key=self.of_members(found.made).__getitem__)
@@ -194,7 +199,7 @@ class ReplicaGroup(WorkerGroup):
         self.take(source, at)
         self.run(self.meeting.take, source)
         self.run(self.meeting.ready, self.generation)
-        self.until(lambda each: {*self.of_members(each.ready)} == {self.generation}, PATIENT)
+        self.until(lambda each: {*self.of_members(each.ready)} == {self.generation}, self.pause)
 
     def begin(self) -> None:
         """Begin a generation, and give the variables their first values, unless they have later ones."""

@@ -426,8 +426,7 @@ class ReplicaLoop(WorkerLoop):
             elif group.generation != seen or state.phase == TAKING:
                 group.run(group.meeting.lose, seen)  # this process was not there when the others met
             phase = state.phase
-            pause = PATIENT if group.crew is None else LONGEST
-            group.until(lambda each: (each.generation, each.phase) != (seen, phase), pause)  # noqa: B023
+            group.until(lambda each: (each.generation, each.phase) != (seen, phase), group.pause)  # noqa: B023
 
     def _goes_on(self, group: ReplicaGroup) -> bool:  # noqa: ARG002 for workers that leave
         return self.stop.received is None

@@ -176,6 +176,47 @@ def test_a_server_that_is_stopped_is_named_and_the_run_can_be_interrupted(tasks:
     assert list(tasks.folder.glob("tfdeploy-*")) == []
 
 
+STOPPING = """
+import os, signal, sys
+from tfdeploy.runtime.cluster.session_target import SessionTarget
+
+opened, victim = SessionTarget.session, int(sys.argv[1])
+
+
+def session(*given):
+    os.kill(victim, signal.SIGSTOP)
+    print("stopped", flush=True)
+    return opened(*given)
+
+
+SessionTarget.session = session
+sys.argv = ["tfdeploy", *sys.argv[2:]]
+from tfdeploy.cli import main
+
+main()
+"""
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("replication", ["in_graph", "between_graph"])
+def test_a_session_that_does_not_open_can_be_interrupted(tasks: Tasks, replication: str) -> None:
+    """TensorFlow waits in it for a server that has stopped since it was asked; the run says for which."""
+    own = ["--set", f"update.replication={replication}"]
+    servers = [tasks.serve("ps:0", *own)]
+    if replication == "in_graph":
+        servers += [tasks.serve(f"worker:{each}", *own) for each in range(2)]
+    else:
+        own += ["--task", "worker:0"]
+    for each in servers:
+        each.until("listens")
+    run = tasks.start_script(STOPPING, str(servers[0].pid), "compile-and-run", str(tasks.spec), *own)
+    run.until("stopped")
+    run.send(signal.SIGINT)
+    assert run.end() == 130
+    assert "SIGINT has ended the run, which had made no progress in setting the initial values" in run.text
+    assert f"ps:0 at {tasks.address(0)} for " in run.text
+
+
 def parent_of(pid: int) -> int | None:
     """Return the parent of a process, None where it has gone."""
     try:

@@ -55,6 +55,7 @@ LATE = (
     "how-to/compare.md",
     "how-to/gpus.md",
     "how-to/look.md",
+    "how-to/memory.md",
     "how-to/model.md",
     "how-to/placement.md",
     "how-to/python.md",

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from click.testing import CliRunner
 
+import grammar
+from compiler.graph.build import compile_step
+from compiler.pipeline import make_plan
+from compiler.step.read.held import held_by_device
+from compiler.step.read.memory import forecast_memory
 from compiler.time.measured_trace import read_trace
 from tests.docs.test_schemas import validator
 from tfdeploy.cli.group import load
@@ -39,6 +45,14 @@ def test_both_profiles_are_written(project: Project) -> None:
     assert "clone_1/logits/MatMul" in of_run.seconds()
     assert project.variables(20)["global_step"] == 20
     assert project.steps() == [10, 20]
+    (told,) = (each for each in done.output.splitlines() if each.startswith("memory of a profiled step: "))
+    step = compile_step(make_plan(grammar.load(project.spec))).step
+    memory = forecast_memory(step)
+    fullest = max(memory, key=lambda ref: memory[ref].bytes)
+    found = re.search(rf"([\d.]+) KiB on {re.escape(fullest)}", told)
+    assert found is not None, told
+    needed = sum(held_by_device(step)[fullest].values()) + memory[fullest].bytes
+    assert float(found[1]) * 1024 == pytest.approx(needed, rel=0.5)
 
 
 @pytest.mark.full

@@ -10,18 +10,21 @@ import json
 import math
 import re
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 from attrs import define, field
 
+from compiler.figures import size
 from compiler.graph.adapters.tensorflow_private import Timeline
 from compiler.report.terminal import device_table, headline
 from compiler.report.view import View
+from compiler.step.read.held import held_by_device
 from dsl.formats.cells import printable
 from tfdeploy.runtime.records.files import write_atomically, writing
 from tfdeploy.runtime.records.lock import new_events_name
+from tfdeploy.runtime.session.allocations import peak_of_tensors
 from tfdeploy.runtime.session.faults import refused
 
 if TYPE_CHECKING:
@@ -225,14 +228,17 @@ class Profile:
         engine: The session.
         directory: The folder for the profiles.
         steps: How many steps are profiled for each of the two kinds of profile.
+        say: Called with a line about the memory that steps of the second kind have taken.
     """
 
     engine: Engine = field(repr=False)
     directory: Path
     steps: int
+    say: Callable[[str], None] = field(repr=False)
     _made: int = 0
     _profiling: bool = False
     _events: list[dict[str, Any]] = field(factory=list, repr=False)
+    _peaks: dict[str, int] = field(factory=dict, repr=False)
 
     def before(self) -> None:
         """Start or change the profiler, if that is due before the next step."""
@@ -260,6 +266,16 @@ class Profile:
         if self._events:
             write_atomically(self.directory / TRACE, json.dumps({"traceEvents": self._events}))
             self._events.clear()
+            self.say(f"memory of a profiled step: {', '.join(self._memory())}")
+
+    def _memory(self) -> Iterator[str]:
+        """Yield what devices have held at most: variables, and what the allocator has counted besides."""
+        compiled = self.engine.compiled
+        held = held_by_device(compiled.step)
+        for each in compiled.plan.topology.devices:
+            peak = self._peaks.get(compiled.plan.tensorflow_device(each))
+            if peak is not None:
+                yield f"{size(sum(held[each.ref].values()) + peak)} on {each.ref}"
 
     def _stop(self) -> None:
         if self._profiling:
@@ -269,3 +285,6 @@ class Profile:
     def _take(self, metadata: Any) -> None:
         text = Timeline(metadata.step_stats).generate_chrome_trace_format(show_memory=False)
         self._events += json.loads(text)["traceEvents"]
+        for each in metadata.step_stats.dev_stats:
+            peak = peak_of_tensors(each.node_stats)
+            self._peaks[each.device] = max(peak, self._peaks.get(each.device, 0))

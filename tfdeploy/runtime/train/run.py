@@ -316,7 +316,8 @@ class _Run:
         )
         last = total_steps(engine.compiled.plan, streams["train"].size, trainer.step, trainer.examples)
         if self.options.profile:
-            trainer.profile = Profile(engine, self.directory.profile, self.options.profile)
+            folder, say = self.directory.profile, self.reporter.note
+            trainer.profile = Profile(engine, folder, self.options.profile, say)
         try:
             return self._steps(trainer, last, resumed)
         except RunError as error:

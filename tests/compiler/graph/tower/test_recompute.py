@@ -35,7 +35,7 @@ model "chain" {{
 devices {{ cpu = {devices} }}
 clones {{ count = {clones}, batch = {batch} }}
 place {{
-  clones -> cpu[*]
+  clones -> {homes}
   {place}
 }}
 update {{ optimizer = Adam(0.1) }}
@@ -51,13 +51,20 @@ def chain(
     clones: int = 1,
     batch: Any = 8,
     devices: int | None = None,
+    homes: str = "cpu[*]",
     place: str = "",
     **settings: str,
 ) -> ir.Spec:
     """Return a spec of blocks with dropout and batch normalization, one after the other."""
     written = list(batch) if isinstance(batch, tuple) else batch
     text = TEXT.format(
-        blocks=blocks, width=width, clones=clones, batch=written, devices=devices or clones, place=place
+        blocks=blocks,
+        width=width,
+        clones=clones,
+        batch=written,
+        devices=devices or clones,
+        homes=homes,
+        place=place,
     )
     return spec_of(text, update__recompute=recompute, **settings)
 
@@ -81,8 +88,14 @@ def trained(recompute: str, **settings: Any) -> tuple[dict[str, bytes], list[flo
         {"clones": 2, "batch": 8, "update__mode": "local", "update__average_every": "2"},
         {"clones": 2, "batch": 8, "update__aggregate": "ring", "place": "variables -> replicated"},
         {"batch": 8, "devices": 3, "place": 'ops("*block_1/dense*") -> cpu[2]'},
+        {
+            "clones": 2,
+            "devices": 4,
+            "homes": "groups(cpu[*], size = 2)",
+            "place": 'ops("*block_1/*") -> group[1]',
+        },
     ],
-    ids=["synchronized", "mixed", "accumulate", "local", "replicated", "placed"],
+    ids=["synchronized", "mixed", "accumulate", "local", "replicated", "placed", "groups"],
 )
 def test_weights_are_the_same_bits(settings: dict[str, Any]) -> None:
     """With dropout and batch normalization: masks are drawn again as they were, and statistics move once."""

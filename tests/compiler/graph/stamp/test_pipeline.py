@@ -51,7 +51,7 @@ def trained(kind: str, schedule: str, **more: Any) -> tuple[dict[str, bytes], li
         return {name: value.tobytes() for name, value in training.values().items()}, losses
 
 
-@pytest.mark.family(every=5)
+@pytest.mark.family(every=7)
 @pytest.mark.usefixtures("deterministic_ops")
 @pytest.mark.parametrize("schedule", ["one_f_one_b", "gpipe"])
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_a_stage_holds_no_more_micro_batches_than_its_schedule_says(stages: int,
                 assert [number for each, number in order if each == kind] == [*range(count)]
 
 
-@pytest.mark.parametrize("schedule", ["one_f_one_b", "gpipe"])
+@pytest.mark.parametrize("schedule", ["one_f_one_b", pytest.param("gpipe", marks=pytest.mark.full)])
 def test_devices_take_passes_in_the_order_of_the_schedule(schedule: str) -> None:
     """Each pass begins when that before it has ended on its device, as TensorFlow has really run them."""
     metadata = tf.compat.v1.RunMetadata()
@@ -142,7 +142,8 @@ def test_a_stage_goes_on_until_a_rule_begins_the_next() -> None:
         assert reason.text.startswith("hidden/")
 
 
-@pytest.mark.parametrize("recompute", ["none", pytest.param('scopes("*")', marks=pytest.mark.full)])
+@pytest.mark.full
+@pytest.mark.parametrize("recompute", ["none", 'scopes("*")'])
 def test_activations_are_bounded_as_forecast_and_measured(recompute: str) -> None:
     """The first of two stages holds two micro-batches with `one_f_one_b`, and all eight with `gpipe`."""
     peaks: dict[str, list[int]] = {}

@@ -47,6 +47,7 @@ def verification(*, depends: bool = False, **more: Any) -> Any:
         **more,
     )
     made._cut = lambda case: Verification._cut(made, case)
+    made._compressed = lambda _: False
     made._key = lambda case: Verification._key(made, case)
     made._reference = lambda case, setup: Verification._reference(made, case, setup)
     made._compare = lambda *given: Verification._compare(made, *given)

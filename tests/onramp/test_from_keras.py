@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
 import zipfile
 from typing import TYPE_CHECKING
 
+import h5py
 import keras
 import numpy as np
 import pytest
@@ -304,6 +306,54 @@ def test_a_damaged_file_is_refused(tmp_path: Path, name: str, content: bytes) ->
     (tmp_path / name).write_bytes(content)
     with pytest.raises(RunError, match="TFD790"):
         read_model(str(tmp_path / name), allow_python=False)
+
+
+def _weights(path: Path, shape: tuple[int, ...], *, written: bool = False) -> bytes:
+    """Return the weights of a file with another kernel, of zeros."""
+    with zipfile.ZipFile(path) as archive:
+        store = io.BytesIO(archive.read("model.weights.h5"))
+    with h5py.File(store, "a") as file:
+        del file["layers/dense/vars/0"]
+        kernel = file.create_dataset("layers/dense/vars/0", shape, "f4", chunks=True, compression="gzip")
+        if written:
+            kernel[...] = 0
+    return store.getvalue()
+
+
+def test_weights_that_are_not_those_of_the_model_are_refused(tmp_path: Path) -> None:
+    """Of another shape, or far more than the layers need, which would take memory."""
+    keras.Sequential([keras.Input((4,)), layers.Dense(2)]).save(tmp_path / "model.keras")
+    path = tmp_path / "changed.keras"
+    for shape, written, said in [
+        ((4, 3), True, "value.shape=(4, 3)"),
+        ((4, 400_000_000), False, "which is not plausible"),
+        ((4, 20_000_000), True, "its layers need 10 numbers, and it has 80,00"),
+    ]:
+        with zipfile.ZipFile(tmp_path / "model.keras") as archive, zipfile.ZipFile(path, "w") as changed:
+            for each in archive.namelist():
+                own = each == "model.weights.h5"
+                data = (
+                    _weights(tmp_path / "model.keras", shape, written=written) if own else archive.read(each)
+                )
+                changed.writestr(each, data)
+        with pytest.raises(RunError, match="TFD790") as caught:
+            read_model(str(path), allow_python=False)
+        assert said in caught.value.diagnostic.message
+
+
+def test_a_strange_file_of_the_older_format_is_refused(tmp_path: Path) -> None:
+    """With training that is no JSON, or a Lambda, which is code."""
+    x = keras.Input((4,))
+    keras.Model(x, layers.Dense(2)(x)).save(tmp_path / "model.h5")
+    with h5py.File(tmp_path / "model.h5", "a") as file:
+        file.attrs["training_config"] = "{"
+    with pytest.raises(RunError, match="TFD790") as caught:
+        read_model(str(tmp_path / "model.h5"), allow_python=False)
+    assert "is no JSON" in caught.value.diagnostic.message
+    for name in ("lambda.h5", "lambda.keras"):
+        keras.Model(x, layers.Lambda(lambda x: x)(x)).save(tmp_path / name)
+        with pytest.raises(RunError, match=f"TFD791: `{tmp_path / name}` has what"):
+            read_model(str(tmp_path / name), allow_python=False)
 
 
 @pytest.mark.full

@@ -16,6 +16,7 @@ import keras
 import numpy as np
 from attrs import evolve, frozen
 
+from compiler.graph.adapters.keras_private import configuration_of
 from compiler.graph.tower.network.keras_scope import stateless
 from compiler.graph.user_code import BESIDE_SPEC
 from compiler.model.elaborate import snake_case
@@ -67,7 +68,7 @@ def call_of(made: Any, category: signatures.Category, besides: tuple[str, ...] =
     """
     kind = type(made)
     name = kind.__name__
-    config = _plain(made.get_config())
+    config = _plain(configuration_of(made))
     signature = signatures.find(category, name)
     if signature is None or not _is_of_keras(kind, category):
         return _own(kind, config)
@@ -151,7 +152,7 @@ class _Search:
         if not self._makes(given):
             return None
         made = _made(self.kind, {name: each for name, each in given.items() if name in needed})
-        base = {} if made is None else _plain(made.get_config())
+        base = {} if made is None else _plain(configuration_of(made))
         kept = {name: each for name, each in given.items() if name in needed or base.get(name, base) != each}
         kept = kept if self._makes(kept) else dict(given)
         for name in [each for each in kept if each not in needed]:
@@ -172,7 +173,7 @@ class _Search:
         return bool(self._config(made) == self.wanted)
 
     def _config(self, made: Any) -> Any:
-        return config_without(_plain(made.get_config()), self.besides)
+        return config_without(_plain(configuration_of(made)), self.besides)
 
 
 def _shorter(value: Any) -> list[Any]:

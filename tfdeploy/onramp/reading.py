@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import tempfile
 import zipfile
 import zlib
@@ -30,6 +31,8 @@ from tfdeploy.onramp.training import objects_of
 
 LARGEST = 1 << 26
 """The most bytes that the description of a model may have."""
+MOST_TIMES = 8
+"""How many times as many numbers as its layers need a file may have, for its optimizer."""
 DEEPEST = 100
 """How deep the description of a model may be nested."""
 
@@ -105,7 +108,7 @@ def _of_file(path: Path, *, allow_python: bool) -> Found:
     except OSError as fault:
         reason = system_reason(fault) if fault.strerror else "it is damaged"
         raise _fault(str(path), reason) from fault
-    foreign = dict(_foreign([described, training]))
+    foreign = dict(_foreign([described, training], path))
     if foreign and not allow_python:
         raise RunError(errors.model_has_code(path=str(path), names=tuple(foreign)))
     known = {}
@@ -115,7 +118,7 @@ def _of_file(path: Path, *, allow_python: bool) -> Found:
         with own_names(), stateless():
             shapes = [each.shape for each in _made(described, known).variables]
         wanted, there = sum(map(prod, shapes)), sum(prod(each) for each in store)
-        if wanted > 2 * there + 1024:
+        if wanted > 2 * there + 1024 or there > MOST_TIMES * wanted + LARGEST:
             raise StrangeFileError(f"its layers need {wanted:,} numbers, and it has {there:,}")  # noqa: TRY301 said below
         with own_names(), keras.saving.custom_object_scope(known):
             if path.suffix == ".keras" and _has_assets(path):
@@ -133,18 +136,33 @@ def _of_file(path: Path, *, allow_python: bool) -> Found:
     except (RunError, MemoryError):
         raise
     except Exception as fault:
-        raise _fault(str(path), f"Keras does not read it: {plain_message(fault)[:300]}") from fault
+        raise _fault(str(path), f"Keras does not read it: {_reason(fault)}") from fault
     return Found(model, training)
 
 
-def _described(text: bytes | str) -> dict[str, Any]:
-    """Return a description in JSON. Raises StrangeFileError if it is none."""
+def _reason(fault: Exception) -> str:
+    """Return why Keras does not read a file: of several layers, the first with its reason."""
+    several, _, example = str(fault).partition("Example error message for object ")
+    if not several or not example:
+        return plain_message(fault)[:300]
+    layer, _, reason = example.partition(" Target variable:")[0].partition(":\n\n")
+    name = re.search(r"name=([^,]+)", layer)
+    return f"`{name[1] if name else layer}`: {plain_message(Exception(reason))[:300]}"
+
+
+def _json(text: bytes | str) -> Any:
+    """Return what a text in JSON says. Raises StrangeFileError if it is none."""
     if len(text) > LARGEST:
         raise StrangeFileError(f"its description has {len(text):,} bytes, more than {LARGEST:,}")
     try:
-        found = json.loads(text)
+        return json.loads(text)
     except (ValueError, RecursionError) as fault:
         raise StrangeFileError("its description is no JSON, or nested too deeply") from fault
+
+
+def _described(text: bytes | str) -> dict[str, Any]:
+    """Return the description of a model in JSON. Raises StrangeFileError if it is none."""
+    found = _json(text)
     if not isinstance(found, dict) or not isinstance(found.get("config"), dict) or _depth(found) > DEEPEST:
         raise StrangeFileError("its description is not that of a model")
     if found.get("class_name") not in {"Functional", "Sequential", "Model"}:
@@ -187,13 +205,13 @@ def _of_hdf5(path: Path) -> tuple[dict[str, Any], dict[str, Any], list[Any]]:
         shapes = [each.shape for each in contents(store).arrays.values()]
         described = _described(store.attrs["model_config"])
         text = store.attrs.get("training_config")
-    training: Any = json.loads(text) if text else {}
+    training: Any = _json(text) if text else {}
     if not isinstance(training, dict):
         return described, {}, shapes
     return described, {**training, "optimizer": training.get("optimizer_config")}, shapes
 
 
-def _foreign(found: Any) -> Iterator[tuple[str, tuple[str, str]]]:  # noqa: C901 one case for each kind
+def _foreign(found: Any, path: Path) -> Iterator[tuple[str, tuple[str, str]]]:  # noqa: C901 one case for each kind
     """Yield what a description names that is not of Keras: its registered name, module and name."""
     pending = [found]
     while pending:
@@ -211,7 +229,7 @@ def _foreign(found: Any) -> Iterator[tuple[str, tuple[str, str]]]:  # noqa: C901
         if name in {"Lambda", "__lambda__"}:
             raise RunError(
                 errors.model_unwritable(
-                    path="the file",
+                    path=str(path),
                     faults=(
                         "`Lambda` is code in the file, which is never run: write operations, or a layer",
                     ),

@@ -221,6 +221,11 @@ def decaying_without(optimizer: Any) -> tuple[re.Pattern[str] | None, bool]:
     return pattern, bool(getattr(optimizer, "_exclude_from_weight_decay", None))
 
 
+def configuration_of(made: Any) -> dict[str, Any]:
+    """Return the configuration of an object, with what `Huber` gives its function and leaves out."""
+    return {**getattr(made, "_fn_kwargs", {}), **made.get_config()}
+
+
 def layers_within(model: Any) -> list[Any]:
     """Return all layers of a model, and those inside them."""
     return list(model._flatten_layers(include_self=False))

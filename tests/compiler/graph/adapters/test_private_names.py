@@ -90,6 +90,7 @@ def keras_objects() -> dict[str, object]:
     kinds["_functional"] = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
     kinds["_functional"].compile("sgd", "mse")  # type: ignore[attr-defined]
     kinds["_compile_config"] = kinds["_functional"]
+    kinds["_fn_kwargs"] = keras.losses.Huber()
     number = keras.Input(())
     kinds["_outputs_struct"] = keras.Model(number, number)
     decaying = keras.optimizers.AdamW()

@@ -316,3 +316,28 @@ def test_a_source_without_tensors_is_refused(reader: Any) -> None:
     with pytest.raises(SpecError) as caught:
         reader.open(source(reader, "f.parquet"), wanted={"x": ("int64", ())})
     assert caught.value.diagnostics[0].message == "`parquet` names no tensor"
+
+
+@pytest.mark.parametrize("ending", ["parquet", "arrow"])
+def test_files_that_are_replaced_or_empty(tmp_path: Path, ending: str) -> None:
+    """A column that is gone or of another type is said, in place of reading another one."""
+    path = tmp_path / f"x.{ending}"
+    made = {"parquet": arrow_files.ParquetTable, "arrow": arrow_files.ArrowTable}[ending]
+
+    def write(**columns: list[object]) -> None:
+        module = import_module("pyarrow.parquet" if ending == "parquet" else "pyarrow.feather")
+        (module.write_table if ending == "parquet" else module.write_feather)(
+            arrow().table(columns), str(path)
+        )
+
+    write(a=[1], b=[2.0], y=[3])
+    for other in ({"a": [1], "y": [3]}, {"a": [1], "b": ["x"], "y": [3]}):
+        table = made(path, None)
+        assert "b" in table.columns
+        write(**other)
+        with pytest.raises(RunError, match=r"TFD710.*`b` is no longer as it was"):
+            list(table.rows(["a", "b"]))
+        write(a=[1], b=[2.0], y=[3])
+    path.write_bytes(b"")
+    with pytest.raises(RunError, match=r"TFD703.*the file is empty"):
+        len(made(path, None).columns)

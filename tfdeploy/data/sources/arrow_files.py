@@ -136,6 +136,8 @@ class Table(ABC):
         first = 0
         with self.reading():
             for piece in self._pieces(names):
+                if first == 0:
+                    self._require_same(piece, names)
                 piece.validate(full=True)  # what damaged bytes point to may be anywhere in the memory
                 for start in range(0, piece.num_rows, ROWS):
                     part = piece.slice(start, ROWS)
@@ -144,6 +146,21 @@ class Table(ABC):
         if first != self.count:
             reason = f"it has {first} rows, and says that it has {self.count}"
             raise RunError(errors.damaged(self.at(), reason=reason))
+
+    def _require_same(self, rows: Any, names: Sequence[str]) -> None:
+        """Raise RunError if a file with other columns has taken the place of the one that was looked at."""
+        found = dict(self._columns(rows.schema, ()))
+        other = next((name for name in names if found.get(name) != self.columns[name]), None)
+        if other is not None:
+            reason = f"its column `{other}` is no longer as it was when the file was first read"
+            raise RunError(errors.damaged(self.at(), reason=reason))
+
+    def _start(self) -> bytes:
+        """Return the first bytes of the file; raises RunError if there are none."""
+        start = read_start(self.path, 6, self.call)
+        if not start:
+            raise RunError(errors.empty(self.at(), what="the file is empty"))
+        return start
 
     def at(self, place: str = "") -> Where:
         """Return a place in the file for messages."""
@@ -172,7 +189,7 @@ class ParquetTable(Table):
     """A Parquet file."""
 
     def _opened(self) -> Any:
-        if read_start(self.path, 4, self.call) != b"PAR1":
+        if not self._start().startswith(b"PAR1"):
             raise RunError(errors.unreadable(self.at(), reason="this is not a Parquet file"))
         return self.arrow.parquet.ParquetFile(self.path, page_checksum_verification=True)
 
@@ -192,7 +209,7 @@ class ArrowTable(Table):
 
     def _opened(self, wanted: Sequence[int] = ()) -> Any:
         """Open the file for the columns with the numbers `wanted`, or for all."""
-        ipc, is_file = self.arrow.ipc, read_start(self.path, 6, self.call) == b"ARROW1"
+        ipc, is_file = self.arrow.ipc, self._start() == b"ARROW1"
         options = ipc.IpcReadOptions(included_fields=list(wanted))
         opened = ipc.open_file if is_file else ipc.open_stream
         return opened(self.arrow.OSFile(str(self.path)), options=options)

@@ -203,6 +203,12 @@ class Images(Source):
         """Return the file of example `index`."""
         return self.at(self.files[index][0])
 
+    def where_in(self, index: int, name: str) -> Where:
+        """Return the file of a tensor of example `index`: that of its mask, or of the image."""
+        if self.masks is not None and name == "mask":
+            return self.at(self.files[index][1])
+        return super().where_in(index, name)
+
     def fault(self, index: int, reason: str) -> Diagnostic:
         """Return the diagnostic about the file of example `index`, which is no image, or about its mask."""
         path, mask = self.files[index]

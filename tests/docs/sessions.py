@@ -45,8 +45,9 @@ VARYING = (
     re.compile(r"(?<![\w.])\d[\d,.]*/s(?: +x [\d.]+)?(?!\w)"),
     re.compile(r'(?<="examples_per_second": )[\d.]+'),
     re.compile(r"(?<![\w.])\d+ %(?= of the (?:time|training))"),
+    re.compile(r"(?<=memory of a profiled step: ).*"),
 )
-"""What differs from run to run: moments, digests, times, rates, and shares of a time."""
+"""What differs from run to run: moments, digests, times, rates, shares of a time, and measured memory."""
 
 RESULT = re.compile(r"(?<![\w.])-?\d+\.\d{4,}(?![\w.])")
 """A figure that training came to, with four decimals or more: another processor may round differently."""

@@ -316,6 +316,32 @@ class Table:
         back = self.call(self.at(scope, turn.taken), _give_back, worker)
         return turn.ended(*back, self.at(scope, back).run("NoOp", "NoOp"))
 
+    def bell(self, worker: int) -> Tensor:
+        """Write the handle of the queue by which others wake a worker that waits for them."""
+        shared = {"component_types": ["int64"], "shared_name": f"{SCOPE}/bell/worker_{worker}"}
+        return self.at(f"bell/worker_{worker}").op("FIFOQueueV2", "queue", **shared)[0]
+
+    def ring(self, worker: int, after: Sequence[str] = (), arrived: int = 0) -> str:
+        """Write what wakes a worker, after other ops; return the name of the op that ends it.
+
+        A bell that was rung, and has not been heard, is not rung again.
+
+        Args:
+            worker: The number of the worker.
+            after: The names of the other ops.
+            arrived: Of how many workers the gradients of the present step must have arrived; if they have
+                not, nothing is done.
+        """
+        at = self.at(f"bell/worker_{worker}", after)
+        found: str = self.call(at, _ring, self.bell(worker), arrived=arrived)
+        return found
+
+    def hear(self, scope: str, after: Sequence[str] = ()) -> Tensor:
+        """Write the numbers as `read_all` does, as they are when the bell of the worker has been rung."""
+        bell, at = self.bell(self.worker), self.at(scope, after)
+        heard = at.run("QueueDequeueV2", "heard", bell, component_types=["int64"])
+        return self.read_all(scope, [heard])
+
     def freeze(self) -> str:
         """Write the op after which no update can be claimed; return its name."""
         turn = take_turn(self.at("freeze"), SCOPE, contested=True)
@@ -339,6 +365,15 @@ def _arguments() -> tuple[tf.Tensor, ...]:
 
 def _read(handles: _Handles, name: str) -> tf.Tensor:
     return tf.raw_ops.ReadVariableOp(resource=handles[name], dtype=tf.int64)
+
+
+def _ring(handles: _Handles, bell: tf.Tensor, arrived: int) -> tf.Operation:
+    rings = tf.equal(tf.raw_ops.QueueSizeV2(handle=bell), 0)
+    if arrived:
+        present = tf.equal(_read(handles, "arrived"), _read(handles, "tick"))
+        rings &= tf.reduce_sum(tf.cast(present, tf.int32)) >= arrived
+    once = tf.zeros([tf.cast(rings, tf.int32)], tf.int64)
+    return tf.raw_ops.QueueEnqueueManyV2(handle=bell, components=[once])
 
 
 def _assign(handles: _Handles, value: Any, name: str, shape: tuple[int, ...] = ()) -> tf.Operation:

@@ -35,6 +35,10 @@ class WorkerExchange:
             result is that of `Coordination.claim`.
         tick: Sync: a placeholder for the step of the gradients.
         post: Sync: puts the gradients into the mailboxes.
+        posted: Sync: the state after `post`, as soon as the worker's bell has been rung.
+        heard: Sync: the state, as soon as the worker's bell has been rung. The chief's is rung when enough
+            gradients have arrived, and those of the others when the next step begins.
+        wake: Sync: rings the worker's own bell.
         apply: Sync, chief: applies the gradients. Run it when enough have arrived.
         present: Sync, chief: a placeholder for one for each worker that has arrived and zero for the others,
             if workers may be missing.
@@ -67,6 +71,9 @@ class WorkerExchange:
     step: Any = field(default=None, repr=False)
     tick: Any = field(default=None, repr=False)
     post: Any = field(default=None, repr=False)
+    posted: Any = field(default=None, repr=False)
+    heard: Any = field(default=None, repr=False)
+    wake: Any = field(default=None, repr=False)
     apply: Any = field(default=None, repr=False)
     present: Any = field(default=None, repr=False)
     clear: Any = field(default=None, repr=False)

@@ -161,10 +161,13 @@ class _Sync:
         table = self.coordination.table
         posted += report.put(self._me, write_traced(table.at("report"), reported, self.scores))
         tick = write_traced(table.at("post"), _tick)
-        post = Run(table.set_own("arrived", tick, "post", posted))
+        arrived = table.set_own("arrived", tick, "post", posted)
+        rung = table.ring(0, [arrived], self.worker.count - self.plan.update.backup)
+        waits = {"posted": table.hear("posted", [rung]), "heard": table.hear("heard")}
+        sent = {"tick": tick, "post": Run(rung), **waits, "wake": Run(table.ring(self._me))}
         boxes = (*(each.box for each in gradients), *(box for box, _ in statistics), report)
         if not self.worker.is_chief:
-            return WorkerExchange(self.worker, self.coordination, tick=tick, post=post, boxes=boxes)
+            return WorkerExchange(self.worker, self.coordination, boxes=boxes, **sent)
         before = len(self.assembly.ledger.written)
         self._weigh()
         scalars = step_scalars(self.assembly)
@@ -179,8 +182,7 @@ class _Sync:
         return WorkerExchange(
             self.worker,
             self.coordination,
-            tick=tick,
-            post=post,
+            **sent,
             apply=apply,
             present=self.present,
             clear=clear,
@@ -300,7 +302,9 @@ class _Sync:
         one = at.writer.constant(at.name("Const"), 1, "int64", at.placed)
         counted = table.step(at, one)
         tick = table.handles["tick"]
-        return table.at("applied", counted).run("AssignAddVariableOp", "AssignAddVariableOp", tick, one)
+        begun = table.at("applied", counted).run("AssignAddVariableOp", "AssignAddVariableOp", tick, one)
+        rung = [table.ring(each, [begun]) for each in range(1, self.worker.count)]
+        return table.at("applied", [begun, *rung]).run("NoOp", "NoOp")
 
     def _clear(self, boxes: Sequence[Box]) -> str:
         ops = [name for each in boxes for name in each.clear(self.worker.count)]

@@ -1,8 +1,8 @@
 """The state that all workers share: one worker reads it, changes it, waits for it, and reports its updates.
 
-All waiting happens here, by polling, because no op of TensorFlow may block on another worker. So a worker
-that waits notices a signal, a new generation and the end of training at once, whichever tasks are
-missing.
+All waiting happens here. A worker polls, or is woken by others; it wakes itself ten times a second, because
+no op of TensorFlow may wait for another worker without an end. So a worker that waits notices a signal, a new
+generation and the end of training at once, whichever tasks are missing.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
@@ -18,8 +19,10 @@ from attrs import define, field
 from compiler.graph.workers.coordination import FINISHED, OPEN, Coordination, State
 from compiler.graph.workers.exchange import REPORTED
 from compiler.time.work import GROWTH, LONGEST, SHORTEST
+from tfdeploy.runtime.stop import alongside
 
 if TYPE_CHECKING:
+    import threading
     from collections.abc import Iterator
 
     from compiler.graph.workers.exchange import WorkerExchange
@@ -27,6 +30,9 @@ if TYPE_CHECKING:
     from tfdeploy.runtime.session.engine import Engine
     from tfdeploy.runtime.stop import StopSignals
 
+
+WAKE_EVERY = 0.1
+"""The seconds after which a worker looks around, if no other has woken it."""
 
 PATIENT = 0.5  # the longest pause, in seconds, if training has not begun or is over
 
@@ -49,6 +55,7 @@ class WorkerGroup:
     say: Callable[[str], None] = field(default=lambda _: None, repr=False)
     generation: int = 0
     life: int = 0
+    _since: float = field(default=math.inf, init=False)  # when the wait for a bell has begun
 
     @property
     def exchange(self) -> WorkerExchange:
@@ -84,6 +91,47 @@ class WorkerGroup:
         """Return the shared state as it is now."""
         return State.of(self.engine.repeated("state", lambda: self.ops.state))
 
+    def post(self, tick: int, *, traced: bool = False) -> State:
+        """Put the gradients of a step into mailboxes (sync); return the state when this worker is woken."""
+        fetches = [self.exchange.post, self.exchange.posted]
+        return self._heard("post", fetches, {self.exchange.tick: tick}, traced=traced)
+
+    def until_rung(self, ready: Callable[[State], bool], state: State | None = None) -> State | None:
+        """Wait as `until` does, but be woken by others, which takes fewer readings (sync).
+
+        Args:
+            ready: The condition.
+            state: The state as it was read before, if it was.
+        """
+        while state is None or not ready(state):
+            self._check(state)
+            if self.stop.received is not None:
+                return None
+            self.raise_if_timed_out()
+            state = self._state_if_there(lambda: self._heard("heard", [self.exchange.heard]))
+        self._check(state)
+        self.progress()
+        return state
+
+    def _heard(self, key: str, fetches: Any, feed: Any = None, *, traced: bool = False) -> State:
+        self._since = time.monotonic()
+        try:
+            return State.of(self.engine.repeated(key, lambda: fetches, feed, traced=traced)[-1])
+        finally:
+            self._since = math.inf
+
+    @contextmanager
+    def waking(self) -> Iterator[None]:
+        """Wake this worker now and then during a block, so that it does not wait for others alone."""
+        with alongside(self._wake, "bell"):
+            yield
+
+    def _wake(self, over: threading.Event) -> None:
+        while not over.wait(WAKE_EVERY):
+            if time.monotonic() - self._since > WAKE_EVERY:
+                with suppress(tf.errors.OpError, RuntimeError):
+                    self.engine.session.run(self.exchange.wake)
+
     def until(
         self, ready: Callable[[State], bool], longest: float = LONGEST, patience: float = math.inf
     ) -> State | None:
@@ -104,8 +152,7 @@ class WorkerGroup:
         pause, end = SHORTEST, time.monotonic() + patience
         while True:
             state = self._state_if_there()
-            if state is not None and self.worker.is_chief and state.lost == self.generation:
-                raise tf.errors.AbortedError(None, None, "a worker has found variables gone")
+            self._check(state)
             if state is not None and ready(state):
                 self.progress()
                 return state
@@ -116,6 +163,11 @@ class WorkerGroup:
             self.raise_if_timed_out()
             time.sleep(pause)
             pause = min(pause * GROWTH, longest)
+
+    def _check(self, state: State | None) -> None:
+        """Raise an error on the chief if a worker has found variables without values."""
+        if state is not None and self.worker.is_chief and state.lost == self.generation:
+            raise tf.errors.AbortedError(None, None, "a worker has found variables gone")
 
     def progress(self) -> None:
         """Tell the monitor that training goes on."""
@@ -148,10 +200,10 @@ class WorkerGroup:
         """The generation and life to feed to ops, which have no effect if either has changed."""
         return self.generation, self.life
 
-    def _state_if_there(self) -> State | None:
+    def _state_if_there(self, read: Callable[[], State] | None = None) -> State | None:
         """Return the state; None if its variables have no values, which only the chief can change."""
         try:
-            return self.state()
+            return self.state() if read is None else read()
         except tf.errors.FailedPreconditionError:
             if self.worker.is_chief:
                 raise

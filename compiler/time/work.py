@@ -251,20 +251,19 @@ PASSED_ON = frozenset(
         "Merge",
         "NextIteration",
         "NoOp",
-        "QueueDequeueV2",
-        "QueueEnqueueV2",
         "ReadVariableOp",
         "Reshape",
         "Shape",
         "Squeeze",
-        "Stage",
         "StopGradient",
         "Switch",
-        "Unstage",
         "VarHandleOp",
     }
 )
 """The types of ops that compute nothing, and pass a tensor on without reading or copying it."""
+
+HANDED_OVER = frozenset(("QueueDequeueV2", "QueueEnqueueV2", "Stage", "Unstage"))
+"""The types of ops that hand a tensor over in the same way, to where it waits for a later op or from there."""
 
 
 def flops(
@@ -275,7 +274,7 @@ def flops(
     transposed: bool = False,
 ) -> int:
     """Return the floating point operations of an op; 0 if the shapes that it takes to know are unknown."""
-    if kind in PASSED_ON:
+    if kind in PASSED_ON or kind in HANDED_OVER:
         return 0
     first = inputs[0] if inputs else None
     made = outputs[0] if outputs else None

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 from compiler.step.record import Op
-from compiler.time.work import PASSED_ON, SIZED_BY_VALUES, Signature, flops
+from compiler.time.work import HANDED_OVER, PASSED_ON, SIZED_BY_VALUES, Signature, flops
 
 Cost: TypeAlias = tuple[Signature, int, int]
 """What the time of an op depends on, its floating point operations, and the bytes that it moves."""
@@ -47,7 +47,7 @@ def cost_of(op: Op, sized: Op | None = None, ops: Mapping[str, Op] | None = None
     transposed = any(told.get(name) == "True" for name in _TRANSPOSED)
     shapes = ([each.known_shape for each in tensors] for tensors in (shaped.inputs, shaped.outputs))
     moved = 0
-    if op.type not in PASSED_ON:
+    if op.type not in PASSED_ON and op.type not in HANDED_OVER:
         moved = sum(each.bytes or 0 for each in (*shaped.inputs, *shaped.outputs))
         if op.type.startswith(_UPDATES):
             moved += sum(each.held_bytes or 0 for each in op.inputs)

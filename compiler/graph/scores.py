@@ -131,7 +131,7 @@ def _count(batch: tf.Tensor) -> tf.Tensor:
 def _regularization(assembly: Assembly, at: Spot, training: Scores) -> Tensor:
     """Return the penalty of the weights that are evaluated."""
     variables = assembly.variables.values()
-    if all(each.evaluated.variable is each.copies[0] for each in variables):
+    if all(each.evaluates_itself for each in variables):
         return training.regularization
     terms = evaluated_regularization(evolve(at, scope=f"{SCOPE}/regularization"), variables)
     return at.sum("regularization", terms) if terms else training.regularization

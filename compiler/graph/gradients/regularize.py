@@ -188,10 +188,28 @@ def evaluated_regularization(at: Spot, variables: Iterable[GraphVariable]) -> li
     for variable in variables:
         if _is_regularized(variable):
             source = variable.evaluated
-            placed = Placed(source.placed.device, following(variable.name, source.placed))
-            beside = Spot(at.writer, at.scope, placed)
-            terms.append(_penalty(beside, variable, beside.read(source.variable.tensor)))
+            beside = _beside(at, variable, source.placed)
+            terms.append(_penalty(beside, variable, _evaluated(beside, variable)))
     return terms
+
+
+def _beside(at: Spot, variable: GraphVariable, placed: Placed) -> Spot:
+    return Spot(at.writer, at.scope, Placed(placed.device, following(variable.name, placed)))
+
+
+def _evaluated(at: Spot, variable: GraphVariable) -> Tensor:
+    """Write what is evaluated of a variable: what its source has, or what averages of its parts are together."""
+    parts = variable.averaged_parts
+    if not parts:
+        return at.read(variable.evaluated.variable.tensor)
+    sources = [each.evaluated for each in parts]
+    values = [_beside(at, variable, each.placed).read(each.variable.tensor) for each in sources]
+    shard = parts[0].info.shard
+    assert shard is not None
+    whole = values[0]
+    if len(values) > 1:
+        whole = at.writer.concat(at.name("joined"), values, shard.axis, at.placed)
+    return at.writer.reshape(at.name("whole"), whole, variable.info.shape, at.placed)
 
 
 def _is_regularized(variable: GraphVariable) -> bool:

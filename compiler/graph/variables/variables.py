@@ -144,6 +144,16 @@ class GraphVariable:
             return WeightSource(self.average, self.slot_place(0))
         return WeightSource(self.kept, self.placed())
 
+    @property
+    def evaluates_itself(self) -> bool:
+        """Whether what is evaluated is its first copy."""
+        return self.evaluated.variable is self.copies[0] and not self.averaged_parts
+
+    @property
+    def averaged_parts(self) -> Sequence[GraphVariable]:
+        """The parts of its clones that have the averages which are evaluated; none if the average is whole."""
+        return [each for each in self.parts if each.average is not None]
+
     def alone(self, clone: int) -> GraphVariable:
         """Return the variable for the update of one clone: with the clone's own copy as the only one."""
         copy = self.copy_of(clone)

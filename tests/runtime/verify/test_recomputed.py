@@ -33,6 +33,7 @@ SPECS = {
     "scopes": ("-> LayerNormalization()", 'optimizer = Adam(0.01), recompute = scopes("block*")'),
     "memory": ("", "optimizer = Momentum(0.1, momentum = 0.9), recompute = memory(1KB)"),
     "synchronized": (NORMALISED, "optimizer = SGD(0.1), batch_norm = synchronized"),
+    "mean": (NORMALISED, "optimizer = SGD(0.1), batch_norm = mean, ema = 0.9"),
     "accumulated": ("", "optimizer = Adam(0.01), accumulate = 2, clip = global_norm(0.5)"),
     "float16": ("", "optimizer = SGD(0.1), precision = mixed_float16"),
     "bfloat16": ("", "optimizer = SGD(0.1), precision = mixed_bfloat16, reduce = sum"),

@@ -203,6 +203,8 @@ PLAIN = {
     "aggregate": "add_n",
     "pack": "off",
     "compress": "none",
+    "schedule": "off",
+    "clones": "one device each",
     "variables": "shared",
     "slots": "whole",
     "optimizer": "SGD",

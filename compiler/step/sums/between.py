@@ -116,7 +116,10 @@ class Between:
         """Write the ops with which a process looks after the messages of this worker."""
         at = Spot(self.writer, scope, self.places[self.own])
         sizes = [at.op("QueueSizeV2", "size", queue)[0] for queue, _ in self._queues]
-        (packed,) = at.op("Pack", "sizes", *sizes)
+        if sizes:
+            (packed,) = at.op("Pack", "sizes", *sizes)
+        else:  # a worker alone
+            packed = at.writer.constant(at.name("sizes"), [], "int32", at.placed)
         number = at.writer.constant(at.name("no_step"), NO_STEP, "int64", at.placed)
         drops, wakes = list[Run](), list[str]()
         for queue, dtype in self._queues:

@@ -54,6 +54,9 @@ _OPS_OF_VARIABLE = 4
 _OPS_OF_BOX = 3
 """What each mailbox of each worker has: its handle, what empties it and what is read of it."""
 
+_OPS_OF_BELL = 9
+"""What rings the bell of each worker."""
+
 _WRITTEN = 256
 """The most clones whose sums are written to be counted."""
 
@@ -218,7 +221,7 @@ def _of_variables(plan: Plan, measures: Measures) -> _Extent:
 
 
 def _of_boxes(plan: Plan, templates: Mapping[int, Template]) -> _Extent:
-    """Return what the chief of workers with graphs of their own has for the mailboxes of all of them.
+    """Return what the chief of workers with graphs of their own has for the mailboxes and bells of all.
 
     Small gradients may have a box together.
     """
@@ -230,7 +233,8 @@ def _of_boxes(plan: Plan, templates: Mapping[int, Template]) -> _Extent:
     alone = [name for name, gradient in gradients if not _is_small(template, gradient)]
     for name in [*alone, ""] if len(alone) < len(gradients) else alone:
         found += _chain(_OPS_OF_BOX, f"{SCOPE}/{name}/worker_0/", 0).times(plan.worker.count)
-    return found
+    bells = 0 if plan.keeps_all else plan.worker.count
+    return found + _chain(_OPS_OF_BELL, "cluster/bell/worker_0/", 0).times(bells)
 
 
 def _is_small(template: Template, gradient: Gradient) -> bool:

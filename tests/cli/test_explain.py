@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 PROSE = {"TFD527", "TFD582", "TFD584", "TFD715", "TFD731", "TFD733", "TFD747", "TFD754", "TFD756", "TFD782"}
 PROSE |= {f"TFD76{digit}" for digit in (0, 2, 3, 4, 5, 6, 7, 8)}
-PROSE |= {"TFD788", *(f"TFD77{digit}" for digit in (0, 1, 2, 3, 8))}
+PROSE |= {"TFD749", "TFD788", *(f"TFD77{digit}" for digit in (0, 1, 2, 3, 8))}
 """Codes that no short example brings about: of a verification, of TensorFlow, of two runs, of a disk, of
 several processes, and of packages that are not installed.
 """

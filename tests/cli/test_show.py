@@ -66,6 +66,7 @@ update {
   reduce = mean
   aggregate = add_n
   pack = none
+  compress = none
   clip = none
   accumulate = 1
   schedule = none
@@ -83,6 +84,7 @@ train {
   log_every = 10
   summaries = scalars
   track = none
+  prometheus = none
   seed = none
   deterministic = false
   weights = none

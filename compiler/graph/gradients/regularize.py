@@ -198,7 +198,7 @@ def _beside(at: Spot, variable: GraphVariable, placed: Placed) -> Spot:
 
 
 def _evaluated(at: Spot, variable: GraphVariable) -> Tensor:
-    """Write what is evaluated of a variable: what its source has, or what averages of its parts are together."""
+    """Write what is evaluated of a variable; averages of its parts are joined."""
     parts = variable.averaged_parts
     if not parts:
         return at.read(variable.evaluated.variable.tensor)

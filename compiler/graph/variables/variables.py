@@ -151,7 +151,7 @@ class GraphVariable:
 
     @property
     def averaged_parts(self) -> Sequence[GraphVariable]:
-        """The parts of its clones that have the averages which are evaluated; none if the average is whole."""
+        """The parts of its clones, if these have the averages that are evaluated."""
         return [each for each in self.parts if each.average is not None]
 
     def alone(self, clone: int) -> GraphVariable:

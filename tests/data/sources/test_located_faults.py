@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 SPAN = Span(Source("spec.tfdeploy", "a source of examples"), 2, 8)
 ADVICE = {
-    "no header": "put a row with the names of the columns before it",
+    "no header": "add `header = false`, after which the columns are `column_1`, `column_2` and so on",
     "semicolons": "save the file with commas between the cells",
     "old line ends": "save it with newlines at the ends of lines",
     "UTF-16": "save it as UTF-8",

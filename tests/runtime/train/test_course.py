@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -50,7 +50,7 @@ class Target:
     def __init__(self) -> None:
         self.waited: list[str] = []
         self.ended = 0
-        self.watched: list[str] = []
+        self.monitored: list[str] = []
         self.monitor = self
 
     def wait_for_tasks(self, why: str, check: Callable[[], None]) -> None:
@@ -65,8 +65,16 @@ class Target:
     @contextmanager
     def during(self, why: str) -> Iterator[None]:
         """Keep what is monitored."""
-        self.watched.append(why)
+        self.monitored.append(why)
         yield
+
+    def watched(self) -> AbstractContextManager[None]:
+        """Look for no workers that come or go."""
+        return nullcontext()
+
+    def reach(self, engine: Any) -> None:
+        """Reach all workers, before there is a group of them."""
+        assert not engine.closed
 
     def prepare(self, engine: Any, stop: Any, say: Callable[[str], None]) -> str:
         """Return a group of workers."""
@@ -140,7 +148,7 @@ class Course:
         streams: Any = "streams"
         graph: Any = "graph"
         try:
-            return _Run._train_on(run, graph, target, streams), target
+            return _Run._train_on(run, lambda: (graph, "saving", target), streams), target
         except RunError as fault:
             return fault, target
         finally:
@@ -153,7 +161,7 @@ def test_training_goes_on_after_a_task_was_lost(monkeypatch: pytest.MonkeyPatch)
     result, target = course.train(monkeypatch)
     assert result == "result"
     assert target.waited == ["to start training", *["to go on from the last checkpoint"] * 2]
-    assert target.watched == ["for the next step"] * 3
+    assert target.monitored == ["for the next step"] * 3
     assert course.recovering == [False, True, True]
     assert course.doing == ["setting the initial values of the variables"] * 3
     assert course.reporter.notes == [

@@ -53,7 +53,7 @@ class Loop:
             compiled=SimpleNamespace(
                 plan=SimpleNamespace(spec=spec, global_batch=10), train_loops=("loop",) if alone else ()
             ),
-            activity=SimpleNamespace(doing=lambda *_, **__: nullcontext(), last_step=None),
+            activity=SimpleNamespace(doing=lambda *_, **__: nullcontext(), last_step=None, examples=0),
             lost=None,
             progress=lambda: None,
             publish=lambda: self.done.append("published"),

@@ -39,7 +39,7 @@ def verification(*cases: Case, depends: bool = False, left_out: tuple[tuple[str,
         selected=SelectedCases(cases, left_out),
         options=SimpleNamespace(steps=5),
         tolerance=TOLERANCE,
-        spec=SimpleNamespace(path="a.tfdeploy"),
+        spec=SimpleNamespace(path="a.tfdeploy", update=SimpleNamespace(compress=None)),
     )
 
 

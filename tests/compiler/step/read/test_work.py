@@ -312,3 +312,15 @@ def test_workers_that_send_each_other_sums_wait_inside_of_a_step(aggregation: st
     for at in updates:
         own = [take for take in takes if work.ops[take].device == work.ops[at].device]
         assert starts[at] > max(ends[take] for take in own)
+
+
+def test_a_worker_alone_sends_nothing() -> None:
+    """It has all weights and no other to meet; its step is made and forecast all the same."""
+    text = CLUSTER.replace('job "ps" {}\n ', "").replace("tasks = 2", "tasks = 1")
+    spec = spec_of(
+        text + "place { variables -> replicated }", update__replication="between_graph", clones__count="1"
+    )
+    graph = compile_graph(make_plan(spec))
+    assert graph.step.crossings == ()
+    assert graph.exchange.inbox.drops == ()
+    assert forecast_time(graph.step, None) is not None

@@ -59,8 +59,6 @@ class TimedOp:
         rule: What placed it, as text, or `NO_RULE`.
         enters: The mutex that it waits for and takes, or nothing.
         leaves: The mutex that it gives back, or nothing.
-        polls: Whether it is the waiting of a process for others, which reads their state now and then. It
-            begins when the last of its inputs from its own device is there.
         begins: Whether its process begins another run with it, which takes what the start of a step takes.
     """
 
@@ -75,7 +73,6 @@ class TimedOp:
     rule: str = NO_RULE
     enters: str = ""
     leaves: str = ""
-    polls: bool = False
     begins: bool = False
 
     def on(self, device: Device) -> TimedOp:
@@ -92,7 +89,6 @@ class TimedOp:
             self.rule,
             self.enters,
             self.leaves,
-            self.polls,
             self.begins,
         )
 
@@ -301,34 +297,3 @@ def _convolution(
     if kind in _TO_KERNEL:
         return outputs[0], inputs[-1]
     return (inputs[1], inputs[-1]) if kind in _TO_INPUT else (None, None)
-
-
-# --- how a process waits until others have done their part: it reads their state, and pauses in between ---
-#
-# A worker waits like this, because no op of TensorFlow may block on another worker. The pauses grow, so
-# that a long time of waiting costs little, and the end of a short one is noticed soon.
-
-
-SHORTEST = 0.0002
-"""The first pause, in seconds."""
-
-LONGEST = 0.02
-"""The longest pause, in seconds."""
-
-GROWTH = 1.5
-"""How much longer each pause is than the one before."""
-
-
-def noticed(began: float, there: float, reading: float) -> float:
-    """Return when a process that waits notices something.
-
-    Args:
-        began: When it began to wait, in seconds.
-        there: When that which it waits for is there.
-        reading: The seconds of reading the state once.
-    """
-    at, pause = began, SHORTEST
-    while at < there:
-        at += reading + pause
-        pause = min(pause * GROWTH, LONGEST)
-    return at + reading

@@ -370,7 +370,7 @@ class _Growing:
             self._named(op.rule, spot, host, group),
             self._named(op.enters, spot, host, group),
             self._named(op.leaves, spot, host, group),
-            op.polls,
+            op.begins,
         )
 
     def _copies(self, kind: _Kind, host: int) -> int:

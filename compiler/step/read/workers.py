@@ -2,7 +2,7 @@
 
 The graphs of workers are alike: that of another worker has the ops of the chief on its own devices, without
 those that only the chief has. Its work is therefore written from the chief's. Workers do not wait for each
-other inside a graph: a process reads the shared state, now and then, until the others have done their part.
+other inside a graph: a run ends when the others have done their part, of which a bell tells the process.
 
 Of many workers that are alike, the last can stand for all but the first, as in a graph of many clones
 (`compiler/kinds/growing/grow_step.py`). What the others do on devices that are not their own is still there.
@@ -123,7 +123,7 @@ def steps_between(plan: WorkerPlan, workers: Sequence[StepParts]) -> StepWork:
         puts |= {queue: numbers[at] for queue, at in parts.chief.puts.items()}
         takes += [(queue, numbers[at]) for queue, at in parts.chief.takes.items()]
         ended = joined.after([numbers[at] for at in parts.chief.last], ENDED, _first_device(plan, worker))
-        _apply(joined, parts.applied, joined.after([ended], AGAIN, _first_device(plan, worker)))
+        _apply(joined, parts.applied, [ended], _first_device(plan, worker))
     joined.arrows += [Arrow(puts[queue], at) for queue, at in takes]
     return work_of(plan, joined.part)
 
@@ -156,15 +156,16 @@ def _together(plan: WorkerPlan, chief: GraphPart, applied: GraphPart) -> StepWor
         device = _first_device(plan, worker)
         ended.append(joined.after([numbers[at] for at in part.last], ENDED, device))
     needed = ended[: max(1, plan.worker.count - plan.update.backup)]
-    done = _apply(joined, applied, joined.after(needed, WAITING, _first_device(plan, 0)))
+    first = _first_device(plan, 0)
+    done = _apply(joined, applied, [joined.after(needed, WAITING, first)], first)
     _wait(plan, joined, done, {worker: ended[worker] for worker in range(1, plan.worker.count)})
     return work_of(plan, joined.part)
 
 
-def _apply(joined: _Joined, applied: GraphPart, after: int) -> list[int]:
-    """Apply what has been contributed, in a run after another; return what ends the applying."""
-    numbers = joined.add(applied)
-    joined.arrows += [Arrow(after, numbers[at]) for at in applied.first]
+def _apply(joined: _Joined, applied: GraphPart, after: Sequence[int], device: Device) -> list[int]:
+    """Let a process apply what has been contributed, in another run; return what ends the applying."""
+    again, numbers = joined.after(after, AGAIN, device), joined.add(applied)
+    joined.arrows += [Arrow(again, numbers[at]) for at in applied.first]
     return [numbers[at] for at in applied.last]
 
 
@@ -202,7 +203,8 @@ def _folded(plan: WorkerPlan, chief: GraphPart, applied: GraphPart) -> StepWork:
         else:
             device = part.ops[arrow.target].device
             echoes.append(Echo(others[arrow.source], device, arrow.tensor, arrow.bytes, count))
-    done = _apply(joined, applied, joined.after([ended, ended_last], WAITING, devices[0]))
+    waited = joined.after([ended, ended_last], WAITING, devices[0])
+    done = _apply(joined, applied, [waited], devices[0])
     _wait(plan, joined, done, {last: ended_last})
     echoes += [Echo(each, devices[last], "", 0, last - 1) for each in done]
     return evolve(
@@ -344,7 +346,6 @@ class _Joined:
                 0,
                 0,
                 scope=f"({scope})",
-                polls=what == WAITING,
                 begins=what == AGAIN,
             )
         )

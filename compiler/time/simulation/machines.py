@@ -256,7 +256,6 @@ class Run:
         left: How many of the ops have not ended.
         number: The number of the run among those that go on at the same time.
         done: The times in seconds at which its rounds ended.
-        polled: For each op that polls, the time in seconds at which it began to.
         asked: The numbers of the sends whose receivers have asked for the tensor in this round.
         early: The tensors that were sent before they were asked for, by the numbers of their sends.
         times: How many clones make the run, each for itself, so that its ops take as many times as long.
@@ -270,7 +269,6 @@ class Run:
     left: int
     number: int
     done: list[float] = field(factory=list)
-    polled: dict[int, float] = field(factory=dict)
     asked: set[int] = field(factory=set)
     early: dict[int, Task] = field(factory=dict)
     times: int = 1

@@ -11,7 +11,7 @@ before it turns to its ops, and handing it over takes time of a thread of the se
 The threads of a machine share its cores. If more is asked for than there are cores, everything is slower in
 proportion; and an op beside others is slowed as it was measured to be. An op of a GPU is started by a thread
 and then runs behind the other ops of that GPU. A link carries one tensor at a time. A mutex is given to those
-that wait for it in their order. A process that waits for others notices the end of that when it polls next.
+that wait for it in their order. A process that waits for others begins another run when they are done.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from compiler.time.simulation.others import StandIns, all_abroad, is_sent_by
 from compiler.time.simulation.prepared import PreparedStep, Send, prepare
 from compiler.time.simulation.simulated import Bar, Simulated, rounds_between, within
 from compiler.time.simulation.threads import Threads, Transfers
-from compiler.time.work import StepWork, noticed
+from compiler.time.work import StepWork
 
 ROUNDS = 5
 """How many updates of each clone are simulated, at least, if clones update by themselves: the others go on
@@ -310,26 +310,17 @@ class _Simulation:
             run.seen.there.update((each, self.clock.now) for each in targets if each in run.seen.abroad.waits)
         for target in targets:
             waiting[target] -= 1
-            polls = ops[target].polls
-            if polls and ops[self.bars[bar].op].device == ops[target].device:
-                run.polled[target] = self.clock.now
             if waiting[target] != 0:
                 continue
             task = Task(run, target, self.clock.now, bar, over)
-            if polls:
-                self.clock.at(self._noticed(task), partial(self._notice, task))
-            elif ops[target].begins:
-                self._notice(task)
+            if ops[target].begins:
+                self._begin_again(task)
             else:
                 found.append(task)
         return found
 
-    def _noticed(self, task: Task) -> float:
-        """Return when a process that polls notices that what it waits for is there."""
-        began = task.run.polled.get(task.op, self.clock.now)
-        return noticed(began, self.clock.now, self.step.costs.step_start)
-
-    def _notice(self, task: Task) -> None:
+    def _begin_again(self, task: Task) -> None:
+        """Begin another run of a process with a task."""
         process = self.step.processes[task.op]
         self.threads.begin(process, lambda: self.threads.give([task], None, process))
 

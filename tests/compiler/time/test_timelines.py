@@ -74,9 +74,9 @@ def rounds() -> StepWork:
     return step(ops, arrows, sizes, one_process=False, loops=((0, 1, 2, 3), (4, 5, 6, 7)))
 
 
-def polling() -> StepWork:
-    """Return a worker that reads the state of another until that has done its part."""
-    ops = [op("a=4", FAR), op("b=1", NEAR), evolve(op("c=0.5", NEAR), polls=True), op("d=1", NEAR)]
+def again() -> StepWork:
+    """Return a worker that begins another run when another has done its part."""
+    ops = [op("a=4", FAR), op("b=1", NEAR), evolve(op("c=0.5", NEAR), begins=True), op("d=1", NEAR)]
     return step(ops, [("a", "c"), ("b", "c"), ("c", "d")], {"a": 900}, one_process=False)
 
 
@@ -100,7 +100,7 @@ STEPS: dict[str, tuple[Callable[[], StepWork], Machine]] = {
         BUSY,
     ),
     "rounds_of_clones": (rounds, BUSY),
-    "polling": (polling, BUSY),
+    "again": (again, BUSY),
 }
 
 

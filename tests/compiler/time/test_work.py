@@ -9,7 +9,7 @@ import pytest
 from compiler.time.forecast import covered, forecast_step
 from compiler.time.measured_trace import RunTrace, TraceEvent, lay_beneath
 from compiler.time.simulation.simulated import Bar, Hop, within
-from compiler.time.work import GROWTH, LONGEST, SHORTEST, TimedOp, crossings, noticed, scope_of
+from compiler.time.work import TimedOp, crossings, scope_of
 from compiler.topology import Device
 from tests.compiler.time.steps import CPU, GPU, OTHER_CPU, Machine, op, step
 
@@ -41,10 +41,10 @@ def test_what_crosses_to_another_device_crosses_once() -> None:
 
 def test_a_moved_op_is_the_same_elsewhere() -> None:
     """All else about it stays."""
-    one = TimedOp("a", op("a=1").signature, CPU, 3, 4, 5, 6, "scope", "rule", "enters", "leaves", polls=True)
+    one = TimedOp("a", op("a=1").signature, CPU, 3, 4, 5, 6, "scope", "rule", "enters", "leaves", begins=True)
     moved = one.on(GPU)
     assert moved == TimedOp(
-        "a", one.signature, GPU, 3, 4, 5, 6, "scope", "rule", "enters", "leaves", polls=True
+        "a", one.signature, GPU, 3, 4, 5, 6, "scope", "rule", "enters", "leaves", begins=True
     )
 
 
@@ -65,18 +65,6 @@ def test_threads_of_a_process_and_what_is_on_a_gpu() -> None:
 def test_the_length_of_a_union(intervals: list[tuple[float, float]], length: float) -> None:
     """What several intervals cover counts once."""
     assert covered(intervals) == length
-
-
-def test_a_process_that_polls_pauses_longer_and_longer() -> None:
-    """Up to a longest pause; what is there when it begins is read once."""
-    assert noticed(1.0, 1.0, 0.25) == 1.25
-    assert noticed(1.0, 0.5, 0.25) == 1.25
-    reading, at, pause = 0.001, 1.0, SHORTEST
-    for _ in range(30):
-        at += reading + pause
-        pause = min(pause * GROWTH, LONGEST)
-    assert pause == LONGEST
-    assert noticed(1.0, at - LONGEST / 2, reading) == pytest.approx(at + reading)
 
 
 def test_what_happened_between_two_times() -> None:

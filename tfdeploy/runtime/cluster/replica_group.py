@@ -21,9 +21,8 @@ from compiler.graph.variables.cut_variable import variables_of
 from compiler.graph.workers.meeting import OPEN, Meeting, MeetingState
 from compiler.plan import WorkerPlan
 from compiler.step.sums.between import SCOPE as MAIL
-from compiler.time.work import LONGEST
 from tfdeploy.runtime.cluster.roster import Changed
-from tfdeploy.runtime.cluster.worker_group import PATIENT, WorkerGroup
+from tfdeploy.runtime.cluster.worker_group import LONGEST, PATIENT, WorkerGroup
 from tfdeploy.runtime.stop import alongside
 
 if TYPE_CHECKING:

@@ -18,7 +18,6 @@ from attrs import define, field
 
 from compiler.graph.workers.coordination import FINISHED, OPEN, Coordination, State
 from compiler.graph.workers.exchange import REPORTED
-from compiler.time.work import GROWTH, LONGEST, SHORTEST
 from tfdeploy.runtime.stop import alongside
 
 if TYPE_CHECKING:
@@ -33,6 +32,12 @@ if TYPE_CHECKING:
 
 WAKE_EVERY = 0.1
 """The seconds after which a worker looks around, if no other has woken it."""
+
+SHORTEST, LONGEST = 0.0002, 0.02
+"""The first and the longest pause between two readings of the shared state, in seconds."""
+
+GROWTH = 1.5
+"""How much longer each pause is than the one before: a long wait costs little, a short one ends soon."""
 
 PATIENT = 0.5  # the longest pause, in seconds, if training has not begun or is over
 

@@ -18,10 +18,9 @@ from compiler.graph.storage.saving import add_saving
 from compiler.graph.workers.coordination import FINISHED
 from compiler.graph.workers.meeting import FINISHED as FINISHED_TRAINING
 from compiler.graph.workers.meeting import MEETING, TAKING
-from compiler.time.work import LONGEST
 from tfdeploy.runtime.cluster.replica_group import LOOK_EVERY, ReplicaGroup
 from tfdeploy.runtime.cluster.roster import Changed
-from tfdeploy.runtime.cluster.worker_group import PATIENT, UpdateReporter, WorkerGroup
+from tfdeploy.runtime.cluster.worker_group import LONGEST, PATIENT, UpdateReporter, WorkerGroup
 from tfdeploy.runtime.session.data import feed_training
 from tfdeploy.runtime.session.engine import Engine, StepReport
 from tfdeploy.runtime.session.faults import is_lost_task, located_examples, reason_of

@@ -15,7 +15,7 @@ from compiler.process import cores, threads_on_one_machine
 from compiler.step.read.ops import step_ops
 from compiler.step.read.transfers import list_transfers
 from compiler.step.read.work import forecast_time, read_part, step_parts, timed_step
-from compiler.step.read.workers import AGAIN, ENDED, GraphPart, of_worker
+from compiler.step.read.workers import AGAIN, ENDED, WAITING, GraphPart, of_worker
 from compiler.time.work import StepWork, crossings
 from tests.support import CLASSIFIER, CONVOLUTION, classifier, spec_of
 
@@ -186,7 +186,9 @@ def test_workers_that_wait_for_each_other_make_one_step() -> None:
     work = timed_step(graph.step)
     towers = [each.device.ref for each in work.ops if each.name.endswith("conv1/BiasAdd")]
     assert towers == ["worker[0].cpu[0]", "worker[1].cpu[0]"]
-    assert [each.device.ref for each in work.ops if each.polls] == ["worker[0].cpu[0]", "worker[1].cpu[0]"]
+    waiting = [each.device.ref for each in work.ops if each.name == WAITING]
+    assert waiting == ["worker[0].cpu[0]", "worker[1].cpu[0]"]
+    assert [each.device.ref for each in work.ops if each.begins] == waiting[:1]
     updates = [each for each in work.ops if each.signature.type.startswith("ResourceApply")]
     assert {each.device.ref for each in updates} == {"ps[0].cpu[0]"}
     found = forecast_time(graph.step, None)

@@ -8,6 +8,7 @@ from attrs import evolve
 from compiler.pipeline import make_plan
 from compiler.plan import WorkerPlan
 from compiler.step.read.workers import (
+    AGAIN,
     ENDED,
     JOINED,
     WAITING,
@@ -133,7 +134,7 @@ def test_the_chief_applies_what_enough_workers_have_left(backup: str, needed: se
     applied = GraphPart((op("scale", server), op("apply", server)), (Arrow(0, 1),))
     work = steps_of_all(plan, StepParts(part(plan), applied))
     found = waits(work)
-    assert {("scale@0", f"{WAITING}@0"), ("apply@0", "scale@0")} <= found
+    assert {("scale@0", f"{AGAIN}@0"), (f"{AGAIN}@0", f"{WAITING}@0"), ("apply@0", "scale@0")} <= found
     assert {source for target, source in found if target == f"{WAITING}@0"} == {
         f"{ENDED}@{each}" for each in needed
     }
@@ -142,11 +143,10 @@ def test_the_chief_applies_what_enough_workers_have_left(backup: str, needed: se
             f"{ENDED}@{worker}",
             "apply@0",
         }
-    polling = [each for each in work.ops if each.polls]
-    assert [(each.name, each.device.ref) for each in polling] == [
-        (WAITING, f"worker[{worker}].cpu[0]") for worker in range(3)
-    ]
-    assert {(each.scope, each.rule) for each in polling} == {("(waiting for others)", "(none)")}
+    waiting = [each for each in work.ops if each.name == WAITING]
+    assert [each.device.ref for each in waiting] == [f"worker[{worker}].cpu[0]" for worker in range(3)]
+    assert {(each.scope, each.rule) for each in waiting} == {("(waiting for others)", "(none)")}
+    assert [each.name for each in work.ops if each.begins] == [AGAIN]
     assert not work.loops
 
 

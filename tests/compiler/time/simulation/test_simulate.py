@@ -10,7 +10,7 @@ from attrs import evolve
 from compiler.time.forecast import forecast_step
 from compiler.time.simulation.simulate import ROUNDS, simulate
 from compiler.time.simulation.simulated import rounds_between
-from compiler.time.work import GROWTH, SHORTEST, Echo
+from compiler.time.work import Echo
 from compiler.topology import Device
 from tests.compiler.time.steps import CPU, GPU, OTHER_CPU, SECOND_GPU, Machine, op, step
 
@@ -259,17 +259,13 @@ def test_updates_take_turns_at_a_mutex() -> None:
     assert forecast_step(again, Machine(cores=4)).seconds == forecast_step(alone, Machine(cores=4)).seconds
 
 
-def test_a_process_that_polls_notices_late() -> None:
-    """It waits from 2 ms on for what is there at 10 ms, and sees that when it reads after that."""
-    ops = [op("a=10", OTHER_CPU), op("b=2"), evolve(op("c=0"), polls=True), op("d=1")]
-    work = step(ops, [("a", "c"), ("b", "c"), ("c", "d")])
-    reading = 0.1e-3
-    pauses, at = SHORTEST, 2e-3
-    while at < 10e-3:
-        at, pauses = at + reading + pauses, pauses * GROWTH
-    found = simulate(work, Machine(cores=4, step_start=reading))
-    assert found.seconds == pytest.approx(at + 2 * reading + 1e-3)
-    assert found.seconds > (10 + 1) * 1e-3
+def test_a_process_begins_another_run() -> None:
+    """When the last of what it waits for is there, the start of a run is made once more."""
+    ops = [op("a=10", OTHER_CPU), op("b=2"), evolve(op("c=0"), begins=True), op("d=1")]
+    arrows, starting = [("a", "c"), ("b", "c"), ("c", "d")], 0.5e-3
+    found = simulate(step(ops, arrows), Machine(cores=4, step_start=starting))
+    at_once = simulate(step([*ops[:2], op("c=0"), ops[3]], arrows), Machine(cores=4))
+    assert found.seconds == pytest.approx(at_once.seconds + starting)
 
 
 def test_carrying_uses_cores() -> None:

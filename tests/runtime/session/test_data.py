@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from compiler.pipeline import make_plan
+from compiler.plan import WorkerPlan
 from dsl.diagnostics import RunError
 from tests.support import spec_of
 from tfdeploy.runtime.membership.addresses import Cluster, Membership, Task
@@ -85,6 +86,20 @@ def test_each_pipe_skips_its_share_of_what_was_consumed(
     assert [part.options.reader for _, part, _ in fed] == [pipe.reader for pipe in pipes]
     assert tuple(part.options.skip_examples for _, part, _ in fed) == skipped
     assert all(training and part.options.seed == 5 for _, part, training in fed)
+
+
+def test_workers_with_graphs_of_their_own_read_one_order() -> None:
+    """Whatever the chief has drawn, and whether the spec has a seed: else shares of a pass would overlap."""
+    text = SPEC + 'devices { job "worker" { tasks = 2 } }\nupdate { optimizer = SGD(0.1) }\n'
+    for given, wanted in ({}, 0), ({"train__seed": "3"}, 3):
+        spec = spec_of(text, **given)
+        plans = [make_plan(spec, worker=each) for each in (0, 1)]
+        assert all(isinstance(each, WorkerPlan) for each in plans)
+        opened = [
+            open_stream(each, splits_of(spec)["train"], each.model.inputs, training=True, seed=seed)
+            for each, seed in zip(plans, (77, None), strict=True)
+        ]
+        assert [each.options.seed for each in opened] == [wanted, wanted]
 
 
 def test_servers_read_no_python(stream: Stream) -> None:

@@ -40,10 +40,15 @@ def open_stream(
 ) -> Stream:
     """Open a split and check its first example.
 
+    Workers that have graphs of their own draw no seed: all of them, and each again after it was started anew,
+    have to read one order, in which every example of a pass is in one share.
+
     Raises:
         RunError: If files are missing or damaged.
         SpecError: If the data does not fit its transforms or the inputs.
     """
+    if isinstance(plan, WorkerPlan):
+        seed = plan.spec.train.seed or 0
     options = StreamOptions(
         base=folder_of(plan.spec),
         seed=seed,

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from attrs import evolve
 
+from dsl import ir
 from dsl.diagnostics import RunError
 from dsl.errors import cluster as errors
 from tests.runtime.tasks import PATIENCE, STARTING
 from tfdeploy.runtime.cluster import monitor as module
 from tfdeploy.runtime.cluster.identity import Answer, Identity, NoAnswer, versions
-from tfdeploy.runtime.cluster.monitor import TaskMonitor
+from tfdeploy.runtime.cluster.monitor import TaskMonitor, TaskStatus, are_enough
 from tfdeploy.runtime.membership.addresses import Cluster, Membership, Task
 from tfdeploy.runtime.membership.membership import find_membership, fingerprint
 from tfdeploy.runtime.membership.secret import Secret
@@ -412,3 +413,23 @@ def test_a_launcher_that_has_given_up_ends_the_wait(monkeypatch: pytest.MonkeyPa
     assert caught.value.diagnostic is reason
     alone.monitor.membership = evolve(alone.monitor.membership, launch_failure=lambda: None)
     assert alone.monitor.missing() == ()
+
+
+@pytest.mark.parametrize(
+    ("least", "well", "enough"),
+    [
+        (None, (True, True), True),
+        (None, (True, False), False),
+        (2, (True, True, False, False), True),
+        (2, (True, False, False, True), True),
+        (2, (True, False, False, False), False),
+        (2, (False, True, True, True), False),
+    ],
+)
+def test_tasks_that_come_and_go_need_not_all_be_there(
+    least: int | None, well: tuple[bool, ...], *, enough: bool
+) -> None:
+    """But the first, which is the chief, and as many as the spec says at least."""
+    spec = ir.Spec(ir.Model("m"), devices=ir.Devices(jobs=(ir.Job("worker", tasks=len(well), least=least),)))
+    found = [TaskStatus(f"worker:{at}", "a:1", each, "") for at, each in enumerate(well)]
+    assert are_enough(spec, found) is enough

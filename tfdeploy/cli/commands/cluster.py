@@ -87,12 +87,12 @@ def status_command(common: Common, spec: str, *, watch: bool, as_json: bool, own
     For each task that is its step, how many steps it is behind the first, its speed, memory, traffic and
     processor cores, and what it is doing. The addresses of the tasks are given by `hosts` in the spec, by
     TF_CONFIG, or, for a cluster that was started on this machine, by the run directory. Exits with 1 if a
-    task is missing or runs another spec.
+    task is missing or runs another spec; of tasks that come and go, if the first is missing, or too many are.
     """
     if watch + as_json + own > 1:
         raise click.UsageError("--watch is for people, --json for programs, and --own for probes")
     loaded = read_spec(spec, common)
-    from tfdeploy.runtime.cluster.monitor import cluster_status, own_status, running_cluster
+    from tfdeploy.runtime.cluster.monitor import are_enough, cluster_status, own_status, running_cluster
     from tfdeploy.runtime.cluster.task_table import address_lines, task_table, watching
     from tfdeploy.runtime.start_tensorflow import start_tensorflow
 
@@ -114,7 +114,7 @@ def status_command(common: Common, spec: str, *, watch: bool, as_json: bool, own
         for line in address_lines(found):
             say(line)
         task_table(found, color=common.color_output)
-    return 0 if all(each.well for each in found) else NOT_WELL
+    return 0 if are_enough(loaded, found) else NOT_WELL
 
 
 @click.command()

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from attrs import frozen
 
+from compiler.compatibility import changing_job
 from dsl.diagnostics import RunError, SpecError
 from dsl.errors import cluster as errors
 from dsl.files.typed_json import BadRecord, Count, read_record, to_json
@@ -498,6 +499,16 @@ def cluster_status(membership: Membership) -> list[TaskStatus]:
     if health is None or time.time() - health.at > CLIENT_IS_GONE:
         return found
     return [*found, TaskStatus(CLIENT, "", True, "trains on all tasks", health)]
+
+
+def are_enough(spec: ir.Spec, found: Sequence[TaskStatus]) -> bool:
+    """Whether all tasks of a cluster are well; of a job whose tasks come and go, the first and the fewest."""
+    job = changing_job(spec)
+    if job is None:
+        return all(each.well for each in found)
+    own = [each.well for each in found if each.name.startswith(f"{job.name}:")]
+    others = (each.well for each in found if not each.name.startswith(f"{job.name}:"))
+    return all(others) and own[0] and sum(own) >= (job.least or 0)
 
 
 def _status(membership: Membership, task: Task) -> TaskStatus:

@@ -258,8 +258,8 @@ PASSED_ON = frozenset(
 )
 """The types of ops that compute nothing, and pass a tensor on without reading or copying it."""
 
-HANDED_OVER = frozenset(("QueueDequeueV2", "QueueEnqueueV2", "Stage", "Unstage"))
-"""The types of ops that hand a tensor over in the same way, to where it waits for a later op or from it."""
+HANDED_OVER = frozenset(("QueueDequeueV2", "QueueEnqueueV2"))
+"""The types of ops that hand a tensor over in the same way, to another process or from it."""
 
 
 def flops(

@@ -52,6 +52,16 @@ class Problem:
         return (ranks * 2_654_435_761 % self.vocabulary).astype(np.int32), labels
 
 
+DEEP_ENCODER = """layer "encoder" {
+  x = input()
+  attended = [x, x] -> MultiHeadAttention(4, 32)
+  seen = [x, attended] -> Add() -> LayerNormalization()
+  thought = seen -> Dense(512, activation = gelu) -> Dense(128)
+  output = [seen, thought] -> Add() -> LayerNormalization()
+}
+"""
+"""A block of the deep Transformers that are recomputed, and cut into stages."""
+
 HEAD = """
 tfdeploy = 1
 model "{name}" {{

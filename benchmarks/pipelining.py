@@ -13,19 +13,14 @@ from datetime import UTC, datetime
 
 import grammar
 from benchmarks.figures import Pipelining
+from benchmarks.models import DEEP_ENCODER
 
 TURNS = 15
 SCHEDULES = ("none", "one_f_one_b", "gpipe")
 
-SPEC = """
-tfdeploy = 1
-layer "encoder" {
-  x = input()
-  attended = [x, x] -> MultiHeadAttention(4, 32)
-  seen = [x, attended] -> Add() -> LayerNormalization()
-  thought = seen -> Dense(512, activation = gelu) -> Dense(128)
-  output = [seen, thought] -> Add() -> LayerNormalization()
-}
+SPEC = (
+    f"tfdeploy = 1\n{DEEP_ENCODER}"
+    """\
 model "transformer" {
   x = input(float32, [64, 128])
   y = input(int32, [])
@@ -45,6 +40,7 @@ place {
 update { optimizer = SGD(0.01), accumulate = 8, schedule = none }
 train { seed = 1, summaries = none }
 """
+)
 
 
 def run_pipelining(turns: int = TURNS) -> Iterator[Pipelining]:

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.figures import Recomputing, peak_memory
+from benchmarks.models import DEEP_ENCODER
 from benchmarks.race.run import ROOT, environment
 from compiler.step.record import Op
 
@@ -32,15 +33,9 @@ LIMITS = {"transformer": "290MB", "resnet50": "335MB"}
 OURS = ("none", "memory", "accumulate")
 KERAS = ("keras", "keras_remat", "keras_recompute_grad")
 
-TRANSFORMER = """
-tfdeploy = 1
-layer "encoder" {
-  x = input()
-  attended = [x, x] -> MultiHeadAttention(4, 32)
-  seen = [x, attended] -> Add() -> LayerNormalization()
-  thought = seen -> Dense(512, activation = gelu) -> Dense(128)
-  output = [seen, thought] -> Add() -> LayerNormalization()
-}
+TRANSFORMER = (
+    f"tfdeploy = 1\n{DEEP_ENCODER}"
+    """\
 model "transformer" {
   x = input(float32, [128, 128])
   y = input(int32, [])
@@ -48,6 +43,7 @@ model "transformer" {
   loss = [y, logits] -> SparseCategoricalCrossentropy(from_logits = true)
 }
 """
+)
 TAIL = """
 devices {{ cpu = 1 }}
 clones {{ batch = {batch} }}

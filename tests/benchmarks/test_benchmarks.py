@@ -218,3 +218,13 @@ def test_a_run_with_a_tracker_is_measured() -> None:
     assert found.training > 0
     assert found.processor > 0
     assert found.ended >= 0
+
+
+def test_the_specs_of_deep_transformers_are_right() -> None:
+    """Those that are cut into stages, and those that are recomputed, have no fault."""
+    import grammar
+    from benchmarks import pipelining, recomputing
+
+    tail = recomputing.TAIL.format(batch=4, more="recompute = none")
+    for text in (pipelining.SPEC, recomputing.TRANSFORMER + tail):
+        assert grammar.read("deep.tfdeploy", text=text).spec is not None

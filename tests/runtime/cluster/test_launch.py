@@ -224,7 +224,8 @@ def test_workers_train_until_a_signal_comes(tasks: Tasks) -> None:
     run = tasks.start("compile-and-run", str(tasks.spec), "--set", "train.steps=100000", *more, **proxy)
     run.until("worker:0 | step ")
     page = f"http://127.0.0.1:{tasks.ports[0]}/metrics"
-    run.wait_for(lambda: 'examples_total{run="run",task="worker:1"} ' in urlopen(page).read().decode())
+    trains = re.compile(r'tfdeploy_step\{run="run",task="worker:\d"\} [1-9]')
+    run.wait_for(lambda: len(trains.findall(urlopen(page).read().decode())) == 2)
     status = tasks.start("status", str(tasks.spec), "--set", "train.directory=run", **proxy)
     assert status.end() == 0
     assert [line.split()[0] for line in status.lines[:3]] == ["ps:0", "worker:0", "worker:1"]

@@ -10,7 +10,7 @@ from dsl import ir
 from dsl.diagnostics import Diagnostic
 from dsl.errors import plan as errors
 from dsl.schema import Function
-from dsl.schema.functions import keras_step
+from dsl.schema.functions import step_function
 from dsl.schema.signatures import find, named_arguments
 from grammar.lower.context import Context
 from grammar.lower.fitting import ValuePlace, fitted
@@ -29,7 +29,7 @@ def arguments_can_be_taken(spec: ir.Spec, _topology: Topology) -> Iterator[Diagn
         signature = find("layer", layer.call.name) if layer.kind == "layer" else None
         if signature is None:
             continue
-        function = keras_step(signature)
+        function = step_function(signature)
         if decided and "/" in layer.path:
             _fit(layer.call, function, context)
         reason = _misfit(signature.name, named_arguments(layer.call))

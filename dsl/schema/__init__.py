@@ -11,26 +11,3 @@ from dsl.schema.types import Argument, Function, Type
 
 VERSION = 1
 """The version of the language that this tool reads."""
-
-__all__ = [
-    "BLOCKS",
-    "COMPARISONS",
-    "FUNCTIONS",
-    "MEASURES",
-    "ROOT",
-    "ROOT_ATTRIBUTES",
-    "SELECTORS",
-    "TARGETS",
-    "VERSION",
-    "Argument",
-    "Attribute",
-    "Block",
-    "Function",
-    "Type",
-    "arguments_of",
-    "function",
-    "function_names",
-    "measure",
-    "selector",
-    "target",
-]

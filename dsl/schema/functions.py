@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from attrs import evolve
@@ -12,7 +12,6 @@ from dsl.ir import Call
 from dsl.schema import signatures
 from dsl.schema import types as kinds
 from dsl.schema.data_functions import FEATURES, LENGTHS, SOURCES, TRANSFORMS
-from dsl.schema.signatures import SPLITS, STATES
 from dsl.schema.types import (
     ANY,
     Argument,
@@ -287,26 +286,6 @@ def weight_function() -> Function:
 # --- functions of Keras -----------------------------------------------------------------------------------
 
 
-@cache
-def keras_function(signature: signatures.Signature) -> Function:
-    """Return the function of the language for a Keras signature."""
-    arguments = tuple(
-        Argument(
-            each.name,
-            keras_type(each),
-            default=each.default,
-            required=each.required,
-            positional=each.positional,
-        )
-        for each in signature.arguments
-    )
-    if signature.category == "layer" and signature.name in STATES:
-        adapt = kinds.word(*SPLITS, optional=True)
-        arguments = (*arguments, Argument("adapt", adapt, default=None, required=False, positional=False))
-    rest = kinds.ANY if signature.variadic else None
-    return Function(signature.name, arguments, rest, repeating=signature.repeating)
-
-
 STEP_ARGUMENTS = (
     Argument(
         "trainable", kinds.boolean(), "whether training changes its weights", default=True, positional=False
@@ -335,44 +314,12 @@ def function_at(type_: Type, name: str, tables: tuple[str, ...] = ("layer",)) ->
     if found is not None or type_.kind == "call":
         return found
     objects = (signatures.find(category, name) for category in ((of,) if of else signatures.CATEGORIES))
-    signature = next((each for each in objects if each is not None), None)
-    return None if signature is None else keras_function(signature)
+    return next((each for each in objects if each is not None), None)
 
 
+@lru_cache(maxsize=1000)
 def step_function(function: Function) -> Function:
     """Return the function that makes a layer or model, with the arguments that every step has."""
     own = {each.name for each in function.arguments}
     added = tuple(each for each in STEP_ARGUMENTS if each.name not in own)
     return evolve(function, arguments=(*function.arguments, *added))
-
-
-@cache
-def keras_step(signature: signatures.Signature) -> Function:
-    """Return the function that makes a layer or model of Keras."""
-    return step_function(keras_function(signature))
-
-
-def keras_type(argument: signatures.KerasArgument) -> Type:  # noqa: PLR0911 one for each kind
-    """Return the type of the language for an argument of a Keras object."""
-    optional = argument.nullable
-    if argument.kind == "call":
-        return kinds.keras(argument.category or "", argument.words, optional=optional)
-    if argument.kind == "calls":
-        one = kinds.keras(argument.category or "")
-        return kinds.either(one, kinds.listing(one), optional=optional)
-    if argument.kind == "float" and argument.category is not None:
-        schedule = kinds.keras(argument.category, optional=optional)
-        return kinds.either(_bounded(Type("float", optional=optional), argument), schedule, optional=optional)
-    if argument.kind == "word":
-        return kinds.word(*argument.words, optional=optional)
-    if argument.kind == "strings":
-        return evolve(kinds.listing(kinds.string(filled=True)), optional=optional)
-    if argument.kind == "ints":
-        return evolve(kinds.listing(_bounded(kinds.integer(optional=True), argument)), optional=optional)
-    return evolve(
-        _bounded(Type(argument.kind, optional=optional), argument), length=argument.length, only=argument.only
-    )
-
-
-def _bounded(type_: Type, argument: signatures.KerasArgument) -> Type:
-    return evolve(type_, low=argument.low, high=argument.high, open=argument.open)

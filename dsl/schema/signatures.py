@@ -13,9 +13,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from attrs import frozen
+from attrs import evolve
 
 from dsl import ir
+from dsl.schema import types as kinds
+from dsl.schema.types import Argument, Function, Type
 
 Category: TypeAlias = Literal[
     "layer",
@@ -30,16 +32,18 @@ Category: TypeAlias = Literal[
     "constraint",
     "operation",
 ]
-KerasKind: TypeAlias = Literal[
-    "int", "float", "bool", "str", "word", "shape", "ints", "strings", "call", "calls", "any"
-]
 _KIND = re.compile(
     r"(?P<kind>\w+)"
     r"((?P<left>[\[(])(?P<low>[^,]*),(?P<high>[^\])]*)(?P<right>[\])]))?"
     r"(\*(?P<length>\d+))?(=(?P<only>true|false))?"
     r"(:(?P<of>\w+))?(?P<none>\?)?"
 )
-"""The kind of an argument in the table, as `tools/make_signatures.py` writes it."""
+"""The kind of an argument in the table, as `tools/make_signatures.py` writes it.
+
+Most are kinds of types of the language. `ints` and `strings` are lists, `calls` is a call of an object of a
+category or a list of them, and `float` of a category is also a call: a learning rate can be a schedule. What
+is behind `=` is the only truth value with which the graph of a clone works.
+"""
 
 CATEGORIES: tuple[Category, ...] = tuple(
     each
@@ -49,78 +53,11 @@ CATEGORIES: tuple[Category, ...] = tuple(
 """The categories of objects, which operations are not."""
 
 
-@frozen
-class KerasArgument:
-    """One argument of a Keras object.
-
-    Attributes:
-        name: The name.
-        required: Whether it must be given.
-        default: The default value; None if it is required.
-        kind: The kind of value. `shape` is an integer or a (nested) list of integers, `ints` is a list of
-            integers, `strings` is a list of strings, `word` is one of `words`, `call` is a call of an object
-            of `category` or one of `words`, `calls` is such a call or a list of them, and `any` is everything
-            else. `float` includes integers, and calls if there is a `category`; for example, a learning rate
-            can be a schedule.
-        words: The allowed words.
-        positional: Whether it may be given by position, in the order of the signature.
-        category: The category of Keras objects that a call may make.
-        nullable: Whether `none` is allowed.
-        low: The smallest number, also in a list of them; None for no bound.
-        high: The largest number.
-        open: Whether `low` and `high` themselves are excluded.
-        length: How many items a list has; None for any number.
-        only: The only truth value with which the graph of a clone works; None if both do.
-    """
-
-    name: str
-    required: bool
-    default: Any
-    kind: KerasKind
-    words: tuple[str, ...]
-    positional: bool
-    category: Category | None
-    nullable: bool
-    low: float | None = None
-    high: float | None = None
-    open: bool = False
-    length: int | None = None
-    only: bool | None = None
-
-
-@frozen(cache_hash=True)
-class Signature:
-    """The arguments of a Keras object or function.
-
-    Attributes:
-        category: The kind of object, such as `layer`.
-        name: The name in Keras.
-        arguments: The arguments, in the order of Keras.
-        variadic: Whether any other keyword argument is allowed too.
-        repeating: Whether any number of further positional arguments is allowed too.
-    """
-
-    category: Category
-    name: str
-    arguments: tuple[KerasArgument, ...]
-    variadic: bool = False
-    repeating: bool = False
-
-    def argument(self, name: str) -> KerasArgument | None:
-        """Return the argument with this name, or None."""
-        return next((each for each in self.arguments if each.name == name), None)
-
-    @property
-    def positional(self) -> tuple[KerasArgument, ...]:
-        """The arguments that may be given by position, in their order."""
-        return tuple(each for each in self.arguments if each.positional)
-
-
 @cache
-def find(category: str, name: str) -> Signature | None:
-    """Return the signature of a Keras object, or None if Keras has no such object.
+def find(category: str, name: str) -> Function | None:
+    """Return a Keras object as a function of the language, or None if Keras has no such object.
 
-    An alias such as `Convolution2D` or `he_normal` has the signature, and the name, of the object that it is
+    An alias such as `Convolution2D` or `he_normal` is the function, with the name, of the object that it is
     an alias of.
     """
     table = _table()
@@ -131,8 +68,10 @@ def find(category: str, name: str) -> Signature | None:
     rows = [row for part in rows for row in (table["shared"][part[1:]] if part[0] == "@" else [part])]
     ends = [rows.index(each) for each in ("*", "...") if each in rows]
     star = min(ends, default=len(rows))
-    arguments = tuple(_argument(row, at < star) for at, row in enumerate(rows) if isinstance(row, list))
-    return Signature(category, name, arguments, "**" in rows, "..." in rows)  # type: ignore[arg-type]  # the table has no other category
+    arguments = [_argument(row, at < star) for at, row in enumerate(rows) if isinstance(row, list)]
+    if category == "layer" and name in STATES:
+        arguments.append(Argument("adapt", kinds.word(*SPLITS, optional=True), positional=False))
+    return Function(name, tuple(arguments), kinds.ANY if "**" in rows else None, repeating="..." in rows)
 
 
 @cache
@@ -155,24 +94,44 @@ def words(name: str) -> tuple[str, ...]:
     return tuple(_table()["words"][name])
 
 
-def _argument(row: list[Any], positional: bool) -> KerasArgument:
+def _argument(row: list[Any], positional: bool) -> Argument:
     name, written, *default = row
     found = _KIND.fullmatch(written)
     assert found is not None
-    kind, of, only = found["kind"], found["of"] or "", found["only"]
-    return KerasArgument(
-        name,
-        required=not default,
-        default=_frozen(default[0]) if default else None,
-        kind=kind,  # type: ignore[arg-type] # the table has no other kinds
-        words=words(of) if kind in {"word", "call"} and of in _table()["words"] else (),
-        positional=positional,
-        category=of if of in CATEGORIES else None,
-        nullable=found["none"] is not None or default == [None],
+    type_ = _type(found, optional=found["none"] is not None or default == [None])
+    value = _frozen(default[0]) if default else None
+    return Argument(name, type_, default=value, required=not default, positional=positional)
+
+
+def _type(found: re.Match[str], *, optional: bool) -> Type:  # noqa: PLR0911 one for each kind
+    kind, of, length, only = found["kind"], found["of"] or "", found["length"], found["only"]
+    allowed = words(of) if kind in {"word", "call"} and of in _table()["words"] else ()
+    category = of if of in CATEGORIES else ""
+    number = Type(
+        "float" if kind == "float" else "int",
         low=_bound(found["low"]),
         high=_bound(found["high"]),
-        open="(" in written or ")" in written,
-        length=None if found["length"] is None else int(found["length"]),
+        open="(" in found[0] or ")" in found[0],
+        optional=optional,
+    )
+    match kind:
+        case "call":
+            return kinds.keras(category, allowed, optional=optional)
+        case "calls":
+            one = kinds.keras(category)
+            return kinds.either(one, kinds.listing(one), optional=optional)
+        case "float" if category:
+            return kinds.either(number, kinds.keras(category, optional=optional), optional=optional)
+        case "word":
+            return kinds.word(*allowed, optional=optional)
+        case "strings":
+            return evolve(kinds.listing(kinds.string(filled=True)), optional=optional)
+        case "ints":
+            return evolve(kinds.listing(evolve(number, optional=True)), optional=optional)
+    return evolve(
+        number,
+        kind=kind,  # type: ignore[arg-type] # the table has no other kinds
+        length=None if length is None else int(length),
         only=None if only is None else only == "true",
     )
 

@@ -249,6 +249,16 @@ class Argument:
     required: bool = False
     positional: bool = True
 
+    @property
+    def category(self) -> str:
+        """The category of the Keras objects whose calls it takes; empty if there is none."""
+        return next((each.of for each in (self.type, *self.type.options) if each.kind == "keras"), "")
+
+    @property
+    def takes_numbers(self) -> bool:
+        """Whether it takes any number, and not only whole ones."""
+        return any(each.kind == "float" for each in (self.type, *self.type.options))
+
 
 @frozen(cache_hash=True)
 class Function:

@@ -58,8 +58,7 @@ def function(known: Function, category: str = "") -> str:
     """Describe a function: its signature, what it does, and those of its arguments that are explained."""
     said = known.doc
     if category in signatures.CATEGORIES or category == "operation":
-        found = signatures.find(category, known.name)
-        said = said or (first_paragraph(category, found.name) if found is not None else None) or ""
+        said = said or first_paragraph(category, known.name) or ""
     parts = [code(signature(known))]
     if said:
         parts.append(_sentence(said))

@@ -255,7 +255,7 @@ def _operation(operation: Any, arguments: dict[str, Any], inputs: list[Any]) -> 
     unknown = [each for each in given if signature.argument(each) is None]
     values: dict[str, Any] = {}
     by_place: list[Any] = []
-    if unknown and not (signature.repeating or signature.variadic):
+    if unknown and not (signature.repeating or signature.rest is not None):
         raise UnwritableError(f"`ops.{function}` has no argument `{unknown[0]}`")
     if function == "einsum":
         by_place = [given["subscripts"], *(_argument(each, inputs) for each in given["operands"])]

@@ -26,7 +26,7 @@ from dsl.schema import signatures
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from dsl.schema.signatures import KerasArgument, Signature
+    from dsl.schema.types import Argument, Function
 
 IGNORED = ("name", "build_config", "vocabulary_size")
 LARGEST_ARRAY = 64
@@ -60,7 +60,7 @@ class UnwritableModelError(Exception):
         self.faults = dict(faults)
 
 
-def call_of(made: Any, category: signatures.Category, besides: tuple[str, ...] = ()) -> ir.Call:
+def call_of(made: Any, category: str, besides: tuple[str, ...] = ()) -> ir.Call:
     """Return the call that makes an object of Keras, or of a class that can be imported.
 
     Raises:
@@ -217,7 +217,7 @@ def _is_of_keras(kind: type, category: str) -> bool:
     return any(getattr(module, kind.__name__, None) is kind for module in _CLASSES.get(category, ()))
 
 
-def _call(name: str, signature: Signature, given: Mapping[str, Any], *, leading: bool) -> ir.Call:
+def _call(name: str, signature: Function, given: Mapping[str, Any], *, leading: bool) -> ir.Call:
     """Return a call; the arguments that are required are given by position.
 
     Args:
@@ -238,13 +238,13 @@ def _call(name: str, signature: Signature, given: Mapping[str, Any], *, leading:
     return ir.Call(name, tuple(args), values)
 
 
-def _argument(signature: Signature, name: str) -> KerasArgument:
+def _argument(signature: Function, name: str) -> Argument:
     found = signature.argument(name)
     assert found is not None
     return found
 
 
-def value_of(config: Any, argument: KerasArgument | None = None) -> ir.Value:  # noqa: PLR0911 one for each kind
+def value_of(config: Any, argument: Argument | None = None) -> ir.Value:  # noqa: PLR0911 one for each kind
     """Return a value of a configuration as the language has it.
 
     Args:

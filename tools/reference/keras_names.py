@@ -8,7 +8,7 @@ from importlib.metadata import version
 
 from dsl.checks.model import MIXING
 from dsl.schema import signatures
-from dsl.schema.signatures import SPLITS, STATES, KerasArgument, Signature
+from dsl.schema.types import Argument, Function
 from tools.reference.markdown import NOTICE, written
 
 TITLES = {
@@ -104,29 +104,27 @@ def _line(category: str, name: str) -> str:
     if found.name != name:
         return f"- `{name}`: `{found.name}`\n"
     prefix = {"application": "applications.", "operation": "ops."}.get(category, "")
-    return f"- `{prefix}{name}({', '.join(_arguments(found))})`\n"
+    return f"- `{prefix}{name}({', '.join(_arguments(category, found))})`\n"
 
 
-def _arguments(signature: Signature) -> list[str]:
-    own = [each for each in signature.arguments if signature.category != "layer" or each.name not in COMMON]
+def _arguments(category: str, function: Function) -> list[str]:
+    own = [each for each in function.arguments if category != "layer" or each.name not in COMMON]
     positional = [_argument(each) for each in own if each.positional]
     keywords = [_argument(each) for each in own if not each.positional]
-    if signature.category == "layer" and signature.name in STATES:
-        keywords.append("adapt = none")
-    if signature.repeating:
+    if function.repeating:
         positional.append("...")
-    if signature.variadic:
+    if function.rest is not None:
         keywords.append("**")
     return [*positional, *(["*", *keywords] if keywords else [])]
 
 
-def _argument(argument: KerasArgument) -> str:
+def _argument(argument: Argument) -> str:
     if argument.required:
         return argument.name
     default = argument.default
     text = (
         json.dumps(default)
-        if argument.kind in {"any", "str"} and isinstance(default, str)
+        if argument.type.kind in {"any", "str"} and isinstance(default, str)
         else written(default)
     )
     return f"{argument.name} = {text}"
@@ -139,14 +137,13 @@ def _words() -> str:
         for name in signatures.names(category):
             signature = signatures.find(category, name)
             for each in signature.arguments if signature is not None else ():
-                if each.kind == "word":
-                    found.setdefault((each.name, each.words), []).append(name)
+                if each.type.kind == "word":
+                    found.setdefault((each.name, each.type.words), []).append(name)
     variants = Counter(argument for argument, _ in found)
     lines = [
         f"- `{argument}`{_of(owners) if variants[argument] > 1 else ''}: {', '.join(f'`{word}`' for word in words)}\n"
         for (argument, words), owners in sorted(found.items())
     ]
-    lines.insert(0, f"- `adapt`: {', '.join(f'`{split}`' for split in SPLITS)}\n")
     return "## Words\n\nArguments that take one of a few words, which need no quotes.\n\n" + "".join(lines)
 
 

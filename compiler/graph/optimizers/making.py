@@ -98,7 +98,7 @@ def _arguments(call: ir.Call) -> dict[str, Any]:
         if argument is None:
             span = call.kwarg_spans.get(name, call.span)
             raise SpecError([references.unknown_argument(call.name, name, span, None, names)])
-        found[name] = float(value) if argument.kind == "float" and isinstance(value, int) else value
+        found[name] = float(value) if argument.takes_numbers and isinstance(value, int) else value
     return found
 
 

@@ -9,9 +9,9 @@ from attrs import evolve
 from dsl import ir, schema, syntax
 from dsl.errors import layers as tensor_errors
 from dsl.errors import names, references, types
-from dsl.schema import signatures, vocabulary
+from dsl.schema import Function, signatures, vocabulary
 from dsl.schema import types as kinds
-from dsl.schema.functions import PARAMETER_TYPES, keras_step, step_function
+from dsl.schema.functions import PARAMETER_TYPES, step_function
 from dsl.suggest import nearest
 from grammar.lower import values
 from grammar.lower.context import BAD, Context
@@ -155,7 +155,7 @@ def _named(path: syntax.Path, tensors: Tensors) -> Any:
     return BAD
 
 
-def _application(name: str) -> signatures.Signature | None:
+def _application(name: str) -> Function | None:
     return (
         signatures.find("application", name.removeprefix(APPLICATIONS))
         if name.startswith(APPLICATIONS)
@@ -194,10 +194,10 @@ def _made(call: syntax.Call, tensors: Tensors) -> Any:  # noqa: PLR0911 one for 
     if tensors.kinds.get(name) == "shared":
         return _shared_called(call, tensors)
     application = _application(name)
-    signature = application or signatures.find("layer", name)
-    if signature is None:
+    found = application or signatures.find("layer", name)
+    if found is None:
         return _unknown(call, tensors)
-    bound = values.bound(call, keras_step(signature), context)
+    bound = values.bound(call, step_function(found), context)
     if bound is BAD:
         return BAD
     if application is None:
@@ -205,7 +205,7 @@ def _made(call: syntax.Call, tensors: Tensors) -> Any:  # noqa: PLR0911 one for 
     return ir.Step("application", _with_named_weights(bound, application), span=call.span)
 
 
-def _with_named_weights(call: ir.Call, application: signatures.Signature) -> ir.Call:
+def _with_named_weights(call: ir.Call, application: Function) -> ir.Call:
     """Return the call of an application whose `weights`, if they are given by position, are named instead."""
     names_ = [each.name for each in application.positional]
     if names_[len(call.args) - 1 : len(call.args)] != ["weights"]:

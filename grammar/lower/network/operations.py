@@ -11,7 +11,6 @@ from dsl.errors import layers, references
 from dsl.ir.model import names_in
 from dsl.schema import signatures
 from dsl.schema import types as kinds
-from dsl.schema.functions import keras_function
 from dsl.suggest import nearest
 from grammar.lower import values
 from grammar.lower.context import BAD
@@ -209,7 +208,7 @@ class Operations:
                     advice=references.LEFT_OUT if left_out else None,
                 )
             )
-        bound = values.bound(call, keras_function(signature), self._context, self._argument)
+        bound = values.bound(call, signature, self._context, self._argument)
         if bound is BAD:
             return BAD
         return ir.Operation(name, bound.args, bound.kwargs, span=call.span)

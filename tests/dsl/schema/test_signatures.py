@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from dsl.schema.functions import keras_type
-from dsl.schema.signatures import CATEGORIES, KerasArgument, Signature, find, names, words
+from dsl.schema import types as kinds
+from dsl.schema.signatures import CATEGORIES, find, names, words
+from dsl.schema.types import Argument, Function, Type
 from dsl.source import Source, Span
 from grammar.lower.context import BAD, Context
 from grammar.lower.fitting import ValuePlace, fitted
@@ -79,16 +80,23 @@ def test_keras_takes_every_word_of_the_table(maker: ModuleType, category: str) -
         owner = getattr(module, name)
         required = {each.name: _sample(maker, owner, each) for each in signature.arguments if each.required}
         for argument in signature.arguments:
-            if argument.kind == "word" and "string" not in argument.words:
-                for word in argument.words:
+            if argument.type.kind == "word" and not {"string", "data.train"} & {*argument.type.words}:
+                for word in argument.type.words:
                     owner(**{**required, **_company(name, argument.name, word), argument.name: word})
                     made += 1
     assert made > 0
 
 
-def _sample(maker: ModuleType, owner: type, argument: KerasArgument) -> Any:
-    kind = argument.kind if argument.category is None else f"{argument.kind}:{argument.category}"
+def _sample(maker: ModuleType, owner: type, argument: Argument) -> Any:
+    kind = f"{_kind(argument)}:{argument.category}" if argument.category else _kind(argument)
     return maker.sample(owner, [argument.name, kind])
+
+
+def _kind(argument: Argument) -> str:
+    """Return the kind of an argument as the table of Keras's signatures names it."""
+    first = next(iter(argument.type.options), argument.type)
+    lists = {"int": "ints", "str": "strings"}
+    return lists[first.item.kind] if first.item is not None else {"keras": "call"}.get(first.kind, first.kind)
 
 
 def _company(name: str, argument: str, word: str) -> dict[str, Any]:
@@ -158,7 +166,7 @@ def test_numbers_that_keras_refuses_are_refused_and_others_only_by_the_table(
             key = f"{name}.{argument.name}"
             if key in DEPENDS or argument.name in {"lazy", "exclude_from_weight_decay"}:
                 continue
-            for value in TRIED.get(argument.kind, ()):
+            for value in TRIED.get(_kind(argument), ()):
                 theirs = _makes(owner, {**required, argument.name: value})
                 ours = _is_taken(argument, value)
                 by_table = key in tables.RANGES or argument.name in tables.RANGES
@@ -177,31 +185,35 @@ def _makes(owner: Any, given: dict[str, Any]) -> bool:
     return True
 
 
-def _is_taken(argument: KerasArgument, value: Any) -> bool:
-    type_ = keras_type(argument)
-    type_ = type_.options[0] if type_.kind == "either" else type_
+def _is_taken(argument: Argument, value: Any) -> bool:
+    type_ = next(iter(argument.type.options), argument.type)
     place = ValuePlace(type_, "it", Span(Source("a", ""), 0, 0), (), Context(Reports()))
     return fitted(value, place) is not BAD
 
 
 def test_signature_of_a_layer_is_whole() -> None:
     """A layer has its own arguments by position and those of every layer by keyword."""
-    none: tuple[str, ...] = ()
-    assert find("layer", "Dropout") == Signature(
-        "layer",
+    regularizer = kinds.keras("regularizer", words("regularizer"), optional=True)
+    assert find("layer", "Dropout") == Function(
         "Dropout",
         (
-            KerasArgument("rate", True, None, "float", none, True, None, False, 0.0, 1.0),
-            KerasArgument("noise_shape", False, None, "shape", none, True, None, True),
-            KerasArgument("seed", False, None, "int", none, True, None, True),
-            KerasArgument(
-                "activity_regularizer", False, None, "call", words("regularizer"), False, "regularizer", True
-            ),
-            KerasArgument("trainable", False, True, "bool", none, False, None, False),
-            KerasArgument("dtype", False, None, "word", words("dtype"), False, None, True),
-            KerasArgument("name", False, None, "str", none, False, None, True),
+            Argument("rate", kinds.number(0.0, 1.0), required=True),
+            Argument("noise_shape", Type("shape", optional=True)),
+            Argument("seed", kinds.integer(optional=True)),
+            Argument("activity_regularizer", regularizer, positional=False),
+            Argument("trainable", kinds.boolean(), default=True, positional=False),
+            Argument("dtype", kinds.word(*words("dtype"), optional=True), positional=False),
+            Argument("name", Type("str", optional=True), positional=False),
         ),
     )
+
+
+def test_layer_that_learns_takes_the_split_to_learn_from() -> None:
+    """What a layer learns from is an argument that Keras does not have."""
+    found = find("layer", "Normalization")
+    assert found is not None
+    assert found.arguments[-1].name == "adapt"
+    assert found.arguments[-1].type.words == ("data.train", "data.validation", "data.test")
 
 
 def test_words_belong_to_the_class() -> None:
@@ -209,12 +221,9 @@ def test_words_belong_to_the_class() -> None:
     wide, narrow = find("layer", "Conv2D"), find("layer", "Conv1D")
     assert wide is not None
     assert narrow is not None
-    assert wide.argument("padding") == KerasArgument(
-        "padding", False, "valid", "word", ("same", "valid"), True, None, False
-    )
-    assert narrow.argument("padding") == KerasArgument(
-        "padding", False, "valid", "word", ("causal", "same", "valid"), True, None, False
-    )
+    assert wide.argument("padding") == Argument("padding", kinds.word("same", "valid"), default="valid")
+    causal = kinds.word("causal", "same", "valid")
+    assert narrow.argument("padding") == Argument("padding", causal, default="valid")
     assert wide.argument("kernel") is None
 
 
@@ -267,7 +276,7 @@ def test_optimizers_are_those_of_the_language() -> None:
     ]
     assert [each.name for each in adam.positional] == [each.name for each in adam.arguments][:-3]
     rate = adam.arguments[0]
-    assert (rate.kind, rate.category) == ("float", "schedule")
+    assert (rate.takes_numbers, rate.category) == (True, "schedule")
     at = [each.name for each in sgd.arguments].index("momentum")
     assert (sgd.arguments[at].default, momentum.arguments[at].default) == (0.0, 0.9)
     assert (
@@ -290,12 +299,12 @@ def test_every_default_fits_its_kind() -> None:
     assert checked > 2000
 
 
-def _fits(each: KerasArgument) -> bool:
+def _fits(each: Argument) -> bool:
     value = each.default
     if value is None:
-        return each.nullable
-    if each.kind in {"word", "call"} and isinstance(value, str):
-        return value in each.words
+        return each.type.optional
+    if each.type.words and isinstance(value, str):
+        return value in each.type.words
     types: dict[str, Any] = {
         "int": int,
         "float": int | float,
@@ -305,7 +314,7 @@ def _fits(each: KerasArgument) -> bool:
         "ints": tuple,
         "any": object,
     }
-    return isinstance(value, types[each.kind])
+    return isinstance(value, types[_kind(each)])
 
 
 def test_reading_the_table_needs_no_tensorflow() -> None:

@@ -122,9 +122,9 @@ class _Maker:
             kinds.update(_OF_WEIGHTS)
         names += [""] * (len(call.args) - len(names))
         args = [
-            self._argument(each, kinds.get(name) or "") for each, name in zip(call.args, names, strict=False)
+            self._argument(each, kinds.get(name, "")) for each, name in zip(call.args, names, strict=False)
         ]
-        kwargs = {key: self._argument(value, kinds.get(key) or "") for key, value in call.kwargs.items()}
+        kwargs = {key: self._argument(value, kinds.get(key, "")) for key, value in call.kwargs.items()}
         return _called(call, self.classes.get(maker, maker), args, {**kwargs, **more})
 
     def _argument(self, value: ir.Value, category: str) -> Any:

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from collections.abc import Iterable
 
 _LONGEST = 40
 _MOST = 500  # names are compared; of more, those that come before and after in the alphabet

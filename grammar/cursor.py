@@ -7,8 +7,9 @@ the tokens of a line depend on the line alone, and those of lines that stay as t
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from attrs import frozen
 
@@ -17,9 +18,6 @@ from grammar import lark_parser
 from grammar.reports import MOST_TOKENS
 from grammar.tokens.brackets import CLOSER, OPENER
 from grammar.tokens.layout import DEEPEST
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 Shape: TypeAlias = Literal["block", "call", "list", "index", "group"]
 

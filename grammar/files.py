@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from attrs import evolve, frozen
 
 from dsl import syntax
+from dsl.diagnostics import Diagnostic
 from dsl.errors import files, names
 from dsl.files.regular import open_regular
 from dsl.schema import VERSION
@@ -17,12 +18,7 @@ from dsl.source import Source, Span
 from grammar.lower.context import BAD, Context
 from grammar.lower.values import typed
 from grammar.parsing.parser import parse
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from dsl.diagnostics import Diagnostic
-    from grammar.reports import Reports
+from grammar.reports import Reports
 
 LARGEST = 10_000_000
 DEEPEST = 50

@@ -6,23 +6,16 @@ single line that is too long are spread over several lines.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from attrs import define, field, frozen
+from lark import Token
 
-from dsl.diagnostics import SpecError
+from dsl.diagnostics import Diagnostic, SpecError
 from dsl.source import Source
 from grammar import files, lark_parser
 from grammar.parsing.parser import parse
 from grammar.reports import Reports
 from grammar.tokens import layout
 from grammar.tokens.layout import INDEXED
-
-if TYPE_CHECKING:
-    from lark import Token
-
-    from dsl.diagnostics import Diagnostic
-
 
 WIDTH = 100
 """The longest line. A block on a single line that is longer is spread over several lines."""

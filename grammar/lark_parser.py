@@ -18,10 +18,12 @@ Lark's own loops over tokens are general, and reading a text spends most of its 
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import lark
 from attrs import frozen
@@ -31,10 +33,6 @@ from lark.parsers.lalr_analysis import Shift
 
 from dsl.files.regular import cache_file
 from dsl.source import Source, Span
-
-if TYPE_CHECKING:
-    import re
-    from collections.abc import Iterator, Mapping, Sequence
 
 GRAMMAR = Path(__file__).with_name("tfdeploy.lark")
 

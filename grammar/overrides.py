@@ -8,7 +8,7 @@ A path starts with a block, and with the name of the block if it has one (`devic
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
 
 from dsl import schema, syntax
 from dsl.errors import names
@@ -17,11 +17,7 @@ from dsl.schema.functions import function_at
 from dsl.source import Source, Span
 from dsl.suggest import nearest
 from grammar.parsing.parser import parse_value
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from grammar.reports import Reports
+from grammar.reports import Reports
 
 Items = tuple[syntax.Item, ...]
 ANYTHING = Type("any")

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Iterable
+from typing import TypeAlias
 
 from attrs import evolve, field, frozen
 
 from dsl.diagnostics import Diagnostic
 from dsl.errors.wording import here_too
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from dsl.source import Source, Span
-
+from dsl.source import Source, Span
 
 MOST = 200
 """Reading stops after this many diagnostics, because a text of a megabyte can have a hundred thousand."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from hashlib import sha256
-from typing import TYPE_CHECKING
 
 from attrs import evolve
 
+from dsl import ir
 from dsl.checks import CHECKS, LINTS, Facts, Rule
 from dsl.diagnostics import Diagnostic, Diagnostics
 from dsl.errors import files as file_errors
@@ -17,11 +18,6 @@ from grammar import Reading, files, overrides
 from grammar.lower import lower
 from grammar.reports import Reports, TooManyError, joined
 from grammar.tokens.lexer import allowed
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from dsl import ir
 
 
 def read(

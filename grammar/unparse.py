@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from math import inf, nextafter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attrs import evolve
 
 from dsl import ir, schema
+from dsl.ir import Spec
+from dsl.schema import Function, Type
 from dsl.schema import types as kinds
 from dsl.schema.functions import function_at, step_function, weight_function
 from dsl.schema.placement import target_of
 from dsl.source import Source
-from dsl.values import UNITS, units_of
+from dsl.values import UNITS, Dimension, units_of
 from grammar.format import WIDTH, format_text
 from grammar.lower.network.model import CLASS_WEIGHT
 from grammar.lower.network.operations import PREFIX
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from dsl.ir import Spec
-    from dsl.schema import Function, Type
-    from dsl.values import Dimension
 
 
 def unparse(spec: Spec) -> str:

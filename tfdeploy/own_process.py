@@ -15,12 +15,10 @@ import select
 import signal
 import sys
 import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TextIO
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from types import FrameType
+from types import FrameType
+from typing import Any, TextIO
 
 
 class LostOutputError(Exception):

@@ -5,13 +5,11 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import IO, TYPE_CHECKING
+from typing import IO
 
 from tfdeploy.own_process import lasting
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 AFTER = 1.0  # seconds
 VARIABLE = "TFDEPLOY_PROGRESS"

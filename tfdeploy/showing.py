@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attrs import asdict
 
 from compiler.figures import duration, plural, size
-from compiler.kinds.records.kind_map import KindMap
+from compiler.kinds.records.kind_map import AnyMap, KindMap
 from compiler.mapping.explanation import Explanation
-from compiler.mapping.records import PlacementMap
+from compiler.mapping.records import MapVariable, PlacementMap
 from compiler.plan import Plan
-from compiler.report.compare import Comparison
+from compiler.report.compare import Change, Comparison
 from compiler.report.devices import Totals, device_label, device_totals
 from compiler.report.diff_text import place_of
 from compiler.report.terminal import device_rows, headline, time_line
@@ -21,14 +22,6 @@ from dsl.diagnostics import RunError
 from dsl.shown import Summary, Table, summary_of
 from tfdeploy.runtime.records.result import Result
 from tfdeploy.runtime.show.curves import Curve, draw, picture, read_curves
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from compiler.kinds.records.kind_map import AnyMap
-    from compiler.mapping.records import MapVariable
-    from compiler.report.compare import Change
-
 
 # --- specs: a line for each block, and the text
 

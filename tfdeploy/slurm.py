@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
+from dsl import ir
 from dsl.diagnostics import SpecError
 from dsl.errors import cluster as errors
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from dsl import ir
 
 SECONDS_TO_END = 120
 """How long before the end of its time a job gets the signal after which it writes a checkpoint."""

@@ -113,9 +113,7 @@ def _no_column(path: Path, pattern: str, header: list[str], span: Span | None) -
     from dsl.errors import data as errors
 
     where = errors.Where(str(path), "row 1", call=span)
-    return errors.missing_field(
-        where, kind="column", name=pattern, names=header, nearest=nearest(pattern, header)
-    )
+    return errors.missing_field(where, kind="column", name=pattern, known=header)
 
 
 def _matches(pattern: str, header: list[str]) -> bool:

@@ -6,7 +6,8 @@ the two tuples below.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Callable, Iterator
+from typing import TypeAlias
 
 from dsl.checks.devices import device_indices, few_devices, hosts, prometheus, single_places
 from dsl.checks.lints import (
@@ -29,12 +30,8 @@ from dsl.checks.model import (
     optimizer_groups,
     random_examples,
 )
+from dsl.diagnostics import Diagnostic
 from dsl.ir.spec import Facts
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from dsl.diagnostics import Diagnostic
 
 Rule: TypeAlias = "Callable[[Facts], Iterator[Diagnostic]]"
 

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Iterator
+from typing import TypeAlias
 
 from dsl import ir
+from dsl.diagnostics import Diagnostic
 from dsl.errors import placement, types
 from dsl.ir.place import PARAMETER_SERVER
+from dsl.ir.spec import Facts
 from dsl.source import Span
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dsl.diagnostics import Diagnostic
-    from dsl.ir.spec import Facts
-
 
 MOST = 100_000
 

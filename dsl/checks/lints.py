@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 from dsl import ir
 from dsl.checks.devices import Device, declared, named, written
+from dsl.diagnostics import Diagnostic
 from dsl.errors import lint
 from dsl.ir.model import names_in
 from dsl.ir.place import PARAMETER_SERVER
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dsl.diagnostics import Diagnostic
-    from dsl.ir.spec import Facts
+from dsl.ir.spec import Facts
 
 
 def unused_constants(facts: Facts) -> Iterator[Diagnostic]:

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from dsl import ir
+from dsl.diagnostics import Diagnostic
 from dsl.errors import layers, names, references, types
 from dsl.files.regular import scheme_of
 from dsl.ir.model import calls_in, steps_in
+from dsl.ir.spec import Facts
 from dsl.schema import signatures
 from dsl.schema.data_functions import RANDOM_TRANSFORMS, tensors_of_split
 from dsl.schema.signatures import STATES, named_arguments, takes_one_hot
 from dsl.source import Span
-from dsl.suggest import nearest
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dsl.diagnostics import Diagnostic
-    from dsl.ir.spec import Facts
-
 
 # --- layers: their names, their files, and what they know beside their weights ----------------------------
 
@@ -128,13 +122,11 @@ def data_tensors(facts: Facts) -> Iterator[Diagnostic]:
             continue
         for binding in facts.inputs:
             if binding.name not in known and binding.name_span is not None:
-                near = nearest(binding.name, known)
                 yield references.input_without_data(
                     at,
                     name=binding.name,
                     split=split.name,
                     reader=binding.name_span,
-                    near=near,
                     known=sorted(known),
                 )
 
@@ -245,4 +237,4 @@ def _known(goal: ir.Call, scores: list[str]) -> Iterator[Diagnostic]:
     span = goal.arg_spans[0] if goal.arg_spans else goal.kwarg_spans["score"]
     if given not in scores:
         name = str(given)
-        yield references.unknown_name(span, name=name, kind="score", near=nearest(name, scores), known=scores)
+        yield references.unknown_name(span, name=name, kind="score", known=scores)

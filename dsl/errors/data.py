@@ -96,8 +96,8 @@ def empty_share(where: Where, file: str, found: int, readers: Sequence[str], *, 
 missing_field = Fault(
     "TFD704: there is no {kind} `{name}`",
     text="not found",
-    notes=(either("there is {names?:alternatives {name}}", "there is no {kind} at all"),),
-    help="there is a {kind} with a similar name: `{nearest?}`",
+    notes=(either("there is {known?:alternatives {name}}", "there is no {kind} at all"),),
+    help="there is a {kind} with a similar name: `{near?}`",
 )
 row_length = Fault(
     "TFD705: {found:counted cell}, but the {nameless:|first row|header} has {wanted:d}",
@@ -136,8 +136,8 @@ unexplained = Fault("TFD715: the record cannot be read", notes=("{reason}",))
 unknown_tensor = Wording(
     "TFD720: the examples have no tensor `{name}`",
     text="not in the examples",
-    notes=("they have {names?:alternatives {name}}",),
-    help="there is a tensor with a similar name: `{nearest?}`",
+    notes=("they have {known?:alternatives {name}}",),
+    help="there is a tensor with a similar name: `{near?}`",
 )
 lacks_input = Wording(
     "TFD721: the examples of `{split}` lack `{name}`, an input of the model",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from dsl.diagnostics import Diagnostic, Label
-from dsl.errors.notation import FOREIGN_ATTRIBUTES
 from dsl.errors.wording import Replacing, Wording, either, quoted, unknown
+from dsl.instead import FOREIGN_ATTRIBUTES
 from dsl.source import Span
 
 unknown_block = unknown(

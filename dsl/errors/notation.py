@@ -10,27 +10,8 @@ from collections.abc import Sequence
 
 from dsl.diagnostics import Diagnostic, Edit, Fix, Label
 from dsl.errors.wording import Replacing, Wording, either, here_too, quoted
+from dsl.instead import FOREIGN_WORDS, OPERATIONS
 from dsl.source import Span
-
-OPERATIONS = {
-    ">=": "greater_equal(a, b)",
-    ">": "greater(a, b)",
-    "<=": "less_equal(a, b)",
-    "<": "less(a, b)",
-    "==": "equal(a, b)",
-    "!": "not_equal(a, b)` or `ops.logical_not(a)",
-    "and": "logical_and(a, b)",
-    "or": "logical_or(a, b)",
-    "not": "logical_not(a)",
-    "xor": "logical_xor(a, b)",
-    "&": "logical_and(a, b)",
-    "|": "logical_or(a, b)",
-    "~": "logical_not(a)",
-    "^": "power(a, b)",
-    "%": "mod(a, b)",
-    "@": "matmul(a, b)",
-}
-"""The functions that stand for operators of Python which the language does not have."""
 
 # What word processors and web pages put in place of plain characters.
 # ruff: noqa: RUF001 the characters are what this table is about
@@ -162,27 +143,6 @@ def unexpected_character(character: str, span: Span, instead: str | None) -> Dia
 # --- the notation of other languages ----------------------------------------------------------------------
 
 
-def _by_word(advice: dict[str, str]) -> dict[str, str]:
-    """Return what is said of several words in a row for each of them."""
-    return {word: said for words, said in advice.items() for word in words.split()}
-
-
-FOREIGN_WORDS = _by_word(
-    {
-        "for while": "`repeat(3, Dense(64))` makes a step several times, and a `layer` block gives several "
-        "steps a name",
-        "if else": "a spec describes one model; `--set PATH=VALUE` changes its values from the command line",
-        "def class fn function": 'a `layer "name" { ... }` block gives several steps a name, and '
-        "`parameter(...)` is its argument",
-        "lambda": 'use a `layer` block, or `python("module:function")`, whose function returns a Keras layer',
-        "import from": 'write `include = ["other.tfdeploy"]` at the top of the file; Keras needs no import',
-        "return": "a `layer` block gives what its `output = ...` says",
-        "print": "`tfdeploy plan` shows what a spec makes",
-        "let const var": "constants stand in a block: `let { size = 64 }`",
-    }
-)
-"""What to write instead of words that other languages have."""
-
 colon_of_block = Wording(
     "TFD101: a block has no `:`",
     text="unexpected character",
@@ -194,21 +154,6 @@ range_with_colon = Wording(
     text="expected `..`",
     help="write a range as in `gpu[0..3]`, which includes both ends",
 )
-
-FOREIGN_ATTRIBUTES = _by_word(
-    {
-        "lr learning_rate": "a learning rate is an argument of the optimizer: "
-        "`update { optimizer = Adam(learning_rate = 1e-3) }`",
-        "batch_size batchsize": "batches are cut for clones: `clones { batch = 64 }`, or `global_batch` for "
-        "all clones together",
-        "max_steps num_steps max_epochs num_epochs n_epochs": "training is as long as `steps` or `epochs` in "
-        "`train` say",
-        "trainable": "give `trainable = false` to the steps of the model that are to stay as they are, or "
-        'name them in `update { freeze = ["backbone/*"] }`',
-        "dataset": "data stands in a block of its own: `data { train = csv(...) }`",
-    }
-)
-"""Attributes of other languages, each with what to write instead."""
 
 
 def foreign_comments(spans: Sequence[Span], edits: Sequence[Edit]) -> Diagnostic:

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Sequence
 
 from dsl.diagnostics import Diagnostic, Label
 from dsl.errors.wording import TO_HAVE, TO_NEAREST, Replacing, Wording, either, listed, quoted, unknown
+from dsl.instead import ELSEWHERE, FORMS, FROZEN, LAYERS, TRANSFORMS, random_function
 from dsl.source import Span
-from dsl.values import FEATURE
+from dsl.suggest import nearest
 
 unknown_name = Wording(
     "TFD401: nothing is called {name:quoted} here",
@@ -26,41 +27,7 @@ unknown_name = Wording(
     ),
 )
 
-_RANDOM = (
-    "layers draw random numbers: `x -> GaussianNoise(0.1)`, `Dropout(0.5)`, or a layer of yours by "
-    '`python("module:function")`'
-)
-_OWN_SOURCE = 'do it in a source of yours, `python("module:function")`'
 
-TRANSFORMS = {
-    "apply": f"{_OWN_SOURCE}, whose function returns a dataset of tf.data",
-    "batch": "the batch is given by `batch` or `global_batch` in `clones`",
-    "concatenate": 'name all files in the source, as in `csv("part-*.csv", ...)`',
-    "enumerate": _OWN_SOURCE,
-    "filter": f"leave the examples out of the file, or {_OWN_SOURCE}",
-    "flat_map": _OWN_SOURCE,
-    "from_tensor_slices": "arrays come from a file: `npz(...)`",
-    "group_by_window": "`bucket` puts examples of similar lengths together",
-    "bucket_by_sequence_length": "write `bucket(name, boundaries = [16, 32])`",
-    "interleave": 'name all files in the source, as in `csv("part-*.csv", ...)`, and `shuffle` behind it',
-    "map": f"transforms change tensors one by one, layers of the model do the rest; else {_OWN_SOURCE}",
-    "padded_batch": "`pad(name)` fills up each batch; `batch` in `clones` says how large it is",
-    "prefetch": "leave it out: batches are always made ahead",
-    "rebatch": "the batch is given by `batch` or `global_batch` in `clones`",
-    "repeat": "leave it out: `epochs` or `steps` in `train` say how often the examples are read",
-    "shard": "leave it out: each worker reads a part of its own",
-    "snapshot": "write `cache()`",
-    "unbatch": "a source gives single examples; `batch` in `clones` puts them together",
-    "zip": "a source gives all tensors of an example: put them into one file, such as an `.npz` archive",
-}
-"""What to do without the methods of tf.data that are no transforms."""
-
-_FORMS = {
-    "layer": "a layer is a class of Keras, `applications.NAME`, or a `layer` block of this spec",
-    "loss": "a loss is a class of Keras such as `MeanSquaredError`",
-    "metric": "a metric is a class of Keras such as `MeanAbsoluteError`",
-    "feature": f"the tensors of the examples are written as in `x = {FEATURE}`",
-}
 _unknown_function = Wording(
     "TFD404: there is no {kind} {name:quoted}",
     text="unknown {kind}",
@@ -87,46 +54,6 @@ _unknown_argument = Wording(
 )
 other_kind = Wording("TFD404: there is no {kind} {name:quoted}", text="this is {found:article}")
 
-_FROZEN = (
-    "give `trainable = false` to a step of the model, or name what is frozen in the block `update`: "
-    '`freeze = ["backbone/*"]`'
-)
-_NO_FUNCTIONS = (
-    "a spec holds no Python: write it with layers such as `Rescaling(1 / 255)` or `Multiply()`, or take it "
-    'from a module, `python("module:function")`, whose function returns a Keras layer'
-)
-
-LEFT_OUT = (
-    "a spec leaves out the functions of Keras that do not make a tensor with a row for each example of a "
-    'batch: call it in a Keras layer of your own, `python("module:MyLayer")`'
-)
-"""What to do about a function of `keras.ops` that the language does not have."""
-
-LAYERS = {
-    "Lambda": _NO_FUNCTIONS,
-    "Input": "an input is a binding: `image = input(float32, [28, 28, 1])`",
-    "InputLayer": "an input is a binding: `image = input(float32, [28, 28, 1])`",
-    "Sequential": "layers follow each other by `->`: `logits = image -> Flatten() -> Dense(10)`",
-    "Model": "layers follow each other by `->`: `logits = image -> Flatten() -> Dense(10)`",
-    "Linear": "write `Dense(...)`",
-    "Conv2d": "write `Conv2D(...)`",
-    "Equalization": "Keras can make no model of it: write `AutoContrast()`",
-    "ReduceMean": "write `GlobalAveragePooling1D()`, or `2D`, or `3D`",
-    "Resize": "write `Resizing(height, width)`",
-}
-"""What to write instead of layers that the language does not have."""
-
-ELSEWHERE = {
-    "clipnorm": "clip = norm(x)",
-    "clipvalue": "clip = value(x)",
-    "global_clipnorm": "clip = global_norm(x)",
-    "use_ema": "ema = 0.99",
-    "ema_momentum": "ema = 0.99",
-    "ema_overwrite_frequency": "ema = 0.99",
-    "loss_scale_factor": "precision = mixed_float16",
-    "gradient_accumulation_steps": "accumulate = 2",
-}
-"""Arguments of Keras's optimizers that a spec says with an attribute of `update`, whatever the optimizer."""
 
 too_many_arguments = Wording(
     "TFD405: {callee:quoted} takes {most:|{most:counted argument}|no arguments} by position, and {given:d} "
@@ -221,21 +148,28 @@ def cycle(kind: str, names: Sequence[str], span: Span, others: Iterable[Span]) -
 
 
 def unknown_function(
-    kind: str, name: str, span: Span, near: str | None, known: Sequence[str] = (), advice: str | None = None
+    kind: str,
+    name: str,
+    span: Span,
+    known: Sequence[str] = (),
+    *,
+    listed: bool = False,
+    near: str | None = None,
+    advice: str | None = None,
 ) -> Diagnostic:
-    """Return the diagnostic of a call of something of a kind, such as `layer`, that there is not."""
+    """Return the diagnostic of a call of something of a kind, such as `layer`, that there is not.
+
+    If nothing `known` is similar, some of it is `listed`.
+    """
+    near = near or nearest(name, known)
     known_advice = {"layer": LAYERS, "transform": TRANSFORMS}.get(kind, {}).get(name)
     if known_advice is not None:
         near, advice = None, known_advice
     elif kind in {"function", "layer"} and (own := random_function(name)) is not None:
         near, advice = None, own
-    form = _FORMS.get(kind)
-    return _unknown_function(span, kind=kind, name=name, near=near, form=form, known=known, advice=advice)
-
-
-def random_function(name: str) -> str | None:
-    """Return what to do without a function of random numbers such as `ops.random.normal`; None for others."""
-    return _RANDOM if "random" in name.split(".")[:-1] else None
+    form = FORMS.get(kind)
+    shown = known if listed else ()
+    return _unknown_function(span, kind=kind, name=name, near=near, form=form, known=shown, advice=advice)
 
 
 def unknown_argument(
@@ -248,7 +182,7 @@ def unknown_argument(
 ) -> Diagnostic:
     """Return the diagnostic of a keyword that a call does not take, and functions that do are `others`."""
     update = ELSEWHERE.get(name)
-    advice = _FROZEN if name == "trainable" else update and f"write {quoted(update)} in the block `update`"
+    advice = FROZEN if name == "trainable" else update and f"write {quoted(update)} in the block `update`"
     near = near if advice is None else None
     return _unknown_argument(
         span, callee=callee, name=name, near=near, known=known, others=others, advice=advice

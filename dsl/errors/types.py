@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dsl.diagnostics import Diagnostic, Label
 from dsl.errors.wording import TO_NEAREST, Replacing, Wording, counted, either, in_full, listed, quoted
 from dsl.source import Span
+from dsl.suggest import nearest
 from dsl.values import EXAMPLES, NOUNS, Dimension, units_of
 
 _FEW = 6
@@ -14,9 +15,6 @@ _MOST = 3
 
 wrong_type = Wording(
     "TFD301: {what} takes {takes}, not {found}", text="this is {found}", help="{advice?}", labelled=True
-)
-misplaced_expression = Wording(
-    "TFD301: {what} takes {takes}, not {found}", text="this is {found}", help="{advice?}"
 )
 unknown_unit = Wording(
     "TFD303: there is no unit {unit:quoted}",
@@ -107,10 +105,10 @@ _invalid_choice = Wording(
 
 
 def invalid_choice(
-    what: str, found: str, words: Sequence[str], near: str | None, span: Span, labels: tuple[Label, ...] = ()
+    what: str, found: str, words: Sequence[str], span: Span, labels: tuple[Label, ...] = ()
 ) -> Diagnostic:
     """Return the diagnostic of a word, `found`, that is not among those which `what` takes."""
-    few = len(words) <= _FEW
+    near, few = nearest(found, words), len(words) <= _FEW
     return _invalid_choice(span, labels=labels, what=what, found=found, words=words, near=near, few=few)
 
 

@@ -14,8 +14,9 @@ it is not given, None or empty; a text is left out if a field of it is missing. 
     {folder:|a folder|a file}         which shows the first text if `folder` is true, else the second one
     either("{if:folder}...", "...")   which is the first of these texts that is not left out
 
-A flag that need not be given has a question mark as well: `{if:folder?}`.
-`tools/mypy_rows.py` tells mypy the fields of each row, and what they are filled with.
+A flag that need not be given has a question mark as well: `{if:folder?}`. A field `near` that is not given is
+what of the field `known` is the most similar to `name`. `tools/mypy_rows.py` tells mypy the fields of each
+row, and what they are filled with.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from attrs import field, frozen
 
 from dsl.diagnostics import Diagnostic, Fix, Label, Severity
 from dsl.source import Span
-from dsl.suggest import by_nearness
+from dsl.suggest import by_nearness, nearest
 
 LONGEST = 60
 MOST_LISTED = 8
@@ -253,6 +254,8 @@ class Row:
         if wrong:
             raise TypeError(f"{self.message}: {', '.join(sorted(wrong))}")
         values = {name: _value(value) for name, value in {**fields, "span": span}.items()}
+        if {"name", "near"} <= self.fields.keys() and "near" not in fields and fields.get("known"):
+            values["near"] = nearest(values["name"], values["known"])
         head, _, message = (_filled(self.message, values) or "").partition(": ")
         code = head.removeprefix("warning ")
         warns = code != head or (self.warns_if and fields[self.warns_if])

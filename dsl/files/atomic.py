@@ -13,12 +13,9 @@ import re
 import secrets
 import shutil
 import stat
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 PARTIAL = ".partial-"
 FOLDER = ".folder"

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import Any
 from urllib.parse import quote
 
 from dsl.codes import CODES
+from dsl.diagnostics import Diagnostic, Fix, Label
 from dsl.formats.cells import visible
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from dsl.diagnostics import Diagnostic, Fix, Label
-    from dsl.source import Position, Span
+from dsl.source import Position, Span
 
 
 def _said(each: Diagnostic) -> str:

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Sequence
 
 from attrs import define, field, frozen
 
 from dsl.diagnostics import MAX_SHOWN, Diagnostic
 from dsl.formats.cells import GAP, Cells, lay_out, visible, window
 from dsl.formats.programs import envelope, github, sarif
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from dsl.source import Source, Span
+from dsl.source import Source, Span
 
 
 @frozen

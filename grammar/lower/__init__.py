@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attrs import frozen
 
@@ -11,6 +12,7 @@ from dsl import ir, schema, syntax
 from dsl.checks import Facts
 from dsl.errors import names
 from dsl.schema import BLOCKS
+from dsl.source import Span
 from dsl.suggest import nearest
 from grammar.lower import blocks
 from grammar.lower.context import Context
@@ -19,12 +21,7 @@ from grammar.lower.network.layers import LayerReader
 from grammar.lower.network.model import model
 from grammar.lower.place import expect, place
 from grammar.lower.training import data, part_weights, update
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from dsl.source import Span
-    from grammar.reports import Reports
+from grammar.reports import Reports
 
 
 @frozen

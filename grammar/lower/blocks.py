@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from typing import Any, TypeVar
 
 from attrs import field, frozen
 
@@ -17,9 +18,6 @@ from grammar.lower.context import BAD, Context
 from grammar.lower.evaluate import evaluate
 from grammar.lower.values import typed
 from grammar.tokens.lexer import LONGEST_NAME
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Iterator
 
 Key = TypeVar("Key", bound="Hashable")
 

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dsl import ir, syntax
 from dsl.errors import names, placement, types
 from dsl.schema import BLOCKS
 from dsl.schema import types as kinds
-from dsl.suggest import nearest
+from dsl.source import Span
 from grammar.lower import blocks
 from grammar.lower.context import BAD, Context
 from grammar.lower.evaluate import misplaced_value
 from grammar.lower.values import ends, typed
-
-if TYPE_CHECKING:
-    from dsl.source import Span
 
 LONGEST_RANGE = 100_000
 KINDS = ("gpu", "cpu")
@@ -74,8 +71,6 @@ def _job(block: syntax.Block, context: Context) -> ir.Job | None:
 
 def device_set(written: syntax.Expr, context: Context) -> Any:
     """Lower an expression that names devices."""
-    if isinstance(written, syntax.Broken):
-        return BAD
     items = written.items if isinstance(written, syntax.List) else (written,)
     if not items:
         return misplaced_value(written, "a placement", "devices", context, found="an empty list")
@@ -87,8 +82,6 @@ def device_set(written: syntax.Expr, context: Context) -> Any:
 def _pattern(  # noqa: PLR0911 one for each kind of name
     written: syntax.Expr, context: Context
 ) -> Any:
-    if isinstance(written, syntax.Broken):
-        return BAD
     if not isinstance(written, syntax.Path):
         return misplaced_value(written, "this place", "devices such as `gpu[0]`", context)
     head, *rest = written.segments
@@ -149,12 +142,8 @@ def _unknown(written: syntax.Path, head: syntax.Segment, context: Context) -> An
     if head.name in KINDS:
         return context.refuse(placement.segment_after_device(written.segments[1].span, kind=head.name))
     known = (*KINDS, *sorted(context.job_names))
-    near = nearest(head.name, known)
-    return context.refuse(placement.no_such_device(head.name_span, name=head.name, near=near, known=known))
+    return context.refuse(placement.no_such_device(head.name_span, name=head.name, known=known))
 
 
 def _unknown_kind(segment: syntax.Segment, context: Context) -> Any:
-    near = nearest(segment.name, KINDS)
-    return context.refuse(
-        placement.no_such_device(segment.name_span, name=segment.name, near=near, known=KINDS)
-    )
+    return context.refuse(placement.no_such_device(segment.name_span, name=segment.name, known=KINDS))

@@ -38,8 +38,6 @@ def evaluate(  # noqa: PLR0911 one for each kind
             return _chain(expression, context)
         case syntax.Negative():
             return _negative(expression, context)
-        case syntax.Broken():
-            return BAD
     return misplaced_value(expression, "this place", "a value", context)
 
 
@@ -69,9 +67,11 @@ def misplaced_value(
     found: str | None = None,
     advice: str | None = None,
 ) -> Bad:
-    """Report an expression in a place that takes something else, and return BAD."""
+    """Report an expression in a place that takes something else, unless it is broken; return BAD."""
+    if isinstance(expression, syntax.Broken):
+        return BAD
     found = found or described(expression)
-    report = types.misplaced_expression(expression.span, what=what, takes=takes, found=found, advice=advice)
+    report = types.wrong_type(expression.span, what=what, takes=takes, found=found, advice=advice)
     return context.refuse(report)
 
 

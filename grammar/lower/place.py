@@ -112,8 +112,6 @@ def _over_clones(
 
 
 def _selector(written: syntax.Expr, context: Context) -> Any:
-    if isinstance(written, syntax.Broken):
-        return BAD
     path = written.callee if isinstance(written, syntax.Call) else written
     if not isinstance(path, syntax.Path):
         found = described(path)
@@ -187,8 +185,7 @@ def _target_call(call: syntax.Call, context: Context) -> Any:
     name = call.callee.name
     known = schema.target(name)
     if known is None or known.shape in {"word", "member"}:
-        near = nearest(name, TARGET_NAMES)
-        return context.refuse(references.unknown_function("target", name, call.callee.span, near))
+        return context.refuse(references.unknown_function("target", name, call.callee.span, TARGET_NAMES))
     positional = [each for each in call.arguments if each.name is None]
     keywords = [each for each in call.arguments if each.name is not None]
     if any(isinstance(each.value, syntax.Broken) for each in call.arguments):
@@ -269,8 +266,6 @@ def expect(block: syntax.Block, context: Context) -> ir.Expect | None:
 
 def _condition(written: syntax.Comparison, context: Context) -> Any:
     call = written.left
-    if isinstance(call, syntax.Broken):
-        return BAD
     if isinstance(call, syntax.Path) and call.bare is not None:  # a measure without arguments, or a mistake
         call = syntax.Call(call, (), span=call.span)
     if not isinstance(call, syntax.Call):
@@ -278,10 +273,8 @@ def _condition(written: syntax.Comparison, context: Context) -> Any:
     measure = schema.measure(call.callee.name)
     if measure is None:
         name = call.callee.name
-        near = nearest(name, MEASURE_NAMES)
-        return context.refuse(
-            references.unknown_function("measure", name, call.callee.span, near, MEASURE_NAMES)
-        )
+        span = call.callee.span
+        return context.refuse(references.unknown_function("measure", name, span, MEASURE_NAMES, listed=True))
     arguments = _arguments(call, measure.arguments, context)
     value = typed(written.right, _figure(measure), f"`{measure.name}`", context)
     if arguments is BAD or value is BAD:

@@ -9,7 +9,6 @@ from dsl.errors import names, references
 from dsl.schema import BLOCKS
 from dsl.schema import types as kinds
 from dsl.schema.data_functions import renamed, tensors_of
-from dsl.suggest import nearest
 from grammar.lower import blocks, values
 from grammar.lower.context import BAD, Context
 from grammar.lower.evaluate import misplaced_value
@@ -46,23 +45,17 @@ def _split(item: syntax.Attribute, context: Context) -> Any:
 
 
 def _source(written: syntax.Expr, context: Context) -> Any:
-    if isinstance(written, syntax.Broken):
-        return BAD
     if not isinstance(written, syntax.Call):
         return misplaced_value(written, "a split", "a source such as `csv(...)`", context)
     return values.called(written, kinds.call("source"), "a split", context)
 
 
 def _transform(step: syntax.Expr, context: Context) -> Any:
-    if isinstance(step, syntax.Broken):
-        return BAD
     if isinstance(step, syntax.Path) and step.bare is not None:
         if schema.function("transform", step.bare) is not None:
-            context.reports.add(references.not_called(step.span, kind="transform", name=step.bare))
-        else:
-            near = nearest(step.bare, schema.function_names("transform"))
-            context.reports.add(references.unknown_function("transform", step.bare, step.span, near))
-        return BAD
+            return context.refuse(references.not_called(step.span, kind="transform", name=step.bare))
+        known = schema.function_names("transform")
+        return context.refuse(references.unknown_function("transform", step.bare, step.span, known))
     if not isinstance(step, syntax.Call):
         return misplaced_value(step, "a step", "a transform", context)
     return values.called(step, kinds.call("transform"), "a step", context)
@@ -117,8 +110,6 @@ def _group(item: syntax.Item, context: Context) -> Any:
             names.misplaced_entry(span, place=f"`{_NAME}`", takes=_FORM, advice=None if several else advice)
         )
     optimizer = typed(flow.steps[0], kinds.keras(_NAME), f"`{_NAME}`", context)
-    if isinstance(flow.source, syntax.Broken):
-        return BAD
     if not isinstance(flow.source, syntax.Text):
         return misplaced_value(flow.source, "a rule", "a glob in quotes before the `->`", context)
     if optimizer is BAD:

@@ -92,8 +92,7 @@ def word(expression: syntax.Expr, type: Type, what: str, context: Context) -> An
         return ValuePlace(type, what, expression.span, labels, context).wrong_type(value)
     if value in type.words:
         return value
-    near = nearest(value, type.words)
-    return context.refuse(types.invalid_choice(what, value, type.words, near, expression.span, labels))
+    return context.refuse(types.invalid_choice(what, value, type.words, expression.span, labels))
 
 
 def _is_word(path: syntax.Path, words: tuple[str, ...]) -> bool:
@@ -151,10 +150,7 @@ def _tensor(expression: syntax.Expr, what: str, context: Context) -> Any:
         return misplaced_value(expression, what, "the name of a tensor", context, found=found)
     known = context.tensors
     if known is not None and name not in known:
-        near = nearest(name, known)
-        return context.refuse(
-            references.unknown_tensor(expression.span, name=name, near=near, known=sorted(known))
-        )
+        return context.refuse(references.unknown_tensor(expression.span, name=name, known=sorted(known)))
     return name
 
 
@@ -240,8 +236,7 @@ def _bare(expression: syntax.Expr, type: Type, what: str, context: Context) -> A
     if function is None or name is None:
         known = schema.function_names(type.of)
         if isinstance(expression, syntax.Text):
-            near = nearest(expression.value, known)
-            return context.refuse(types.invalid_choice(what, expression.value, known, near, expression.span))
+            return context.refuse(types.invalid_choice(what, expression.value, known, expression.span))
         return _not_a_call(expression, type, what, context)
     call = syntax.Call(_as_path(expression, name), (), span=expression.span)
     return bound(call, function, context)
@@ -272,7 +267,7 @@ def unknown(kind: str, call: syntax.Call, known: tuple[str, ...], context: Conte
     if elsewhere is not None and elsewhere != kind:
         context.reports.add(references.other_kind(span, kind=kind, name=name, found=elsewhere))
     else:
-        context.reports.add(references.unknown_function(kind, name, span, near, known))
+        context.reports.add(references.unknown_function(kind, name, span, known, listed=True))
     return BAD
 
 

@@ -9,30 +9,23 @@ continues as if the text had been right.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import Any
 
 import lark
+from lark import Token
 
 from dsl import syntax
+from dsl.diagnostics import Diagnostic
 from dsl.errors import notation
-from dsl.errors.notation import OPERATIONS
-from dsl.source import Span
+from dsl.instead import FOREIGN_WORDS, OPERATIONS
+from dsl.source import Source, Span
 from grammar.lark_parser import RunningParser, span_of
 from grammar.parsing.builder import Builder, Lost
-from grammar.reports import TooManyError
+from grammar.reports import Reports, TooManyError
 from grammar.tokens import habits, layout, lexer
 from grammar.tokens.brackets import CLOSER, OPENER
 from grammar.tokens.lexer import allowances
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from lark import Token
-
-    from dsl.diagnostics import Diagnostic
-    from dsl.source import Source
-    from grammar.reports import Reports
-
 
 _ENDS = {
     "LPAREN": frozenset({"COMMA", "RPAREN"}),
@@ -125,7 +118,7 @@ class Recovery:
         first = self._start_of_item(at)
         for each in (at, first):
             word = self._tokens[each]
-            if word.type == "NAME" and word in notation.FOREIGN_WORDS:
+            if word.type == "NAME" and word in FOREIGN_WORDS:
                 span = span_of(self._source, word)
                 return notation.foreign_word(str(word), span)
         return None

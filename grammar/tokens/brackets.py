@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from lark import Token
 
+from dsl.diagnostics import Diagnostic
 from dsl.errors import notation
-from dsl.source import Span
+from dsl.source import Source, Span
 from grammar.lark_parser import retyped, span_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dsl.diagnostics import Diagnostic
-    from dsl.source import Source
-    from grammar.reports import Reports
-
+from grammar.reports import Reports
 
 CLOSER: dict[str, str] = {"LPAREN": "RPAREN", "LBRACKET": "RBRACKET", "LBRACE": "RBRACE"}
 OPENER = {closer: opener for opener, closer in CLOSER.items()}

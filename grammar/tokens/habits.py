@@ -7,19 +7,16 @@ be parsed.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+
+from lark import Token
 
 from dsl.diagnostics import Edit
 from dsl.errors import notation
-from dsl.source import Span
+from dsl.instead import FOREIGN_WORDS
+from dsl.source import Source, Span
 from grammar.lark_parser import retyped, span_of
+from grammar.reports import Reports
 from grammar.tokens.brackets import CLOSER, OPENER, follow
-
-if TYPE_CHECKING:
-    from lark import Token
-
-    from dsl.source import Source
-    from grammar.reports import Reports
 
 _BEFORE_KEY = frozenset({"", "NEWLINE", "COMMA", "LBRACE", "LPAREN"})
 _NUMBERS = frozenset({"INTEGER", "FLOAT", "QUANTITY"})
@@ -139,7 +136,7 @@ def _report_colon(tokens: list[Token], at: int, source: Source, reports: Reports
         return
     first = next((each for each in range(at, 0, -1) if tokens[each - 1].type in {"NEWLINE", "LBRACE"}), 0)
     word = tokens[first]
-    if word.type == "NAME" and word in notation.FOREIGN_WORDS:
+    if word.type == "NAME" and word in FOREIGN_WORDS:
         reports.add(notation.foreign_word(str(word), span_of(source, word)))
     else:
         reports.add(notation.colon_of_block(span, brace=False))

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from lark import Token
 
 from dsl.errors import notation
-from dsl.source import Span
+from dsl.source import Source, Span
 from grammar.lark_parser import retyped, span_of
+from grammar.reports import Reports
 from grammar.tokens import brackets
 from grammar.tokens.brackets import CLOSER, OPENER, follow, starts_item
-
-if TYPE_CHECKING:
-    from dsl.source import Source
-    from grammar.reports import Reports
-
 
 # --- tokens whose meaning depends on those around them ----------------------------------------------------
 

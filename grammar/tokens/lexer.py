@@ -7,27 +7,19 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Sequence
+
+from lark import Token
 
 from dsl.codes import CODES
-from dsl.diagnostics import Edit
+from dsl.diagnostics import Diagnostic, Edit
 from dsl.errors import lint, notation
 from dsl.source import Source, Span
-from dsl.suggest import nearest
 from dsl.syntax import Allowance
 from grammar import lark_parser
 from grammar.lark_parser import retyped, span_of
-from grammar.reports import MOST_TOKENS, TooManyError
+from grammar.reports import MOST_TOKENS, Reports, TooManyError
 from grammar.tokens import habits, layout
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from lark import Token
-
-    from dsl.diagnostics import Diagnostic
-    from grammar.reports import Reports
-
 
 LONGEST_NAME = 200
 _SHOWN = 40
@@ -244,11 +236,7 @@ def allowances(source: Source, tokens: Sequence[Token], reports: Reports) -> tup
     found = tuple(_found(source, significant))
     for each in found:
         if each.name not in known:
-            reports.add(
-                lint.unknown_lint(
-                    each.span, name=each.name, near=nearest(each.name, known), known=sorted(known)
-                )
-            )
+            reports.add(lint.unknown_lint(each.span, name=each.name, known=sorted(known)))
     return found
 
 

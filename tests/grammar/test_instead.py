@@ -8,8 +8,7 @@ import pytest
 
 import grammar
 from dsl import schema
-from dsl.errors.notation import OPERATIONS
-from dsl.errors.references import TRANSFORMS
+from dsl.instead import OPERATIONS, TRANSFORMS
 from dsl.schema import signatures
 
 MODEL = """\

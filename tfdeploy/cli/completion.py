@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import click
 from click.shell_completion import (
@@ -19,9 +20,6 @@ from click.shell_completion import (
     get_completion_class,
     split_arg_string,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
 
 SCRIPT = """\
 %(complete_func)s() {

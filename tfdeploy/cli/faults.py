@@ -13,9 +13,10 @@ import os
 import re
 import sys
 import traceback
+from collections.abc import Callable, Iterable
 from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import click
 
@@ -25,9 +26,6 @@ from dsl.errors import files
 from dsl.formats.render import render
 from tfdeploy.cli.common import Common, say
 from tfdeploy.own_process import LostOutputError, outlive_terminal
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
 
 SPEC_ERROR = 1
 FAULT = 2

@@ -9,6 +9,7 @@ import click
 from dsl.diagnostics import RunError
 from dsl.files.regular import scheme_of
 from dsl.suggest import nearest
+from tfdeploy.cli.options import option
 
 COMMANDS: dict[str, str] = {
     # name: one line for the list of commands, in the order in which `--help` shows them
@@ -125,8 +126,6 @@ def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
 @click.group(
     cls=CommandGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
 )
-@click.option(
-    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the version."
-)
+@option("--version", "Show the version.", is_flag=True, is_eager=True, expose_value=False, callback=_version)
 def tfdeploy() -> None:
     """Train the model that a spec declares, with its devices, clones and placement."""

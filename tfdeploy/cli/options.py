@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import nullcontext
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeAlias
+from typing import Any, Concatenate, ParamSpec, TypeAlias
 
 import click
 from attrs import fields
@@ -13,9 +14,6 @@ from tfdeploy.cli.common import Common
 from tfdeploy.cli.faults import guarded
 from tfdeploy.own_process import interruptible
 from tfdeploy.progress import without_progress
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 P = ParamSpec("P")
 Option: TypeAlias = "Callable[[Callable[..., Any]], Callable[..., Any]]"
@@ -44,60 +42,60 @@ def offer(what: str) -> Callable[[click.Context, click.Parameter, str], Any]:
     return complete
 
 
+def option(*said: str, **settings: Any) -> Option:
+    """Return an option of click, whose default its help shows: its names and, as the last one, the help."""
+    *names, words = said
+    shown = settings.get("default") is not None
+    return click.option(*names, help=words, **{"show_default": shown, **settings})
+
+
+def flag(*said: str) -> Option:
+    """Return an option without a value: its names and, as the last one, the help."""
+    return option(*said, is_flag=True)
+
+
 def set_option(name: str, parameter: str, words: str) -> Option:
     """Return an option that replaces attributes of a spec."""
-    return click.option(
-        name,
-        parameter,
-        multiple=True,
-        metavar="PATH=VALUE",
-        callback=pairs,
-        shell_complete=offer("overrides"),
-        help=words,
-    )
+    of_pairs = {"metavar": "PATH=VALUE", "callback": pairs, "shell_complete": offer("overrides")}
+    return option(name, parameter, words, multiple=True, **of_pairs)
 
 
 def file_option(name: str, words: str, metavar: str = "FILE") -> Option:
     """Return an option that names a file."""
-    return click.option(name, metavar=metavar, shell_complete=offer("files"), help=words)
+    return option(name, words, metavar=metavar, shell_complete=offer("files"))
 
 
 def emulate_option(process: str = "this process") -> Option:
     """Return the option of commands that can do without the devices of a spec."""
-    return click.option(
-        "--emulate", is_flag=True, help=f"Make every declared device a logical CPU device of {process}."
-    )
+    return flag("--emulate", f"Make every declared device a logical CPU device of {process}.")
 
 
 _OPTIONS = (
     set_option(
         "--set", "overrides", "Replace an attribute, such as clones.count=4; may be given several times."
     ),
-    click.option("--allow-python", is_flag=True, help="Let the spec load code with python(...)."),
-    click.option(
+    flag("--allow-python", "Let the spec load code with python(...)."),
+    option(
         "--color",
+        "Colour the output; auto means on a terminal.",
         type=click.Choice(["auto", "always", "never"]),
         default="auto",
-        help="Colour the output; auto means on a terminal.",
+        show_default=False,
     ),
-    click.option("-v", "--verbose", is_flag=True, help="Show more, including TensorFlow's own messages."),
-    click.option(
-        "-q", "--quiet", is_flag=True, help="Show errors and the last summary only: no progress, no warnings."
-    ),
-    click.option("--debug", is_flag=True, help="Show a traceback when tfdeploy itself fails."),
+    flag("-v", "--verbose", "Show more, including TensorFlow's own messages."),
+    flag("-q", "--quiet", "Show errors and the last summary only: no progress, no warnings."),
+    flag("--debug", "Show a traceback when tfdeploy itself fails."),
 )
 
 
-force_option = click.option(
-    "--force", is_flag=True, help="Replace existing files even if this command has not written them."
-)
+force_option = flag("--force", "Replace existing files even if this command has not written them.")
 """The option of commands that write files of the user's choice."""
 
 
-checkpoint_option = click.option(
+checkpoint_option = option(
     "--checkpoint",
+    "The checkpoint; default: the best one if the spec asks for it, else the newest.",
     metavar="STEP|PATH",
-    help="The checkpoint; default: the best one if the spec asks for it, else the newest.",
 )
 """The option of commands that use what a spec has trained."""
 

@@ -7,9 +7,10 @@ row in the schema of the language.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
-from dsl.diagnostics import SpecError
+from dsl import ir
+from dsl.diagnostics import Diagnostic, SpecError
 from dsl.errors import data as errors
 from dsl.suggest import nearest
 from tfdeploy.data.options import FLOATS, Field, StreamOptions
@@ -27,12 +28,6 @@ from tfdeploy.data.streams.stream import Stream
 from tfdeploy.data.streams.windows import over_windows
 from tfdeploy.data.transforms.changes import Bucket, Cast, Change, OneHot, Pad, Rename, Transform
 from tfdeploy.data.transforms.table import TRANSFORMS, require_order
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from dsl import ir
-    from dsl.diagnostics import Diagnostic
 
 __all__ = ["SOURCES", "TRANSFORMS", "Field", "Stream", "StreamOptions", "open_split"]
 

@@ -6,7 +6,8 @@ says.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Mapping
+from typing import Any, NoReturn
 
 from attrs import frozen
 
@@ -15,12 +16,7 @@ from dsl.diagnostics import SpecError
 from dsl.errors import data as errors
 from dsl.schema.data_functions import FEATURES, LENGTHS, RESIZES, SOURCES, TRANSFORMS
 from dsl.source import Span
-from dsl.suggest import nearest
 from tfdeploy.data.options import BOUNDS, INTEGERS, Field
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 
 _FUNCTIONS = {each.name: each for each in (*SOURCES, *TRANSFORMS, *FEATURES, *LENGTHS)}
 
@@ -77,10 +73,7 @@ class Arguments:
     def tensor(self, name: str, tensors: Mapping[str, Field], argument: str = "name") -> Field:
         """Return the tensor that an argument names; raises SpecError if there is none."""
         if name not in tensors:
-            near = nearest(name, tensors)
-            raise SpecError(
-                [errors.unknown_tensor(self.span(argument), name=name, names=list(tensors), nearest=near)]
-            )
+            raise SpecError([errors.unknown_tensor(self.span(argument), name=name, known=list(tensors))])
         return tensors[name]
 
 

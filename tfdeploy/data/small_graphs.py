@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
 import tensorflow as tf
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator
-
-    import numpy as np
 
 NEVER_DATA = (
     tf.errors.AbortedError,

@@ -12,18 +12,15 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from attrs import evolve, frozen
 
 from dsl.files.typed_json import JsonRecord
 from tfdeploy.doctor.rungs import FIRST, RUNGS, Installed, Outcome
 from tfdeploy.runtime.launch.task_processes import describe_exit
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
 
 FORMAT_VERSION = "1.0"
 PATIENCE = 300.0

@@ -6,21 +6,16 @@ import os
 import shutil
 import socket
 import tempfile
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from compiler.figures import size
 from compiler.process import CGROUPS, MEMINFO, memory_limit
 from dsl.files.regular import system_reason
 from tfdeploy.doctor import Finding
+from tfdeploy.doctor.probe import Started
 from tfdeploy.runtime.start_tensorflow import LOOPBACK, is_loopback_excepted, proxy_variable
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from tfdeploy.doctor.probe import Started
-
 
 LEAST_DISK = 1 << 30
 """The free space below which a warning is given: checkpoints of a small model fit into less."""

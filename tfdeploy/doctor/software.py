@@ -9,17 +9,14 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module, metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from dsl.files.typed_json import BadRecord, parse_record
 from tfdeploy.doctor import Finding
 from tfdeploy.doctor.probe import Started
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
 
 OWN = "tfdeploy"
 INNER = ("compiler", "dsl", "grammar")

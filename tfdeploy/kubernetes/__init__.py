@@ -8,7 +8,7 @@ that, makes a TFJob, in whose pods that operator sets TF_CONFIG.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from tfdeploy.kubernetes.deployment import Deployment, default_name
 from tfdeploy.kubernetes.resources import (
@@ -23,9 +23,6 @@ from tfdeploy.kubernetes.resources import (
     training_runtime,
     trainjob,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 __all__ = ["Deployment", "Manifest", "default_name", "manifests", "to_yaml"]
 

@@ -6,15 +6,12 @@ import ast
 from functools import cache, lru_cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dsl import ir
-from dsl.schema import signatures
+from dsl.schema import Argument, Attribute, Block, Function, Type, signatures
 from dsl.values import units_of
 from grammar import unparse
-
-if TYPE_CHECKING:
-    from dsl.schema import Argument, Attribute, Block, Function, Type
 
 
 def code(text: str) -> str:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from attrs import frozen
 from lsprotocol import types
@@ -12,15 +12,10 @@ from lsprotocol import types
 import grammar
 from compiler.checks import diagnose
 from dsl.codes import CODES
-from tfdeploy.lsp.documents import absolute
+from dsl.diagnostics import Diagnostic
+from tfdeploy.lsp.documents import Document, Documents, absolute
 from tfdeploy.lsp.names import Names, names_of
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from dsl.diagnostics import Diagnostic
-    from tfdeploy.lsp.documents import Document, Documents
-    from tfdeploy.lsp.settings import Settings
+from tfdeploy.lsp.settings import Settings
 
 SOURCE = "tfdeploy"
 PAGES = Path(__file__).parents[1] / "pages"

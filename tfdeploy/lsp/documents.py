@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import re
 from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from attrs import define, evolve, field, frozen
 from lsprotocol import types
@@ -16,10 +16,6 @@ from pygls.workspace import PositionCodec
 
 from dsl import syntax
 from dsl.source import Source, Span
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
 
 _LINE_END = re.compile(r"\r\n|\n|\r")
 

@@ -3,29 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from attrs import frozen
 
 from compiler.figures import plural, size
+from compiler.kinds.records.kind_map import AnyMap
 from compiler.kinds.records.reading import read_map
 from compiler.model.elaborate import elaborate
-from compiler.model.shapes import known_shapes
+from compiler.model.shapes import Shape, known_shapes
 from dsl import ir
 from dsl.diagnostics import SpecError
 from dsl.files.typed_json import BadRecord
-from tfdeploy.lsp.documents import absolute
+from dsl.source import Span
+from tfdeploy.lsp.documents import Document, absolute
 from tfdeploy.runtime.records.directory import RunDirectory
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from compiler.kinds.records.kind_map import AnyMap
-    from compiler.model.shapes import Shape
-    from dsl.source import Span
-    from tfdeploy.lsp.documents import Document
 
 
 def shapes_of(spec: ir.Spec) -> Mapping[str, Shape]:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from collections.abc import Sequence
+from typing import Literal, TypeAlias
 
 from attrs import define, field, frozen
 
 from dsl import schema, syntax
 from dsl.ir import SPLITS
+from dsl.source import Source, Span
 from grammar.lower.network.operations import PREFIX
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from dsl.source import Source, Span
-    from tfdeploy.lsp.documents import Document, Documents
+from tfdeploy.lsp.documents import Document, Documents
 
 Kind: TypeAlias = Literal[
     "constant", "layer", "binding", "shared", "input", "parameter", "metric", "job", "example"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from attrs import evolve, frozen
 
@@ -21,15 +22,11 @@ from dsl.schema.functions import (
     step_function,
     weight_function,
 )
+from grammar.cursor import Around, Cursor, LineToken
 from grammar.lower.devices import KINDS
 from grammar.lower.network import flows
 from grammar.lower.network.operations import PREFIX
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from grammar.cursor import Around, Cursor, LineToken
-    from tfdeploy.lsp.names import Names
+from tfdeploy.lsp.names import Names
 
 
 @frozen

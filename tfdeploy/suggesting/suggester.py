@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from attrs import define, evolve
 
 import grammar
 from compiler.figures import size
+from compiler.kinds.records.kind_map import AnyMap
 from compiler.placement.rules import rule_text
+from compiler.plan import Plan
 from compiler.process import collector_paused
 from compiler.report.devices import Pool, device_label, parse_ref, pools
 from compiler.suggest import variations
@@ -26,15 +27,10 @@ from compiler.suggest.tower import (
 )
 from compiler.suggest.variations import Changes, slot_changes, variable_changes
 from compiler.time.profile import find_profile
-from dsl import syntax
+from dsl import ir, syntax
 from dsl.diagnostics import SpecError
 from tfdeploy.progress import busy
 from tfdeploy.suggesting.trials import Trials, Tried
-
-if TYPE_CHECKING:
-    from compiler.kinds.records.kind_map import AnyMap
-    from compiler.plan import Plan
-    from dsl import ir
 
 ROUNDS = 3
 """How often all parts are varied at most: what is best for one may depend on another."""

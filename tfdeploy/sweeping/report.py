@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 from xml.sax.saxutils import escape
 
 from compiler.report import GENERATOR
@@ -13,11 +14,7 @@ from dsl.formats.cells import printable
 from tfdeploy.runtime.show.curves import COLORS, FONT, Curve, Frame
 from tfdeploy.runtime.show.reporting import duration
 from tfdeploy.runtime.show.run_tables import NONE, score, short_names, speed
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tfdeploy.sweeping.sweep import Sweep, Trial
+from tfdeploy.sweeping.sweep import Sweep, Trial
 
 LONGEST = 24
 """The most characters of a value in a table."""

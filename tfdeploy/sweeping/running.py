@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import re
 import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO
 
 from attrs import define, field, frozen
 
@@ -15,15 +16,11 @@ from dsl.diagnostics import RunError
 from dsl.errors import running as errors
 from tfdeploy.runtime.launch import task_processes
 from tfdeploy.runtime.launch.launcher import GRACE, POLL
+from tfdeploy.runtime.launch.task_processes import TaskProcess
 from tfdeploy.runtime.membership.addresses import Task
 from tfdeploy.runtime.membership.membership import GPUS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from tfdeploy.runtime.launch.task_processes import TaskProcess
-    from tfdeploy.runtime.stop import StopSignals
-    from tfdeploy.sweeping.sweep import Sweep, Trial
+from tfdeploy.runtime.stop import StopSignals
+from tfdeploy.sweeping.sweep import Sweep, Trial
 
 NVIDIA = Path("/proc/driver/nvidia/gpus")
 """Where NVIDIA's driver lists the GPUs of the machine."""

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Iterator
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dsl.diagnostics import RunError
 from dsl.errors import running as errors
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tfdeploy.sweeping.space import Range, Space
-    from tfdeploy.sweeping.sweep import Sweep, Trial
+from tfdeploy.sweeping.space import Range, Space
+from tfdeploy.sweeping.sweep import Sweep, Trial
 
 DIGITS = 6
 """The significant digits of a chosen number: more say nothing, and are hard to type again."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from attrs import define, evolve, field, frozen
 
+from dsl import ir
 from dsl.diagnostics import RunError
 from dsl.errors import running as errors
 from dsl.files.regular import is_text
@@ -17,9 +17,6 @@ from tfdeploy.runtime.records.files import write_atomically
 from tfdeploy.runtime.records.found import FoundRun
 from tfdeploy.runtime.records.lock import foreign_names, usable
 from tfdeploy.runtime.records.result import LOSS, Goal
-
-if TYPE_CHECKING:
-    from dsl import ir
 
 FILE = "sweep.json"
 PICTURE = "sweep.svg"

@@ -24,6 +24,7 @@ from dsl import ir
 from dsl.diagnostics import RunError, SpecError
 from dsl.errors import layers, plan, references
 from dsl.errors.data import Where
+from dsl.instead import ELSEWHERE
 from dsl.schema import signatures
 
 T = TypeVar("T")
@@ -190,9 +191,9 @@ def _require_usable(optimizer: Any, path: str, call: ir.Call) -> None:
     if not isinstance(optimizer, keras.optimizers.Optimizer):
         reason = f"it returned {type(optimizer).__name__}, not a Keras optimizer"
         raise SpecError([layers.unusable(call.span, path=path, reason=reason)])
-    given = [each for each in references.ELSEWHERE if each != _UNUSED and getattr(optimizer, each, None)]
+    given = [each for each in ELSEWHERE if each != _UNUSED and getattr(optimizer, each, None)]
     if given:
-        advice = f"write `{references.ELSEWHERE[given[0]]}` in the block `update`"
+        advice = f"write `{ELSEWHERE[given[0]]}` in the block `update`"
         raise SpecError(
             [layers.unusable(call.span, path=path, reason=f"it sets `{given[0]}`", advice=advice)]
         )

@@ -9,6 +9,7 @@ from attrs import evolve
 from dsl import ir, schema, syntax
 from dsl.errors import layers as tensor_errors
 from dsl.errors import names, references, types
+from dsl.instead import random_function
 from dsl.schema import Function, signatures, vocabulary
 from dsl.schema import types as kinds
 from dsl.schema.functions import PARAMETER_TYPES, step_function
@@ -37,8 +38,6 @@ def expression(written: syntax.Expr, tensors: Tensors, *, what: str = "this plac
             return BAD if any(item is BAD for item in items) else ir.Group(tuple(items), span=written.span)
         case syntax.Flow():
             return flow(written, tensors)
-        case syntax.Broken():
-            return BAD
         case syntax.Call():
             return _lonely_call(written, tensors, what)
     return misplaced_value(written, what, "a tensor", tensors.context)
@@ -75,13 +74,15 @@ def _lonely_call(written: syntax.Call, tensors: Tensors, what: str) -> Any:
     if name in tensors.context.layers or signatures.find("layer", name) is not None:
         advice = f"give it something to work on: `x -> {name}(...)`"
     else:
-        near, random = nearest(name, MAKERS), references.random_function(name)
+        near, random = nearest(name, MAKERS), random_function(name)
         if near is None and random is None and "." in name:
             last = name.rpartition(".")[2]
             near = f"ops.{last}" if signatures.find("operation", last) is not None else None
         if near is not None or random is not None:
             advice = None if near else random
-            report = references.unknown_function("function", name, written.callee.span, near, advice=advice)
+            report = references.unknown_function(
+                "function", name, written.callee.span, near=near, advice=advice
+            )
             return tensors.context.refuse(report)
     return misplaced_value(written, what, "a tensor", tensors.context, advice=advice)
 
@@ -104,10 +105,7 @@ def _reference(path: syntax.Path, tensors: Tensors) -> Any:
         misused_name(path, "a parameter", "a tensor", context.parameters[name].span, context)
     elif kind is None and not context.is_silent(name):
         known = [each for each, of in tensors.kinds.items() if of != "shared"]
-        near = nearest(name, known)
-        context.reports.add(
-            references.unknown_name(path.span, name=name, kind="tensor", near=near, known=known)
-        )
+        context.reports.add(references.unknown_name(path.span, name=name, kind="tensor", known=known))
     return BAD
 
 
@@ -121,8 +119,6 @@ def step(written: syntax.Expr, tensors: Tensors) -> Any:
             return _call(written, tensors)
         case syntax.Path():
             return _named(written, tensors)
-        case syntax.Broken():
-            return BAD
     advice = None
     if isinstance(written, syntax.Chain):
         advice = "put each flow in round brackets: `(a -> F()) + (b -> G())`"
@@ -150,8 +146,8 @@ def _named(path: syntax.Path, tensors: Tensors) -> Any:
         misused_name(path, "a constant", "a layer", context.constants[name].value.span, context)
     elif not context.may_exist(name):
         shared = [each for each, kind in tensors.kinds.items() if kind == "shared"]
-        near = nearest(name, [*shared, *_layer_names(context)])
-        context.reports.add(references.unknown_function("layer", name, path.span, near))
+        known = (*shared, *_layer_names(context))
+        context.reports.add(references.unknown_function("layer", name, path.span, known))
     return BAD
 
 
@@ -226,9 +222,7 @@ def _unknown(call: syntax.Call, tensors: Tensors) -> Any:
         return BAD
     if signatures.find("application", name) is not None:
         advice = f"write `{APPLICATIONS}{name}(...)`"
-        return context.refuse(
-            references.unknown_function("layer", name, call.callee.span, None, advice=advice)
-        )
+        return context.refuse(references.unknown_function("layer", name, call.callee.span, advice=advice))
     if name in tensors.kinds:
         return misused_name(call.callee, "a tensor", "a layer", tensors.spans[name], context)
     shared = tuple(each for each, kind in tensors.kinds.items() if kind == "shared")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from attrs import evolve, field, frozen
 
@@ -11,18 +12,13 @@ from dsl.errors import layers as tensor_errors
 from dsl.errors import names, references, types
 from dsl.schema import BLOCKS
 from dsl.schema.functions import INPUT, PARAMETER, PARAMETER_TYPES, weight_function
+from dsl.source import Span
 from dsl.suggest import nearest
 from grammar.lower import blocks, values
 from grammar.lower.blocks import defined
 from grammar.lower.context import BAD, Context
 from grammar.lower.network import flows
 from grammar.lower.network.operations import PREFIX, Tensors
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from dsl.source import Span
-
 
 # --- what is in a model or layer --------------------------------------------------------------------------
 

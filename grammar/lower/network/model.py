@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 from dsl import ir, syntax
 from dsl.errors import layers as tensor_errors
 from dsl.errors import names, references, types
 from dsl.schema import BLOCKS, signatures
 from dsl.schema import types as kinds
-from dsl.suggest import nearest
+from dsl.source import Span
 from grammar.lower import blocks, values
 from grammar.lower.context import BAD, Context
 from grammar.lower.evaluate import described, evaluate, misplaced_value
 from grammar.lower.network import flows, layers
 from grammar.lower.network.operations import PREFIX, Tensors
 from grammar.lower.values import typed
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dsl.source import Span
 
 COUNTS = (2, 3)
 """How many tensors a loss or metric takes: target, prediction, and perhaps weights."""
@@ -211,16 +207,14 @@ def _count(source: syntax.Expr) -> int:
     return len(source.items) if isinstance(source, syntax.List) else 1
 
 
-def _objective_call(step: syntax.Expr, category: str, context: Context) -> Any:  # noqa: PLR0911 one for each kind
-    if isinstance(step, syntax.Broken):
-        return BAD
+def _objective_call(step: syntax.Expr, category: str, context: Context) -> Any:
     if isinstance(step, syntax.Path) and step.bare is not None and signatures.find(category, step.bare):
         return context.refuse(references.not_called(step.span, kind=category, name=step.bare))
     if isinstance(step, syntax.Chain):
         return BAD  # reported with the pair
     if isinstance(step, syntax.Path) and step.bare is not None:
-        near = nearest(step.bare, signatures.names(category))
-        return context.refuse(references.unknown_function(category, step.bare, step.span, near))
+        known = signatures.names(category)
+        return context.refuse(references.unknown_function(category, step.bare, step.span, known))
     if not isinstance(step, syntax.Call):
         return misplaced_value(step, "this step", f"a {category}", context)
     if (

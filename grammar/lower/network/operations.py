@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from attrs import field, frozen
 
 from dsl import ir, syntax
 from dsl.errors import layers, references
+from dsl.instead import LEFT_OUT
 from dsl.ir.model import names_in
-from dsl.schema import signatures
+from dsl.schema import Type, signatures
 from dsl.schema import types as kinds
+from dsl.source import Span
 from dsl.suggest import nearest
 from grammar.lower import values
-from grammar.lower.context import BAD
+from grammar.lower.context import BAD, Context
 from grammar.lower.evaluate import evaluate, misplaced_value
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from dsl.schema import Type
-    from dsl.source import Span
-    from grammar.lower.context import Context
 
 PREFIX = "ops."
 MOST_SIGNS = 100
@@ -204,8 +200,8 @@ class Operations:
                     "function",
                     call.callee.name,
                     call.callee.span,
-                    near and PREFIX + near,
-                    advice=references.LEFT_OUT if left_out else None,
+                    near=near and PREFIX + near,
+                    advice=LEFT_OUT if left_out else None,
                 )
             )
         bound = values.bound(call, signature, self._context, self._argument)
@@ -215,8 +211,6 @@ class Operations:
 
     def _argument(self, written: syntax.Expr, wanted: Type, what: str) -> Any:
         """Return an argument of a function: a tensor, a list of tensors, or a plain value."""
-        if isinstance(written, syntax.Broken):
-            return BAD
         if wanted.kind == "any" and isinstance(written, syntax.List) and _has_tensor(written, self.tensors):
             items = [self._argument(each, wanted, what) for each in written.items]
             return BAD if any(each is BAD for each in items) else ir.Group(tuple(items), span=written.span)

@@ -9,7 +9,7 @@ import click
 
 from tfdeploy.cli.common import Common, say
 from tfdeploy.cli.files import read_spec
-from tfdeploy.cli.options import common_options, emulate_option, force_option, offer
+from tfdeploy.cli.options import common_options, emulate_option, force_option, offer, option
 from tfdeploy.progress import busy
 
 if TYPE_CHECKING:
@@ -19,31 +19,27 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("spec", shell_complete=offer("specs"))
-@click.option(
+@option(
     "--output",
+    "The file for the profile; default: beside SPEC, where `plan` looks for it.",
     metavar="FILE",
     type=click.Path(dir_okay=False, path_type=Path),
     shell_complete=offer("files"),
-    help="The file for the profile; default: beside SPEC, where `plan` looks for it.",
 )
-@click.option(
-    "--steps", type=click.IntRange(2, 1000), default=30, show_default=True, help="Trace this many steps."
-)
-@click.option(
+@option("--steps", "Trace this many steps.", type=click.IntRange(2, 1000), default=30)
+@option(
     "--seconds",
+    "The most seconds that each of the six measurements may take.",
     type=click.FloatRange(0.1, 3600),
     metavar="SECONDS",
     default=20.0,
-    show_default=True,
-    help="The most seconds that each of the six measurements may take.",
 )
-@click.option(
+@option(
     "--turns",
+    "Spread each measurement over this many turns. More of them average out a machine that is not "
+    "always equally fast.",
     type=click.IntRange(2, 1000),
     default=12,
-    show_default=True,
-    help="Spread each measurement over this many turns. More of them average out a machine that is not "
-    "always equally fast.",
 )
 @emulate_option("one process")
 @click.option("--threads", type=click.IntRange(1), hidden=True)

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
 
 import click
 
 from compiler.checks import diagnose
-from dsl.diagnostics import SpecError, edited, safe_fixes
+from dsl.diagnostics import Diagnostic, Edit, SpecError, edited, safe_fixes
 from dsl.files.regular import read_text
 from dsl.formats.render import FORMATS, render
+from dsl.source import Source
 from tfdeploy.cli.common import INPUT, Common, say, write_result
 from tfdeploy.cli.faults import exit_code
 from tfdeploy.cli.files import STDIN, read, replace_file, specs_of
-from tfdeploy.cli.options import common_options, offer
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from dsl.diagnostics import Diagnostic, Edit
-    from dsl.source import Source
+from tfdeploy.cli.options import common_options, flag, offer, option
 
 DOCUMENTS = ("json", "sarif")
 """Formats that are a result to be stored or piped, and so go to standard output."""
@@ -31,15 +26,14 @@ ROUNDS = 10
 
 @click.command()
 @click.argument("specs", nargs=-1, required=True, metavar="SPEC...|-", shell_complete=offer("specs"))
-@click.option(
+@option(
     "--format",
     "style",
+    "How errors are written; json and sarif go to standard output.",
     type=click.Choice(FORMATS),
     default="human",
-    show_default=True,
-    help="How errors are written; json and sarif go to standard output.",
 )
-@click.option("--fix", is_flag=True, help="Apply the fixes that cannot change what a spec means.")
+@flag("--fix", "Apply the fixes that cannot change what a spec means.")
 @common_options
 def command(common: Common, specs: tuple[str, ...], style: str, *, fix: bool) -> int:
     """Find every error in SPEC..., without TensorFlow.

@@ -11,7 +11,7 @@ from attrs import evolve
 
 from tfdeploy.cli.common import Common, say, write_result
 from tfdeploy.cli.files import read_spec
-from tfdeploy.cli.options import common_options, offer
+from tfdeploy.cli.options import common_options, flag, offer, option
 
 if TYPE_CHECKING:
     from tfdeploy.runtime.membership.addresses import Task
@@ -29,20 +29,19 @@ def task_option(ctx: click.Context, param: click.Parameter, value: str | None) -
         raise click.BadParameter(str(error), ctx, param) from None
 
 
-listen_option = click.option(
+listen_option = flag(
     "--listen-everywhere",
-    is_flag=True,
-    help="Listen at every address of this machine if the task's own host leads to none of them.",
+    "Listen at every address of this machine if the task's own host leads to none of them.",
 )
 
 
 @click.command()
 @click.argument("spec", shell_complete=offer("specs"))
-@click.option(
+@option(
     "--task",
+    "The task to run, such as ps:0; TF_CONFIG may also name it.",
     metavar="JOB:INDEX",
     callback=task_option,
-    help="The task to run, such as ps:0; TF_CONFIG may also name it.",
 )
 @listen_option
 @common_options
@@ -73,13 +72,9 @@ NOT_WELL = 1
 
 @click.command()
 @click.argument("spec", shell_complete=offer("specs"))
-@click.option("--watch", is_flag=True, help="Show it again every two seconds, until Ctrl-C or the run's end.")
-@click.option("--json", "as_json", is_flag=True, help="Print all that is known of each task as JSON.")
-@click.option(
-    "--own",
-    is_flag=True,
-    help="Ask only whether the task that TF_CONFIG names for this process answers: a probe.",
-)
+@flag("--watch", "Show it again every two seconds, until Ctrl-C or the run's end.")
+@flag("--json", "as_json", "Print all that is known of each task as JSON.")
+@flag("--own", "Ask only whether the task that TF_CONFIG names for this process answers: a probe.")
 @common_options
 def status_command(common: Common, spec: str, *, watch: bool, as_json: bool, own: bool) -> int:
     """Show whether every task of the cluster that SPEC declares is running, where, and how it does.

@@ -14,7 +14,7 @@ from tfdeploy.cli.commands.cluster import listen_option, task_option
 from tfdeploy.cli.common import Common, say
 from tfdeploy.cli.faults import goes_on
 from tfdeploy.cli.files import read_spec
-from tfdeploy.cli.options import common_options, emulate_option, offer
+from tfdeploy.cli.options import common_options, emulate_option, flag, offer, option
 from tfdeploy.own_process import require_output
 
 if TYPE_CHECKING:
@@ -29,44 +29,37 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("spec", shell_complete=offer("specs"))
 @emulate_option()
-@click.option(
+@option(
     "--resume",
+    "auto continues from a checkpoint if there is one, must requires one, never starts again.",
     type=click.Choice(["auto", "never", "must"]),
     default="auto",
-    show_default=True,
-    help="auto continues from a checkpoint if there is one, must requires one, never starts again.",
 )
-@click.option(
+@option(
     "--task",
+    "Run one worker of a between-graph cluster, such as worker:1; TF_CONFIG may also name it.",
     metavar="JOB:INDEX",
     callback=task_option,
-    help="Run one worker of a between-graph cluster, such as worker:1; TF_CONFIG may also name it.",
 )
-@click.option(
-    "--launch",
-    is_flag=True,
-    help="Start every task of the cluster on this machine; the default if the jobs have no hosts.",
-)
-@click.option(
+@flag("--launch", "Start every task of the cluster on this machine; the default if the jobs have no hosts.")
+@option(
     "--join",
+    "Be a task of the cluster whose tasks meet there: that of --task, or else one that is free.",
     metavar="FOLDER|HOST:PORT",
-    help="Be a task of the cluster whose tasks meet there: that of --task, or else one that is free.",
 )
-@click.option(
-    "--json", "as_json", is_flag=True, help="Print the result as JSON, the last line of the output."
-)
-@click.option(
+@flag("--json", "as_json", "Print the result as JSON, the last line of the output.")
+@option(
     "--profile",
+    "Profile this many steps, for TensorBoard and for Chrome's trace viewer, into profile/.",
     type=click.IntRange(min=1),
     metavar="STEPS",
-    help="Profile this many steps, for TensorBoard and for Chrome's trace viewer, into profile/.",
 )
 @listen_option
-@click.option(
+@option(
     "--modules",
+    "The folder of the modules of python(...), if not that of SPEC.",
     hidden=True,
     metavar="FOLDER",
-    help="The folder of the modules of python(...), if not that of SPEC.",
 )
 @common_options
 def command(

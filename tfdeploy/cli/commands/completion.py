@@ -8,14 +8,14 @@ from pathlib import Path
 import click
 
 from tfdeploy.cli.common import Common, say, write_result
-from tfdeploy.cli.options import common_options, force_option
+from tfdeploy.cli.options import common_options, flag, force_option
 
 PROGRAMS = ("tfdeploy", "compile-and-run")
 
 
 @click.command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
-@click.option("--install", is_flag=True, help="Write it to where the shell looks, and say where that is.")
+@flag("--install", "Write it to where the shell looks, and say where that is.")
 @force_option
 @common_options
 def command(common: Common, shell: str, *, install: bool, force: bool) -> int:

@@ -9,7 +9,15 @@ from attrs import evolve
 
 from tfdeploy.cli.common import Common, say, write_result
 from tfdeploy.cli.files import STDOUT, map_file, read_map, require_apart, require_free, write_page
-from tfdeploy.cli.options import common_options, file_option, force_option, offer, profile_option, set_option
+from tfdeploy.cli.options import (
+    common_options,
+    file_option,
+    flag,
+    force_option,
+    offer,
+    profile_option,
+    set_option,
+)
 
 if TYPE_CHECKING:
     from compiler.report.page.data import Side
@@ -25,9 +33,9 @@ Pairs = tuple[tuple[str, str], ...]
 @click.argument("after", metavar="[B]", required=False, shell_complete=offer("specs_or_maps"))
 @set_option("--set-a", "set_before", "As --set, for A alone.")
 @set_option("--set-b", "set_after", "As --set, for B alone.")
-@click.option("--json", "as_json", is_flag=True, help="Print the differences as JSON.")
+@flag("--json", "as_json", "Print the differences as JSON.")
 @file_option("--html", "Write both placements side by side as an HTML page; - for standard output.")
-@click.option("--open", "open_page", is_flag=True, help="Open the page that --html writes.")
+@flag("--open", "open_page", "Open the page that --html writes.")
 @profile_option
 @force_option
 @common_options

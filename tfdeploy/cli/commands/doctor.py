@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from tfdeploy.cli.common import Common, say
-from tfdeploy.cli.options import common_options, file_option, force_option
+from tfdeploy.cli.options import common_options, file_option, flag, force_option, option
 from tfdeploy.doctor import Examination, machine, software
 from tfdeploy.progress import busy
 
@@ -18,13 +18,13 @@ MARKS = {"fine": "ok", "warning": "warning", "failure": "FAILS"}
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="Print the findings as one line of JSON.")
-@click.option("--gpu", is_flag=True, help="Try on the GPUs what runs need of them, rung by rung.")
-@click.option(
+@flag("--json", "as_json", "Print the findings as one line of JSON.")
+@flag("--gpu", "Try on the GPUs what runs need of them, rung by rung.")
+@option(
     "--emulate",
+    "With --gpu: try it on N logical CPUs in place of GPUs.",
     type=click.IntRange(1, 64),
     metavar="N",
-    help="With --gpu: try it on N logical CPUs in place of GPUs.",
 )
 @file_option("--report", "With --gpu: write a report of figures, which can be attached.")
 @force_option

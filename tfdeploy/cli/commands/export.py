@@ -5,32 +5,37 @@ These are the graph of a spec, a trained model for programs that serve it, or ta
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from click.core import ParameterSource
 
+from dsl import ir
 from dsl.diagnostics import SpecError
 from tfdeploy.cli.common import Common, say, write_result
 from tfdeploy.cli.faults import telling
 from tfdeploy.cli.files import STDOUT, read_spec
-from tfdeploy.cli.options import checkpoint_option, common_options, emulate_option, force_option, offer
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from dsl import ir
+from tfdeploy.cli.options import (
+    checkpoint_option,
+    common_options,
+    emulate_option,
+    flag,
+    force_option,
+    offer,
+    option,
+)
 
 
 @click.command()
 @click.argument("spec", shell_complete=offer("specs"))
-@click.option(
+@option(
     "--out",
+    "The folder for graph.pb, placement.json and spec.tfdeploy.",
     type=click.Path(file_okay=False, path_type=Path),
     required=True,
     metavar="DIR",
-    help="The folder for graph.pb, placement.json and spec.tfdeploy.",
 )
 @emulate_option("one process")
 @force_option
@@ -96,63 +101,59 @@ def _time(ctx: click.Context, param: click.Parameter, value: str) -> str:
 
 @click.command()
 @click.argument("spec", shell_complete=offer("specs"))
-@click.option(
+@option(
     "--saved-model",
     "folder",
+    "A new folder for the trained model, which TensorFlow Serving and tf.saved_model.load read.",
     type=click.Path(path_type=Path),
     callback=_new_folder,
     metavar="DIR",
-    help="A new folder for the trained model, which TensorFlow Serving and tf.saved_model.load read.",
 )
 @checkpoint_option
 @emulate_option()
-@click.option("--kubernetes", is_flag=True, help="Write manifests that run the tasks of the spec's cluster.")
-@click.option("--slurm", is_flag=True, help="Write the batch script that runs the tasks under Slurm.")
-@click.option(
+@flag("--kubernetes", "Write manifests that run the tasks of the spec's cluster.")
+@flag("--slurm", "Write the batch script that runs the tasks under Slurm.")
+@option(
     "--time",
+    "The limit of a job's time under Slurm, after which another job goes on.",
     metavar="H:M:S",
     default="24:00:00",
-    show_default=True,
     callback=_time,
-    help="The limit of a job's time under Slurm, after which another job goes on.",
 )
-@click.option("--image", metavar="IMAGE", help="A container image in which tfdeploy is installed.")
-@click.option("--runs", metavar="CLAIM", callback=_name, help="The volume claim for run directories.")
-@click.option(
+@option("--image", "A container image in which tfdeploy is installed.", metavar="IMAGE")
+@option("--runs", "The volume claim for run directories.", metavar="CLAIM", callback=_name)
+@option(
     "--data",
+    "The volume claim with the data; default: the data is in the image.",
     metavar="CLAIM",
     callback=_name,
-    help="The volume claim with the data; default: the data is in the image.",
 )
-@click.option(
+@option(
     "--kind",
+    "Plain Jobs, a TrainJob for Kubeflow Trainer 2, or a TFJob for the operator before it (legacy).",
     type=click.Choice(["Job", "TrainJob", "TFJob"]),
     default="Job",
-    show_default=True,
-    help="Plain Jobs, a TrainJob for Kubeflow Trainer 2, or a TFJob for the operator before it (legacy).",
 )
-@click.option("--name", metavar="NAME", callback=_name, help="The name of the run; default: the spec's.")
-@click.option(
+@option("--name", "The name of the run; default: the spec's.", metavar="NAME", callback=_name)
+@option(
     "--namespace",
+    "The namespace; default: that of whoever applies the manifests.",
     metavar="NAME",
     callback=_name,
-    help="The namespace; default: that of whoever applies the manifests.",
 )
-@click.option(
+@option(
     "--port",
+    "The port at which servers listen in their pods.",
     type=click.IntRange(1024, 65535),
     default=2222,
-    show_default=True,
-    help="The port at which servers listen in their pods.",
 )
-@click.option(
+@option(
     "--out",
+    "A new folder for the manifests, or - for standard output.",
     type=click.Path(path_type=Path),
     default=STDOUT,
-    show_default=True,
     callback=_new_folder,
     metavar="DIR|-",
-    help="A new folder for the manifests, or - for standard output.",
 )
 @common_options
 def export_command(

@@ -15,7 +15,7 @@ from dsl.diagnostics import RunError
 from dsl.errors import files as errors
 from dsl.suggest import nearest
 from tfdeploy.cli.common import Common, say
-from tfdeploy.cli.options import common_options, offer
+from tfdeploy.cli.options import common_options, flag, offer, option
 from tfdeploy.progress import busy
 from tfdeploy.templates import ENDING, START, Template, templates
 
@@ -42,52 +42,51 @@ def _devices(ctx: click.Context, param: click.Parameter, written: str | None) ->
 
 @click.command()
 @click.argument("spec", required=False, type=click.Path(path_type=Path), metavar="[SPEC]")
-@click.option(
+@option(
     "--template",
     "name",
+    "The template; `--list` names them.",
     default=START,
-    show_default=True,
     metavar="NAME",
     shell_complete=offer("template_names"),
-    help="The template; `--list` names them.",
 )
-@click.option(
+@option(
     "--from",
     "source",
+    "A Keras model to write a spec from: a .keras or .h5 file, or module:name.",
     metavar="MODEL",
-    help="A Keras model to write a spec from: a .keras or .h5 file, or module:name.",
 )
-@click.option(
+@option(
     "--data",
+    "Examples to write a spec for: CSV, npz, TFRecord, Parquet or Arrow files, or a folder with a "
+    "folder of images for each class, or with one of images and one of masks.",
     metavar="FILES",
     type=click.Path(path_type=Path),
-    help="Examples to write a spec for: CSV, npz, TFRecord, Parquet or Arrow files, or a folder with a "
-    "folder of images for each class, or with one of images and one of masks.",
 )
-@click.option(
+@option(
     "--masks",
+    "With --data: a folder with a mask for each image in the folder of images.",
     metavar="FOLDER",
     type=click.Path(path_type=Path),
-    help="With --data: a folder with a mask for each image in the folder of images.",
 )
-@click.option(
+@option(
     "--header/--no-header",
+    "With --data: whether the first row of a CSV file names the columns; default: look at it.",
     default=None,
-    help="With --data: whether the first row of a CSV file names the columns; default: look at it.",
 )
-@click.option(
+@option(
     "--columns",
+    "With --data: the names of the columns of a CSV file without a header, with commas between them.",
     metavar="NAMES",
-    help="With --data: the names of the columns of a CSV file without a header, with commas between them.",
 )
-@click.option("--devices", metavar="KIND=N", callback=_devices, help="With --from: devices, such as gpu=2.")
-@click.option(
+@option("--devices", "With --from: devices, such as gpu=2.", metavar="KIND=N", callback=_devices)
+@option(
     "--clones",
+    "With --from: how many clones; default: one on each device.",
     type=click.IntRange(min=1),
     metavar="N",
-    help="With --from: how many clones; default: one on each device.",
 )
-@click.option("--list", "listing", is_flag=True, help="List the templates, and write nothing.")
+@flag("--list", "listing", "List the templates, and write nothing.")
 @common_options
 def command(
     common: Common,

@@ -18,25 +18,21 @@ import hashlib
 import marshal
 import os
 import sys
+from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout, suppress
 from importlib import import_module
 from importlib.util import MAGIC_NUMBER
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from types import CodeType
+from typing import Any
 
 import click
 from attrs import define, field
 
 from dsl.files.atomic import replace_file
 from dsl.files.regular import cache_file, read_regular
-from tfdeploy.cli.options import common_options
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-    from types import CodeType
-
-    from tfdeploy.cli.common import Common
-
+from tfdeploy.cli.common import Common
+from tfdeploy.cli.options import common_options, flag
 
 CALLER = "attr._make"
 """The module of attrs that compiles the methods of classes."""
@@ -95,7 +91,7 @@ def _write(path: Path, code: dict[bytes, CodeType]) -> None:
 
 
 @click.command()
-@click.option("--stdio", is_flag=True, help="Use standard input and output, which the server does anyway.")
+@flag("--stdio", "Use standard input and output, which the server does anyway.")
 @common_options
 def command(common: Common, *, stdio: bool) -> int:
     """Serve editors over the Language Server Protocol, without TensorFlow.

@@ -31,8 +31,10 @@ from tfdeploy.cli.options import (
     common_options,
     emulate_option,
     file_option,
+    flag,
     force_option,
     offer,
+    option,
     profile_option,
 )
 from tfdeploy.own_process import keep_everything
@@ -82,11 +84,9 @@ class Wanted:
 
 @click.command()
 @click.argument("spec", shell_complete=offer("specs_or_maps"))
-@click.option(
-    "--json", "as_json", is_flag=True, help="Print the placement map as JSON, as in placement.json."
-)
+@flag("--json", "as_json", "Print the placement map as JSON, as in placement.json.")
 @file_option("--html", "Write the map as an HTML page; - for standard output.")
-@click.option("--open", "open_page", is_flag=True, help="Open the page that --html writes.")
+@flag("--open", "open_page", "Open the page that --html writes.")
 @file_option("--dot", "Write the step as a graph for Graphviz; - for standard output.")
 @file_option("--trace", "Write the forecast timeline of a step, for Perfetto; - for standard output.")
 @file_option(
@@ -94,30 +94,18 @@ class Wanted:
     "Compare the forecast with profile/trace.json of a run, also on the page of --html or as --json.",
     metavar="TRACE",
 )
-@click.option("--ops", is_flag=True, help="List every op with its device and what put it there.")
-@click.option(
+@flag("--ops", "List every op with its device and what put it there.")
+@option(
     "--filter",
     "glob",
+    "Show only ops whose name, or scope, matches.",
     metavar="GLOB",
     shell_complete=offer("names"),
-    help="Show only ops whose name, or scope, matches.",
 )
-@click.option(
-    "--depth", type=click.IntRange(min=1), help="The depth to which scopes are shown; default: what fits."
-)
-@click.option(
-    "--every-clone", is_flag=True, help="Show every clone, even if clones are alike; also with --json."
-)
-@click.option(
-    "--run-one-step",
-    is_flag=True,
-    help="Run one step on made-up examples, to see where TensorFlow really places every op.",
-)
-@click.option(
-    "--only-misplaced",
-    is_flag=True,
-    help="Show only ops that TensorFlow has placed on another device than was requested.",
-)
+@option("--depth", "The depth to which scopes are shown; default: what fits.", type=click.IntRange(min=1))
+@flag("--every-clone", "Show every clone, even if clones are alike; also with --json.")
+@flag("--run-one-step", "Run one step on made-up examples, to see where TensorFlow really places every op.")
+@flag("--only-misplaced", "Show only ops that TensorFlow has placed on another device than was requested.")
 @emulate_option("one process")
 @profile_option
 @force_option

@@ -8,21 +8,17 @@ from pathlib import Path
 import click
 
 from tfdeploy.cli.common import Common, say, write_result
-from tfdeploy.cli.options import common_options, force_option
+from tfdeploy.cli.options import common_options, flag, force_option, option
 
 UNDELIVERED = 1
 
 
 @click.command()
 @click.argument("folders", nargs=-1, type=click.Path(path_type=Path), metavar="[FOLDER...]")
-@click.option(
-    "--compare", is_flag=True, help="Show the runs beside each other, with all settings that differ."
-)
-@click.option("--deliver", is_flag=True, help="Send what trackers have not got of the runs.")
-@click.option("--sort", metavar="NAME", help="Sort by loss, examples_per_second or a metric, lowest first.")
-@click.option(
-    "--json", "as_json", is_flag=True, help="Print the runs as JSON, with all settings of their specs."
-)
+@flag("--compare", "Show the runs beside each other, with all settings that differ.")
+@flag("--deliver", "Send what trackers have not got of the runs.")
+@option("--sort", "Sort by loss, examples_per_second or a metric, lowest first.", metavar="NAME")
+@flag("--json", "as_json", "Print the runs as JSON, with all settings of their specs.")
 @common_options
 def runs_command(
     common: Common,
@@ -81,19 +77,18 @@ def _picture(ctx: click.Context, param: click.Parameter, path: Path | None) -> P
 
 @click.command()
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN...")
-@click.option(
+@option(
     "--score",
+    "What to draw: loss, learning_rate, examples_per_second, or the name of a metric.",
     metavar="NAME",
     default="loss",
-    show_default=True,
-    help="What to draw: loss, learning_rate, examples_per_second, or the name of a metric.",
 )
-@click.option(
+@option(
     "--out",
+    "Write an .svg picture in place of drawing in the terminal.",
     type=click.Path(dir_okay=False, path_type=Path),
     callback=_picture,
     metavar="FILE",
-    help="Write an .svg picture in place of drawing in the terminal.",
 )
 @force_option
 @common_options

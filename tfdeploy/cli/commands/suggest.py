@@ -7,7 +7,7 @@ import click
 from dsl.diagnostics import SpecError
 from tfdeploy.cli.common import Common, say
 from tfdeploy.cli.files import read, replace_file
-from tfdeploy.cli.options import common_options, offer, profile_option
+from tfdeploy.cli.options import common_options, flag, offer, option, profile_option
 
 GOALS = ("step_time", "memory", "balance")
 VARIED = ("clones", "aggregate", "pack", "groups")
@@ -26,30 +26,32 @@ def _parts(context: click.Context, option: click.Parameter, value: str) -> tuple
 
 @click.command()
 @click.argument("spec", shell_complete=offer("specs"))
-@click.option(
+@option(
     "--for",
     "goal",
+    "What is to be low: the time of a step (the default), the memory of the fullest device, or the "
+    "bytes of variables and slots on the device that holds the most.",
     type=click.Choice(GOALS),
     default=GOALS[0],
-    help="What is to be low: the time of a step (the default), the memory of the fullest device, or the "
-    "bytes of variables and slots on the device that holds the most.",
+    show_default=False,
 )
-@click.option(
+@option(
     "--groups",
+    "Also try clones that have N devices each, over which the layers are split.",
     type=click.IntRange(min=2),
     metavar="N",
-    help="Also try clones that have N devices each, over which the layers are split.",
 )
-@click.option(
+@option(
     "--vary",
+    "What else may change, with commas: clones, aggregate, pack, groups. A step has as many examples as "
+    "before.",
     metavar="PARTS",
     default="",
     callback=_parts,
-    help="What else may change, with commas: clones, aggregate, pack, groups. A step has as many examples as "
-    "before.",
+    show_default=False,
 )
-@click.option("--json", "as_json", is_flag=True, help="Print what was found as JSON.")
-@click.option("--write", is_flag=True, help="Write the rules into SPEC; all else in it stays as it is.")
+@flag("--json", "as_json", "Print what was found as JSON.")
+@flag("--write", "Write the rules into SPEC; all else in it stays as it is.")
 @profile_option
 @common_options
 def command(

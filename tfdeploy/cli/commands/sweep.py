@@ -15,7 +15,7 @@ from dsl.diagnostics import SpecError
 from tfdeploy.cli.common import Common, say
 from tfdeploy.cli.faults import goes_on
 from tfdeploy.cli.files import read_spec
-from tfdeploy.cli.options import common_options, emulate_option, file_option, offer, set_option
+from tfdeploy.cli.options import common_options, emulate_option, file_option, flag, offer, option, set_option
 from tfdeploy.own_process import require_output
 
 if TYPE_CHECKING:
@@ -37,23 +37,20 @@ MANY = 10_000
     "--range", "ranges", "Choose from LOW..HIGH, or by logarithms from LOW..HIGH,log; needs --trials."
 )
 @file_option("--file", "Read lists and ranges by path from a file in YAML.")
-@click.option(
-    "--trials", type=click.IntRange(1, MANY), metavar="N", help="Let Optuna choose N trials, in place of all."
+@option("--trials", "Let Optuna choose N trials, in place of all.", type=click.IntRange(1, MANY), metavar="N")
+@option(
+    "--seed", "The seed of what Optuna chooses.", type=click.IntRange(min=0), default=0, show_default=False
 )
-@click.option("--seed", type=click.IntRange(min=0), default=0, help="The seed of what Optuna chooses.")
-@click.option(
+@option(
     "--at-once",
+    "Run so many at once, each on a part of the cores and GPUs.",
     type=click.IntRange(min=1),
     default=1,
-    show_default=True,
-    help="Run so many at once, each on a part of the cores and GPUs.",
 )
-@click.option("--score", metavar="NAME", help="Compare by this.  [default: that of best, else loss]")
-@click.option(
-    "--out", type=click.Path(path_type=Path), metavar="FOLDER", help="The folder.  [default: runs/SPEC-sweep]"
-)
+@option("--score", "Compare by this.  [default: that of best, else loss]", metavar="NAME")
+@option("--out", "The folder.  [default: runs/SPEC-sweep]", type=click.Path(path_type=Path), metavar="FOLDER")
 @emulate_option("each process")
-@click.option("--json", "as_json", is_flag=True, help="Print the trials as JSON, as the last line.")
+@flag("--json", "as_json", "Print the trials as JSON, as the last line.")
 @common_options
 def command(
     common: Common,

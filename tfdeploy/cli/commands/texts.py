@@ -9,17 +9,15 @@ import click
 from grammar.format import format_text, source_of
 from tfdeploy.cli.common import Common, say, write_result
 from tfdeploy.cli.files import STDIN, read_spec, replace_file, specs_of, standard_input
-from tfdeploy.cli.options import common_options, offer
+from tfdeploy.cli.options import common_options, flag, offer
 
 DIFFERENT = 1
 
 
 @click.command()
 @click.argument("specs", nargs=-1, required=True, metavar="SPEC...|-", shell_complete=offer("specs"))
-@click.option(
-    "--check", is_flag=True, help="Write nothing; list the specs that are not in the style, and exit with 1."
-)
-@click.option("--diff", is_flag=True, help="Write nothing; show what would change.")
+@flag("--check", "Write nothing; list the specs that are not in the style, and exit with 1.")
+@flag("--diff", "Write nothing; show what would change.")
 @common_options
 def fmt_command(common: Common, specs: tuple[str, ...], *, check: bool, diff: bool) -> int:
     """Format SPEC... in the one style of the language.
@@ -61,7 +59,7 @@ def _difference(name: str, before: str, after: str) -> str:
 
 @click.command()
 @click.argument("spec", shell_complete=offer("specs"))
-@click.option("--json", "as_json", is_flag=True, help="Print the IR as JSON.")
+@flag("--json", "as_json", "Print the IR as JSON.")
 @common_options
 def show_command(common: Common, spec: str, *, as_json: bool) -> int:
     """Print SPEC with includes, constants, overrides and defaults filled in, as a spec."""

@@ -11,20 +11,28 @@ from dsl.ir import SPLITS
 from tfdeploy.cli.common import Common, say
 from tfdeploy.cli.faults import telling
 from tfdeploy.cli.files import read_spec
-from tfdeploy.cli.options import checkpoint_option, common_options, emulate_option, force_option, offer
+from tfdeploy.cli.options import (
+    checkpoint_option,
+    common_options,
+    emulate_option,
+    flag,
+    force_option,
+    offer,
+    option,
+)
 
 
 @click.command()
 @click.argument("spec", shell_complete=offer("specs"))
 @checkpoint_option
-@click.option(
+@option(
     "--split",
     "splits",
+    "On which split; may be given several times. Default: validation and test.",
     multiple=True,
     type=click.Choice(SPLITS),
-    help="On which split; may be given several times. Default: validation and test.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the scores as JSON.")
+@flag("--json", "as_json", "Print the scores as JSON.")
 @emulate_option()
 @common_options
 def evaluate_command(
@@ -56,29 +64,29 @@ def _data_file(ctx: click.Context, param: click.Parameter, path: Path) -> Path:
 
 @click.command()
 @click.argument("spec", shell_complete=offer("specs"))
-@click.option(
+@option(
     "--input",
     "examples",
+    "The examples: a .csv or .npz file, read as the split's own source is.",
     type=click.Path(path_type=Path),
     required=True,
     callback=_data_file,
     metavar="FILE",
-    help="The examples: a .csv or .npz file, read as the split's own source is.",
 )
-@click.option(
+@option(
     "--output",
     "predictions",
+    "The file for the predictions: .csv or .npz.",
     type=click.Path(dir_okay=False, path_type=Path),
     required=True,
     callback=_data_file,
     metavar="FILE",
-    help="The file for the predictions: .csv or .npz.",
 )
 @checkpoint_option
-@click.option(
+@option(
     "--split",
+    "The split whose transforms are applied; default: test, else validation, else train.",
     type=click.Choice(SPLITS),
-    help="The split whose transforms are applied; default: test, else validation, else train.",
 )
 @emulate_option()
 @force_option

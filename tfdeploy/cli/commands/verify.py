@@ -9,7 +9,7 @@ import click
 
 from tfdeploy.cli.common import Common, say, write_result
 from tfdeploy.cli.files import read_spec
-from tfdeploy.cli.options import common_options, offer
+from tfdeploy.cli.options import common_options, flag, offer, option
 from tfdeploy.progress import busy
 
 if TYPE_CHECKING:
@@ -22,30 +22,18 @@ DIFFERENT = 1
 
 @click.command()
 @click.argument("spec", shell_complete=offer("specs"))
-@click.option(
-    "--quick", is_flag=True, help="Try a sample in which every choice occurs, in place of every combination."
-)
-@click.option(
-    "--steps",
-    type=click.IntRange(min=2),
-    default=5,
-    show_default=True,
-    help="How many steps each combination is trained.",
-)
-@click.option("--synthetic", is_flag=True, help="Train on made-up examples in place of the spec's own data.")
-@click.option(
+@flag("--quick", "Try a sample in which every choice occurs, in place of every combination.")
+@option("--steps", "How many steps each combination is trained.", type=click.IntRange(min=2), default=5)
+@flag("--synthetic", "Train on made-up examples in place of the spec's own data.")
+@option(
     "--tolerance",
+    "The largest relative difference that passes.  [default: by the precision]",
     type=click.FloatRange(min=0, min_open=True),
     metavar="RATIO",
-    help="The largest relative difference that passes.  [default: by the precision]",
 )
-@click.option(
-    "--launch", is_flag=True, help="Run the combinations for clusters on processes of this machine."
-)
-@click.option(
-    "--kill", is_flag=True, help="Kill one of these processes in each combination, once (--launch)."
-)
-@click.option("--json", "as_json", is_flag=True, help="Print every combination as JSON.")
+@flag("--launch", "Run the combinations for clusters on processes of this machine.")
+@flag("--kill", "Kill one of these processes in each combination, once (--launch).")
+@flag("--json", "as_json", "Print every combination as JSON.")
 @common_options
 def command(
     common: Common,

@@ -6,16 +6,17 @@ images, and numbers that are stored as bytes.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 import tensorflow as tf
 from attrs import evolve, frozen
 
 from dsl import ir
-from dsl.diagnostics import RunError
+from dsl.diagnostics import Diagnostic, RunError
 from dsl.errors import data as errors
-from dsl.suggest import nearest
+from dsl.errors.data import Where
 from tfdeploy.data.arguments import Feature, read_feature
 from tfdeploy.data.options import FLOATS, INTEGERS, Field, Tensors
 from tfdeploy.data.small_graphs import without_autograph
@@ -31,12 +32,6 @@ from tfdeploy.data.sources.arrow_files import (
 from tfdeploy.data.sources.base import Context, FileSource, PythonOnly
 from tfdeploy.data.sources.files import find_columns
 from tfdeploy.data.sources.tfrecord import decoded, values_fault
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from dsl.diagnostics import Diagnostic
-    from dsl.errors.data import Where
 
 NUMBERS = {*INTEGERS, *FLOATS, "bool"}
 
@@ -127,10 +122,7 @@ class Tables(FileSource):
         names, where = list(self.tables[0].columns), self._in_spec(tensor)
         found = find_columns(pattern, names, where)
         if not found:
-            near = nearest(pattern, names)
-            raise RunError(
-                errors.missing_field(where, kind="column", name=pattern, names=names, nearest=near)
-            )
+            raise RunError(errors.missing_field(where, kind="column", name=pattern, known=names))
         return [names[at] for at in found]
 
     def _in_spec(self, tensor: str, place: str = "") -> Where:
@@ -160,12 +152,8 @@ class Tables(FileSource):
             for name in self.names:
                 wanted, found = self.tables[0].columns[name], table.columns.get(name)
                 if found is None:
-                    names = list(table.columns)
-                    raise RunError(
-                        errors.missing_field(
-                            table.at(), kind="column", name=name, names=names, nearest=nearest(name, names)
-                        )
-                    )
+                    known = list(table.columns)
+                    raise RunError(errors.missing_field(table.at(), kind="column", name=name, known=known))
                 if found != wanted:
                     words = f"{wanted.words}, as in `{self.tables[0].path}`"
                     raise RunError(

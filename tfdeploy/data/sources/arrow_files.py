@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -14,14 +16,9 @@ from attrs import field, frozen
 from dsl.diagnostics import RunError
 from dsl.errors import data as errors
 from dsl.errors.data import Where
+from dsl.source import Span
 from tfdeploy.data.options import BOUNDS, FLOATS
 from tfdeploy.data.sources.files import read_start, reading
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from dsl.source import Span
 
 ROWS = 1024
 """How many rows are read at a time."""

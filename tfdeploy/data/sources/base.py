@@ -7,22 +7,19 @@ distributed cheaply. Only what is used is decoded, a whole batch at a time if `d
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from copy import copy
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from pathlib import Path
+from typing import Any, ClassVar, Self
 
 from attrs import evolve, field, frozen
 
+from dsl import ir
+from dsl.diagnostics import Diagnostic
 from dsl.errors.data import Where, unexplained
 from tfdeploy.data.arguments import bind
+from tfdeploy.data.options import Field, Tensors
 from tfdeploy.data.sources.files import find_files
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
-    from dsl import ir
-    from dsl.diagnostics import Diagnostic
-    from tfdeploy.data.options import Field, Tensors
 
 
 @frozen

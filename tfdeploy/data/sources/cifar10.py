@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import tensorflow as tf
 
-from dsl.diagnostics import RunError
+from dsl import ir
+from dsl.diagnostics import Diagnostic, RunError
 from dsl.errors import data as errors
 from dsl.errors.data import Where
 from dsl.files.regular import open_regular
 from tfdeploy.data.options import Field, Tensors
 from tfdeploy.data.sources.base import Context, FileSource
 from tfdeploy.data.sources.files import name_of, size_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from dsl import ir
-    from dsl.diagnostics import Diagnostic
 
 SIDE, CHANNELS, CLASSES = 32, 3, 10
 RECORD = 1 + SIDE * SIDE * CHANNELS

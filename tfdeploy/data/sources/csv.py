@@ -3,29 +3,23 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tensorflow as tf
 from attrs import frozen
 
-from dsl.diagnostics import RunError
+from dsl import ir
+from dsl.diagnostics import Diagnostic, RunError
 from dsl.errors import data as errors
 from dsl.errors.data import Where
-from dsl.suggest import nearest
 from tfdeploy.data.options import FLOATS, Field, Tensors
 from tfdeploy.data.small_graphs import without_autograph
 from tfdeploy.data.sources.base import Context, FileSource, PythonOnly
-from tfdeploy.data.sources.csv_files import Column, Table
+from tfdeploy.data.sources.csv_files import Column, Row, Table
 from tfdeploy.data.sources.files import find_columns, name_of
 from tfdeploy.data.transforms.changes import checked_cast
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from dsl import ir
-    from dsl.diagnostics import Diagnostic
-    from tfdeploy.data.sources.csv_files import Row
 
 CHUNK = 1024
 DECODED = {
@@ -117,9 +111,7 @@ class Csv(FileSource):
         if len(self.header) == 1 and any(sign in self.header[0] for sign in ";\t|"):
             reason = "the header is a single column: the cells are not separated by commas"
             return errors.header(where, reason=reason, advice="save the file with commas between the cells")
-        return errors.missing_field(
-            where, kind="column", name=pattern, names=self.header, nearest=nearest(pattern, self.header)
-        )
+        return errors.missing_field(where, kind="column", name=pattern, known=self.header)
 
     # --- reading ------------------------------------------------------------------------------------------
 

@@ -8,26 +8,21 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from itertools import islice
-from typing import IO, TYPE_CHECKING
+from pathlib import Path
+from typing import IO
 
 from attrs import evolve, frozen
 
-from dsl.diagnostics import RunError
+from dsl.diagnostics import Diagnostic, RunError
 from dsl.errors import data as errors
 from dsl.errors.data import Where
 from dsl.source import Excerpt, Span
 from tfdeploy.data.options import BOUNDS, FLOATS
 from tfdeploy.data.sources.files import is_gzip, open_binary, reading, size_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-    from dsl.diagnostics import Diagnostic
-
 
 LARGEST = {"float16": 65504.0, "bfloat16": 3.3895e38, "float32": 3.4028235e38, "float64": math.inf}
 _WHOLE = re.compile(r"[+-]?[0-9]+", re.ASCII)

@@ -6,21 +6,18 @@ import gzip
 import os
 import re
 import zlib
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, cast
+from typing import IO, cast
 
 from dsl.diagnostics import RunError
 from dsl.errors import data as errors
 from dsl.errors.data import Where
 from dsl.files.regular import is_glob, is_there, matches, open_regular, strange_kind, system_reason
+from dsl.source import Span
 from dsl.suggest import nearest
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from dsl.source import Span
 
 GZIP_MAGIC = b"\x1f\x8b"
 

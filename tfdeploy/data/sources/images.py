@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import struct
+from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tensorflow as tf
 
-from dsl.diagnostics import RunError
+from dsl import ir
+from dsl.diagnostics import Diagnostic, RunError
 from dsl.errors import data as errors
 from dsl.errors.data import Where
 from dsl.files.regular import strange_kind
@@ -26,12 +28,6 @@ from tfdeploy.data.sources.files import (
     size_of,
 )
 from tfdeploy.data.sources.pixels import GREY, PALETTE, decode_image, decode_mask
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dsl import ir
-    from dsl.diagnostics import Diagnostic
 
 READ = {".jpg", ".jpeg", ".jpe", ".jfif", ".png"}
 NOT_READ = {".gif", ".bmp", ".webp", ".tif", ".tiff", ".avif", ".heic", ".jxl", ".svg"}

@@ -5,12 +5,13 @@ from __future__ import annotations
 from functools import cached_property
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tensorflow as tf
 from attrs import frozen
 
-from dsl.diagnostics import RunError
+from dsl import ir
+from dsl.diagnostics import Diagnostic, RunError
 from dsl.errors import data as errors
 from dsl.errors.data import Where
 from dsl.files.regular import open_regular
@@ -18,10 +19,6 @@ from dsl.source import Span
 from tfdeploy.data.options import Field, Tensors
 from tfdeploy.data.sources.base import Context, Source
 from tfdeploy.data.sources.files import is_gzip, name_of, open_binary, reading
-
-if TYPE_CHECKING:
-    from dsl import ir
-    from dsl.diagnostics import Diagnostic
 
 UNSIGNED_BYTES = 8
 IMAGE_AXES, LABEL_AXES = 3, 1

@@ -11,33 +11,26 @@ import struct
 import sys
 import zipfile
 import zlib
+from collections.abc import Iterator
 from functools import cached_property
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import IO, Any, NoReturn
 
 import numpy as np
 import tensorflow as tf
 from attrs import frozen
 
 from compiler.graph.storage.zip_files import ZipArchive
-from dsl.diagnostics import RunError
+from dsl import ir
+from dsl.diagnostics import Diagnostic, RunError
 from dsl.errors import data as errors
 from dsl.errors.data import Where
 from dsl.files.regular import open_regular, system_reason
 from dsl.source import Span
-from dsl.suggest import nearest
 from tfdeploy.data.options import DTYPES, Field, Tensors
 from tfdeploy.data.sources.base import Context, PythonOnly, Source
 from tfdeploy.data.sources.files import name_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import IO
-
-    from dsl import ir
-    from dsl.diagnostics import Diagnostic
-
 
 LOCAL_HEADER = 30
 """Bytes of the fixed part of a zip member's local header; the lengths of what follows stand at 26 and 28."""
@@ -250,11 +243,7 @@ class Npz(Source):
     def _array(self, name: str, names: tuple[str, ...], span: Any) -> Array:
         if name not in names:
             where = Where(str(self.archive.path), call=span)
-            raise RunError(
-                errors.missing_field(
-                    where, kind="array", name=name, names=names, nearest=nearest(name, names)
-                )
-            )
+            raise RunError(errors.missing_field(where, kind="array", name=name, known=names))
         return self.archive.array(name)
 
     def _common_length(self) -> int:

@@ -5,21 +5,18 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from compiler.graph.user_code import failure, load_function
-from dsl.diagnostics import RunError
+from dsl import ir
+from dsl.diagnostics import Diagnostic, RunError
 from dsl.errors import data as errors
 from dsl.errors.data import Where
 from tfdeploy.data.options import DTYPES, Field, Tensors
 from tfdeploy.data.sources.base import Asked, Context, PythonOnly, Source
-
-if TYPE_CHECKING:
-    from dsl import ir
-    from dsl.diagnostics import Diagnostic
 
 ADVICE = "return a tf.data.Dataset of dicts, or yield dicts of arrays"
 

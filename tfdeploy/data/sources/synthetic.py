@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from zlib import crc32
 
 import tensorflow as tf
 
+from dsl import ir
 from tfdeploy.data.arguments import Feature, features
 from tfdeploy.data.options import BOUNDS, FLOATS, ROUGH_SIZE, Tensors
 from tfdeploy.data.sources.base import Context, Source
-
-if TYPE_CHECKING:
-    from dsl import ir
 
 LARGEST = 255
 SIZES = crc32(b"sizes of free axes")

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import tensorflow as tf
 from attrs import evolve
 
+from dsl import ir
 from dsl.diagnostics import Diagnostic, RunError
 from dsl.errors import data as errors
 from dsl.errors.data import Where
-from dsl.suggest import nearest
 from tfdeploy.data import small_graphs
 from tfdeploy.data.arguments import Feature, features
 from tfdeploy.data.options import BOUNDS, FLOATS, Field, Tensors
@@ -20,12 +21,6 @@ from tfdeploy.data.sources.files import name_of
 from tfdeploy.data.sources.pixels import decode_image
 from tfdeploy.data.sources.tfrecord_file import RecordFile
 from tfdeploy.data.transforms.changes import checked_cast
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from dsl import ir
-
 
 CHUNK = 1024
 
@@ -82,12 +77,7 @@ class TfRecord(FileSource):
         for each in ragged:
             if each.key not in held and not self._is_anywhere(each):
                 where = Where(str(self.files[0].path), call=each.span or self.span)
-                near = nearest(each.key, held)
-                raise RunError(
-                    errors.missing_field(
-                        where, kind="feature", name=each.key, names=sorted(held), nearest=near
-                    )
-                )
+                raise RunError(errors.missing_field(where, kind="feature", name=each.key, known=sorted(held)))
 
     def _is_anywhere(self, feature: Feature) -> bool:
         """Whether a record has a value of a feature of any size, as far as the records can be read."""
@@ -197,10 +187,8 @@ def record_fault(file: RecordFile, number: int, features: Sequence[Feature]) -> 
         if feature.field.ragged and not _has_kind(held, feature.key):
             continue  # an empty list
         if feature.key not in held:
-            near = nearest(feature.key, held)
-            return errors.missing_field(
-                file.where(number), kind="feature", name=feature.key, names=sorted(held), nearest=near
-            )
+            where, known = file.where(number), sorted(held)
+            return errors.missing_field(where, kind="feature", name=feature.key, known=known)
         where = Where(
             str(file.path), f"record {number}, feature `{feature.key}`", call=feature.span or file.call
         )

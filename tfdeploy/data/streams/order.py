@@ -8,21 +8,17 @@ examples of any length.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import tensorflow as tf
 from attrs import frozen
 
+from tfdeploy.data.options import Field, StreamOptions
 from tfdeploy.data.small_graphs import without_autograph
-from tfdeploy.data.sources.base import FileSource
+from tfdeploy.data.sources.base import FileSource, Source
+from tfdeploy.data.transforms.changes import Bucket, Transform
 from tfdeploy.data.transforms.table import Choice
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from tfdeploy.data.options import Field, StreamOptions
-    from tfdeploy.data.sources.base import Source
-    from tfdeploy.data.transforms.changes import Bucket, Transform
 
 
 @frozen

@@ -11,14 +11,16 @@ the record in the source. The random numbers of an example follow from its key, 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tensorflow as tf
 from attrs import evolve, frozen
 
+from tfdeploy.data.options import Field, StreamOptions, Tensors
 from tfdeploy.data.small_graphs import without_autograph
-from tfdeploy.data.sources.base import FileSource
+from tfdeploy.data.sources.base import FileSource, Source
 from tfdeploy.data.streams.order import (
     FileShare,
     Shard,
@@ -32,12 +34,6 @@ from tfdeploy.data.transforms.changes import Bucket, Cast, Change, OneTensor, Pa
 from tfdeploy.data.transforms.draws import Keys
 from tfdeploy.data.transforms.images import Mixup, RandomChange, lookahead_of
 from tfdeploy.data.transforms.table import Cache, Choice, Shuffle, Skip, Take
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tfdeploy.data.options import Field, StreamOptions, Tensors
-    from tfdeploy.data.sources.base import Source
 
 EPOCHS = 2**62
 CHUNK_BYTES = 1 << 22

@@ -4,33 +4,27 @@ from __future__ import annotations
 
 import re
 import secrets
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from itertools import dropwhile
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 from attrs import evolve
 
-from dsl.diagnostics import RunError
+from dsl import ir
+from dsl.diagnostics import Diagnostic, RunError
 from dsl.errors import data as errors
 from dsl.errors.data import Where
 from tfdeploy.data import small_graphs
-from tfdeploy.data.options import FLOATS
+from tfdeploy.data.options import FLOATS, Field, StreamOptions
 from tfdeploy.data.small_graphs import without_autograph
+from tfdeploy.data.sources.base import PythonOnly, Source
 from tfdeploy.data.streams.order import FileShare, Shard, share_of
-from tfdeploy.data.streams.passes import EMPTY, Examples, Passes, steps_of
+from tfdeploy.data.streams.passes import EMPTY, Examples, Passes, Step, steps_of
 from tfdeploy.data.transforms.changes import Bucket, Cast, Change, Rename, Scale, Transform
 from tfdeploy.data.transforms.table import Choice, Shuffle, Skip, Take, used_rows
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-
-    from dsl import ir
-    from dsl.diagnostics import Diagnostic
-    from tfdeploy.data.options import Field, StreamOptions
-    from tfdeploy.data.sources.base import PythonOnly, Source
-    from tfdeploy.data.streams.passes import Step
 
 
 class Stream:

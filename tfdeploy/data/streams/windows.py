@@ -6,28 +6,23 @@ are. The rows are read once for many windows, and no window has rows of two file
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import tensorflow as tf
 from attrs import evolve
 
-from dsl.diagnostics import RunError
+from dsl.diagnostics import Diagnostic, RunError
 from dsl.errors import data as errors
+from dsl.errors.data import Where
 from tfdeploy.data import small_graphs
+from tfdeploy.data.options import Field, Tensors
 from tfdeploy.data.small_graphs import without_autograph
-from tfdeploy.data.sources.base import FileSource, Source
+from tfdeploy.data.sources.base import FileSource, PythonOnly, Source
 from tfdeploy.data.streams.order import bytes_of, mapped
+from tfdeploy.data.transforms.changes import Transform
 from tfdeploy.data.transforms.table import Window, used_rows
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from dsl.diagnostics import Diagnostic
-    from dsl.errors.data import Where
-    from tfdeploy.data.options import Field, Tensors
-    from tfdeploy.data.sources.base import PythonOnly
-    from tfdeploy.data.transforms.changes import Transform
 
 ROWS, WINDOW_BYTES = 1024, 1 << 20
 

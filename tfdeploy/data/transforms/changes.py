@@ -9,26 +9,20 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from math import prod
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
+import numpy as np
 import tensorflow as tf
 from attrs import evolve
 
 from dsl import ir
-from dsl.diagnostics import SpecError
+from dsl.diagnostics import Diagnostic, SpecError
 from dsl.errors import data as errors
+from dsl.errors.data import Where
 from tfdeploy.data.arguments import bind
-from tfdeploy.data.options import BOUNDS, DTYPES, FLOATS, INTEGERS, Field
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    import numpy as np
-
-    from dsl.diagnostics import Diagnostic
-    from dsl.errors.data import Where
-    from tfdeploy.data.options import Tensors
+from tfdeploy.data.options import BOUNDS, DTYPES, FLOATS, INTEGERS, Field, Tensors
 
 
 def checked_cast(tensor: Any, name: str, dtype: str) -> Any:

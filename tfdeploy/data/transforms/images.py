@@ -7,21 +7,17 @@ drawn from its `Keys`. Batches have the shape [rows, height, width, channels].
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from math import floor
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import tensorflow as tf
 from attrs import evolve
 
-from tfdeploy.data.options import FLOATS, Field
+from dsl import ir
+from tfdeploy.data.options import FLOATS, Field, Tensors
 from tfdeploy.data.transforms.changes import Change, Fields, OneTensor
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from dsl import ir
-    from tfdeploy.data.options import Tensors
-    from tfdeploy.data.transforms.draws import Keys
+from tfdeploy.data.transforms.draws import Keys
 
 IMAGE_RANK = 3
 COLOURS = 3

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
+from dsl import ir
 from tfdeploy.data.transforms.changes import (
     Bucket,
     Cast,
@@ -24,11 +25,6 @@ from tfdeploy.data.transforms.images import (
     RandomFlip,
     lookahead_of,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from dsl import ir
 
 
 class Shuffle(Transform):

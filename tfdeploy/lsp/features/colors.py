@@ -5,30 +5,23 @@ Hints are names of positional arguments, the batch of all clones, shapes of tens
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
 
 from lsprotocol import types
 
 from compiler import topology
 from compiler.towers import batches, clone_count
-from dsl import schema, syntax
+from dsl import ir, schema, syntax
+from dsl.schema import Function
+from dsl.source import Span
 from grammar.cursor import cursor_at, parts_of_line
 from grammar.reports import MOST_TOKENS
 from tfdeploy.lsp import slots
-from tfdeploy.lsp.known import shapes_of, written
+from tfdeploy.lsp.documents import Document
+from tfdeploy.lsp.known import Placed, shapes_of, written
+from tfdeploy.lsp.names import Names
 from tfdeploy.lsp.settings import TOKEN_TYPES
 from tfdeploy.lsp.slots import function_around
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from dsl import ir
-    from dsl.schema import Function
-    from dsl.source import Span
-    from tfdeploy.lsp.documents import Document
-    from tfdeploy.lsp.known import Placed
-    from tfdeploy.lsp.names import Names
-
 
 _DEFINITION, _READONLY = 1, 2
 

@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING
 
 from attrs import define, field
 from lsprotocol import types
 
-from dsl import schema
+from dsl import schema, syntax
 from dsl.schema import Function, Type, signatures
-from grammar.cursor import cursor_at
+from grammar.cursor import Cursor, cursor_at
 from grammar.lower.devices import KINDS
 from grammar.lower.network import flows
 from grammar.lower.network.operations import PREFIX
 from tfdeploy.lsp import describe, slots
+from tfdeploy.lsp.documents import Document
+from tfdeploy.lsp.names import Names, Place, Use
 from tfdeploy.lsp.slots import Slot, function_of, slot_at
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from dsl import syntax
-    from grammar.cursor import Cursor
-    from tfdeploy.lsp.documents import Document
-    from tfdeploy.lsp.names import Names, Place, Use
 
 _Kind = types.CompletionItemKind
 _KINDS = {

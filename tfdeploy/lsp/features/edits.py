@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
-from typing import TYPE_CHECKING
 
 from attrs import evolve
 from lsprotocol import types
@@ -11,16 +11,9 @@ from lsprotocol import types
 from dsl.diagnostics import edited, safe_fixes
 from dsl.source import Source
 from grammar.format import format_text
-from tfdeploy.lsp.diagnostics import examine, shown_as
-from tfdeploy.lsp.documents import absolute
-from tfdeploy.lsp.settings import FIX_ALL
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from tfdeploy.lsp.diagnostics import Findings
-    from tfdeploy.lsp.documents import Document, Documents
-    from tfdeploy.lsp.settings import Settings
+from tfdeploy.lsp.diagnostics import Findings, examine, shown_as
+from tfdeploy.lsp.documents import Document, Documents, absolute
+from tfdeploy.lsp.settings import FIX_ALL, Settings
 
 ROUNDS = 10
 """How often fixes are applied and the text is read again, as `check --fix` does."""

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
 
 from lsprotocol import types
 
 from dsl import schema, syntax
+from dsl.schema import Function, Type
 from grammar.cursor import cursor_at
 from tfdeploy.lsp import describe, slots
 from tfdeploy.lsp.features.completion import described
+from tfdeploy.lsp.names import Names, Place, Use
 from tfdeploy.lsp.slots import Slot, function_around, function_of, slot_at
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from dsl.schema import Function, Type
-    from tfdeploy.lsp.names import Names, Place, Use
 
 _REST = re.compile(r"\w*")
 _NOUNS = {

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from itertools import groupby, islice
-from typing import TYPE_CHECKING
 
 from lsprotocol import types
 
@@ -15,20 +15,14 @@ from dsl import schema, syntax
 from dsl.ir import SPLITS
 from dsl.schema import signatures
 from dsl.schema.data_functions import FILES
+from dsl.source import Span
 from dsl.values import CONSTANTS
 from grammar import files
 from grammar.cursor import parts_of_line
 from grammar.lower.devices import KINDS
 from grammar.lower.network.flows import SPECIAL
-from tfdeploy.lsp.documents import Document, absolute, uri_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from dsl.source import Span
-    from tfdeploy.lsp.documents import Positions
-    from tfdeploy.lsp.names import Names, Place, Symbol, Use
-
+from tfdeploy.lsp.documents import Document, Positions, absolute, uri_of
+from tfdeploy.lsp.names import Names, Place, Symbol, Use
 
 _Symbol = types.SymbolKind
 _OF_ITEMS = {"let": _Symbol.Constant, "model": _Symbol.Variable, "layer": _Symbol.Variable}

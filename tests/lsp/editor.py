@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
     from pathlib import Path
 
+from tfdeploy.lsp.documents import Positions
+
 T = TypeVar("T")
 PATIENCE = 60
 """How many seconds the tests wait for an answer before they call it missing."""
@@ -38,6 +40,7 @@ class Editor:
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
         self._versions: dict[str, int] = {}
+        self._texts: dict[str, str] = {}
         self._published: dict[str, list[types.PublishDiagnosticsParams]] = {}
         self._news = threading.Condition()
         self.registered: list[str] = []
@@ -88,27 +91,30 @@ class Editor:
     def open(self, name: str, text: str) -> list[types.Diagnostic]:
         """Open a document and return its diagnostics."""
         uri = self.uri(name)
-        self._versions[uri] = 1
+        self._versions[uri], self._texts[uri] = 1, text
         with self._news:
             self._published.pop(uri, None)
         item = types.TextDocumentItem(uri, "tfdeploy", 1, text)
         self.tell(types.TEXT_DOCUMENT_DID_OPEN, types.DidOpenTextDocumentParams(item))
         return self.diagnostics(name)
 
-    def change(
-        self, name: str, *changes: types.TextDocumentContentChangeEvent, wait: bool = True
-    ) -> list[types.Diagnostic]:
-        """Change a document, and with `wait` return the diagnostics of its new version."""
+    def change(self, name: str, *edits: types.TextEdit, wait: bool = True) -> list[types.Diagnostic]:
+        """Edit a document, one edit after the other, and with `wait` return its new diagnostics."""
+        text = self._texts[self.uri(name)]
+        for each in edits:
+            start, end = map(Positions(text).offset, (each.range.start, each.range.end))
+            text = text[:start] + each.new_text + text[end:]
+        return self.replace(name, text, wait=wait)
+
+    def replace(self, name: str, text: str, *, wait: bool = True) -> list[types.Diagnostic]:
+        """Replace the text of a document, and with `wait` return the diagnostics of the new one."""
         uri = self.uri(name)
         self._versions[uri] += 1
+        self._texts[uri] = text
         document = types.VersionedTextDocumentIdentifier(self._versions[uri], uri)
-        params = types.DidChangeTextDocumentParams(document, list(changes))
-        self.tell(types.TEXT_DOCUMENT_DID_CHANGE, params)
+        change = types.TextDocumentContentChangeWholeDocument(text)
+        self.tell(types.TEXT_DOCUMENT_DID_CHANGE, types.DidChangeTextDocumentParams(document, [change]))
         return self.diagnostics(name) if wait else []
-
-    def replace(self, name: str, text: str) -> list[types.Diagnostic]:
-        """Replace the text of a document and return the diagnostics of the new one."""
-        return self.change(name, types.TextDocumentContentChangeWholeDocument(text))
 
     def close(self, name: str) -> None:
         """Close a document."""

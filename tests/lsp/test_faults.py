@@ -43,7 +43,7 @@ def test_a_fault_while_reading_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
         server._states[uri] = module._State()
         server.read_soon(uri)
         await server.settled(uri)
-        server.documents.change(uri, 2, [types.TextDocumentContentChangeWholeDocument("tfdeploy = 1")])
+        server.documents.change(uri, 2, "tfdeploy = 1")
         server.read_soon(uri)
         await server.settled(uri)
 

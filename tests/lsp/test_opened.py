@@ -16,28 +16,6 @@ from tfdeploy.lsp.settings import Settings
 INCLUDING = 'tfdeploy = 1\ninclude = ["{}"]\n'
 
 
-def test_changes_apply_one_after_the_other() -> None:
-    """Each to what the one before has left; one without a range replaces everything."""
-    first = Document("file:///a.tfdeploy", "/a.tfdeploy", 1, "one\ntwo\n")
-    partial = types.TextDocumentContentChangePartial
-    at = types.Position
-    changed = first.changed(
-        5,
-        [
-            partial(types.Range(at(0, 0), at(1, 0)), ""),
-            partial(types.Range(at(0, 1), at(0, 3)), "hree"),
-            partial(types.Range(at(9, 0), at(9, 0)), "end"),
-        ],
-    )
-    assert (changed.version, changed.text) == (5, "three\nend")
-    assert (first.version, first.text) == (1, "one\ntwo\n")
-    whole = changed.changed(
-        6,
-        [types.TextDocumentContentChangeWholeDocument("new"), partial(types.Range(at(0, 3), at(0, 3)), "er")],
-    )
-    assert whole.text == "newer"
-
-
 def test_a_byte_order_mark_is_a_blank_to_the_reader() -> None:
     """So that all places are the same."""
     marked = Document("file:///a.tfdeploy", "/a.tfdeploy", 1, "\ufefftfdeploy = 1\n")
@@ -131,7 +109,7 @@ def test_an_open_spec_counts_as_it_is_in_the_editor(tmp_path: Path, documents: D
     assert documents.spec_with(main) is main
     assert documents.texts == {part.path: part.text, main.path: main.text}
     assert list(documents) == [part, main]
-    newer = documents.change(main.uri, 4, [])
+    newer = documents.change(main.uri, 4, main.text)
     assert documents.at(main.uri) is newer is not main
     documents.close(main.uri)
     documents.close(main.uri)

@@ -310,8 +310,7 @@ def test_the_last_reading_does_where_time_counts(server: SpecServer) -> None:
     """Completion has the names of an earlier text; what has to be exact reads each version once."""
     first = server.latest(URI)
     assert server.findings(URI) is first
-    change = types.TextDocumentContentChangeWholeDocument("let {\n  a = 1\n}\n")
-    server.documents.change(URI, 2, [change])
+    server.documents.change(URI, 2, "let {\n  a = 1\n}\n")
     assert server.latest(URI) is first
     second = server.findings(URI)
     assert [each.symbol.name for each in second.names.uses] == ["a"]
@@ -332,5 +331,5 @@ def test_an_open_part_of_a_spec_is_read_with_it(server: SpecServer, tmp_path: Pa
     assert server.findings(uri) is found
     server.documents.open(URI, 2, "let {")
     assert server.findings(uri) is found
-    server.documents.change(uri, 2, [types.TextDocumentContentChangeWholeDocument("let {\n  deep = 3\n}\n")])
+    server.documents.change(uri, 2, "let {\n  deep = 3\n}\n")
     assert "deep" in {each.symbol.name for each in server.findings(uri).names.uses}

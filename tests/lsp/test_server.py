@@ -32,18 +32,8 @@ def test_diagnostics_follow_what_is_typed(editor: Editor) -> None:
     found = editor.open("typed.tfdeploy", WRONG)
     line = WRONG[: WRONG.index("snyc")].count("\n")
     assert [(each.code, each.range) for each in found] == [("TFD401", place(line, 9, 13))]
-    change = types.TextDocumentContentChangePartial(place(line, 9, 13), "sync")
+    change = types.TextEdit(place(line, 9, 13), "sync")
     assert editor.change("typed.tfdeploy", change) == []
-
-
-def test_several_changes_apply_one_after_the_other(editor: Editor) -> None:
-    """Later places of one message are those after the earlier changes; columns are UTF-16 units."""
-    text = SMALL.replace("tfdeploy = 1\n", 'tfdeploy = 1 # 😀 "sign"\n')
-    assert editor.open("changes.tfdeploy", text) == []
-    comment = types.TextDocumentContentChangePartial(place(0, 13, 17), "# é😀é ")
-    after = types.TextDocumentContentChangePartial(place(0, 11, 12), "2")
-    found = editor.change("changes.tfdeploy", comment, after)
-    assert [(each.code, each.range) for each in found] == [("TFD207", place(0, 11, 12))]
 
 
 def test_documents_are_independent(editor: Editor) -> None:
@@ -154,8 +144,7 @@ def test_fixes_over_the_protocol(editor: Editor) -> None:
     for each in actions.values():
         (edits,) = each.edit.changes.values()
         editor.open("fixes.tfdeploy", text)
-        changes = [types.TextDocumentContentChangePartial(one.range, one.new_text) for one in reversed(edits)]
-        assert editor.change("fixes.tfdeploy", *changes) == []
+        assert editor.change("fixes.tfdeploy", *reversed(edits)) == []
     options = types.FormattingOptions(tab_size=2, insert_spaces=True)
     edits = editor.ask(types.TEXT_DOCUMENT_FORMATTING, types.DocumentFormattingParams(document, options))
     assert [each.new_text for each in edits] == ["  steps = 10\n"]
@@ -209,7 +198,7 @@ def test_fast_typing_ends_in_what_is_there(editor: Editor) -> None:
     column = len("  steps = 10")
     for number in range(8):
         at = types.Position(line, column + number)
-        change = types.TextDocumentContentChangePartial(types.Range(at, at), "x")
+        change = types.TextEdit(types.Range(at, at), "x")
         found = editor.change("fast.tfdeploy", change, wait=number == 7)
     assert [each.range.end.character for each in found] == [column + 8]
 
@@ -285,9 +274,7 @@ def test_the_map_of_the_last_run_over_the_protocol(editor: Editor) -> None:
     ]
     column = len("  variables")
     name = variables[0].name
-    editor.change(
-        "placed.tfdeploy", types.TextDocumentContentChangePartial(place(line, column, column), '("")')
-    )
+    editor.change("placed.tfdeploy", types.TextEdit(place(line, column, column), '("")'))
     inside = types.CompletionParams(document, types.Position(line, column + 2))
     offered = {each.label for each in editor.ask(types.TEXT_DOCUMENT_COMPLETION, inside).items}
     assert {name, f"{name.split('/')[0]}/*"} <= offered

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
 
@@ -129,19 +129,6 @@ class Document:
         own = absolute(self.path)
         self._parsed[:] = [each for each in trees if absolute(each.source.name) == own]
 
-    def changed(self, version: int, changes: Sequence[types.TextDocumentContentChangeEvent]) -> Document:
-        """Return the document after some changes, each of which applies to the result of the one before."""
-        document = self
-        for change in changes:
-            if isinstance(change, types.TextDocumentContentChangePartial):
-                start = document.positions.offset(change.range.start)
-                end = document.positions.offset(change.range.end)
-                text = document.text[:start] + change.text + document.text[end:]
-            else:
-                text = change.text
-            document = evolve(document, text=text)
-        return evolve(document, version=version)
-
 
 @define
 class Documents:
@@ -157,11 +144,9 @@ class Documents:
         self._open[uri] = document
         return document
 
-    def change(
-        self, uri: str, version: int, changes: Sequence[types.TextDocumentContentChangeEvent]
-    ) -> Document:
+    def change(self, uri: str, version: int, text: str) -> Document:
         """Replace a document by its next version."""
-        self._open[uri] = self._open[uri].changed(version, changes)
+        self._open[uri] = evolve(self._open[uri], version=version, text=text)
         return self._open[uri]
 
     def close(self, uri: str) -> None:

@@ -283,7 +283,7 @@ def _add_notifications(server: SpecServer) -> None:
     @server.feature(types.TEXT_DOCUMENT_DID_CHANGE)
     async def did_change(ls: SpecServer, params: types.DidChangeTextDocumentParams) -> None:
         given = params.text_document
-        ls.documents.change(given.uri, given.version, params.content_changes)
+        ls.documents.change(given.uri, given.version, params.content_changes[-1].text)  # the whole of it
         ls.read_soon(given.uri)
 
     @server.feature(types.TEXT_DOCUMENT_DID_CLOSE)

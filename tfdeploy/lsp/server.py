@@ -15,12 +15,11 @@ import sys
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from attrs import define, field
 from lsprotocol import types
 from pygls.lsp.server import LanguageServer
-from pygls.protocol.language_server import LanguageServerProtocol, lsp_method
 
 from dsl import syntax
 from dsl.files.regular import read_text
@@ -28,7 +27,7 @@ from tfdeploy.lsp.documents import Documents, path_of
 from tfdeploy.lsp.settings import COMMANDS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from concurrent.futures import Future
 
     from dsl import ir
@@ -120,15 +119,6 @@ NEW_BEFORE_LOOKING = 500_000
 text makes. With Python's own 700 it looks through the syntax tree again and again while it is made."""
 
 
-class _Protocol(LanguageServerProtocol):
-    """The protocol of pygls without its own copy of the texts, which breaks lines at other characters too."""
-
-    @lsp_method(types.TEXT_DOCUMENT_DID_CHANGE)
-    def lsp_text_document__did_change(self, params: types.DidChangeTextDocumentParams) -> Iterator[Any]:
-        """Pass a change on."""
-        yield self.fm.features[types.TEXT_DOCUMENT_DID_CHANGE], (params,), None
-
-
 @define
 class _State:
     """What is known of an open document beside its text.
@@ -153,8 +143,7 @@ class SpecServer(LanguageServer):
         super().__init__(
             "tfdeploy",
             version("tfdeploy"),
-            types.TextDocumentSyncKind.Incremental,
-            protocol_cls=_Protocol,
+            types.TextDocumentSyncKind.Full,
             max_workers=2,
         )
         self.settings = settings

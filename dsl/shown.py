@@ -126,9 +126,8 @@ def _html_table(table: Table) -> str:
 
 
 @singledispatch
-def summary_of(record: object) -> Summary | None:
+def summary_of(_: object) -> Summary | None:
     """Return what is shown of a record; None if no summary of its class has been registered."""
-    del record
     return None
 
 

@@ -202,10 +202,6 @@ class RunningParser:
     def feed_all(self, tokens: Sequence[Token], start: int) -> int:
         """Parse tokens, of which none is the end of the text, from index `start` on.
 
-        Args:
-            tokens: The tokens of the whole text.
-            start: The index of the first token that is parsed; those before have been parsed already.
-
         Returns:
             The index of the first token that is not allowed, or the number of tokens. The values of rules
             that end before such a token may have been made.

@@ -169,11 +169,7 @@ def own() -> None:
 
 
 def outlive_terminal(words: Callable[[OSError], str]) -> None:
-    """Let a command go on when its terminal goes, or when nobody takes its output any more.
-
-    Args:
-        words: Returns what is written to standard error if output is lost, for the reason.
-    """
+    """Let a command go on when its terminal goes, or when nobody takes its output any more."""
     if _owned:
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
         go_on_without_output(words)
@@ -206,8 +202,7 @@ def _exchange(before: object, after: signal.Handlers | object) -> None:
         signal.signal(signal.SIGINT, after)  # type: ignore[arg-type]
 
 
-def _leave(number: int, frame: FrameType | None) -> None:
-    del frame
+def _leave(number: int, _: FrameType | None) -> None:
     os._exit(SIGNALLED + number)
 
 

@@ -30,13 +30,6 @@ exit "$code"
 def batch_script(spec: ir.Spec, path: str, *, name: str, time: str, options: Sequence[str]) -> str:
     """Return the script for `sbatch`.
 
-    Args:
-        spec: The spec.
-        path: The file of the spec, as it is found in the folder from which the job is submitted.
-        name: The name of the job.
-        time: The limit of its time, as Slurm writes it: `HOURS:MINUTES:SECONDS`.
-        options: More options of `compile-and-run`.
-
     Raises:
         SpecError: The spec declares no jobs.
     """

@@ -116,29 +116,26 @@ def _files(*endings: str) -> Callable[[click.Context, str], list[CompletionItem[
 specs, specs_or_maps, files = _files(".tfdeploy"), _files(".tfdeploy", ".json"), _files()
 
 
-def codes(ctx: click.Context, typed: str) -> list[str]:
+def codes(_: click.Context, typed: str) -> list[str]:
     """Offer the codes of diagnostics; those that begin with a small letter by their names."""
     from dsl.codes import CODES
 
-    del ctx
     by_name = typed[:1].islower() and not typed.startswith("tfd")
     known = [each.name if by_name else each.code for each in CODES.values()]
     return [each for each in known if each.lower().startswith(typed.lower())]
 
 
-def template_names(ctx: click.Context, typed: str) -> list[str]:
+def template_names(_: click.Context, typed: str) -> list[str]:
     """Offer the templates of `init`."""
     from tfdeploy.templates import templates
 
-    del ctx
     return [each for each in templates() if each.startswith(typed)]
 
 
-def overrides(ctx: click.Context, typed: str) -> list[str]:
+def overrides(_: click.Context, typed: str) -> list[str]:
     """Offer `PATH=` and `PATH=VALUE` as `--set` takes them."""
     from dsl.schema.vocabulary import override_completions
 
-    del ctx
     return list(override_completions(typed))
 
 

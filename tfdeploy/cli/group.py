@@ -71,14 +71,12 @@ def load(name: str) -> click.Command:
 class CommandGroup(click.Group):
     """A group that knows its commands by name and loads them late."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
+    def list_commands(self, _: click.Context) -> list[str]:
         """Return the names of all commands."""
-        del ctx
         return list(COMMANDS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+    def get_command(self, _: click.Context, cmd_name: str) -> click.Command | None:
         """Load the command called `cmd_name`, or None if there is none."""
-        del ctx
         return load(cmd_name) if cmd_name in COMMANDS else None
 
     def resolve_command(
@@ -91,9 +89,8 @@ class CommandGroup(click.Group):
         _require_paths(args[1:])
         return super().resolve_command(ctx, args)
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    def format_commands(self, _: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands without importing them."""
-        del ctx
         if COMMANDS:
             with formatter.section("Commands"):
                 formatter.write_dl(list(COMMANDS.items()))

@@ -33,10 +33,9 @@ def pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -
 def offer(what: str) -> Callable[[click.Context, click.Parameter, str], Any]:
     """Return what click asks for completions: a function of `completion.py`, imported when it is called."""
 
-    def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> Any:
+    def complete(ctx: click.Context, _: click.Parameter, incomplete: str) -> Any:
         from tfdeploy.cli import completion
 
-        del param
         return getattr(completion, what)(ctx, incomplete)
 
     return complete

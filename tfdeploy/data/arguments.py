@@ -117,12 +117,7 @@ def features(given: Arguments) -> Mapping[str, Feature]:
 
 
 def read_feature(name: str, call: ir.Call) -> Feature:
-    """Return what `feature(...)` says about a tensor; raises SpecError.
-
-    Args:
-        name: The name of the tensor.
-        call: The call of `feature`.
-    """
+    """Return what `feature(...)` says about a tensor; raises SpecError."""
     given = bind(call)
     encoding, dtype, shape, classes = (given[each] for each in ("encoding", "dtype", "shape", "classes"))
     if classes is not None and dtype not in INTEGERS:

@@ -123,16 +123,7 @@ def train(
     width: int = WIDTH,
     batch: int = BATCH,
 ) -> Trained:
-    """Train the model of the ladder for a few steps.
-
-    Args:
-        machine: The devices; None for one CPU, with which others are compared.
-        clones: The number of clones, which share the batch.
-        aggregate: The aggregation.
-        precision: The precision.
-        width: The width of the model.
-        batch: The examples of a step.
-    """
+    """Train the model of the ladder for a few steps."""
     emulate = machine is not None and machine.emulate
     text = SPEC.format(
         kind="cpu" if machine is None else "gpu",
@@ -228,9 +219,8 @@ def _compared(label: str, found: Trained, precision: str = "float32") -> Figures
 # --- the rungs --------------------------------------------------------------------------------------------
 
 
-def seen(machine: Machine) -> Figures:
+def seen(_: Machine) -> Figures:
     """The driver and TensorFlow see the GPUs."""
-    del machine  # which has as many as TensorFlow sees
     there, usable = known_to_driver(), len(tf.config.list_physical_devices("GPU"))
     if not usable or usable < there:
         raise FailedRungError(f"the driver has {there} GPUs, and TensorFlow can use {usable}")

@@ -378,9 +378,8 @@ def to_yaml(manifests: Iterable[Manifest]) -> str:
     class Dumper(yaml.SafeDumper):
         """Writes what occurs twice twice: references between parts are hard to read."""
 
-        def ignore_aliases(self, data: object) -> bool:
+        def ignore_aliases(self, _: object) -> bool:
             """Answer that nothing is written as a reference."""
-            del data
             return True
 
     Dumper.add_representer(str, _text)

@@ -291,8 +291,7 @@ def _add_notifications(server: SpecServer) -> None:
         ls.closed(params.text_document.uri)
 
     @server.feature(types.INITIALIZED)
-    async def initialized(ls: SpecServer, params: types.InitializedParams) -> None:
-        del params
+    async def initialized(ls: SpecServer, _: types.InitializedParams) -> None:
         ls.prepare()
         workspace = ls.client_capabilities.workspace
         watching = workspace.did_change_watched_files if workspace else None
@@ -304,8 +303,7 @@ def _add_notifications(server: SpecServer) -> None:
             registration = types.Registration("files", method, options)
             ls.client_register_capability(types.RegistrationParams([registration]))
 
-    async def files_changed(ls: SpecServer, params: object) -> None:
-        del params
+    async def files_changed(ls: SpecServer, _: object) -> None:
         for each in ls.documents:  # the file may be included by, or be the data of, others
             ls.read_soon(each.uri)
 
@@ -313,6 +311,5 @@ def _add_notifications(server: SpecServer) -> None:
     server.feature(types.WORKSPACE_DID_CHANGE_WATCHED_FILES)(files_changed)
 
     @server.feature(types.SHUTDOWN)
-    def shutdown(ls: SpecServer, params: None) -> None:
-        del params
+    def shutdown(ls: SpecServer, _: None) -> None:
         ls.runner.stop()

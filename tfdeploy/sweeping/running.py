@@ -44,12 +44,7 @@ class Part:
 
 
 def visible_gpus(environment: Mapping[str, str] = os.environ, driver: Path = NVIDIA) -> list[str]:
-    """Return the GPUs that this process may use: those of CUDA_VISIBLE_DEVICES, else all.
-
-    Args:
-        environment: The variables of the environment by name.
-        driver: The folder in which the driver lists the GPUs.
-    """
+    """Return the GPUs that this process may use: those of CUDA_VISIBLE_DEVICES, else all."""
     given = environment.get(GPUS)
     if given is not None:
         return [each.strip() for each in given.split(",") if each.strip()]
@@ -58,12 +53,6 @@ def visible_gpus(environment: Mapping[str, str] = os.environ, driver: Path = NVI
 
 def parts(count: int, cores: Sequence[int], gpus: Sequence[str], *, needed: int) -> list[Part]:
     """Part the machine.
-
-    Args:
-        count: The number of parts.
-        cores: The numbers of the cores.
-        gpus: The GPUs.
-        needed: The most GPUs that a trial declares.
 
     Returns:
         Parts of equal sizes, without overlap; what does not go round is left out. The only part has all.

@@ -14,9 +14,8 @@ VARIED = ("clones", "aggregate", "pack", "groups")
 DOES_NOT_FIT = 1
 
 
-def _parts(context: click.Context, option: click.Parameter, value: str) -> tuple[str, ...]:
+def _parts(_: click.Context, option: click.Parameter, value: str) -> tuple[str, ...]:
     """Return the parts of a spec that `--vary` names."""
-    del context
     parts = tuple(dict.fromkeys(each.strip() for each in value.split(",") if each.strip()))
     for each in parts:
         if each not in VARIED:

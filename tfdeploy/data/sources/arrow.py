@@ -225,15 +225,7 @@ class Tables(FileSource):
             yield piece
 
     def _values(self, table: Table, rows: Any, first: int, tensor: Columns, name: str) -> tuple[Any, Any]:
-        """Return the values of a column in some rows, and where those of each row begin; raises RunError.
-
-        Args:
-            table: The file.
-            rows: The rows.
-            first: The number of the first of them.
-            tensor: The tensor that they are for.
-            name: The name of the column.
-        """
+        """Return the values of a column in some rows, and where those of each row begin; raises RunError."""
         try:
             values, ends = values_in(rows, table.columns[name], table.arrow)
         except HoleError as hole:

@@ -25,12 +25,7 @@ ROWS = 1024
 
 
 def pyarrow(call: Span | None, file: Path) -> Any:
-    """Return the package that reads these files; raises RunError if it is not installed.
-
-    Args:
-        call: The source in the spec, or None.
-        file: The file that is to be read.
-    """
+    """Return the package that reads these files; raises RunError if it is not installed."""
     try:
         import pyarrow.parquet
     except ImportError as fault:
@@ -125,11 +120,7 @@ class Table(ABC):
             return self._count()
 
     def rows(self, names: Sequence[str]) -> Iterator[tuple[int, Any]]:
-        """Yield the number of a row, and some columns of this row and those after it; raises RunError.
-
-        Args:
-            names: The names of the columns, as in `columns`.
-        """
+        """Yield the number of a row, and some columns of this row and those after it; raises RunError."""
         first = 0
         with self.reading():
             for piece in self._pieces(names):
@@ -240,11 +231,6 @@ class HoleError(Exception):
 def values_in(rows: Any, column: Column, arrow: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return the values in a column of some rows, and where those of each row begin, with the end behind.
 
-    Args:
-        rows: A record batch.
-        column: The column.
-        arrow: The package pyarrow.
-
     Raises:
         HoleError: A cell, or an item in it, is null.
     """
@@ -278,12 +264,7 @@ def row_of(value: int, ends: np.ndarray) -> int:
 
 
 def converted(values: np.ndarray, dtype: str) -> np.ndarray | tuple[int, str]:
-    """Return values as another dtype, or the first one that it cannot hold, and why.
-
-    Args:
-        values: Whole numbers or floats.
-        dtype: The dtype, into which whole numbers may be turned, and floats into floats.
-    """
+    """Return values as another dtype, or the first one that it cannot hold, and why."""
     if dtype in FLOATS:
         with np.errstate(over="ignore"):
             found = values.astype(tf.as_dtype(dtype).as_numpy_dtype)

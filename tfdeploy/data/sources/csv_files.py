@@ -343,14 +343,7 @@ class Table:
         return self.named
 
     def at(self, row: Row, start: int, end: int, column: str | None = None) -> Where:
-        """Return the place of the characters `start` to `end` of a row.
-
-        Args:
-            row: The row.
-            start: The number of the first character in the row, from 0.
-            end: The number of the character behind the last one.
-            column: The name of the column; None if no single column is meant.
-        """
+        """Return the place of the characters `start` to `end` of a row."""
         source = Excerpt(str(self.path), row.text, number=row.number)
         place = f"row {row.number}" + (f", column `{column}`" if column is not None else "")
         return Where(str(self.path), place, Span(source, start, end), self.call)
@@ -360,12 +353,7 @@ class Table:
         return next(islice(self.rows(), index + self.heads, None), None)
 
     def fault(self, row: Row, columns: Sequence[Column]) -> Diagnostic | None:
-        """Return the diagnostic about a row from which `columns` are read; None if it has no fault.
-
-        Args:
-            row: The row.
-            columns: The columns that are read. Cells of other columns may hold anything.
-        """
+        """Return the diagnostic about a row from which `columns` are read; None if it has no fault."""
         try:
             found = cells(row.text)
         except QuoteError as fault:

@@ -41,11 +41,6 @@ def find_columns(pattern: str, names: Sequence[str], where: Where) -> list[int]:
 
     Those of a glob are in the order of the file, or, if they differ only in numbers, of the numbers.
 
-    Args:
-        pattern: A name or a glob.
-        names: The names of all columns.
-        where: The place of the names, for the message if a name is there twice.
-
     Raises:
         RunError: Two columns bear the name.
     """
@@ -64,11 +59,6 @@ def find_columns(pattern: str, names: Sequence[str], where: Where) -> list[int]:
 
 def find_files(pattern: str, base: Path, call: Span | None) -> tuple[Path, ...]:
     """Return the files that a path or a glob, relative to `base`, names; those of a glob in natural order.
-
-    Args:
-        pattern: A path or a glob, relative to `base`.
-        base: The folder of the spec.
-        call: The source in the spec, or None.
 
     Raises:
         RunError: A path is not there or is a folder, or a glob matches nothing.
@@ -98,11 +88,6 @@ def _require_file(path: Path, call: Span | None) -> None:
 def find_folder(name: str, base: Path, call: Span | None) -> Path:
     """Return the folder `name`, relative to `base`.
 
-    Args:
-        name: The folder, relative to `base`.
-        base: The folder of the spec.
-        call: The source in the spec, or None.
-
     Raises:
         RunError: There is no folder of this name.
     """
@@ -125,23 +110,12 @@ def _similar(path: Path, is_wanted: Callable[[Path], bool]) -> str | None:
 
 
 def is_gzip(path: Path, call: Span | None) -> bool:
-    """Whether the file begins as gzip files do.
-
-    Args:
-        path: The file.
-        call: The place of the source in the spec, for the message if the file cannot be read; None if there
-            is none.
-    """
+    """Whether the file begins as gzip files do."""
     return read_start(path, 2, call) == GZIP_MAGIC
 
 
 def read_start(path: Path, size: int, call: Span | None) -> bytes:
     """Return the first `size` bytes of a file as it is on disk.
-
-    Args:
-        path: The file.
-        size: The number of bytes.
-        call: The source in the spec, or None.
 
     Raises:
         RunError: The file cannot be read.
@@ -151,12 +125,7 @@ def read_start(path: Path, size: int, call: Span | None) -> bytes:
 
 
 def open_binary(path: Path, *, compressed: bool) -> IO[bytes]:
-    """Open a file for reading bytes, through gzip if it is `compressed`.
-
-    Args:
-        path: The file.
-        compressed: Whether its bytes are those of a gzip file.
-    """
+    """Open a file for reading bytes, through gzip if it is `compressed`."""
     return unpacked(open_regular(path)) if compressed else open_regular(path)
 
 
@@ -180,12 +149,7 @@ def unpacked(file: IO[bytes]) -> IO[bytes]:
 
 @contextmanager
 def reading(path: Path, call: Span | None) -> Iterator[None]:
-    """Turn what reading a file within may raise into a RunError: it is refused, or what is packed is damaged.
-
-    Args:
-        path: The file, or a folder that is listed.
-        call: The source in the spec, or None.
-    """
+    """Turn what reading a file within may raise into a RunError: it is refused, or what it packs is damaged."""
     where = Where(str(path), call=call)
     try:
         yield
@@ -198,10 +162,6 @@ def reading(path: Path, call: Span | None) -> Iterator[None]:
 
 def size_of(path: Path, call: Span | None) -> int:
     """Return the bytes of a file on disk.
-
-    Args:
-        path: The file.
-        call: The place of the source in the spec, for the message; None if there is none.
 
     Raises:
         RunError: The system does not say how large the file is.

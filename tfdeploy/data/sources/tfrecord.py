@@ -173,13 +173,7 @@ KINDS = {"bytes_list": "bytes", "float_list": "floats", "int64_list": "whole num
 
 
 def record_fault(file: RecordFile, number: int, features: Sequence[Feature]) -> Diagnostic | None:
-    """Say what is wrong with a record, from which `features` are read; None if nothing is.
-
-    Args:
-        file: The file.
-        number: The number of the record, counted from 0.
-        features: The features that are read from it.
-    """
+    """Say what is wrong with a record, from which `features` are read; None if nothing is."""
     held = held_by(file, number)
     if isinstance(held, Diagnostic):
         return held
@@ -199,12 +193,7 @@ def record_fault(file: RecordFile, number: int, features: Sequence[Feature]) -> 
 
 
 def names_in(file: RecordFile, number: int) -> list[str] | None:
-    """Return the names of the features that a record has, or None if it cannot be read.
-
-    Args:
-        file: The file.
-        number: The number of the record, counted from 0.
-    """
+    """Return the names of the features that a record has, or None if it cannot be read."""
     held = held_by(file, number)
     return None if isinstance(held, Diagnostic) else [name for name in held if _has_kind(held, name)]
 
@@ -240,13 +229,7 @@ def _feature_fault(where: Where, held: Any, feature: Feature) -> Diagnostic | No
 
 
 def values_fault(where: Where, values: Sequence[Any], feature: Feature) -> Diagnostic | None:
-    """Say what is wrong with the values of a feature, in number, size or content; None if nothing is.
-
-    Args:
-        where: The place of the values.
-        values: Numbers, texts, or bytes that hold numbers or an image.
-        feature: What the spec says about the tensor.
-    """
+    """Say what is wrong with the values of a feature, in number, size or content; None if nothing is."""
     return _size_fault(where, values, feature) or _value_fault(where, values, feature)
 
 

@@ -55,11 +55,6 @@ def share_of(
     Whole files are assigned if the source has several, no `take` or `skip` counts examples across them, and
     every worker gets equally many examples. Every worker computes the same division by itself.
 
-    Args:
-        source: The source.
-        transforms: Its transforms, in order.
-        options: How the stream is read; its `shard` is the number of this reader and the number of all.
-
     Raises:
         RunError: If the records of a file cannot be counted.
     """
@@ -117,8 +112,7 @@ def bucketed(measured: Any, bucket: Bucket, batch: int, open_places: Any) -> Any
     def group(number: Any, element: Any) -> Any:
         return tf.where(number < open_places, tf.constant(-1, tf.int64), bucket.group(element[0]))
 
-    def run(key: Any, window: Any) -> Any:
-        del key
+    def run(_: Any, window: Any) -> Any:
         return window.map(without_autograph(lambda _, element: element[1]))
 
     def length_of_run(key: Any) -> Any:
@@ -130,22 +124,12 @@ def bucketed(measured: Any, bucket: Bucket, batch: int, open_places: Any) -> Any
 
 
 def measured_one_by_one(dataset: Any, length_of: Callable[[Any], Any]) -> Any:
-    """Return pairs of the length of each element and the element.
-
-    Args:
-        dataset: The elements.
-        length_of: Returns the length of one element, a scalar of int64.
-    """
+    """Return pairs of the length of each element and the element."""
     return mapped(dataset, lambda element: (length_of(element), element))
 
 
 def measured_in_chunks(dataset: Any, lengths_of: Callable[[Any], Any]) -> Any:
-    """Return pairs of the length of each element and the element, many of which are decoded at once.
-
-    Args:
-        dataset: The elements.
-        lengths_of: Returns the lengths of a batch of elements, a vector of int64.
-    """
+    """Return pairs of the length of each element and the element, many of which are decoded at once."""
     return measured_one_by_one(dataset.batch(CHUNK), lengths_of).unbatch()
 
 

@@ -51,11 +51,6 @@ def steps_of(
     """Return the steps of a stream: its transforms and its shard, without shuffles in evaluation.
 
     The shard comes as early as possible, but after the last `take` or `skip`.
-
-    Args:
-        transforms: The transforms of the split, in the order of the spec.
-        options: Says whether the stream is for training.
-        shard: The share of a worker in the examples, or None for all of them.
     """
     last = max((at for at, each in enumerate(transforms) if isinstance(each, Choice)), default=-1)
     steps: list[Step] = [*transforms[: last + 1]]
@@ -66,12 +61,7 @@ def steps_of(
 
 
 def size_of_pass(count: int | None, steps: Sequence[Step]) -> int | None:
-    """Return the number of examples of a pass, given that of the source; None if it is not known.
-
-    Args:
-        count: The number of records of the source; None if it is not known.
-        steps: The transforms and the shard, in order.
-    """
+    """Return the number of examples of a pass, given that of the source; None if it is not known."""
     for step in steps:
         match step:
             case Take():
@@ -434,8 +424,7 @@ class Passes:
 def _part_of_each(dataset: Any, start: int, stop: int, size: int) -> Any:
     """Return the elements from number `start` to `stop` of each `size` elements."""
 
-    def inside(number: Any, element: Any) -> Any:
-        del element
+    def inside(number: Any, _: Any) -> Any:
         at = tf.math.floormod(number, tf.constant(size, tf.int64))
         return tf.logical_and(at >= start, at < stop)
 

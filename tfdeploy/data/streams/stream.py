@@ -145,10 +145,6 @@ class Stream:
     def require_shares(self, readers: Sequence[str], *, clones: bool) -> None:
         """Check that there is an example for each of several readers that have a share of their own.
 
-        Args:
-            readers: Who reads each share in words, in the order of the shares.
-            clones: Whether these are clones, and not workers.
-
         Raises:
             RunError: If a share would be empty.
         """

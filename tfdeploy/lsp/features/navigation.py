@@ -182,10 +182,9 @@ def matching(query: str, shown: Sequence[Document], folders: Iterable[str]) -> l
 
 @lru_cache(maxsize=MOST)
 def _named_in(
-    path: str, state: tuple[int, int], encoding: types.PositionEncodingKind | str
+    path: str, _: tuple[int, int], encoding: types.PositionEncodingKind | str
 ) -> list[types.WorkspaceSymbol]:
-    """Return what a file names, which is kept for its time and size, its `state`."""
-    del state
+    """Return what a file names, which is kept for its time and size."""
     text = files.text_of(path)
     return named(Document(uri_of(path), path, 0, text if isinstance(text, str) else "", encoding))
 

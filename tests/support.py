@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
@@ -253,3 +254,18 @@ def largest_difference(values: Mapping[str, Any], reference: Mapping[str, Any]) 
         float(np.max(np.abs(values[name] - reference[name])) / (np.max(np.abs(reference[name])) + 1e-12))
         for name in reference
     )
+
+
+def ir_of(text: str) -> ir.Spec:
+    """Return the spec in a text that `show --json` has written; it has no places."""
+
+    def record(written: Any) -> Any:
+        if isinstance(written, list):
+            return tuple(map(record, written))
+        if not isinstance(written, dict):
+            return written
+        fields = {name: record(each) for name, each in written.items() if name != "node"}
+        return getattr(ir, written["node"])(**fields) if "node" in written else fields
+
+    spec: ir.Spec = record(json.loads(text)["spec"])
+    return spec

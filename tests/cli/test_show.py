@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 import grammar
-from dsl.ir.json_format import from_json
+from tests.support import ir_of
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Command
@@ -114,7 +114,7 @@ def test_json_is_the_ir(command: Command) -> None:
     done = command("show", "spec.tfdeploy", "--json")
     assert (done.code, done.err) == (0, "")
     assert json.loads(done.out)["format_version"] == "1.0"
-    assert from_json(done.out) == grammar.load(str(path))
+    assert ir_of(done.out) == grammar.load(str(path))
 
 
 def test_errors_are_shown_and_nothing_else(command: Command) -> None:

@@ -149,7 +149,7 @@ def unpacked(file: IO[bytes]) -> IO[bytes]:
 
 @contextmanager
 def reading(path: Path, call: Span | None) -> Iterator[None]:
-    """Turn what reading a file within may raise into a RunError: it is refused, or what it packs is damaged."""
+    """Turn what reading a file within may raise into a RunError: it is refused, or damaged."""
     where = Where(str(path), call=call)
     try:
         yield

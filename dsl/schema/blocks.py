@@ -2,29 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from attrs import NOTHING, fields_dict, frozen
 
 from dsl import ir
 from dsl.schema.hardware import TABLE as HARDWARE
-from dsl.schema.types import (
-    Type,
-    boolean,
-    call,
-    duration,
-    either,
-    integer,
-    keras,
-    listing,
-    number,
-    numbers,
-    path,
-    period,
-    size,
-    string,
-    word,
-)
+from dsl.schema.notation import entries, type_of
+from dsl.schema.types import Type, integer, listing, path
 
 
 @frozen
@@ -83,287 +68,102 @@ class Block:
         return default.factory() if hasattr(default, "factory") else default
 
 
-MANY = 2**31 - 1
-"""The most of what is counted in a graph, such as micro-batches: TensorFlow counts much in 32 bits."""
+def _block(head: tuple[Any, ...], rows: list[tuple[Any, ...]]) -> Block:
+    name, label, inner, _, doc = head
+    attributes = tuple(
+        Attribute(name, type_of(type_, {"HARDWARE": tuple(HARDWARE)}), doc, required=must == "!")
+        for _, name, must, _, type_, doc in rows
+    )
+    record = getattr(ir, "LayerBlock" if name == "layer" else name.title(), None)
+    inside = tuple(inner.split(", ")) if inner else ()
+    return Block(name, record, attributes, doc, "required" if label else "none", inside)
 
-_HARDWARE = (
-    Attribute(
-        "gpu_memory", size(optional=True), "memory of each GPU; `plan` warns if its forecast is higher"
-    ),
-    Attribute(
-        "cpu_memory", size(optional=True), "memory of each machine; `plan` warns if its forecast is higher"
-    ),
-    Attribute(
-        "link",
-        size(optional=True),
-        "bytes per second between two GPUs, or between two machines, for forecasts of time",
-    ),
-    Attribute(
-        "kind",
-        word(*HARDWARE, optional=True),
-        "the hardware of the devices, for forecasts of time if nothing was measured",
-    ),
-)
 
 BLOCKS: dict[str, Block] = {
-    block.name: block
-    for block in (
-        Block("let", None, (), "named constants"),
-        Block(
-            "model",
-            ir.Model,
-            (
-                Attribute(
-                    "loss",
-                    Type("any"),
-                    "`[target, prediction] -> Loss()`, with weights as a third tensor, or a sum; tensors too",
-                ),
-                Attribute(
-                    "regularize", keras("regularizer"), "a penalty on every kernel, added once per step"
-                ),
-                Attribute(
-                    "output",
-                    Type("any"),
-                    "what the trained model returns, or `{ name = tensor }`; default: the predictions",
-                ),
-            ),
-            "what one clone computes",
-            label="required",
-            inner=("metrics", "output"),
-        ),
-        Block(
-            "output",
-            None,
-            (),
-            "written `output = { name = tensor }`, what the trained model returns by names",
-        ),
-        Block(
-            "metrics",
-            None,
-            (),
-            "`name = [target, prediction] -> Metric()`, or with weights too",
-        ),
-        Block(
-            "layer",
-            ir.LayerBlock,
-            (Attribute("output", Type("any"), "the tensor that the layer returns", required=True),),
-            "a reusable part of a model",
-            label="required",
-        ),
-        Block(
-            "data",
-            ir.Data,
-            (
-                Attribute("train", Type("any"), "the examples to train on"),
-                Attribute("validation", Type("any"), "the examples for evaluations during training"),
-                Attribute("test", Type("any"), "the examples for the last evaluation"),
-                Attribute(
-                    "per_clone",
-                    word(*get_args(ir.PerClone)),
-                    "`split`: slices of one stream; `shard`: a stream for each clone",
-                ),
-            ),
-            "where the examples come from",
-        ),
-        Block(
-            "devices",
-            ir.Devices,
-            (
-                Attribute("gpu", integer(0, 4096), "how many GPUs this machine has"),
-                Attribute("cpu", integer(1, 4096), "how many CPU devices this machine has"),
-                *_HARDWARE,
-                Attribute(
-                    "soft_placement", boolean(), "let TensorFlow use another device if a device is missing"
-                ),
-                Attribute("allow_growth", boolean(), "let TensorFlow allocate GPU memory when it is needed"),
-                Attribute("visible", listing(integer(0)), "the indices of the GPUs to use"),
-                Attribute("log_placement", boolean(), "let TensorFlow log the device of every op"),
-                Attribute(
-                    "intra_op_threads",
-                    integer(1, 4096, optional=True),
-                    "threads for one op on a CPU; default: the number of cores divided among the towers, or "
-                    "among the tasks of a machine",
-                ),
-                Attribute(
-                    "inter_op_threads",
-                    integer(1, 4096, optional=True),
-                    "ops that a process runs at the same time; default: one for each core",
-                ),
-            ),
-            "the devices to compute on",
-            inner=("job",),
-        ),
-        Block(
-            "job",
-            ir.Job,
-            (
-                Attribute(
-                    "tasks",
-                    numbers(1, 100_000),
-                    "how many tasks the job has; `2..8` if workers come and go while they train",
-                ),
-                Attribute("gpu", integer(0, 4096), "how many GPUs each task has"),
-                Attribute("cpu", integer(1, 4096), "how many CPU devices each task has"),
-                Attribute("hosts", listing(string()), "`host:port` of each task, instead of `tasks`"),
-            ),
-            "a job of a cluster",
-            label="required",
-        ),
-        Block(
-            "clones",
-            ir.Clones,
-            (
-                Attribute(
-                    "count",
-                    integer(1, 100_000),
-                    "how many clones; default: one for each device of the rule for clones",
-                ),
-                Attribute(
-                    "batch",
-                    either(integer(low=1), listing(integer(low=1))),
-                    "examples per step for each clone, or a list with a number for each clone",
-                ),
-                Attribute(
-                    "global_batch",
-                    integer(low=1),
-                    "examples per step for all clones together, instead of `batch`",
-                ),
-            ),
-            "how many clones there are, and how many examples each gets per step",
-        ),
-        Block(
-            "place",
-            ir.Place,
-            (),
-            "`selector -> target`: what is placed where; the last rule that matches applies",
-        ),
-        Block(
-            "update",
-            ir.Update,
-            (
-                Attribute("mode", word(*get_args(ir.Mode)), "when gradients are applied"),
-                Attribute("optimizer", keras("optimizer"), "the Keras optimizer; required to train"),
-                Attribute(
-                    "freeze", listing(string(filled=True)), "globs of weights that training does not change"
-                ),
-                Attribute(
-                    "reduce",
-                    word(*get_args(ir.Reduce)),
-                    "whether the gradients of the clones are averaged or added",
-                ),
-                Attribute(
-                    "aggregate", call("aggregation"), "the algorithm that sums the gradients of the clones"
-                ),
-                Attribute(
-                    "pack", size(optional=True), "size of the buckets into which small gradients are packed"
-                ),
-                Attribute(
-                    "compress",
-                    call("compression", optional=True),
-                    "how gradients that are sent from machine to machine are made smaller",
-                ),
-                Attribute("clip", call("clip", optional=True), "a bound on the gradients, after aggregation"),
-                Attribute("accumulate", integer(1, MANY), "micro-batches per step"),
-                Attribute(
-                    "schedule",
-                    word(*get_args(ir.PipelineSchedule), optional=True),
-                    "how the devices of a clone's group work on several micro-batches at the same time",
-                ),
-                Attribute(
-                    "recompute",
-                    call("recomputation", optional=True),
-                    "what of the forward pass is computed again in the backward pass, to save memory",
-                ),
-                Attribute(
-                    "ema",
-                    either(number(0, 1, open=True, optional=True), call("average"), optional=True),
-                    "decay of the moving average of the weights, or `EMA(...)`",
-                ),
-                Attribute(
-                    "batch_norm",
-                    word(*get_args(ir.BatchNorm)),
-                    "whose statistics become the moving averages of batch normalization",
-                ),
-                Attribute(
-                    "precision",
-                    word(*get_args(ir.Precision)),
-                    "the data type of the computation",
-                ),
-                Attribute(
-                    "replication",
-                    word(*get_args(ir.Replication)),
-                    "one graph for all workers, or one for each",
-                ),
-                Attribute("backup", integer(0, 100_000), "how many of the workers a step does not wait for"),
-                Attribute(
-                    "staleness",
-                    integer(0, MANY, optional=True),
-                    "how many updates the fastest clone may be ahead of the slowest",
-                ),
-                Attribute(
-                    "average_every", integer(1, MANY), "steps between two averagings of the clones' weights"
-                ),
-                Attribute(
-                    "average_slots", boolean(), "average the optimizer's slots together with the weights"
-                ),
-            ),
-            "how the gradients of the clones become new weights",
-            inner=("optimizer",),
-        ),
-        Block(
-            "optimizer",
-            None,
-            (),
-            '`"glob" -> optimizer`: the optimizer of the weights whose names match; the first rule that '
-            "matches wins, and every trainable weight must have one",
-        ),
-        Block(
-            "train",
-            ir.Train,
-            (
-                Attribute("steps", integer(low=1), "how many steps to train"),
-                Attribute("epochs", integer(low=1), "how often to go through the data"),
-                Attribute("directory", path(), "the run directory"),
-                Attribute("checkpoint_every", period(), "a number of steps or a duration"),
-                Attribute("evaluate_every", period(), "a number of steps or a duration"),
-                Attribute("keep", integer(1, MANY), "how many checkpoints are kept"),
-                Attribute("log_every", integer(1, MANY), "steps between two records of the history"),
-                Attribute(
-                    "summaries",
-                    word(*get_args(ir.Summaries)),
-                    "what is written for TensorBoard",
-                ),
-                Attribute("track", call("tracker", optional=True), "where scores and files are sent as well"),
-                Attribute(
-                    "prometheus",
-                    string(optional=True),
-                    "the address, `HOST:PORT` or a port of this machine, where Prometheus reads how tasks do",
-                ),
-                Attribute("seed", integer(0, 2**31 - 1, optional=True), "the seed of all random numbers"),
-                Attribute("deterministic", boolean(), "make two runs equal, bit for bit"),
-                Attribute("weights", path(optional=True), "a file of weights to start from"),
-                Attribute(
-                    "best",
-                    call("goal", optional=True),
-                    "which evaluation is the best; its checkpoint is kept, tested and exported",
-                ),
-                Attribute(
-                    "patience",
-                    integer(1, MANY, optional=True),
-                    "after how many evaluations in a row without improvement training ends",
-                ),
-                Attribute(
-                    "task_timeout",
-                    duration(),
-                    "how long a task of a cluster may be missing before the run ends",
-                ),
-            ),
-            "how long to train, and what to keep of it",
-            inner=("weights",),
-        ),
-        Block("weights", None, (), '`"glob" -> "file"`: files of weights that parts of the model start from'),
-        Block("expect", ir.Expect, (), "conditions that the compiled placement must meet"),
-    )
+    head[0]: _block(head, rows)
+    for head, rows in entries("""
+let: named constants
+model "name" { metrics, output }: what one clone computes
+  loss: any -- `[target, prediction] -> Loss()`, with weights as a third tensor, or a sum; tensors too
+  regularize: keras:regularizer -- a penalty on every kernel, added once per step
+  output: any -- what the trained model returns, or `{ name = tensor }`; default: the predictions
+output: written `output = { name = tensor }`, what the trained model returns by names
+metrics: `name = [target, prediction] -> Metric()`, or with weights too
+layer "name": a reusable part of a model
+  output!: any -- the tensor that the layer returns
+data: where the examples come from
+  train: any -- the examples to train on
+  validation: any -- the examples for evaluations during training
+  test: any -- the examples for the last evaluation
+  per_clone: word:PerClone -- `split`: slices of one stream; `shard`: a stream for each clone
+devices { job }: the devices to compute on
+  gpu: int[0,4096] -- how many GPUs this machine has
+  cpu: int[1,4096] -- how many CPU devices this machine has
+  gpu_memory: size? -- memory of each GPU; `plan` warns if its forecast is higher
+  cpu_memory: size? -- memory of each machine; `plan` warns if its forecast is higher
+  link: size? -- bytes per second between two GPUs, or between two machines, for forecasts of time
+  kind: word:HARDWARE? -- the hardware of the devices, for forecasts of time if nothing was measured
+  soft_placement: bool -- let TensorFlow use another device if a device is missing
+  allow_growth: bool -- let TensorFlow allocate GPU memory when it is needed
+  visible: [int[0,)] -- the indices of the GPUs to use
+  log_placement: bool -- let TensorFlow log the device of every op
+  intra_op_threads: int[1,4096]? -- threads for one op on a CPU; default: the number of cores divided among
+      the towers, or among the tasks of a machine
+  inter_op_threads: int[1,4096]? -- ops that a process runs at the same time; default: one for each core
+job "name": a job of a cluster
+  tasks: range[1,100000] -- how many tasks the job has; `2..8` if workers come and go while they train
+  gpu: int[0,4096] -- how many GPUs each task has
+  cpu: int[1,4096] -- how many CPU devices each task has
+  hosts: [str] -- `host:port` of each task, instead of `tasks`
+clones: how many clones there are, and how many examples each gets per step
+  count: int[1,100000] -- how many clones; default: one for each device of the rule for clones
+  batch: int[1,) | [int[1,)] -- examples per step for each clone, or a list with a number for each clone
+  global_batch: int[1,) -- examples per step for all clones together, instead of `batch`
+place: `selector -> target`: what is placed where; the last rule that matches applies
+update { optimizer }: how the gradients of the clones become new weights
+  mode: word:Mode -- when gradients are applied
+  optimizer: keras:optimizer -- the Keras optimizer; required to train
+  freeze: [text] -- globs of weights that training does not change
+  reduce: word:Reduce -- whether the gradients of the clones are averaged or added
+  aggregate: call:aggregation -- the algorithm that sums the gradients of the clones
+  pack: size? -- size of the buckets into which small gradients are packed
+  compress: call:compression? -- how gradients that are sent from machine to machine are made smaller
+  clip: call:clip? -- a bound on the gradients, after aggregation
+  accumulate: int[1,MANY] -- micro-batches per step
+  schedule: word:PipelineSchedule? -- how the devices of a clone's group work on several micro-batches at
+      the same time
+  recompute: call:recomputation? -- what of the forward pass is computed again in the backward pass, to
+      save memory
+  ema: float(0,1)? | call:average ? -- decay of the moving average of the weights, or `EMA(...)`
+  batch_norm: word:BatchNorm -- whose statistics become the moving averages of batch normalization
+  precision: word:Precision -- the data type of the computation
+  replication: word:Replication -- one graph for all workers, or one for each
+  backup: int[0,100000] -- how many of the workers a step does not wait for
+  staleness: int[0,MANY]? -- how many updates the fastest clone may be ahead of the slowest
+  average_every: int[1,MANY] -- steps between two averagings of the clones' weights
+  average_slots: bool -- average the optimizer's slots together with the weights
+optimizer: `"glob" -> optimizer`: the optimizer of the weights whose names match; the first rule that matches
+    wins, and every trainable weight must have one
+train { weights }: how long to train, and what to keep of it
+  steps: int[1,) -- how many steps to train
+  epochs: int[1,) -- how often to go through the data
+  directory: path -- the run directory
+  checkpoint_every: period -- a number of steps or a duration
+  evaluate_every: period -- a number of steps or a duration
+  keep: int[1,MANY] -- how many checkpoints are kept
+  log_every: int[1,MANY] -- steps between two records of the history
+  summaries: word:Summaries -- what is written for TensorBoard
+  track: call:tracker? -- where scores and files are sent as well
+  prometheus: str? -- the address, `HOST:PORT` or a port of this machine, where Prometheus reads how tasks do
+  seed: int[0,MANY]? -- the seed of all random numbers
+  deterministic: bool -- make two runs equal, bit for bit
+  weights: path? -- a file of weights to start from
+  best: call:goal? -- which evaluation is the best; its checkpoint is kept, tested and exported
+  patience: int[1,MANY]? -- after how many evaluations in a row without improvement training ends
+  task_timeout: duration -- how long a task of a cluster may be missing before the run ends
+weights: `"glob" -> "file"`: files of weights that parts of the model start from
+expect: conditions that the compiled placement must meet
+""")
 }
 """Every block by name, inner ones included."""
 

@@ -12,146 +12,84 @@ from dsl.ir import Call
 from dsl.schema import signatures
 from dsl.schema import types as kinds
 from dsl.schema.data_functions import FEATURES, LENGTHS, SOURCES, TRANSFORMS
+from dsl.schema.notation import functions
 from dsl.schema.types import (
     ANY,
     Argument,
     Function,
     Type,
     boolean,
-    duration,
-    either,
     integer,
-    keyword,
-    listing,
     needs,
     number,
-    size,
     string,
     takes,
 )
 
-AGGREGATIONS = (
-    Function("add_n", doc="all gradients of a variable are summed on one device"),
-    Function("tree", doc="pairs of clones are summed, level by level"),
-    Function(
-        "hierarchical",
-        (takes("size", integer(low=1, optional=True), None, "devices in a group; default: those of a task"),),
-        doc="gradients are summed in each group of devices, and then between the groups",
-    ),
-    Function("ring", doc="all-reduce in a ring: every device passes chunks to the next one"),
-    Function(
-        "shuffle",
-        (
-            takes(
-                "shards", integer(low=1, optional=True), None, "how many parts; default: one for each clone"
-            ),
-        ),
-        doc="every gradient is split into parts that are summed on different devices",
-    ),
-    Function("collective", doc="TensorFlow's CollectiveReduce"),
-)
-
-COMPRESSIONS = (
-    Function(
-        "bfloat16", doc="gradients are sent with 16 bits: the range of float32, and 8 bits of precision"
-    ),
-    Function("float16", doc="gradients are sent with 16 bits: 11 bits of precision, and 65,504 at most"),
-    Function(
-        "power_sgd",
-        (takes("rank", integer(1, 1024), 4, "columns of the two matrices that are sent in place of one"),),
-        doc="two thin matrices are sent in place of each large one; what they lack is added in the next step",
-    ),
-)
-
-_NORM = (needs("x", number(0, open=True), "the bound"),)
-CLIPS = (
-    Function("global_norm", _NORM, doc="scales all gradients if their common norm is larger than the bound"),
-    Function("norm", _NORM, doc="scales each gradient whose own norm is larger than the bound"),
-    Function("value", _NORM, doc="limits each element to plus and minus the bound"),
-)
-
-AVERAGES = (
-    Function(
-        "EMA",
-        (
-            needs("decay", number(0, 1, open=True), "the share of the old average that each update keeps"),
-            keyword(
-                "warm_up",
-                boolean(),
-                False,
-                "use `min(decay, (1 + n) / (10 + n))` after `n` updates, to forget the first weights",
-            ),
-        ),
-        doc="the exponential moving average of each weight",
-    ),
-)
-
-RECOMPUTATIONS = (
-    Function(
-        "memory",
-        (needs("limit", size(), "the memory that no device with a clone is to exceed"),),
-        doc="as little of the forward pass again as the forecasts of memory and time say is needed",
-    ),
-    Function(
-        "scopes",
-        (needs("glob", string(filled=True), "the glob of the names of layers"),),
-        doc="the layers whose names match, of which only the results are kept",
-    ),
-)
-
-_SCORE = (needs("score", string(), "the name of a metric of the model, or `loss`"),)
-GOALS = (
-    Function("highest", _SCORE, doc="the evaluation in which the score is highest is the best"),
-    Function("lowest", _SCORE, doc="the evaluation in which the score is lowest is the best"),
-)
-
-_WAIT = keyword("wait", duration(), 30.0, "how long the end of a run waits until everything is sent")
-TRACKERS = (
-    Function(
-        "mlflow",
-        (
-            keyword("server", string(optional=True), None, "its address; default: MLFLOW_TRACKING_URI"),
-            keyword(
-                "experiment", string(optional=True), None, "the experiment; default: the name of the model"
-            ),
-            keyword("model", boolean(), True, "send `model.keras` as well"),
-            _WAIT,
-        ),
-        doc="a server of MLflow gets the settings, scores and files of the run",
-    ),
-    Function(
-        "python",
-        (needs("function", string(), "`module:function`, which returns a tracker"), _WAIT),
-        ANY,
-        "a tracker that a Python function makes from the keyword arguments",
-    ),
-)
-
-OPTIMIZERS = (
-    Function(
-        "python",
-        (
-            needs("function", string(), "`module:function`, which returns a keras.optimizers.Optimizer"),
-            keyword(
-                "exclude_from_weight_decay",
-                either(listing(string(filled=True)), optional=True),
-                None,
-                "globs of the weights that do not decay",
-            ),
-        ),
-        ANY,
-        "an optimizer that a Python function makes from the keyword arguments",
-    ),
-)
-SCHEDULES = (
-    Function(
-        "python",
-        (needs("function", string(), "`module:function`, which returns a LearningRateSchedule of Keras"),),
-        ANY,
-        "a schedule that a Python function makes from the keyword arguments",
-    ),
-)
-
+AGGREGATIONS = functions("""
+add_n: all gradients of a variable are summed on one device
+tree: pairs of clones are summed, level by level
+hierarchical: gradients are summed in each group of devices, and then between the groups
+  size = none: int[1,)? -- devices in a group; default: those of a task
+ring: all-reduce in a ring: every device passes chunks to the next one
+shuffle: every gradient is split into parts that are summed on different devices
+  shards = none: int[1,)? -- how many parts; default: one for each clone
+collective: TensorFlow's CollectiveReduce
+""")
+COMPRESSIONS = functions("""
+bfloat16: gradients are sent with 16 bits: the range of float32, and 8 bits of precision
+float16: gradients are sent with 16 bits: 11 bits of precision, and 65,504 at most
+power_sgd: two thin matrices are sent in place of each large one; what they lack is added in the next step
+  rank = 4: int[1,1024] -- columns of the two matrices that are sent in place of one
+""")
+CLIPS = functions("""
+global_norm: scales all gradients if their common norm is larger than the bound
+  x: float(0,) -- the bound
+norm: scales each gradient whose own norm is larger than the bound
+  x: float(0,) -- the bound
+value: limits each element to plus and minus the bound
+  x: float(0,) -- the bound
+""")
+AVERAGES = functions("""
+EMA: the exponential moving average of each weight
+  decay: float(0,1) -- the share of the old average that each update keeps
+  *warm_up = false: bool -- use `min(decay, (1 + n) / (10 + n))` after `n` updates, to forget the
+      first weights
+""")
+RECOMPUTATIONS = functions("""
+memory: as little of the forward pass again as the forecasts of memory and time say is needed
+  limit: size -- the memory that no device with a clone is to exceed
+scopes: the layers whose names match, of which only the results are kept
+  glob: text -- the glob of the names of layers
+""")
+GOALS = functions("""
+highest: the evaluation in which the score is highest is the best
+  score: str -- the name of a metric of the model, or `loss`
+lowest: the evaluation in which the score is lowest is the best
+  score: str -- the name of a metric of the model, or `loss`
+""")
+TRACKERS = functions("""
+mlflow: a server of MLflow gets the settings, scores and files of the run
+  *server = none: str? -- its address; default: MLFLOW_TRACKING_URI
+  *experiment = none: str? -- the experiment; default: the name of the model
+  *model = true: bool -- send `model.keras` as well
+  *wait = 30.0: duration -- how long the end of a run waits until everything is sent
+python: a tracker that a Python function makes from the keyword arguments
+  function: str -- `module:function`, which returns a tracker
+  *wait = 30.0: duration -- how long the end of a run waits until everything is sent
+  **: any?
+""")
+OPTIMIZERS = functions("""
+python: an optimizer that a Python function makes from the keyword arguments
+  function: str -- `module:function`, which returns a keras.optimizers.Optimizer
+  *exclude_from_weight_decay = none: [text] ? -- globs of the weights that do not decay
+  **: any?
+""")
+SCHEDULES = functions("""
+python: a schedule that a Python function makes from the keyword arguments
+  function: str -- `module:function`, which returns a LearningRateSchedule of Keras
+  **: any?
+""")
 
 _OF_PAIRS = "a function of targets and predictions that returns a value for each example"
 _OWN = {
@@ -230,37 +168,20 @@ PARAMETER_TYPES = {
 }
 """The types that a parameter of a `layer` block can have, by what they are called there."""
 
-_SIZES = either(integer(low=1), listing(integer(low=1)))
-INPUT = Function(
-    "input",
-    (
-        needs("dtype", kinds.dtype(), "the type of the elements"),
-        needs("shape", kinds.free_shape(), "the shape without the batch axis"),
-        keyword("assume", _SIZES, None, "the sizes that forecasts assume for the axes that are `none`"),
-    ),
-    doc="a tensor of the examples, which has the name of the binding",
-)
-REPEAT = Function(
-    "repeat",
-    (
-        needs("count", integer(1), "how often the step is made"),
-        needs("step", Type("any"), "the layer or layer block that is made"),
-    ),
-    doc="several steps of one kind, each with weights of its own",
-)
-SHARED = Function(
-    "layer",
-    (needs("step", Type("any"), "the layer that is made"),),
-    doc="a layer that has the same weights wherever it is used as a step",
-)
-PARAMETER = Function(
-    "parameter",
-    (
-        needs("type", kinds.word(*PARAMETER_TYPES), "the type of its value"),
-        takes("default", Type("any"), None, "its value if a use of the layer does not give one"),
-    ),
-    doc="a parameter of a layer block",
-)
+INPUT, REPEAT, SHARED, PARAMETER = functions("""
+input: a tensor of the examples, which has the name of the binding
+  dtype: dtype -- the type of the elements
+  shape: [int[1,)?] -- the shape without the batch axis
+  *assume = none: int[1,) | [int[1,)] -- the sizes that forecasts assume for the axes that are `none`
+repeat: several steps of one kind, each with weights of its own
+  count: int[1,) -- how often the step is made
+  step: any -- the layer or layer block that is made
+layer: a layer that has the same weights wherever it is used as a step
+  step: any -- the layer that is made
+parameter: a parameter of a layer block
+  type: word:int/float/bool/string/shape -- the type of its value
+  default = none: any -- its value if a use of the layer does not give one
+""")
 
 
 @cache

@@ -15,8 +15,7 @@ from compiler.step.read.work import timed_step
 from compiler.suggest import variations
 from compiler.suggest.outcome import Goal
 from dsl import ir
-from dsl.schema import functions
-from dsl.schema.types import Function
+from dsl.schema import functions, notation
 from tests.folders import ROOT
 from tests.support import CLASSIFIER, CONVOLUTION, Training, classifier, examples
 from tfdeploy.runtime.verify import Options, Verification
@@ -35,7 +34,7 @@ def _added(monkeypatch: pytest.MonkeyPatch) -> None:
     blocks = dict(
         re.findall(r'```python title="([^"]*)"\n(.*?)```', (ROOT / "CONTRIBUTING.md").read_text(), re.DOTALL)
     )
-    names = {"Function": Function}
+    names = {"functions": notation.functions}
     exec(blocks["compiler/step/sums/chain.py"], names)  # noqa: S102 our own text
     own = eval(blocks["AGGREGATIONS of compiler/step/sums/__init__.py"], names)  # noqa: S307
     rows = eval(blocks["AGGREGATIONS of dsl/schema/functions.py"], names)  # noqa: S307

@@ -39,48 +39,6 @@ from keras.src.models.functional import Functional
 # The module in which the applications look `get_file` up, which downloads their weights.
 from keras.src.utils import file_utils
 
-__all__ = [
-    "NAMES_GIVEN",
-    "OPEN_SCOPES",
-    "STATELESS_SCOPE",
-    "UNCREATED_VARIABLES",
-    "Functional",
-    "Merge",
-    "OwnMoments",
-    "build_of_shapes",
-    "compiled_with",
-    "create",
-    "file_utils",
-    "first_word_index",
-    "flattened_layers",
-    "freeze_lookup",
-    "functional_of",
-    "get_global_attribute",
-    "get_keras_mask",
-    "give_stand_in",
-    "initializer_of",
-    "input_shape_of",
-    "is_built",
-    "iterations_of",
-    "keep_table_dtype",
-    "layers_within",
-    "lookup_of",
-    "maker_of",
-    "name_scope_of",
-    "operation_of",
-    "operations_before",
-    "rate_of",
-    "reduce_weighted_values",
-    "reduction_axes",
-    "replace_rate",
-    "set_global_attribute",
-    "set_keras_mask",
-    "squeeze_or_expand_to_same_rank",
-    "uses_adamw",
-    "weight_at",
-    "words_of",
-]
-
 NAMES_GIVEN = "object_name_uids"
 """The global attribute that counts how often Keras has used each name, in the whole process."""
 

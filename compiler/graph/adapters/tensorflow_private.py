@@ -49,22 +49,6 @@ from tensorflow.python.framework.op_def_registry import get as op_definition
 # A variable from its description, for ops that are already in the graph.
 from tensorflow.python.ops.resource_variable_ops import ResourceVariable
 
-__all__ = [
-    "ResourceVariable",
-    "Timeline",
-    "VariableDef",
-    "add_control_input",
-    "add_nodes",
-    "fed_callable",
-    "from_library",
-    "is_op_determinism_enabled",
-    "iterator_resource",
-    "op_definition",
-    "python_functions",
-    "set_device",
-    "variant_of",
-]
-
 
 def add_nodes(graph: tf.Graph, graph_def: Any, outside: dict[str, tf.Tensor]) -> None:
     """Add the nodes of a GraphDef to a graph by TensorFlow's C interface.

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
+
 from attrs import evolve
 
+from compiler.kinds.deployment.grid import MapGrid, Spot
+from compiler.kinds.names.templates import Template
 from compiler.kinds.records.kind_map import KindMap
 from compiler.kinds.records.kinds import (
     CloneKind,
     CopyKind,
     DeviceKind,
-    MapGrid,
     MapKind,
     MapRange,
     OpKind,
@@ -17,6 +20,7 @@ from compiler.kinds.records.kinds import (
     TransferKind,
     VariableKind,
 )
+from compiler.kinds.records.step_kinds import EdgeKind, StepKinds, StepOpKind
 from compiler.mapping.records import (
     MapAssumption,
     MapClone,
@@ -40,6 +44,13 @@ INPUTS = RuleRef(None, None, None, "inputs -> cpu[0]", "default")
 LAYERS = ("conv1", "logits")
 TOWER = {"conv1": ("Conv2D", "BiasAdd", "Relu"), "logits": ("MatMul", "BiasAdd")}
 KERNEL_BYTES = {"conv1": 1152, "logits": 20480}
+
+
+Sent = tuple[str, str, str, int | None]
+"""The names of two ops, and that of a tensor that one makes and the other uses, with its bytes."""
+
+HANDLE = -1
+"""The bytes of what only refers to a resource."""
 
 
 def follows(name: str) -> RuleRef:
@@ -203,3 +214,20 @@ def with_counts(placement: PlacementMap) -> PlacementMap:
     )
     misplaced = tuple(op for op in placement.ops if op.assigned not in (None, op.requested))
     return evolve(placement, devices=devices, misplaced=misplaced)
+
+
+def step_among(placement: PlacementMap, edges: Sequence[Sent], names: Collection[str] = ()) -> StepKinds:
+    """Return a step in which ops send each other tensors; `names` has others of its ops."""
+    used = {end for source, target, *_ in edges for end in (source, target)} | {*names}
+    ops = [each for each in placement.ops if each.name in used]
+    numbers = {each.name: at for at, each in enumerate(ops)}
+    return StepKinds(
+        MapGrid(None, "cpu", 1, 1, 1),
+        tuple(
+            StepOpKind(Template((each.name,)), Template((each.requested,)), clone=each.clone) for each in ops
+        ),
+        tuple(
+            EdgeKind(numbers[source], numbers[target], Spot(), Template((tensor,)), size, size == HANDLE)
+            for source, target, tensor, size in edges
+        ),
+    )

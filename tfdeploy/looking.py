@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from compiler.graph.compiled import CompiledGraph
+    from compiler.graph.forecasts.many_clones import ManyClones
     from compiler.kinds.records.extras import Extras
     from compiler.kinds.records.kind_map import AnyMap, KindMap
     from compiler.mapping.explanation import Explanation
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from compiler.time.measured_trace import RunTrace
     from compiler.time.work import StepWork
     from dsl.ir import Spec
-    from tfdeploy.runtime.many_clones import MapByKinds
 
     Placed: TypeAlias = Spec | CompiledGraph | PlacementMap | KindMap
 
@@ -250,7 +250,7 @@ def map_of(subject: Placed) -> AnyMap:
     return _placement_of(graph, map_time(graph))
 
 
-def _many_of(spec: Spec, profile: str | None = None, extras: Extras | None = None) -> MapByKinds | None:
+def _many_of(spec: Spec, profile: str | None = None, extras: Extras | None = None) -> ManyClones | None:
     """Return the map of many clones that are alike, or None if the graph of all has to be built.
 
     Args:

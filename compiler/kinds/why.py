@@ -10,12 +10,12 @@ from collections.abc import Iterator, Sequence
 
 from attrs import define, evolve, field, frozen
 
-from compiler.kinds.deployment.grid import Grid, Spot
+from compiler.kinds.deployment.grid import MapGrid, Spot
 from compiler.kinds.deployment.repeat import repeated
 from compiler.kinds.growing.grow import pattern_for
 from compiler.kinds.names.patterns import Patterns
 from compiler.kinds.names.templates import Numbers
-from compiler.kinds.records.kind_map import KindMap, Kinds, spot_of_kind
+from compiler.kinds.records.kind_map import KindMap, Kinds
 from compiler.kinds.records.kinds import OpKind
 from compiler.kinds.records.step_kinds import Member
 from compiler.mapping.explanation import Explained, Explanation, Link
@@ -65,12 +65,7 @@ def explain_many(known: KnownReasons, placement: KindMap, pattern: str, timed_ta
 
 
 def suggest_among_many(placement: KindMap, pattern: str) -> tuple[str, ...]:
-    """Return the names nearest to a pattern that names nothing; of things that are alike, that of the first.
-
-    Args:
-        placement: The map of the clones.
-        pattern: A name, a glob, or a message of TensorFlow that names ops; of several names the first counts.
-    """
+    """Return the names nearest to a pattern that names nothing; of things alike, that of the first."""
     (first, *_) = names_in(pattern)
     kinds, names = placement.named, []
     for op in placement.counted():
@@ -84,7 +79,7 @@ class _Explaining:
     known: KnownReasons
     placement: KindMap
     kinds: Kinds = field(init=False)
-    grid: Grid = field(init=False)
+    grid: MapGrid = field(init=False)
     twins: dict[int, Explanation] = field(factory=dict)  # by kind: that of the op of the few
 
     def __attrs_post_init__(self) -> None:
@@ -109,7 +104,7 @@ class _Explaining:
 
     def _ordered(self, found: dict[int, Sequence[Member] | None]) -> Iterator[tuple[int, Member]]:
         chosen = {at: None if members is None else set(members) for at, members in found.items()}
-        spots = [spot_of_kind(each) for each in self.placement.kinds]
+        spots = [each.spot for each in self.placement.kinds]
         things = [(spots[each.of], at) for at, each in enumerate(self.placement.op_kinds)]
         for at, *member in repeated(things, self.grid, chosen.__contains__):
             members, place = chosen[at], (member[0], member[1])
@@ -121,7 +116,7 @@ class _Explaining:
     def explain(self, at: int, member: Member) -> Explanation:
         """Return what placed an op of a kind."""
         kind = self.placement.op_kinds[at]
-        spot = spot_of_kind(self.placement.kinds[kind.of])
+        spot = self.placement.kinds[kind.of].spot
         twin = self.twins.get(at)
         if twin is None:
             twin = self.twins[at] = explain_op(self.known.few, self._name_among_few(kind, spot))

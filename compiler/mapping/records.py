@@ -9,14 +9,13 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from fnmatch import fnmatchcase
-from functools import cache, cached_property, partial
+from functools import cached_property, partial
 from typing import Any, TypeAlias
 
-import attrs
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
 from compiler.reasons import Reason
-from dsl.files.typed_json import NAME, OPTIONAL, Count, Size
+from dsl.files.typed_json import NAME, Count, Size, plain
 from dsl.shown import Shown
 
 FORMAT_VERSION = "1.0"
@@ -131,8 +130,8 @@ class MapMode:
     aggregate: str
     reduce: str
     clones: Count
-    recomputed: Recomputed | None = field(default=None, metadata={OPTIONAL: True})
-    pipelined: Pipelined | None = field(default=None, metadata={OPTIONAL: True})
+    recomputed: Recomputed | None = None
+    pipelined: Pipelined | None = None
 
 
 @frozen
@@ -329,6 +328,15 @@ class MapTransfer:
     bytes: Count
     bytes_unknown: Count
     largest: tuple[MapTensor, ...] = ()
+
+    def plus(self, other: MapTransfer, times: int = 1) -> MapTransfer:
+        """Return what is sent if something else is also sent between the same devices, perhaps many times."""
+        return evolve(
+            self,
+            tensors=self.tensors + times * other.tensors,
+            bytes=self.bytes + times * other.bytes,
+            bytes_unknown=self.bytes_unknown + times * other.bytes_unknown,
+        )
 
 
 @frozen
@@ -571,42 +579,16 @@ class PlacementMap(Shown):
             found |= {slot.name: slot.bytes for slot in each.slots}
         return found
 
-    def inner_names(self) -> dict[int, frozenset[str]]:
-        """Return the names of ops inside each clone whose graph is listed, by its number."""
-        found: dict[int, list[str]] = {clone: [] for clone in self._towers.values()}
-        for op in self.counted():
-            if op.tower is not None and op.op.clone is not None:
-                found[op.tower].append(op.inner)
-        return {clone: frozenset(names) for clone, names in found.items()}
-
 
 def json_lines(placement: Any) -> str:
     """Return a map as JSON, with a line for each item of its lists."""
-    fields = _plain(placement)
+    fields = plain(placement)
     fields = {"format_version": fields.pop("format_version"), **fields}
     return "{" + ",\n ".join(f"{json.dumps(key)}: {_value(value)}" for key, value in fields.items()) + "}\n"
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return [_plain(each) for each in value]
-    kind: Any = type(value)
-    names = _names(kind)
-    if names is None:
-        return value
-    return {written: _plain(getattr(value, name)) for name, written in names}
-
-
-@cache
-def _names(kind: type[Any]) -> tuple[tuple[str, str], ...] | None:
-    """Return the fields of a record, each with its name in the file; None for what is no record."""
-    if not attrs.has(kind):
-        return None
-    return tuple((each.name, each.metadata.get(NAME, each.name)) for each in attrs.fields(kind))
-
-
 def _value(value: Any) -> str:
-    if isinstance(value, list) and value:
+    if isinstance(value, list | tuple) and value:
         return "[\n  " + ",\n  ".join(json.dumps(each) for each in value) + "]"
     return json.dumps(value)
 
@@ -688,39 +670,4 @@ class MapTime:
     links: tuple[LinkTime, ...]
     by_scope: tuple[MapPathPart, ...]
     by_rule: tuple[MapPathPart, ...]
-    bubble: float | None = field(default=None, metadata={OPTIONAL: True})
-
-
-# --- the part of a graph that a training step runs, as records: its ops, and the tensors between them -----
-
-
-@frozen
-class Edge:
-    """A tensor from one op to another.
-
-    Attributes:
-        source: The name of the op that makes it.
-        target: The name of the op that uses it.
-        tensor: Its name.
-        bytes: Its size, or None if that is not known before a step.
-        handle: Whether it only refers to a resource, so that it is never sent to another device.
-    """
-
-    source: str
-    target: str
-    tensor: str
-    bytes: int | None
-    handle: bool = False
-
-
-@frozen
-class StepGraph:
-    """The part of a graph that a step runs.
-
-    Attributes:
-        ops: The names of the ops.
-        edges: The tensors between them.
-    """
-
-    ops: frozenset[str] = field(repr=False)
-    edges: tuple[Edge, ...] = field(repr=False)
+    bubble: float | None = None

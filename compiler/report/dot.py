@@ -13,10 +13,9 @@ from compiler.kinds.deployment.repeat import repeated
 from compiler.kinds.names.templates import Numbers, Template
 from compiler.kinds.records.kind_map import AnyMap
 from compiler.kinds.records.step_kinds import Member, StepKinds
-from compiler.mapping.records import StepGraph
 from compiler.report import GENERATOR
 from compiler.report.devices import Group, first_that_fits
-from compiler.report.scopes import Part, Scope, build, clones_label, cut, finder
+from compiler.report.scopes import Part, Scope, build, cut, finder, labels_of_clones
 
 MOST_NODES = 60
 
@@ -42,10 +41,10 @@ class Node:
     cluster: int
 
 
-def dot(placement: AnyMap, step: StepGraph | StepKinds) -> str:
+def dot(placement: AnyMap, step: StepKinds) -> str:
     """Return the text of a DOT file of at most MOST_NODES nodes, unless there are more devices."""
-    found = _sites_of(placement, step)
-    sites = found.ops
+    found = _Sites(step, _renaming(placement))
+    sites = found.counts()
     root = build(sites, _inside, lambda site: site[1], sites.__getitem__)
     groups = _clusters([each.ref for each in placement.devices], root)
     where = {device: str(at) for at, group in enumerate(groups) for device in group.devices}
@@ -62,7 +61,7 @@ def dot(placement: AnyMap, step: StepGraph | StepKinds) -> str:
     lines = [
         *_head(placement, root.total, groups),
         *_subgraphs(groups, nodes.values()),
-        *_edges(found, node_of, list(nodes.values())),
+        *_edges(found.edges(), node_of, list(nodes.values())),
     ]
     return "".join(f"{line}\n" for line in [*lines, "}"])
 
@@ -116,10 +115,12 @@ def _subgraphs(groups: Sequence[Group], nodes: Iterable[Node]) -> Iterator[str]:
         yield "  }"
 
 
-def _edges(step: _Sites, node_of: Mapping[Site, int], nodes: Sequence[Node]) -> Iterator[str]:
+def _edges(
+    sent_between: Iterable[tuple[Site, Site, Tensors]], node_of: Mapping[Site, int], nodes: Sequence[Node]
+) -> Iterator[str]:
     """Yield the edges in the order of their nodes."""
     flows: dict[tuple[int, int], dict[str, int | None]] = {}  # the bytes of tensors, if they are known
-    for source, target, tensors in step.edges:
+    for source, target, tensors in sent_between:
         pair = (node_of[source], node_of[target])
         if tensors or pair[0] != pair[1]:
             flows.setdefault(pair, {}).update(tensors)
@@ -145,49 +146,16 @@ Tensors = Sequence[tuple[str, int | None]]
 """The name of each tensor, and its bytes, or None if they are not known."""
 
 
-@frozen
-class _Sites:
-    """The ops of a step by sites, and the tensors between these.
-
-    Attributes:
-        ops: The number of ops of each site, in the order of the graph.
-        edges: A site, another one that uses tensors of it, and those tensors of them that are sent to another
-            device. There may be several for the same sites, and for the same tensor.
-    """
-
-    ops: Mapping[Site, int]
-    edges: Iterable[tuple[Site, Site, Tensors]]
-
-
-def _sites_of(placement: AnyMap, step: StepGraph | StepKinds) -> _Sites:
-    named = _renaming(placement)
-    if isinstance(step, StepKinds):
-        kinds = _SitesOfKinds(step, named)
-        return _Sites(kinds.counts(), kinds.edges())
-    of_op = {
-        op.name: (_scope_of(named(op.name)), op.requested) for op in placement.ops_like if op.name in step.ops
-    }
-
-    def edges() -> Iterator[tuple[Site, Site, Tensors]]:
-        for each in step.edges:
-            source, target = of_op[each.source], of_op[each.target]
-            sent = source[1] != target[1] and not each.handle
-            yield source, target, ((each.tensor, each.bytes),) if sent else ()
-
-    return _Sites(Counter(of_op.values()), edges())
-
-
 def _scope_of(name: str) -> str:
     return name.rpartition("/")[0]
 
 
 def _renaming(placement: AnyMap) -> Callable[[str], str]:
     """Return a function that puts the names in equal clones under one scope: `clone_1..7/conv1/Conv2D`."""
-    if len(placement.clones) < FOLD_FROM:
-        return str
+    towers = labels_of_clones(placement, FOLD_FROM)
     scopes = {each.index: each.scope for each in placement.clones}
-    alike = gathered((names, clone) for clone, names in placement.inner_names().items())
-    labels = {scopes[clone]: clones_label(group) for group in alike.values() for clone in group}
+    clones = ((each, label) for tower, label in towers.items() for each in placement.clones_of_tower(tower))
+    labels = {scopes[clone]: label for clone, label in clones}
 
     def name(op: str) -> str:
         outer, _, inner = op.partition("/")  # what feeds a clone has its scope, and is of no clone
@@ -209,7 +177,9 @@ class _SiteKind:
 
 
 @define
-class _SitesOfKinds:
+class _Sites:
+    """The ops of a step by sites, and the tensors between these."""
+
     step: StepKinds
     named: Callable[[str], str]
     numbers: Numbers = field(init=False)
@@ -250,7 +220,10 @@ class _SitesOfKinds:
         return found
 
     def edges(self) -> Iterator[tuple[Site, Site, Tensors]]:
-        """Yield the edges, those between the same sites together."""
+        """Yield a site, another that uses tensors of it, and those of these that are sent to another device.
+
+        There may be several for the same sites, and for the same tensor.
+        """
         together = gathered(
             ((id(self.of_op[each.source]), id(self.of_op[each.target]), each.spot), each)
             for each in self.step.edges

@@ -82,6 +82,9 @@ def _scope(path: str, known: dict[str, Scope]) -> Scope:
 
 
 def _add_up(scope: Scope) -> None:
+    if not scope.children:
+        scope.counts = scope.own
+        return
     scope.counts.update(scope.own)
     for child in scope.children.values():
         _add_up(child)
@@ -136,24 +139,32 @@ def clones_label(clones: Iterable[int]) -> str:
     return f"clone_{ranges(clones)}"
 
 
+def labels_of_clones(placement: AnyMap, from_count: int = FOLD_FROM) -> dict[int, str]:
+    """Return one name for the scopes of equal clones, by their towers; none if there are few clones.
+
+    Clones are equal if the names inside them are.
+    """
+    if len(placement.clones) < from_count:
+        return {}
+    inside: dict[int, set[str]] = {}
+    for op in placement.counted():
+        if op.tower is not None:
+            names = inside.setdefault(op.tower, set())
+            if op.op.clone is not None:
+                names.add(op.inner)
+    labels: dict[int, str] = {}
+    for group in gathered((frozenset(names), tower) for tower, names in inside.items()).values():
+        clones = [clone for tower in group for clone in placement.clones_of_tower(tower)]
+        labels |= dict.fromkeys(group, clones_label(clones))
+    return labels
+
+
 def folded(placement: AnyMap, from_count: int = FOLD_FROM) -> Callable[[Counted], str]:
     """Return a function that names ops for a tree: those of equal clones have one scope.
 
-    Clones are equal if the names inside them are. What differs in numbers elsewhere has ranges for them:
-    `clone_0..511/conv1/Conv2D`, `input/1..63/next`.
+    What differs in numbers elsewhere has ranges for them: `clone_0..511/conv1/Conv2D`, `input/1..63/next`.
     """
-    labels: dict[int, str] = {}
-    if len(placement.clones) >= from_count:
-        inside: dict[int, set[str]] = {}
-        for op in placement.counted():
-            if op.tower is not None:
-                names = inside.setdefault(op.tower, set())
-                if op.op.clone is not None:
-                    names.add(op.inner)
-        alike = gathered((frozenset(names), tower) for tower, names in inside.items())
-        for group in alike.values():
-            clones = [clone for tower in group for clone in placement.clones_of_tower(tower)]
-            labels |= dict.fromkeys(group, clones_label(clones))
+    labels = labels_of_clones(placement, from_count)
 
     def name(op: Counted) -> str:
         if op.tower not in labels:

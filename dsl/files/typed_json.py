@@ -110,7 +110,12 @@ class JsonRecord:
 
 def to_json(record: Any, *, indent: int | None = None) -> str:
     """Return a record as JSON, in one line unless `indent` is given; numbers that are not finite are null."""
-    return json.dumps(_writer().unstructure(record), indent=indent, allow_nan=False)
+    return json.dumps(plain(record), indent=indent, allow_nan=False)
+
+
+def plain(record: Any) -> Any:
+    """Return a record as what JSON has: fields with their names there, lists, texts and numbers."""
+    return _writer().unstructure(record)
 
 
 # --- JSON -------------------------------------------------------------------------------------------------

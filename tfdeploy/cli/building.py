@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from compiler.graph.compiled import CompiledGraph
+    from compiler.graph.forecasts.many_clones import ManyClones
     from compiler.kinds.records.extras import Extras
     from compiler.kinds.records.kind_map import AnyMap
     from compiler.kinds.records.step_kinds import StepKinds
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from compiler.time.work import StepWork
     from dsl import ir
     from tfdeploy.cli.common import Common
-    from tfdeploy.runtime.many_clones import MapByKinds
     from tfdeploy.runtime.plans import SharedTowers
 
 
@@ -134,7 +134,7 @@ class Builder:
                 return ShownMap(built.compiled.plan, built.placement(), built.compiled, built.time)
         return ShownMap(found.plan, found.placement, time=found.time, step=found.step, work=found.work)
 
-    def many(self, spec: ir.Spec, extras: Extras = NO_EXTRAS) -> MapByKinds | str:
+    def many(self, spec: ir.Spec, extras: Extras = NO_EXTRAS) -> ManyClones | str:
         """Return the map of many clones that are alike and show warnings, or why their graph has to be built.
 
         Raises:

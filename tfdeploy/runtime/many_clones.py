@@ -8,7 +8,7 @@ from __future__ import annotations
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
-from attrs import field, frozen
+from attrs import evolve
 
 from compiler.kinds.deployment.grid import NotAlikeError
 from compiler.kinds.deployment.layout import why_not
@@ -23,41 +23,12 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from compiler.graph.compiled import CompiledGraph
+    from compiler.graph.forecasts.many_clones import ManyClones
     from compiler.kinds.records.extras import Extras
-    from compiler.kinds.records.kind_map import KindMap
-    from compiler.kinds.records.step_kinds import StepKinds
-    from compiler.kinds.why import KnownReasons
-    from compiler.plan import Plan
-    from compiler.time.forecast import StepForecast
-    from compiler.time.work import StepWork
     from dsl import ir
-    from dsl.diagnostics import Diagnostic
     from tfdeploy.runtime.plans import SharedTowers
 
     Telling = Callable[[str], AbstractContextManager[None]]
-
-
-@frozen
-class MapByKinds:
-    """The placement map of many clones that are alike.
-
-    Attributes:
-        plan: The plan of all clones.
-        placement: The map.
-        warnings: The warnings about the spec.
-        reasons: What explains why ops are where they are.
-        time: The forecast of the time of a step, if there is one.
-        step: The ops of a step and the tensors between them, if they are asked for.
-        work: The ops of a step and what each costs, if the time is forecast from it or it is asked for.
-    """
-
-    plan: Plan = field(repr=False)
-    placement: KindMap = field(repr=False)
-    warnings: tuple[Diagnostic, ...]
-    reasons: KnownReasons = field(repr=False)
-    time: StepForecast | None = field(default=None, repr=False)
-    step: StepKinds | None = field(default=None, repr=False)
-    work: StepWork | None = field(default=None, repr=False)
 
 
 def _say_nothing(doing: str) -> AbstractContextManager[None]:
@@ -76,7 +47,7 @@ def map_by_kinds(
     towers: SharedTowers | None = None,
     start: Callable[[], None] = lambda: None,
     telling: Telling = _say_nothing,
-) -> MapByKinds | str:
+) -> ManyClones | str:
     """Return the map of the clones of a spec by kinds, or why the graph of all of them has to be built.
 
     The reason is written after "because".
@@ -110,8 +81,7 @@ def map_by_kinds(
         from compiler.conditions.capacity import has_limits, too_full  # loads TensorFlow
 
         full = too_full(spec, found.placement) if has_limits(spec) else ()
-    warnings = (*found.warnings, *full)
-    return MapByKinds(plan, found.placement, warnings, found.reasons, found.time, found.step, found.work)
+    return evolve(found, warnings=(*found.warnings, *full))
 
 
 class NothingNamedError(LookupError):
@@ -141,7 +111,7 @@ def explain_graph(compiled: CompiledGraph, name: str) -> Explained:
     return Explained(found, found)
 
 
-def explain_by_kinds(many: MapByKinds, name: str) -> Explained:
+def explain_by_kinds(many: ManyClones, name: str) -> Explained:
     """Return what explains the places of things of many clones that are alike.
 
     Raises:

@@ -27,7 +27,7 @@ from compiler.graph.forecasts.work_of_many import (
 from compiler.graph.inspect.placement_map import map_placement
 from compiler.graph.size import too_large_to_run
 from compiler.graph.tower.traces import Traces
-from compiler.kinds.deployment.grid import Grid, NotAlikeError
+from compiler.kinds.deployment.grid import MapGrid, NotAlikeError
 from compiler.kinds.deployment.layout import (
     FEW,
     MANY,
@@ -45,7 +45,7 @@ from compiler.kinds.names.fit import Listed
 from compiler.kinds.names.patterns import Patterns
 from compiler.kinds.records.extras import NO_EXTRAS, Extras
 from compiler.kinds.records.kind_map import KindMap
-from compiler.kinds.records.step_kinds import StepKinds
+from compiler.kinds.records.step_kinds import StepKinds, step_kinds
 from compiler.kinds.why import KnownReasons
 from compiler.mapping.records import PlacementMap
 from compiler.pipeline import make_plan
@@ -53,7 +53,6 @@ from compiler.plan import Plan, WorkerPlan
 from compiler.process import collector_paused
 from compiler.step.read.held import held_variables
 from compiler.step.read.memory import forecast_memory
-from compiler.step.read.ops import step_graph
 from compiler.step.read.transfers import list_transfers
 from compiler.time.forecast import StepForecast
 from compiler.time.profile import FoundProfile
@@ -79,6 +78,7 @@ class ManyClones:
     """The map of many clones.
 
     Attributes:
+        plan: The plan of all clones.
         placement: The map, by kinds.
         warnings: The warnings about the spec.
         reasons: What explains why ops are where they are.
@@ -89,6 +89,7 @@ class ManyClones:
             Of many tasks it has the first and the last one.
     """
 
+    plan: Plan = field(repr=False)
     placement: KindMap = field(repr=False)
     warnings: tuple[Diagnostic, ...]
     reasons: KnownReasons = field(repr=False)
@@ -133,7 +134,7 @@ def map_many(
 
 
 def _map_many(
-    plan: Plan, grid: Grid, traces: Traces, machine: FoundProfile | None, extras: Extras, *, fold: bool
+    plan: Plan, grid: MapGrid, traces: Traces, machine: FoundProfile | None, extras: Extras, *, fold: bool
 ) -> ManyClones:
     apart = isinstance(plan, WorkerPlan)
     timed = extras.time and is_timed(plan, machine)
@@ -175,18 +176,18 @@ def _map_many(
     large = too_large_to_run(plan, traced.templates)
     step = None
     if extras.graph:
-        steps = step_graph(first.step), step_graph(compiled.step)
-        step = grow_graph(FewGraphs(small, steps[0], tasks or patterns, larger, steps[1], more), grid)
-    return ManyClones(found, (*plan.warnings, *own, *large), reasons, time, step, work)
+        steps = step_kinds(first.step), step_kinds(compiled.step)
+        step = grow_graph(FewGraphs(steps[0], tasks or patterns, steps[1], more), grid)
+    return ManyClones(plan, found, (*plan.warnings, *own, *large), reasons, time, step, work)
 
 
-def _require_servers(compiled: CompiledGraph, grid: Grid) -> None:
+def _require_servers(compiled: CompiledGraph, grid: MapGrid) -> None:
     """Check that what workers share is not on devices of one of them, which is then not like the others."""
     if any(job == grid.job for job, _ in compiled.step.homes):
         raise NotAlikeError("what workers share is on devices of some of them")
 
 
-def _listed(compiled: CompiledGraph, placement: PlacementMap, grid: Grid) -> Listed:
+def _listed(compiled: CompiledGraph, placement: PlacementMap, grid: MapGrid) -> Listed:
     """Return the names of ops, of tensors that ops make one of for each clone, of slots and of towers."""
     ops, plan = compiled.step.ops, compiled.plan
     slots = [slot for variable in placement.variables for slot in variable.slots]
@@ -227,6 +228,6 @@ def _peaks(compiled: CompiledGraph, patterns: Patterns) -> Peaks:
     return Peaks({ref: Peak(each.bytes, each.alive) for ref, each in found}, patterns)
 
 
-def _compiled(plan: Plan, grid: Grid, traces: Traces) -> CompiledGraph:
+def _compiled(plan: Plan, grid: MapGrid, traces: Traces) -> CompiledGraph:
     smaller = make_plan(with_grid(plan, grid), emulate=plan.emulate)
     return compile_step(evolve(smaller, model=plan.model), base=traces.base, seed=_SEED, traces=traces)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from compiler.graph.compiled import CompiledGraph
 from compiler.graph.forecasts.assumed_sizes import sized_step
-from compiler.kinds.deployment.grid import Grid, NotAlikeError
+from compiler.kinds.deployment.grid import MapGrid, NotAlikeError
 from compiler.kinds.deployment.layout import MORE
 from compiler.kinds.growing.grow_parts import Among, grow_parts
 from compiler.kinds.growing.grow_step import FewSteps, grow_step, has_same_work
@@ -32,7 +32,7 @@ def is_timed(plan: Plan, machine: FoundProfile | None) -> bool:
     return machine is not None or plan.spec.devices.kind is not None
 
 
-def require_few_alone(plan: Plan, grid: Grid) -> None:
+def require_few_alone(plan: Plan, grid: MapGrid) -> None:
     """Check that not very many clones update by themselves of which none can stand for others.
 
     Raises:
@@ -43,7 +43,7 @@ def require_few_alone(plan: Plan, grid: Grid) -> None:
         raise NotAlikeError("the time of updates is forecast that each makes by itself")
 
 
-def stands(plan: Plan, grid: Grid, *, timed: bool) -> bool:
+def stands(plan: Plan, grid: MapGrid, *, timed: bool) -> bool:
     """Whether one of the tasks with clones may stand for others in the work of a step.
 
     Clones that are not in step would take the cores of a machine from each other that they share, all at the
@@ -61,8 +61,8 @@ def stands(plan: Plan, grid: Grid, *, timed: bool) -> bool:
 
 def work_of_many(
     plan: Plan,
-    grid: Grid,
-    pair: tuple[tuple[CompiledGraph, Grid], tuple[CompiledGraph, Grid]],
+    grid: MapGrid,
+    pair: tuple[tuple[CompiledGraph, MapGrid], tuple[CompiledGraph, MapGrid]],
     patterns: Patterns,
     *,
     fold: bool,
@@ -108,6 +108,6 @@ def _step(compiled: CompiledGraph) -> StepWork:
     return timed_step(sized_step(compiled))
 
 
-def _among(compiled: CompiledGraph, grid: Grid) -> Among:
+def _among(compiled: CompiledGraph, grid: MapGrid) -> Among:
     assert isinstance(compiled.plan, WorkerPlan)
     return Among(compiled.plan, grid, step_parts(sized_step(compiled)))

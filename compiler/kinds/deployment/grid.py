@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
+
+from dsl.files.typed_json import NAME, Count
 
 
 class NotAlikeError(Exception):
@@ -24,16 +26,19 @@ class Spot:
     group: int | None = None
 
 
+NOWHERE = Spot()
+
+
 @frozen
-class Grid:
-    """Clones on devices of their own.
+class MapGrid:
+    """The clones as a grid: equally many on each task, on devices of their own.
 
     The clones are numbered by task, and on a task by device.
 
     Attributes:
         job: The job of the tasks that have clones, or None if all clones are on this machine.
         kind: The kind of the clones' devices.
-        hosts: The number of tasks.
+        hosts: The number of tasks that have clones; 1 on this machine.
         groups: The number of clones on each task.
         members: The number of devices of each clone.
         sums: How many sums the clones of each task make of their gradients; 0 if clones are not summed by
@@ -42,10 +47,10 @@ class Grid:
 
     job: str | None
     kind: Literal["gpu", "cpu"]
-    hosts: int
-    groups: int
-    members: int = 1
-    sums: int = 0
+    hosts: Count = field(metadata={NAME: "tasks"})
+    groups: Count = field(metadata={NAME: "clones"})
+    members: Count = field(metadata={NAME: "devices"})
+    sums: Count = 0
 
     @property
     def clones(self) -> int:
@@ -64,6 +69,6 @@ class Grid:
         """Return the place of a clone."""
         return Spot(*divmod(clone, self.groups))
 
-    def cut(self, hosts: int, groups: int) -> Grid:
+    def cut(self, hosts: int, groups: int) -> MapGrid:
         """Return the grid of a deployment that has fewer tasks, or fewer clones on each."""
         return evolve(self, hosts=min(self.hosts, hosts), groups=min(self.groups, groups))

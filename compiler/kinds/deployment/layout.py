@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from attrs import evolve
 
-from compiler.kinds.deployment.grid import Grid, NotAlikeError
+from compiler.kinds.deployment.grid import MapGrid, NotAlikeError
 from compiler.plan import Plan, WorkerPlan
 from dsl import ir
 from dsl.ir.place import PARAMETER_SERVER
@@ -37,7 +37,7 @@ def why_not(plan: Plan, least: int = MANY) -> str | None:
     return "they are few" if grid.cut(MORE, of_graph) == grid else None
 
 
-def grid_of(plan: Plan, *, rounds: bool = False) -> Grid:
+def grid_of(plan: Plan, *, rounds: bool = False) -> MapGrid:
     """Return the grid of the clones of a plan.
 
     Raises:
@@ -54,7 +54,7 @@ def grid_of(plan: Plan, *, rounds: bool = False) -> Grid:
     if first.job == PARAMETER_SERVER or len(towers) % hosts or devices != own:
         raise NotAlikeError("they do not have all devices of one kind, one each")
     groups = len(towers) // hosts
-    grid = Grid(first.job, first.kind, hosts, groups, members, _sums(plan, hosts, groups))
+    grid = MapGrid(first.job, first.kind, hosts, groups, members, _sums(plan, hosts, groups))
     named = plan.spec.update.aggregate.name
     if isinstance(plan, WorkerPlan) and plan.keeps_all:
         raise NotAlikeError("each sends parts of its sums to others")
@@ -67,7 +67,7 @@ def grid_of(plan: Plan, *, rounds: bool = False) -> Grid:
     return grid
 
 
-def _require_same_for_all(plan: Plan, grid: Grid) -> None:
+def _require_same_for_all(plan: Plan, grid: MapGrid) -> None:
     """Check that no rule names a device of single clones, and that each clone has the same to do."""
     spec = plan.spec
     for rule in spec.place.rules:
@@ -102,7 +102,7 @@ def _patterns(target: ir.Target) -> tuple[ir.DevicePattern, ...]:
     return target.devices.patterns
 
 
-def _spreads(target: ir.Target, grid: Grid) -> bool:
+def _spreads(target: ir.Target, grid: MapGrid) -> bool:
     """Whether a target gives different variables to devices of different tasks or clones."""
     if not isinstance(target, ir.Balanced | ir.RoundRobin | ir.Sharded):
         return False
@@ -111,7 +111,7 @@ def _spreads(target: ir.Target, grid: Grid) -> bool:
     return tasks or any(each.kind == grid.kind and each.indices is None for each in of_clones)
 
 
-def _names_none_or_all(pattern: ir.DevicePattern, grid: Grid) -> bool:
+def _names_none_or_all(pattern: ir.DevicePattern, grid: MapGrid) -> bool:
     """Whether a pattern names the first device or task, or all; those between are not there with fewer."""
     if pattern.job != grid.job and pattern.job is not None:
         return True
@@ -119,7 +119,7 @@ def _names_none_or_all(pattern: ir.DevicePattern, grid: Grid) -> bool:
     return indices and pattern.tasks in (None, (0,))
 
 
-def with_grid(plan: Plan, grid: Grid) -> ir.Spec:
+def with_grid(plan: Plan, grid: MapGrid) -> ir.Spec:
     """Return the spec of a plan for a grid with fewer clones of the same size."""
     spec, number = plan.spec, grid.groups * grid.members
     jobs = tuple(_job(each, grid) if each.name == grid.job else each for each in spec.devices.jobs)
@@ -132,7 +132,7 @@ def with_grid(plan: Plan, grid: Grid) -> ir.Spec:
     return evolve(spec, devices=devices, clones=clones, update=update)
 
 
-def _job(job: ir.Job, grid: Grid) -> ir.Job:
+def _job(job: ir.Job, grid: MapGrid) -> ir.Job:
     number = grid.groups * grid.members
     job = evolve(job, tasks=grid.hosts, hosts=job.hosts[: grid.hosts])
     return evolve(job, gpu=number) if grid.kind == "gpu" else evolve(job, cpu=number)

@@ -8,14 +8,14 @@ from typing import TypeAlias, TypeVar
 
 from attrs import define
 
-from compiler.kinds.deployment.grid import Grid, Spot
+from compiler.kinds.deployment.grid import MapGrid, Spot
 
 T = TypeVar("T")
 Placed: TypeAlias = tuple[Spot, T]
 
 
 def repeated(
-    things: Iterable[Placed[T]], grid: Grid, chosen: Callable[[T], bool] = lambda _: True
+    things: Iterable[Placed[T]], grid: MapGrid, chosen: Callable[[T], bool] = lambda _: True
 ) -> Iterator[tuple[T, int, int]]:
     """Yield each thing with the task and the clone for which it is there.
 

@@ -12,9 +12,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from attrs import define, evolve, field
 
-from compiler.kinds.deployment.grid import Grid, NotAlikeError, Spot
+from compiler.kinds.deployment.grid import MapGrid, NotAlikeError, Spot
 from compiler.kinds.deployment.layout import FEW
-from compiler.kinds.deployment.repeat import which
 from compiler.kinds.growing.workers import Workers, at_first, first_worker
 from compiler.kinds.names.patterns import Pattern, Patterns
 from compiler.kinds.names.templates import ORDINAL, Numbers, escaped
@@ -24,9 +23,7 @@ from compiler.kinds.records.kinds import (
     CloneKind,
     CopyKind,
     DeviceKind,
-    MapGrid,
     MapKind,
-    MapRange,
     OpKind,
     SlotKind,
     TransferKind,
@@ -47,7 +44,7 @@ from compiler.topology import LOCAL_JOB
 def kinds_of(
     few: PlacementMap,
     patterns: Patterns,
-    grid: Grid,
+    grid: MapGrid,
     plan: Plan,
     tasks: Patterns | None = None,
     workers: Workers | None = None,
@@ -74,7 +71,7 @@ def kinds_of(
 class _Growing:
     few: PlacementMap
     patterns: Patterns
-    grid: Grid
+    grid: MapGrid
     plan: Plan
     tasks: Patterns | None
     workers: Workers | None
@@ -92,14 +89,16 @@ class _Growing:
     def map(self) -> KindMap:
         few, grid = self.few, self.grid
         ops = tuple(self._ops())
+        # Of the clones of a task, the second stands for those that follow.
+        own = (each for each in few.clones if (self.patterns.grid.spot(each.index).group or 0) < FEW)
         found = KindMap(
             few.spec,
             few.tensorflow,
             evolve(few.mode, clones=grid.clones),
-            MapGrid(grid.job, grid.kind, grid.hosts, grid.groups, grid.members, grid.sums),
-            tuple(self._kind(each) for each in self.spots),
+            grid,
+            tuple(MapKind.of(each, grid) for each in self.spots),
             (),
-            tuple(map(self._clone, filter(self._stands_for_itself, few.clones))),
+            tuple(map(self._clone, own)),
             tuple(map(self._variable, few.variables)),
             ops,
             tuple(self._transfers()),
@@ -107,14 +106,6 @@ class _Growing:
             listed=None if self.workers is None else f"{grid.job}:0",
         )
         return evolve(found, device_kinds=tuple(self._devices(found)))
-
-    def _kind(self, spot: Spot) -> MapKind:
-        tasks, clones = which(spot.host, self.grid.hosts), which(spot.group, self.grid.groups)
-        return MapKind(
-            None if spot.host is None else MapRange(tasks[0], tasks[-1]),
-            None if spot.group is None else MapRange(clones[0], clones[-1]),
-            len(tasks) * len(clones),
-        )
 
     def _of(self, spot: Spot) -> int:
         try:
@@ -201,10 +192,6 @@ class _Growing:
         for clone, ref in enumerate(copies):
             yield CopyKind(self._of(of.spot(clone)), self._text(ref, of.spot(clone)))
 
-    def _stands_for_itself(self, clone: MapClone) -> bool:
-        """Whether no other clone of the few stands for one."""
-        return (self.patterns.grid.spot(clone.index).group or 0) < FEW
-
     def _clone(self, clone: MapClone) -> CloneKind:
         spot = self.patterns.grid.spot(clone.index)
         devices = tuple(self._text(each, spot) for each in clone.devices)
@@ -216,8 +203,13 @@ class _Growing:
     def _devices(self, found: KindMap) -> Iterator[DeviceKind]:
         kinds = Kinds(found)
         numbers = _on_devices(kinds, ((each.like.requested, each.of, 1) for each in found.op_kinds))
-        copies = _on_devices(kinds, _copies_of(found.variable_kinds))
-        slots = _on_devices(kinds, _slots_of(found.variable_kinds))
+        variables = [(each, each.like.bytes) for each in found.variable_kinds]
+        copies = _on_devices(
+            kinds, ((one.device, one.of, size) for each, size in variables for one in each.copies)
+        )
+        slots = _on_devices(
+            kinds, ((one.like.device, one.of, one.like.bytes) for each, _ in variables for one in each.slots)
+        )
         few = _copies_and_slots(self.few.variables)
         others = self._of_other_workers(found)
         for device in self.few.devices:
@@ -276,18 +268,16 @@ class _Growing:
             yield from found
             return
         others, moved = self.grid.hosts - 1, []
+        ends = [(each.of, each.like.from_device, each.like.to_device) for each in found]
         for each in map(self._transfer, self.workers.sent):
             spot = self.spots[each.of]
             if spot.host is None:  # between two servers: all workers send over this link
-                at = next(at for at, own in enumerate(found) if _is_between(own, each))
-                found[at] = evolve(found[at], like=_joined(found[at].like, each.like, others))
+                at = ends.index((each.of, each.like.from_device, each.like.to_device))
+                found[at] = evolve(found[at], like=found[at].like.plus(each.like, others))
             else:
-                moved.append(TransferKind(self._of(Spot(1, spot.group)), self._of_others(each.like)))
+                largest = tuple(evolve(one, name=at_first(one.name)) for one in each.like.largest)
+                moved.append(TransferKind(self._of(Spot(1, spot.group)), evolve(each.like, largest=largest)))
         yield from (*found, *moved)
-
-    def _of_others(self, link: MapTransfer) -> MapTransfer:
-        """Return a link of the first worker as the others have it: the tensors have the same names there."""
-        return evolve(link, largest=tuple(evolve(each, name=at_first(each.name)) for each in link.largest))
 
     def _transfer(self, link: MapTransfer) -> TransferKind:
         ends = [self._sending.of(each) for each in (link.from_device, link.to_device)]
@@ -322,16 +312,6 @@ def _on_devices(kinds: Kinds, things: Iterable[tuple[str, int, int]]) -> Counter
     return found
 
 
-def _copies_of(variables: Iterable[VariableKind]) -> Iterator[tuple[str, int, int]]:
-    """Yield the device of the copies of each kind, as a template, the number of the kind, and their bytes."""
-    return ((copy.device, copy.of, each.like.bytes) for each in variables for copy in each.copies)
-
-
-def _slots_of(variables: Iterable[VariableKind]) -> Iterator[tuple[str, int, int]]:
-    """Yield the device of the slots of each kind, as a template, the number of the kind, and their bytes."""
-    return ((slot.like.device, slot.of, slot.like.bytes) for each in variables for slot in each.slots)
-
-
 def _copies_and_slots(variables: Iterable[MapVariable]) -> tuple[Counter[str], Counter[str]]:
     """Return the bytes of copies of variables, and those of slots, by the names of their devices."""
     copies: Counter[str] = Counter()
@@ -342,22 +322,6 @@ def _copies_and_slots(variables: Iterable[MapVariable]) -> tuple[Counter[str], C
         for slot in variable.slots:
             slots[slot.device] += slot.bytes
     return copies, slots
-
-
-def _is_between(own: TransferKind, other: TransferKind) -> bool:
-    """Whether two links are between the same devices."""
-    ends = [(each.of, each.like.from_device, each.like.to_device) for each in (own, other)]
-    return ends[0] == ends[1]
-
-
-def _joined(own: MapTransfer, other: MapTransfer, times: int) -> MapTransfer:
-    """Return a link over which as much again is sent several times."""
-    return evolve(
-        own,
-        tensors=own.tensors + times * other.tensors,
-        bytes=own.bytes + times * other.bytes,
-        bytes_unknown=own.bytes_unknown + times * other.bytes_unknown,
-    )
 
 
 _DEVICE = re.compile(r"(?:(?P<job>\w+)\[(?P<task>[^]]+)\]\.)?(?P<kind>cpu|gpu)\[(?P<index>[^]]+)\]")

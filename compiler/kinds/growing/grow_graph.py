@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from attrs import evolve, frozen
 
-from compiler.kinds.deployment.grid import Grid, NotAlikeError, Spot
+from compiler.kinds.deployment.grid import MapGrid, NotAlikeError, Spot
 from compiler.kinds.deployment.repeat import repeated
 from compiler.kinds.growing.grow import joined, within
 from compiler.kinds.names.patterns import Pattern, Patterns
-from compiler.kinds.names.templates import Numbers
+from compiler.kinds.names.templates import Numbers, Template
 from compiler.kinds.records.step_kinds import EdgeKind, StepKinds, StepOpKind
-from compiler.mapping.records import Edge, MapOp, PlacementMap, StepGraph
 
 
 @frozen
@@ -20,29 +17,25 @@ class FewGraphs:
     """The graph of a step of a few clones, and that of somewhat more, which shows what grows.
 
     Attributes:
-        few: The map of the few.
-        step: Their step.
+        few: The step of the few, each op by itself.
         patterns: The names in it.
-        more: The map of somewhat more.
-        step_of_more: Their step.
+        more: The step of somewhat more.
         grid: Their grid.
     """
 
-    few: PlacementMap
-    step: StepGraph
+    few: StepKinds
     patterns: Patterns
-    more: PlacementMap
-    step_of_more: StepGraph
-    grid: Grid
+    more: StepKinds
+    grid: MapGrid
 
 
-def grow_graph(known: FewGraphs, grid: Grid) -> StepKinds:
+def grow_graph(known: FewGraphs, grid: MapGrid) -> StepKinds:
     """Return the graph of a step of many clones, by kinds.
 
     Raises:
         NotAlikeError: The graph of somewhat more clones does not follow from that of the few.
     """
-    if not _is(_grown(known, known.grid), known):
+    if _listed(_grown(known, known.grid)) != _listed(known.more):
         raise NotAlikeError("more clones have ops in a step that do not feed each other like those of a few")
     return _grown(known, grid)
 
@@ -56,85 +49,77 @@ class _Named:
     spot: Spot
 
 
-def _grown(known: FewGraphs, grid: Grid) -> StepKinds:
+def _grown(known: FewGraphs, grid: MapGrid) -> StepKinds:
     patterns, larger = known.patterns, Numbers(known.grid)
-    found = {op.name: _named(op.name, op.requested, op.clone, patterns) for op in _ops(known.few, known.step)}
-    numbers = {name: at for at, name in enumerate(found)}
-    sizes = {(each.tensor, each.target): each.bytes for each in known.step_of_more.edges}
+    found = [_named(each, patterns) for each in known.few.ops]
+    sizes = {(each.target, _text(each.tensor)): each.bytes for each in known.more.edges}
+    more = {_text(each.name): at for at, each in enumerate(known.more.ops)}
 
-    def at_more(name: str) -> str:
-        each = found[name]
-        return each.name.at(larger, each.spot, each.spot.host or 0, each.spot.group or 0)
+    def at_more(pattern: Pattern, spot: Spot) -> str:
+        return pattern.at(larger, spot, spot.host or 0, spot.group or 0)
 
-    def edge(each: Edge) -> EdgeKind:
+    def edge(each: EdgeKind) -> EdgeKind:
         source, target = found[each.source], found[each.target]
-        ends = joined((source.spot, target.spot), each.target)
-        tensor = patterns.of(each.tensor)
-        at = tensor.at(larger, ends, ends.host or 0, ends.group or 0)
-        size = sizes.get((at, at_more(each.target)), -1)
+        ends = joined((source.spot, target.spot), _text(known.few.ops[each.target].name))
+        tensor, size = patterns.of(_text(each.tensor)), each.bytes
         if source.device == target.device:
-            each = _unsent(each)
-        elif size != each.bytes:
-            each = evolve(each, bytes=_as_many(each, size, source, known, grid))
-        name = tensor.template(grid, ends)
-        return EdgeKind(numbers[each.source], numbers[each.target], ends, name, each.bytes, each.handle)
+            size = None
+        else:
+            twin = more.get(at_more(target.name, target.spot), -1)
+            other = sizes.get((twin, at_more(tensor, ends)), -1)
+            if other != size:
+                size = _as_many(each, other, source, known, grid)
+        return evolve(each, spot=ends, tensor=tensor.template(grid, ends), bytes=size)
 
     ops = tuple(
         StepOpKind(each.name.template(grid, each.spot), each.device.template(grid, each.spot), each.spot)
-        for each in found.values()
+        for each in found
     )
-    return StepKinds(grid, ops, tuple(edge(each) for each in dict.fromkeys(known.step.edges)))
+    return StepKinds(grid, ops, tuple(map(edge, known.few.edges)))
 
 
-def _ops(placement: PlacementMap, step: StepGraph) -> Iterator[MapOp]:
-    return (op for op in placement.ops if op.name in step.ops)
+def _text(name: Template) -> str:
+    """Return the name of an op or a tensor by itself."""
+    return "".join(map(str, name.parts))
 
 
-def _named(name: str, device: str, clone: int | None, patterns: Patterns) -> _Named:
-    found = patterns.of(name)
-    spot = found.spot
-    if clone is not None and patterns.listed.by_group:
-        spot = within(patterns.grid.spot(clone), spot, name)
-    return _Named(found, patterns.of(device), spot)
+def _named(op: StepOpKind, patterns: Patterns) -> _Named:
+    name = patterns.of(_text(op.name))
+    spot = name.spot
+    if op.clone is not None and patterns.listed.by_group:
+        spot = within(patterns.grid.spot(op.clone), spot, _text(op.name))
+    return _Named(name, patterns.of(_text(op.device)), spot)
 
 
-def _as_many(edge: Edge, larger: int | None, source: _Named, known: FewGraphs, grid: Grid) -> int:
+def _as_many(edge: EdgeKind, larger: int | None, source: _Named, known: FewGraphs, grid: MapGrid) -> int:
     """Return the size of a tensor among many clones, which is in proportion to their number."""
     grids = (known.patterns.grid, known.grid, grid)
     counts = [tuple(each.clones for each in grids)]
-    of_first_pipe = edge.source.startswith("input/")
+    of_first_pipe = _text(known.few.ops[edge.source].name).startswith("input/")
     if source.spot.host is not None or grid.hosts == 1 or of_first_pipe:
         counts.append(tuple(each.groups for each in grids))
     if edge.bytes is not None and larger is not None:
         for one, other, many in counts:
             if edge.bytes * other == larger * one and one != other and edge.bytes % one == 0:
                 return edge.bytes // one * many
-    raise NotAlikeError(f"the size of {edge.tensor} does not grow in proportion to their number")
+    raise NotAlikeError(f"the size of {_text(edge.tensor)} does not grow in proportion to their number")
 
 
-def _is(kinds: StepKinds, known: FewGraphs) -> bool:
-    """Whether kinds are those of the graph of somewhat more clones: its ops, in order, and its tensors."""
+def _listed(kinds: StepKinds) -> tuple[list[tuple[str, str]], set[tuple[object, ...]]]:
+    """Return the names and devices of ops, in order, and all tensors, with sizes if they are sent."""
     numbers = Numbers(kinds.grid)
-    things = ((each.spot, each) for each in kinds.ops)
-    ops = [
-        (each.name.at(numbers, *member), each.device.at(numbers, *member))
-        for each, *member in repeated(things, kinds.grid)
-    ]
-    if ops != [(op.name, op.requested) for op in _ops(known.more, known.step_of_more)]:
-        return False
-    devices, edges = dict(ops), set()
+
+    def named(op: StepOpKind, host: int, group: int) -> tuple[str, str]:
+        member = op.member(host, group)
+        return op.name.at(numbers, *member), op.device.at(numbers, *member)
+
+    ops = [named(*each) for each in repeated(((op.spot, op) for op in kinds.ops), kinds.grid)]
+    edges = set[tuple[object, ...]]()
     for each in kinds.edges:
-        ends = kinds.ops[each.source], kinds.ops[each.target]
         for member in each.members(kinds.grid):
-            source, target = (end.name.at(numbers, *end.member(*member)) for end in ends)
-            tensor = each.tensor.at(numbers, *member)
-            edges.add(Edge(source, target, tensor, each.bytes, each.handle))
-    wanted = known.step_of_more.edges
-    return edges == {
-        each if devices[each.source] != devices[each.target] else _unsent(each) for each in wanted
-    }
-
-
-def _unsent(edge: Edge) -> Edge:
-    """Return an edge whose ends are on one device, so that its size does not matter, as kinds have it."""
-    return evolve(edge, bytes=None)
+            (source, here), (target, there) = (
+                named(kinds.ops[end], *member) for end in (each.source, each.target)
+            )
+            size = each.bytes if here != there else None
+            edges.add((source, target, each.tensor.at(numbers, *member), size, each.handle))
+    return ops, edges

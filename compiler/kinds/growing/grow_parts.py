@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from attrs import frozen
 
-from compiler.kinds.deployment.grid import Grid, NotAlikeError
+from compiler.kinds.deployment.grid import MapGrid, NotAlikeError
 from compiler.kinds.growing.grow_step import FewSteps, grow_step, has_same_work
 from compiler.kinds.names.patterns import Patterns
 from compiler.plan import WorkerPlan
@@ -22,11 +22,11 @@ class Among:
     """
 
     plan: WorkerPlan
-    grid: Grid
+    grid: MapGrid
     parts: StepParts
 
 
-def grow_parts(few: Among, more: Among, patterns: Patterns, grid: Grid, plan: WorkerPlan) -> StepParts:
+def grow_parts(few: Among, more: Among, patterns: Patterns, grid: MapGrid, plan: WorkerPlan) -> StepParts:
     """Return the parts of a step of the chief among many workers.
 
     Raises:

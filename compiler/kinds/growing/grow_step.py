@@ -17,7 +17,7 @@ from math import gcd
 
 from attrs import define, evolve, field, frozen
 
-from compiler.kinds.deployment.grid import Grid, NotAlikeError, Spot
+from compiler.kinds.deployment.grid import MapGrid, NotAlikeError, Spot
 from compiler.kinds.deployment.repeat import repeated, which
 from compiler.kinds.growing.grow import joined, within
 from compiler.kinds.names.patterns import Pattern, Patterns
@@ -55,10 +55,10 @@ class FewSteps:
     few: StepWork = field(repr=False)
     patterns: Patterns = field(repr=False)
     more: StepWork = field(repr=False)
-    grid: Grid
+    grid: MapGrid
 
 
-def grow_step(known: FewSteps, grid: Grid, plan: Plan, *, fold: bool = False) -> StepWork:
+def grow_step(known: FewSteps, grid: MapGrid, plan: Plan, *, fold: bool = False) -> StepWork:
     """Return the work of a step of many clones.
 
     Raises:
@@ -100,7 +100,7 @@ class _Kind:
 @define
 class _Growing:
     known: FewSteps
-    grid: Grid
+    grid: MapGrid
     plan: Plan
     fold: bool
     numbers: Numbers = field(init=False)
@@ -214,14 +214,7 @@ class _Growing:
         return sizes
 
     def _sent(self, few: int, more: int, kind: _Kind, twin: TimedOp) -> int:
-        """Return the bytes of what an op makes of many clones.
-
-        Args:
-            few: The bytes among the few.
-            more: Those among somewhat more.
-            kind: The op.
-            twin: The same op among somewhat more.
-        """
+        """Return the bytes of what an op makes of many clones, from those of the few and of somewhat more."""
         before, after = kind.op.signature, twin.signature
         if before.type in _JOINING and few != more and len(before.inputs) == len(after.inputs):
             one, other = (_entries(each.inputs) for each in (before, after))
@@ -423,7 +416,7 @@ def _entries(inputs: Sequence[str]) -> int:
     return sum(int(each[1]) for each in found if each is not None) if all(found) else 0
 
 
-def _times(ends: Spot, own: Spot, grid: Grid) -> int:
+def _times(ends: Spot, own: Spot, grid: MapGrid) -> int:
     """Return how often an arrow is there for each of its targets, whose place is `own`."""
     hosts = len(which(ends.host, grid.hosts)) if ends.host != own.host else 1
     return hosts * (len(which(ends.group, grid.groups)) if ends.group != own.group else 1)

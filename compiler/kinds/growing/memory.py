@@ -13,12 +13,12 @@ from heapq import nsmallest
 
 from attrs import evolve, frozen
 
-from compiler.kinds.deployment.grid import Grid, Spot
+from compiler.kinds.deployment.grid import MapGrid, Spot
 from compiler.kinds.growing.workers import at_first, first_worker
 from compiler.kinds.names.patterns import Patterns
 from compiler.kinds.names.templates import Numbers, Template, escaped
 from compiler.kinds.names.tensors import LARGEST, Orbit, compared, largest_at, largest_of, named, orbits_of
-from compiler.kinds.records.kind_map import KindMap, Kinds, spot_of_kind
+from compiler.kinds.records.kind_map import KindMap, Kinds
 from compiler.kinds.records.kinds import DeviceKind
 from compiler.mapping.records import MapDevice, MapTensor
 
@@ -75,7 +75,7 @@ def with_memory(
     )
     devices = []
     for kind in many.device_kinds:
-        spot = spot_of_kind(many.kinds[kind.of])
+        spot = many.kinds[kind.of].spot
         here = first_worker(spot) if of_workers else spot
         peak = _grown(kinds.template(kind.like.ref), here, more, fewer, grid)
         if here != spot:
@@ -93,7 +93,7 @@ def _device(device: MapDevice, peak: Peak) -> MapDevice:
     return evolve(device, step_bytes=peak.bytes, memory_bytes=held + peak.bytes, largest=peak.alive)
 
 
-def _grown(device: Template, place: Spot, more: Peaks, fewer: Callable[[], Peaks], grid: Grid) -> Peak:
+def _grown(device: Template, place: Spot, more: Peaks, fewer: Callable[[], Peaks], grid: MapGrid) -> Peak:
     """Return the peak of the devices that are like one of a few clones, with their largest tensors."""
     peak, orbits = more.at(device, place)
     few = more.patterns.grid

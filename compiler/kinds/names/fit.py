@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from attrs import define, field, frozen
 
-from compiler.kinds.deployment.grid import Grid, Spot
+from compiler.kinds.deployment.grid import MapGrid, Spot
 from compiler.kinds.names.templates import CLONE, INDEX, LESS, PLACE, SUFFIX, SUM, TASK
 
 Number: TypeAlias = tuple[int | str, Spot]
@@ -47,7 +47,7 @@ class Listed:
         by_group: Whether numbers of the clones on a task are wanted too, and not only those of tasks.
     """
 
-    grid: Grid
+    grid: MapGrid
     hosts: Mapping[str, int | None] = field(repr=False)
     of_worker: bool = False
     own_pipes: bool = False

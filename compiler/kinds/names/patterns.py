@@ -12,7 +12,7 @@ from functools import cached_property
 
 from attrs import define, field, frozen
 
-from compiler.kinds.deployment.grid import Grid, NotAlikeError, Spot
+from compiler.kinds.deployment.grid import MapGrid, NotAlikeError, Spot
 from compiler.kinds.names.fit import Listed, Number, Parts, fit
 from compiler.kinds.names.templates import CLONE, INDEX, PLACE, SUM, TASK, Numbers, Template
 from compiler.topology import LOCAL_JOB
@@ -43,7 +43,7 @@ class Pattern:
             group = group if self.spot.group == whole.group else _first(self.spot.group)
         return Template(self.parts).at(numbers, host, group)
 
-    def template(self, grid: Grid, whole: Spot) -> Template:
+    def template(self, grid: MapGrid, whole: Spot) -> Template:
         """Return the name for all tasks and clones of a kind.
 
         Raises:
@@ -57,20 +57,14 @@ class Pattern:
             None if self.spot.group == whole.group else _first(self.spot.group),
         )
 
-    def partly(self, grid: Grid, host: int | None, group: int | None) -> Template:
-        """Return the name for a task, or for a clone on each task, or for all.
-
-        Args:
-            grid: The grid of all clones.
-            host: The task, or None for all of the kind.
-            group: The clone on the task, or None for all of the kind.
-        """
+    def partly(self, grid: MapGrid, host: int | None, group: int | None) -> Template:
+        """Return the name for a task, or for a clone on each task; None stands for all of the kind."""
         return _joined(
             [each if isinstance(each, str) else _place(each, grid, host, group) for each in self.parts]
         )
 
 
-def _place(what: int, grid: Grid, host: int | None, group: int | None) -> str | int:
+def _place(what: int, grid: MapGrid, host: int | None, group: int | None) -> str | int:
     """Return what a number in a name is for all tasks or clones that are not given."""
     of_task, of_clone = what == TASK or what >= SUM or what < 0, what == PLACE or INDEX <= what < SUM
     if (host is not None or of_clone) and (group is not None or of_task):
@@ -121,7 +115,7 @@ class Patterns:
         return cls(few, found[0]), cls(more, found[1])
 
     @property
-    def grid(self) -> Grid:
+    def grid(self) -> MapGrid:
         """The grid of the clones."""
         return self.listed.grid
 

@@ -11,7 +11,7 @@ from string import Formatter
 
 from attrs import define, field, frozen
 
-from compiler.kinds.deployment.grid import Grid, NotAlikeError
+from compiler.kinds.deployment.grid import MapGrid, NotAlikeError
 
 CLONE, TASK, PLACE, LESS, SUFFIX, INDEX = range(6)
 """What a place is for: see `NAMES`. From `INDEX` on there are the devices of the clone."""
@@ -37,16 +37,11 @@ class Numbers:
         grid: The grid.
     """
 
-    grid: Grid
+    grid: MapGrid
     _known: dict[tuple[int, int], tuple[str, ...]] = field(factory=dict)
 
     def of(self, host: int, group: int) -> tuple[str, ...]:
-        """Return the texts of a clone, by what they are of.
-
-        Returns:
-            The numbers of the clone, task and place, the clone before, the suffix of its names, and its
-            devices' indices.
-        """
+        """Return the texts of a clone, by what they are of, and then its devices' indices."""
         key = (host, group)
         found = self._known.get(key)
         if found is None:
@@ -106,7 +101,7 @@ class Template:
         )
 
 
-def _of_task(grid: Grid, host: int, what: int) -> str:
+def _of_task(grid: MapGrid, host: int, what: int) -> str:
     """Return the number of a clone or a sum of a task, by its place there."""
     return str(grid.number(host, -1 - what) if what < 0 else grid.number_of_sum(host, what - SUM))
 
@@ -116,7 +111,7 @@ def escaped(text: str) -> str:
     return text.replace("{", "{{").replace("}", "}}")
 
 
-def parse(text: str, grid: Grid) -> Template:
+def parse(text: str, grid: MapGrid) -> Template:
     """Return a template.
 
     Raises:
@@ -152,7 +147,7 @@ def _name(what: int) -> str:
     return NAMES[what] if what <= INDEX else f"device_{what - INDEX}"
 
 
-def _what(name: str, grid: Grid) -> int:
+def _what(name: str, grid: MapGrid) -> int:
     if name in NAMES:
         return NAMES.index(name)
     match = _NUMBERED.fullmatch(name)

@@ -8,7 +8,7 @@ from itertools import pairwise, product
 
 from attrs import evolve, frozen
 
-from compiler.kinds.deployment.grid import Grid, Spot
+from compiler.kinds.deployment.grid import MapGrid, Spot
 from compiler.kinds.deployment.repeat import which
 from compiler.kinds.names.patterns import Pattern, Patterns
 from compiler.kinds.names.templates import Numbers, Template
@@ -38,14 +38,14 @@ class Orbit:
     missing: int
     fixed: int | None = None
 
-    def count(self, grid: Grid) -> int:
+    def count(self, grid: MapGrid) -> int:
         """Return how many there are, for each thing to which they belong."""
         if self.fixed is not None:
             return self.fixed
         hosts = 1 if self.beside[0] else len(which(self.spot.host, grid.hosts))
         return hosts * (1 if self.beside[1] else len(which(self.spot.group, grid.groups))) - self.missing
 
-    def templates(self, grid: Grid) -> Iterator[Template]:
+    def templates(self, grid: MapGrid) -> Iterator[Template]:
         """Yield their names for all things of a kind to which they belong; those not there are the last."""
         hosts = (None,) if self.beside[0] else which(self.spot.host, grid.hosts)
         groups = (None,) if self.beside[1] else which(self.spot.group, grid.groups)
@@ -73,7 +73,7 @@ def orbits_of(tensors: Iterable[MapTensor], here: Spot, patterns: Patterns) -> l
     return sorted(found, key=lambda each: -each.bytes)
 
 
-def compared(orbits: Iterable[Orbit], fewer: Iterable[Orbit], grids: tuple[Grid, Grid]) -> list[Orbit]:
+def compared(orbits: Iterable[Orbit], fewer: Iterable[Orbit], grids: tuple[MapGrid, MapGrid]) -> list[Orbit]:
     """Return tensors of some clones, with what fewer clones say of those of which some are not there.
 
     If only one of three workers has a tensor at a moment, and one of two, then one of many has it.
@@ -91,7 +91,7 @@ def _alike(orbit: Orbit) -> Hashable:
     return orbit.pattern.parts, orbit.bytes, orbit.spot, orbit.beside
 
 
-def largest_of(orbits: list[Orbit], grid: Grid) -> tuple[Orbit, ...]:
+def largest_of(orbits: list[Orbit], grid: MapGrid) -> tuple[Orbit, ...]:
     """Return those of the orbits, in their order, from which the largest tensors are."""
     seen = 0
     found: list[Orbit] = []
@@ -103,7 +103,7 @@ def largest_of(orbits: list[Orbit], grid: Grid) -> tuple[Orbit, ...]:
     return tuple(found)
 
 
-def named(orbits: Iterable[Orbit], grid: Grid) -> tuple[MapTensor, ...]:
+def named(orbits: Iterable[Orbit], grid: MapGrid) -> tuple[MapTensor, ...]:
     """Return the largest tensors of all things of a kind, with their names as templates.
 
     Among tensors of one size those with the first names are named, and which these are may depend on the

@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 from attrs import define, evolve, field, fields, frozen, has
 
 from compiler.figures import ranges
-from compiler.kinds.deployment.grid import Grid, Spot
+from compiler.kinds.deployment.grid import MapGrid
 from compiler.kinds.deployment.repeat import repeated
 from compiler.kinds.names.templates import (
     INDEX,
@@ -35,9 +35,7 @@ from compiler.kinds.records.kinds import (
     DeviceKind,
     KindTime,
     LinkTimeKind,
-    MapGrid,
     MapKind,
-    MapRange,
     OpKind,
     TransferKind,
     VariableKind,
@@ -89,25 +87,6 @@ class _Like(_OfKind, Protocol[R_co]):
     def like(self) -> R_co: ...
 
 
-def grid_of_map(grid: MapGrid) -> Grid:
-    """Return the grid of a map."""
-    return Grid(grid.job, grid.kind, grid.tasks, grid.clones, grid.devices, grid.sums)
-
-
-def spot_of_kind(kind: MapKind) -> Spot:
-    """Return the place of a kind: 0 for the first task or clone, 1 for all others."""
-    return Spot(_first(kind.tasks), _first(kind.clones))
-
-
-def _first(numbers: MapRange | None) -> int | None:
-    return None if numbers is None else min(numbers.first, 1)
-
-
-def numbers_of(numbers: MapRange | None) -> range:
-    """Return the tasks or clones of a kind; 0 stands for what is of none."""
-    return range(1) if numbers is None else range(numbers.first, numbers.last + 1)
-
-
 _TEXTS = {"decided_by", "device", "devices", "from_device", "name", "of", "ref", "requested", "scope", "text"}
 _TEXTS |= {"to_device"}
 """The fields whose texts have places for numbers."""
@@ -155,7 +134,7 @@ class Kinds:
     _ranges: dict[tuple[int, int], str] = field(factory=dict)
 
     def __attrs_post_init__(self) -> None:
-        self.numbers = Numbers(grid_of_map(self.placement.grid))
+        self.numbers = Numbers(self.placement.grid)
         self.scopes = {each.of: f"{each.like.scope}/" for each in self.placement.clone_kinds}
 
     def template(self, text: str) -> Template:
@@ -172,11 +151,11 @@ class Kinds:
     def members(self, of: int) -> Iterator[Member]:
         """Yield the task, and the clone on it, of each thing of a kind."""
         kind = self.placement.kinds[of]
-        return product(numbers_of(kind.tasks), numbers_of(kind.clones))
+        return product(kind.hosts, kind.groups)
 
     def repeated(self, things: Iterable[K]) -> Iterator[tuple[K, int, int]]:
         """Yield the things of some kinds in the order of version 1: the kind, task and clone of each."""
-        spots = [spot_of_kind(each) for each in self.placement.kinds]
+        spots = [each.spot for each in self.placement.kinds]
         return repeated([(spots[each.of], each) for each in things], self.numbers.grid)
 
     def devices(self, text: str, of: int) -> tuple[str, ...]:
@@ -189,9 +168,9 @@ class Kinds:
 
     def _named(self, template: Template, kind: MapKind) -> Iterator[str]:
         places = [each for each in template.parts if isinstance(each, int)]
-        hosts = numbers_of(kind.tasks) if TASK in places else (0,)
+        hosts = kind.hosts if TASK in places else (0,)
         of_clone = any(each == PLACE or INDEX <= each < SUM for each in places)
-        groups = numbers_of(kind.clones) if of_clone else (0,)
+        groups = kind.groups if of_clone else (0,)
         for host, group in product(hosts, groups):
             yield template.at(self.numbers, host, group)
 
@@ -551,7 +530,7 @@ class KindMap(Shown):
         """Return the name of the last of ops that are alike."""
         assert op.of is not None
         kind = self.kinds[op.of]
-        return self.named.at(op.op.name, numbers_of(kind.tasks)[-1], numbers_of(kind.clones)[-1])
+        return self.named.at(op.op.name, kind.hosts[-1], kind.groups[-1])
 
     def held(self) -> dict[str, int]:
         """Return the bytes of the variables, copies and slots, by the names of the ops that hold them."""
@@ -561,23 +540,6 @@ class KindMap(Shown):
             found |= {name: size, f"{name}/replica_{{clone}}": size}
             found |= {slot.like.name: slot.like.bytes for slot in each.slots}
         return found
-
-    def inner_names(self) -> dict[int, frozenset[str]]:
-        """Return the names of ops inside each clone whose graph is listed, by its number."""
-        named, numbers = self.named, self.named.numbers
-        inside: dict[int, list[Template]] = {of: [] for of in named.scopes}
-        for op in self.counted():
-            if op.tower is not None and op.op.clone is not None:
-                inside[op.tower].append(named.template(op.inner))
-        found: dict[int, frozenset[str]] = {}
-        for of, templates in inside.items():
-            own = [each for each in templates if any(isinstance(part, int) for part in each.parts)]
-            shared = frozenset(each.at(numbers, 0, 0) for each in templates if each not in own)
-            for member in named.members(of):
-                more = {each.at(numbers, *member) for each in own}
-                found[numbers.grid.number(*member)] = shared | more if more else shared
-        listed = numbers.grid.clones if self.listed is None else numbers.grid.groups
-        return {clone: found[clone] for clone in range(listed)}
 
 
 def _compared_op(kind: OpKind) -> tuple[object, ...]:

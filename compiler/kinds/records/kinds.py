@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from attrs import field, frozen
 
+from compiler.kinds.deployment.grid import MapGrid, Spot
+from compiler.kinds.deployment.repeat import which
 from compiler.mapping.records import (
     DeviceTime,
     LinkTime,
@@ -17,29 +17,7 @@ from compiler.mapping.records import (
     MapTransfer,
     MapVariable,
 )
-from dsl.files.typed_json import NAME, OPTIONAL, Count
-
-
-@frozen
-class MapGrid:
-    """The clones as a grid: equally many on each task, on devices of their own.
-
-    Attributes:
-        job: The job of the tasks that have clones, or None if all clones are on this machine.
-        kind: The kind of the clones' devices.
-        tasks: The number of tasks that have clones; 1 on this machine.
-        clones: The number of clones on each task.
-        devices: The number of devices of each clone.
-        sums: How many sums the clones of each task make of their gradients; 0 if clones are not summed by
-            task.
-    """
-
-    job: str | None
-    kind: Literal["gpu", "cpu"]
-    tasks: Count
-    clones: Count
-    devices: Count
-    sums: Count = 0
+from dsl.files.typed_json import NAME, Count
 
 
 @frozen
@@ -69,6 +47,35 @@ class MapKind:
     tasks: MapRange | None
     clones: MapRange | None
     count: Count
+
+    @classmethod
+    def of(cls, spot: Spot, grid: MapGrid) -> MapKind:
+        """Return the kind of what is at a place in a grid."""
+        hosts, groups = which(spot.host, grid.hosts), which(spot.group, grid.groups)
+        return cls(
+            None if spot.host is None else MapRange(hosts[0], hosts[-1]),
+            None if spot.group is None else MapRange(groups[0], groups[-1]),
+            len(hosts) * len(groups),
+        )
+
+    @property
+    def spot(self) -> Spot:
+        """Its place: 0 for the first task or clone, 1 for all others."""
+        return Spot(*(None if each is None else min(each.first, 1) for each in (self.tasks, self.clones)))
+
+    @property
+    def hosts(self) -> range:
+        """Its tasks; 0 stands for what is of none."""
+        return _numbers(self.tasks)
+
+    @property
+    def groups(self) -> range:
+        """Its clones on each task; 0 stands for what is of none."""
+        return _numbers(self.clones)
+
+
+def _numbers(given: MapRange | None) -> range:
+    return range(1) if given is None else range(given.first, given.last + 1)
 
 
 @frozen
@@ -215,4 +222,4 @@ class KindTime:
     link_kinds: tuple[LinkTimeKind, ...] = field(metadata={NAME: "links"})
     by_scope: tuple[MapPathPart, ...]
     by_rule: tuple[MapPathPart, ...]
-    bubble: float | None = field(default=None, metadata={OPTIONAL: True})
+    bubble: float | None = None

@@ -10,7 +10,7 @@ from attrs import evolve, fields, frozen
 
 from compiler.kinds.deployment.grid import NotAlikeError
 from compiler.kinds.names.templates import ORDINAL, SUM, TASK
-from compiler.kinds.records.kind_map import AnyMap, KindMap, Kinds, numbers_of, texts_of
+from compiler.kinds.records.kind_map import AnyMap, KindMap, Kinds, texts_of
 from compiler.kinds.records.kinds import DeviceKind, KindTime, MapKind, MapRange, VariableKind
 from compiler.mapping.records import LIMIT, PlacementMap
 from dsl.files.regular import open_regular
@@ -48,12 +48,12 @@ def read_map(path: Path | str) -> AnyMap:
 def _require_whole(placement: KindMap) -> None:
     """Raise BadRecord if a map by kinds contradicts itself, so that it cannot be expanded."""
     grid = placement.grid
-    if not (0 < grid.tasks * grid.clones <= MOST_CLONES and 0 < grid.devices <= MOST_CLONES):
+    if not (0 < grid.clones <= MOST_CLONES and 0 < grid.members <= MOST_CLONES):
         raise BadRecord(f"has a `grid` without clones, or with more than {MOST_CLONES:,}")
     if placement.listed not in (None, f"{grid.job}:0"):
         raise BadRecord("has `listed`, which is not the first task with clones")
     for at, kind in enumerate(placement.kinds):
-        _require_kind(kind, grid.tasks, grid.clones, f"kinds[{at}]")
+        _require_kind(kind, grid.hosts, grid.groups, f"kinds[{at}]")
     kinds = placement.named
     for where, of, part in _kinds_in(placement):
         if of >= len(placement.kinds):
@@ -76,7 +76,7 @@ def _require_kind(kind: MapKind, tasks: int, clones: int, where: str) -> None:
     if kind.tasks is None and kind.clones is not None:
         raise BadRecord(f"has `{where}`, which has clones of no task")
     known = _is_first_or_others(kind.tasks, tasks) and _is_first_or_others(kind.clones, clones)
-    if not known or kind.count != len(numbers_of(kind.tasks)) * len(numbers_of(kind.clones)):
+    if not known or kind.count != len(kind.hosts) * len(kind.groups):
         raise BadRecord(f"has `{where}`, which is neither of the first tasks and clones nor of all others")
 
 

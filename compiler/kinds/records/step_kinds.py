@@ -7,9 +7,12 @@ from itertools import product
 
 from attrs import field, frozen
 
-from compiler.kinds.deployment.grid import Grid, Spot
+from compiler.kinds.deployment.grid import NOWHERE, MapGrid, Spot
 from compiler.kinds.deployment.repeat import which
 from compiler.kinds.names.templates import Template
+from compiler.step.read.ops import step_ops
+from compiler.step.record import HANDLES
+from compiler.step.step import Step
 
 Member = tuple[int, int]
 """The task of one thing of a kind, and the clone on it; 0 for what is of none."""
@@ -23,11 +26,13 @@ class StepOpKind:
         name: The name of each.
         device: The name of the device of each.
         spot: Their place, with 1 for all tasks or clones but the first.
+        clone: The number of its clone, if it is an op by itself.
     """
 
     name: Template
     device: Template
-    spot: Spot
+    spot: Spot = NOWHERE
+    clone: int | None = None
 
     def member(self, host: int, group: int) -> Member:
         """Return which of the ops there is for a task and a clone."""
@@ -55,7 +60,7 @@ class EdgeKind:
     bytes: int | None
     handle: bool
 
-    def members(self, grid: Grid) -> Iterator[Member]:
+    def members(self, grid: MapGrid) -> Iterator[Member]:
         """Yield the task and the clone of each."""
         return product(which(self.spot.host, grid.hosts), which(self.spot.group, grid.groups))
 
@@ -70,6 +75,33 @@ class StepKinds:
         edges: The tensors.
     """
 
-    grid: Grid
+    grid: MapGrid
     ops: tuple[StepOpKind, ...] = field(repr=False)
     edges: tuple[EdgeKind, ...] = field(repr=False)
+
+
+_ALONE = MapGrid(None, "cpu", 1, 1, 1)
+
+
+def step_kinds(step: Step) -> StepKinds:
+    """Return the ops that a step runs, each by itself, and the tensors between them."""
+    needed = {op.name for op in step_ops(step)}
+    ops = [op for name, op in step.ops.items() if name in needed]
+    numbers = {op.name: at for at, op in enumerate(ops)}
+    edges = (
+        EdgeKind(
+            numbers[tensor.op],
+            target,
+            NOWHERE,
+            Template((tensor.name,)),
+            0 if tensor.dtype in HANDLES else tensor.bytes,
+            tensor.dtype in HANDLES,
+        )
+        for target, op in enumerate(ops)
+        for tensor in op.inputs
+    )
+    return StepKinds(
+        _ALONE,
+        tuple(StepOpKind(Template((op.name,)), Template((op.device.ref,)), clone=op.clone) for op in ops),
+        tuple(dict.fromkeys(edges)),
+    )

@@ -177,15 +177,5 @@ def _joined(transfers: Iterable[MapTransfer]) -> Iterable[MapTransfer]:
     found: dict[tuple[str, str], MapTransfer] = {}
     for each in transfers:
         pair = each.from_device, each.to_device
-        before = found.get(pair)
-        found[pair] = (
-            each
-            if before is None
-            else evolve(
-                before,
-                tensors=before.tensors + each.tensors,
-                bytes=before.bytes + each.bytes,
-                bytes_unknown=before.bytes_unknown + each.bytes_unknown,
-            )
-        )
+        found[pair] = found[pair].plus(each) if pair in found else each
     return found.values()

@@ -1,27 +1,9 @@
-"""The ops that a step runs, and the tensors between them."""
+"""The ops that a step runs."""
 
 from __future__ import annotations
 
-from compiler.mapping.records import Edge, StepGraph
-from compiler.step.record import HANDLES, Op
+from compiler.step.record import Op
 from compiler.step.step import Step
-
-
-def step_graph(step: Step) -> StepGraph:
-    """Return the ops that a step runs, and the tensors between them."""
-    ops = step_ops(step)
-    edges = (
-        Edge(
-            tensor.op,
-            op.name,
-            tensor.name,
-            0 if tensor.dtype in HANDLES else tensor.bytes,
-            tensor.dtype in HANDLES,
-        )
-        for op in ops
-        for tensor in op.inputs
-    )
-    return StepGraph(frozenset(op.name for op in ops), tuple(edges))
 
 
 def step_ops(step: Step, *, of_chief: bool = True) -> list[Op]:

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 from attrs import evolve
 
-from compiler.kinds.deployment.grid import Grid
+from compiler.kinds.deployment.grid import MapGrid
 from compiler.kinds.names.fit import Listed
 from compiler.kinds.names.patterns import Patterns
 
-FEW, MORE = Grid("worker", "gpu", 2, 2), Grid("worker", "gpu", 3, 3)
+FEW, MORE = MapGrid("worker", "gpu", 2, 2, 1), MapGrid("worker", "gpu", 3, 3, 1)
 
 
-def written(grid: Grid, text: str, *, of_worker: bool = False) -> list[str]:
+def written(grid: MapGrid, text: str, *, of_worker: bool = False) -> list[str]:
     """Return a name for each task and clone of a grid; the first pipe and the first copy have no number.
 
     Args:
@@ -33,8 +33,8 @@ def written(grid: Grid, text: str, *, of_worker: bool = False) -> list[str]:
 
 def patterns(
     *texts: str,
-    few: Grid = FEW,
-    more: Grid = MORE,
+    few: MapGrid = FEW,
+    more: MapGrid = MORE,
     of_worker: bool = False,
     own_pipes: bool = False,
     by_group: bool = True,
@@ -62,7 +62,7 @@ def patterns(
     return Patterns.of_both(few_names, more_names)
 
 
-def by_task(texts: Sequence[str], few: Grid, *, of_worker: bool = False) -> Patterns:
+def by_task(texts: Sequence[str], few: MapGrid, *, of_worker: bool = False) -> Patterns:
     """Return the patterns of names of all clones of a few tasks, with places for the numbers of tasks alone.
 
     Args:

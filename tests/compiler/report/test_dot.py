@@ -7,9 +7,10 @@ import re
 import pytest
 from attrs import define, evolve, field
 
-from compiler.mapping.records import Edge, PlacementMap, StepGraph
+from compiler.kinds.records.step_kinds import StepKinds
+from compiler.mapping.records import PlacementMap
 from compiler.report.dot import MOST_NODES, dot
-from tests.placement_maps import make_map
+from tests.placement_maps import HANDLE, make_map, step_among
 
 TOKEN = re.compile(r'\s*(?:(->|[{}\[\]=;,])|("(?:[^"\\]|\\.)*")|([A-Za-z_][A-Za-z0-9_]*|#?[0-9.]+))')
 
@@ -101,7 +102,7 @@ def unquoted(token: str) -> str:
     return re.sub(r"\\(.)", lambda match: "\n" if match[1] == "n" else match[1], token[1:-1])
 
 
-def step_of(placement: PlacementMap) -> StepGraph:
+def step_of(placement: PlacementMap) -> StepKinds:
     """Return a step: kernels are read, towers compute, gradients go to the updates."""
     names = [op.name for op in placement.ops]
     scopes = [f"{each.scope}/" if each.scope else "" for each in placement.clones]
@@ -112,12 +113,12 @@ def step_of(placement: PlacementMap) -> StepGraph:
             read, forward = f"{scope}{layer}/kernel/read", f"{scope}{layer}/{kind}"
             gradient = f"{scope}gradients/{layer}/{kind}_grad"
             edges += [
-                Edge(f"{layer}/kernel", read, f"{layer}/kernel:0", 0, handle=True),
-                Edge(read, forward, f"{read}:0", 1024),
-                Edge(read, gradient, f"{read}:0", 1024),
-                Edge(gradient, f"update/{layer}/kernel/apply", f"{gradient}:0", None if scope else 1024),
+                (f"{layer}/kernel", read, f"{layer}/kernel:0", HANDLE),
+                (read, forward, f"{read}:0", 1024),
+                (read, gradient, f"{read}:0", 1024),
+                (gradient, f"update/{layer}/kernel/apply", f"{gradient}:0", None if scope else 1024),
             ]
-    return StepGraph(frozenset(names), tuple(edges))
+    return step_among(placement, edges, names)
 
 
 def test_clusters_nodes_and_edges() -> None:
@@ -196,6 +197,6 @@ def test_names_are_quoted() -> None:
 def test_nothing_but_the_step() -> None:
     """Ops that a step does not run are left out."""
     placement = make_map(1)
-    step = StepGraph(frozenset({"conv1/kernel", "conv1/Conv2D"}), ())
+    step = step_among(placement, (), {"conv1/kernel", "conv1/Conv2D"})
     found = Parser(dot(placement, step)).graph()
     assert found.clusters == {"cpu[0]": {"n0_0": "conv1\n1 op"}, "gpu[0]": {"n0_1": "conv1\n1 op"}}

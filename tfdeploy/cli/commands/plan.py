@@ -248,9 +248,9 @@ def _graph(shown: ShownMap) -> str:
     if shown.compiled is None:
         assert shown.step is not None  # or it has been refused
         return dot(shown.placement, shown.step)
-    from compiler.step.read.ops import step_graph
+    from compiler.kinds.records.step_kinds import step_kinds
 
-    return dot(shown.placement, step_graph(shown.compiled.step))
+    return dot(shown.placement, step_kinds(shown.compiled.step))
 
 
 def _forecast(shown: ShownMap) -> StepForecast:

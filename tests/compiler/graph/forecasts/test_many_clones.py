@@ -21,6 +21,7 @@ from compiler.kinds.growing.grow_step import has_same_work
 from compiler.kinds.records.extras import Extras
 from compiler.kinds.records.kind_map import AnyMap, KindMap
 from compiler.kinds.records.reading import read_map
+from compiler.kinds.records.step_kinds import step_kinds
 from compiler.kinds.why import explain_many
 from compiler.mapping.records import LinkTime, MapDevice, PlacementMap
 from compiler.pipeline import make_plan
@@ -32,7 +33,6 @@ from compiler.report.scopes import CountedScopes, Scope, build, folded
 from compiler.report.terminal import device_table, headline, terminal_map
 from compiler.report.view import View
 from compiler.step.read.memory import forecast_memory
-from compiler.step.read.ops import step_graph
 from compiler.step.read.why import explain_placement
 from compiler.step.read.work import forecast_time, timed_step
 from tests.support import spec_of
@@ -229,7 +229,7 @@ def test_map_of_eight_clones_is_that_of_their_graph(name: str, tmp_path: Path) -
     assert _without_steps(many) == _without_steps(whole)
     _compare_times(found, whole, compiled)
     assert found.step is not None
-    assert dot(found.placement, found.step) == dot(whole, step_graph(compiled.step))
+    assert dot(found.placement, found.step) == dot(whole, step_kinds(compiled.step))
     assert found.warnings == compiled.warnings
     _compare_steps(many, whole)
     assert _not_met(plan, found.placement) == _not_met(plan, whole) != []

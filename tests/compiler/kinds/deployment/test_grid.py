@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from compiler.kinds.deployment.grid import Grid, Spot
+from compiler.kinds.deployment.grid import MapGrid, Spot
 
-GRID = Grid("worker", "gpu", 3, 4, 2)
+GRID = MapGrid("worker", "gpu", 3, 4, 2)
 
 
 def test_every_clone_has_a_place_and_every_place_a_clone() -> None:
@@ -17,6 +17,6 @@ def test_every_clone_has_a_place_and_every_place_a_clone() -> None:
 
 def test_a_smaller_grid() -> None:
     """It has no more than there is, and clones of the same size on devices of the same kind."""
-    assert GRID.cut(2, 3) == Grid("worker", "gpu", 2, 3, 2)
-    assert GRID.cut(5, 1) == Grid("worker", "gpu", 3, 1, 2)
+    assert GRID.cut(2, 3) == MapGrid("worker", "gpu", 2, 3, 2)
+    assert GRID.cut(5, 1) == MapGrid("worker", "gpu", 3, 1, 2)
     assert GRID.cut(3, 4) == GRID.cut(9, 9) == GRID

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from compiler.kinds.deployment.grid import Grid, NotAlikeError
+from compiler.kinds.deployment.grid import MapGrid, NotAlikeError
 from compiler.kinds.deployment.layout import grid_of, why_not, with_grid
 from compiler.pipeline import make_plan
 from compiler.plan import Plan
@@ -33,22 +33,26 @@ def plan(
 @pytest.mark.parametrize(
     ("devices", "place", "grid"),
     [
-        ("gpu = 6", "", Grid(None, "gpu", 1, 6)),
-        ("cpu = 6", "", Grid(None, "cpu", 1, 6)),
-        ("gpu = 6", "clones -> groups(gpu[*], size = 2)", Grid(None, "gpu", 1, 3, 2)),
-        (WORKERS, "", Grid("worker", "gpu", 4, 2)),
-        (WORKERS, "clones -> groups(gpu[*], size = 2)", Grid("worker", "gpu", 4, 1, 2)),
-        (CPUS, "", Grid("worker", "cpu", 3, 2)),
-        (WORKERS, "variables -> balanced(ps[*])\n updates -> ps[1]", Grid("worker", "gpu", 4, 2)),
-        (WORKERS, "variables -> replicated", Grid("worker", "gpu", 4, 2)),
-        (WORKERS, "inputs -> worker[*].cpu[0]\n summaries -> worker[0].cpu[0]", Grid("worker", "gpu", 4, 2)),
-        (WORKERS, 'ops("a/*") -> gpu[*]\n evaluation -> worker[0].gpu[0]', Grid("worker", "gpu", 4, 2)),
-        ("cpu = 3\n gpu = 6", "variables -> cpu[2]", Grid(None, "gpu", 1, 6)),
-        ("cpu = 3\n gpu = 6", "variables -> balanced(cpu[*])", Grid(None, "gpu", 1, 6)),
-        (CPUS, "variables -> sharded(worker[0].cpu[0])", Grid("worker", "cpu", 3, 2)),
+        ("gpu = 6", "", MapGrid(None, "gpu", 1, 6, 1)),
+        ("cpu = 6", "", MapGrid(None, "cpu", 1, 6, 1)),
+        ("gpu = 6", "clones -> groups(gpu[*], size = 2)", MapGrid(None, "gpu", 1, 3, 2)),
+        (WORKERS, "", MapGrid("worker", "gpu", 4, 2, 1)),
+        (WORKERS, "clones -> groups(gpu[*], size = 2)", MapGrid("worker", "gpu", 4, 1, 2)),
+        (CPUS, "", MapGrid("worker", "cpu", 3, 2, 1)),
+        (WORKERS, "variables -> balanced(ps[*])\n updates -> ps[1]", MapGrid("worker", "gpu", 4, 2, 1)),
+        (WORKERS, "variables -> replicated", MapGrid("worker", "gpu", 4, 2, 1)),
+        (
+            WORKERS,
+            "inputs -> worker[*].cpu[0]\n summaries -> worker[0].cpu[0]",
+            MapGrid("worker", "gpu", 4, 2, 1),
+        ),
+        (WORKERS, 'ops("a/*") -> gpu[*]\n evaluation -> worker[0].gpu[0]', MapGrid("worker", "gpu", 4, 2, 1)),
+        ("cpu = 3\n gpu = 6", "variables -> cpu[2]", MapGrid(None, "gpu", 1, 6, 1)),
+        ("cpu = 3\n gpu = 6", "variables -> balanced(cpu[*])", MapGrid(None, "gpu", 1, 6, 1)),
+        (CPUS, "variables -> sharded(worker[0].cpu[0])", MapGrid("worker", "cpu", 3, 2, 1)),
     ],
 )
-def test_grids(devices: str, place: str, grid: Grid) -> None:
+def test_grids(devices: str, place: str, grid: MapGrid) -> None:
     """Rules may name the first device or task, all of them, and what has no clones."""
     assert grid_of(plan(devices, place)) == grid
 
@@ -56,7 +60,7 @@ def test_grids(devices: str, place: str, grid: Grid) -> None:
 def test_copies_that_are_averaged_are_alike() -> None:
     """Each clone trains its own, and all take part in each averaging."""
     averaged = plan("gpu = 6", "", update="mode = local\n average_every = 2")
-    assert grid_of(averaged) == Grid(None, "gpu", 1, 6)
+    assert grid_of(averaged) == MapGrid(None, "gpu", 1, 6, 1)
 
 
 ALL = "they do not have all devices of one kind, one each"
@@ -122,15 +126,15 @@ def test_clones_that_are_not_alike(devices: str, place: str, more: dict[str, str
 def test_data_that_all_clones_split_is_alike() -> None:
     """A batch for all of them is cut into equal pieces."""
     found = plan("gpu = 6", data=f"data {{\n train = {DATA}\n}}\n")
-    assert grid_of(found) == Grid(None, "gpu", 1, 6)
-    assert grid_of(plan("gpu = 6", update="aggregate = collective")) == Grid(None, "gpu", 1, 6)
+    assert grid_of(found) == MapGrid(None, "gpu", 1, 6, 1)
+    assert grid_of(plan("gpu = 6", update="aggregate = collective")) == MapGrid(None, "gpu", 1, 6, 1)
 
 
 def test_clones_with_data_of_their_own_are_alike() -> None:
     """Each has a pipe of its own for its part."""
     for per_clone, own in (("split", False), ("shard", True)):
         found = plan("gpu = 6", data=f"data {{\n per_clone = {per_clone}\n train = {DATA}\n}}\n")
-        assert grid_of(found) == Grid(None, "gpu", 1, 6)
+        assert grid_of(found) == MapGrid(None, "gpu", 1, 6, 1)
         assert each_clone_reads(found) is own
     assert not each_clone_reads(plan("gpu = 6"))
 
@@ -141,21 +145,21 @@ def test_workers_of_which_some_may_be_missing_are_alike() -> None:
         whole = plan(WORKERS, update=f"replication = between_graph\n backup = {backup}")
         smaller = with_grid(whole, grid_of(whole).cut(2, 2))
         assert smaller.update.backup == of_two
-        assert grid_of(make_plan(smaller)) == Grid("worker", "gpu", 2, 2)
+        assert grid_of(make_plan(smaller)) == MapGrid("worker", "gpu", 2, 2, 1)
 
 
 @pytest.mark.parametrize("aggregate", ["tree", "ring", "shuffle", "hierarchical", "hierarchical(3)"])
 def test_workers_with_graphs_of_their_own_sum_in_the_same_rounds(aggregate: str) -> None:
     """Each has equally many clones, and its sums are not those of tasks in one graph."""
     update = f"replication = between_graph\n aggregate = {aggregate}"
-    assert grid_of(plan(WORKERS, update=update)) == Grid("worker", "gpu", 4, 2)
+    assert grid_of(plan(WORKERS, update=update)) == MapGrid("worker", "gpu", 4, 2, 1)
 
 
 def test_sums_within_tasks_are_alike() -> None:
     """Those of each task are summed on one of its devices; of three tasks, all clones would be built."""
     update = "aggregate = hierarchical"
     found = plan(WORKERS, update=update)
-    assert grid_of(found) == Grid("worker", "gpu", 4, 2, sums=1)
+    assert grid_of(found) == MapGrid("worker", "gpu", 4, 2, 1, sums=1)
     assert why_not(found, least=2) is None
     three = plan(WORKERS.replace("tasks = 4", "tasks = 3"), update=update)
     assert why_not(three, least=2) == "they are few"
@@ -167,9 +171,9 @@ def test_groups_of_each_task_make_a_sum_each(size: object, sums: int) -> None:
     workers = WORKERS.replace("gpu = 2", "gpu = 4")
     for arguments in (str(size), f"size = {size}"):
         found = plan(workers, update=f"aggregate = hierarchical({arguments})")
-        assert grid_of(found) == Grid("worker", "gpu", 4, 4, sums=sums)
+        assert grid_of(found) == MapGrid("worker", "gpu", 4, 4, 1, sums=sums)
         smaller = make_plan(with_grid(found, grid_of(found).cut(2, 4)))
-        assert grid_of(smaller) == Grid("worker", "gpu", 2, 4, sums=sums)
+        assert grid_of(smaller) == MapGrid("worker", "gpu", 2, 4, 1, sums=sums)
 
 
 def test_few_clones_are_built_as_they_are() -> None:

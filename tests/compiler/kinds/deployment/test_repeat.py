@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from compiler.kinds.deployment.grid import Grid, Spot
+from compiler.kinds.deployment.grid import MapGrid, Spot
 from compiler.kinds.deployment.repeat import Placed, repeated
 
 
@@ -54,5 +54,5 @@ def test_chosen_things_are_in_the_order_of_all() -> None:
 
 
 def _repeated(things: list[Placed[str]], chosen: str | None = None) -> list[str]:
-    found = repeated(things, Grid("w", "gpu", 3, 3), lambda each: chosen is None or each in chosen)
+    found = repeated(things, MapGrid("w", "gpu", 3, 3, 1), lambda each: chosen is None or each in chosen)
     return [f"{thing} {host} {group}" for thing, host, group in found]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from attrs import evolve
 
-from compiler.kinds.deployment.grid import Grid
+from compiler.kinds.deployment.grid import MapGrid
 from compiler.kinds.growing.workers import Workers
 from compiler.mapping.records import (
     MapClone,
@@ -45,9 +45,9 @@ NAMES = (
 """The names of things in these maps, with places for their numbers."""
 
 
-def grid_of(tasks: int, clones: int) -> Grid:
+def grid_of(tasks: int, clones: int) -> MapGrid:
     """Return the grid of tasks with equally many clones, one on each GPU."""
-    return Grid("worker", "gpu", tasks, clones)
+    return MapGrid("worker", "gpu", tasks, clones, 1)
 
 
 def plan_of(tasks: int, clones: int) -> Plan:

@@ -3,40 +3,43 @@
 from __future__ import annotations
 
 import pytest
-from attrs import evolve
 
 from compiler.kinds.deployment.grid import NotAlikeError
 from compiler.kinds.growing.grow import kinds_of
 from compiler.kinds.growing.grow_graph import FewGraphs, grow_graph
-from compiler.mapping.records import Edge, StepGraph
+from compiler.kinds.records.step_kinds import StepKinds
 from compiler.report.dot import dot
 from tests.compiler.kinds.fitted import patterns
 from tests.compiler.kinds.growing.deployments import NAMES, grid_of, map_of, pipe, plan_of
+from tests.placement_maps import HANDLE, Sent, step_among
 
 
-def step_of(tasks: int, clones: int) -> StepGraph:
+def sent_by(tasks: int, clones: int) -> list[Sent]:
     """Return a step: the weight is read, towers get the examples of their task, and gradients are summed."""
     edges = []
     for number in range(tasks * clones):
         name, feed = f"clone_{number}", pipe(number // clones)
         edges += [
-            Edge("w", f"{name}/w/read", "w:0", 0, handle=True),
-            Edge(f"{name}/w/read", f"{name}/MatMul", f"{name}/w/read:0", 64),
-            Edge(feed, f"{name}/MatMul", f"{feed}:0", 16 * clones),
-            Edge(feed, f"{name}/hash", f"{feed}:1", 7 + number),  # on the same device
-            Edge(f"{name}/hash", f"{name}/MatMul", f"{name}/hash:0", None),
-            Edge(f"{name}/MatMul", f"{name}/odd{{}}", f"{name}/MatMul:0", 5),
-            Edge(f"{name}/MatMul", "update/apply", f"{name}/MatMul:0", 40),
-            Edge("w", f"{name}/mean", "w:1", 4 * tasks * clones),
+            ("w", f"{name}/w/read", "w:0", HANDLE),
+            (f"{name}/w/read", f"{name}/MatMul", f"{name}/w/read:0", 64),
+            (feed, f"{name}/MatMul", f"{feed}:0", 16 * clones),
+            (feed, f"{name}/hash", f"{feed}:1", 7 + number),  # on the same device
+            (f"{name}/hash", f"{name}/MatMul", f"{name}/hash:0", None),
+            (f"{name}/MatMul", f"{name}/odd{{}}", f"{name}/MatMul:0", 5),
+            (f"{name}/MatMul", "update/apply", f"{name}/MatMul:0", 40),
+            ("w", f"{name}/mean", "w:1", 4 * tasks * clones),
         ]
-    ends = {end for each in edges for end in (each.source, each.target)}
-    return StepGraph(frozenset(ends), tuple(edges))
+    return edges
 
 
-def known_of(step_of_more: StepGraph) -> FewGraphs:
+def step_of(tasks: int, clones: int) -> StepKinds:
+    """Return such a step with its ops."""
+    return step_among(map_of(tasks, clones), sent_by(tasks, clones))
+
+
+def known_of(step_of_more: StepKinds) -> FewGraphs:
     """Return what is known of four and of nine clones."""
-    names = patterns(*NAMES)[0]
-    return FewGraphs(map_of(2, 2), step_of(2, 2), names, map_of(3, 3), step_of_more, grid_of(3, 3))
+    return FewGraphs(step_of(2, 2), patterns(*NAMES)[0], step_of_more, grid_of(3, 3))
 
 
 @pytest.mark.parametrize(("tasks", "clones"), [(2, 2), (3, 3), (4, 3), (3, 8)])
@@ -52,16 +55,15 @@ def test_many_clones_are_drawn_as_their_graph_is(tasks: int, clones: int) -> Non
 
 def test_what_does_not_follow_from_a_few_is_refused() -> None:
     """An edge that is missing, one more, an op that takes no part, and a size that grows otherwise."""
-    step = step_of(3, 3)
-    first, last = step.edges[0], step.edges[-1]
+    placement, sent = map_of(3, 3), sent_by(3, 3)
     words = "do not feed each other like those of a few"
     for wrong in (
-        evolve(step, edges=step.edges[:-9]),
-        evolve(step, edges=(*step.edges, evolve(first, target="update/apply"))),
-        evolve(step, ops=step.ops - {"clone_8/hash"}),
+        sent[:-9],
+        [*sent, ("w", "update/apply", "w:0", HANDLE)],
+        [each for each in sent if "clone_8/hash" not in each],
     ):
         with pytest.raises(NotAlikeError, match=words):
-            grow_graph(known_of(wrong), grid_of(4, 3))
-    strange = tuple(evolve(each, bytes=17) if each.tensor == last.tensor else each for each in step.edges)
+            grow_graph(known_of(step_among(placement, wrong)), grid_of(4, 3))
+    strange = [(*each[:3], 17 if each[2] == "w:1" else each[3]) for each in sent]
     with pytest.raises(NotAlikeError, match="the size of w:1 does not grow in proportion"):
-        grow_graph(known_of(evolve(step, edges=strange)), grid_of(4, 3))
+        grow_graph(known_of(step_among(placement, strange)), grid_of(4, 3))

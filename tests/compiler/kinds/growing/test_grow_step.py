@@ -8,7 +8,7 @@ from functools import cache
 import pytest
 from attrs import evolve
 
-from compiler.kinds.deployment.grid import Grid, NotAlikeError
+from compiler.kinds.deployment.grid import MapGrid, NotAlikeError
 from compiler.kinds.growing.grow_step import FewSteps, grow_step, has_same_work
 from compiler.process import threads_on_one_machine
 from compiler.time.work import Arrow, Signature, StepWork, TimedOp
@@ -60,7 +60,7 @@ def known(few: StepWork | None = None, more: StepWork | None = None) -> FewSteps
 
 
 @pytest.mark.parametrize("grid", [grid_of(2, 2), grid_of(3, 3), grid_of(5, 4), grid_of(2, 6)])
-def test_the_step_of_many_is_grown_from_that_of_few(grid: Grid) -> None:
+def test_the_step_of_many_is_grown_from_that_of_few(grid: MapGrid) -> None:
     """Each op with its costs, on its device, and each arrow with its bytes."""
     found = grow_step(known(), grid, plan_of(grid.hosts, grid.groups))
     wanted = step_of(grid.hosts, grid.groups)
@@ -157,7 +157,7 @@ def loops_of(tasks: int, clones: int) -> StepWork:
 
 
 @pytest.mark.parametrize("grid", [grid_of(2, 2), grid_of(3, 3), grid_of(5, 4), grid_of(2, 6)])
-def test_clones_that_update_by_themselves_repeat_their_own_ops(grid: Grid) -> None:
+def test_clones_that_update_by_themselves_repeat_their_own_ops(grid: MapGrid) -> None:
     """Each of the many has those ops that the clone has which stands for it, and what all share."""
     few, more = loops_of(2, 2), loops_of(3, 3)
     found = grow_step(known(few, more), grid, plan_of(grid.hosts, grid.groups))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 import pytest
 from attrs import evolve
 
-from compiler.kinds.deployment.grid import Grid
+from compiler.kinds.deployment.grid import MapGrid
 from compiler.kinds.growing.memory import Peak, Peaks, with_memory
 from compiler.kinds.names.patterns import Patterns
 from compiler.kinds.records.kind_map import KindMap
@@ -127,7 +127,7 @@ def test_what_one_worker_after_the_other_has_does_not_grow(of_two: list[int], mo
         peak = Peak(sum(each.bytes for each in alive), alive)
         nothing = {f"worker[0].gpu[{at}]": Peak(0, ()) for at in (0, 1)}
         texts = [f"mail/g/worker_{{task}}/{each}" for each in ("zeros", "mul")]
-        names = by_task(texts, Grid("worker", "gpu", hosts, 2), of_worker=True)
+        names = by_task(texts, MapGrid("worker", "gpu", hosts, 2, 1), of_worker=True)
         return Peaks({SERVER: peak, **nothing}, names)
 
     many = evolve(make_kinds(5, 2), listed="worker:0")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from compiler.kinds.deployment.grid import Grid, NotAlikeError
+from compiler.kinds.deployment.grid import MapGrid, NotAlikeError
 from compiler.kinds.growing.workers import Held, at_first, held_for_each
 from tests.compiler.kinds.fitted import by_task
 
 BOX = "mail/fc1/kernel/worker_{task}/value_box"
-PATTERNS = by_task([BOX], Grid("worker", "gpu", 2, 8), of_worker=True)
+PATTERNS = by_task([BOX], MapGrid("worker", "gpu", 2, 8, 1), of_worker=True)
 
 
 def _held(workers: int, number: int = 8) -> list[Held]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
-from compiler.kinds.deployment.grid import Grid, NotAlikeError, Spot
+from compiler.kinds.deployment.grid import MapGrid, NotAlikeError, Spot
 from compiler.kinds.names.templates import Numbers
 from tests.compiler.kinds.fitted import FEW, MORE, by_task, patterns
 
-MANY = Grid("worker", "gpu", 64, 8)
+MANY = MapGrid("worker", "gpu", 64, 8, 1)
 TEXTS = (
     "clone_{clone}/fc/MatMul",
     "fc/kernel/replica_{clone}",
@@ -59,14 +59,14 @@ def test_names_of_a_few_give_the_names_of_many(name: str, spot: Spot, grown: str
 @pytest.mark.parametrize("sizes", [((2, 2), (3, 2)), ((2, 2), (2, 3)), ((2, 1), (3, 1))])
 def test_names_of_grids_of_which_one_side_stays(sizes: tuple[tuple[int, int], tuple[int, int]]) -> None:
     """Places are found though their numbers have the same values in both graphs, by the words before them."""
-    few, more = (Grid("worker", "gpu", *each) for each in sizes)
+    few, more = (MapGrid("worker", "gpu", *each, 1) for each in sizes)
     for graph in patterns(*TEXTS, few=few, more=more):
         last = graph.grid.spot(graph.grid.clones - 1)
         for text in TEXTS[:-1]:
             numbers = {"clone": graph.grid.clones - 1, "task": last.host, "place": last.group}
             name = text.format(**numbers)
             found = graph.of(name)
-            at_first = Numbers(Grid("worker", "gpu", 64, more.groups))
+            at_first = Numbers(MapGrid("worker", "gpu", 64, more.groups, 1))
             wanted = text.format(clone=0, task=0, place=0)
             host, group = (0 if each is None else each for each in (found.spot.host, found.spot.group))
             assert found.at(at_first, found.spot, host, group) == text.format(
@@ -77,10 +77,10 @@ def test_names_of_grids_of_which_one_side_stays(sizes: tuple[tuple[int, int], tu
 
 def test_members_of_a_group_keep_their_numbers() -> None:
     """With two devices for each clone, GPU 3 is the second of clone 1."""
-    few = Grid(None, "gpu", 1, 2, 2)
+    few = MapGrid(None, "gpu", 1, 2, 2)
     pattern = patterns(few=few, more=evolve(few, groups=3))[0].of("gpu[3]")
     assert pattern.spot == Spot(0, 1)
-    assert pattern.at(Numbers(Grid(None, "gpu", 1, 8, 2)), pattern.spot, 0, 6) == "gpu[13]"
+    assert pattern.at(Numbers(MapGrid(None, "gpu", 1, 8, 2)), pattern.spot, 0, 6) == "gpu[13]"
 
 
 def test_a_name_of_two_clones_is_refused() -> None:
@@ -94,10 +94,10 @@ def test_a_name_of_two_clones_is_refused() -> None:
 
 def test_numbers_that_count_clones_are_found() -> None:
     """The first name of a family may have no number; what does not grow with the clones is none."""
-    few, more = Grid(None, "gpu", 1, 4), Grid(None, "gpu", 1, 9)
+    few, more = MapGrid(None, "gpu", 1, 4, 1), MapGrid(None, "gpu", 1, 9, 1)
     texts = ("sum_{clone}", "x/copy_{less}/y", "x/copy/y", "z/part_{less}", "dense_1")
     found, larger = patterns(*texts, few=few, more=more)
-    numbers = Numbers(Grid(None, "gpu", 1, 600))
+    numbers = Numbers(MapGrid(None, "gpu", 1, 600, 1))
     assert found.of("dense_1").spot == Spot()
     for name, clone, grown in (
         ("sum", 0, "sum"),
@@ -121,7 +121,7 @@ def test_the_first_that_is_counted_has_no_number() -> None:
         listed = [
             evolve(each.listed, hosts=dict.fromkeys(own))
             for each, own in zip(
-                patterns(few=Grid(None, "gpu", 1, few), more=Grid(None, "gpu", 1, few + 1)),
+                patterns(few=MapGrid(None, "gpu", 1, few, 1), more=MapGrid(None, "gpu", 1, few + 1, 1)),
                 names,
                 strict=True,
             )
@@ -129,7 +129,7 @@ def test_the_first_that_is_counted_has_no_number() -> None:
         for graph in type(patterns()[0]).of_both(*listed):
             pattern = graph.of("copy")
             assert pattern.spot == Spot(0, 1)
-            numbers = Numbers(Grid(None, "gpu", 1, 600))
+            numbers = Numbers(MapGrid(None, "gpu", 1, 600, 1))
             assert [pattern.at(numbers, pattern.spot, 0, at) for at in (1, 2, 500)] == [
                 "copy",
                 "copy_1",
@@ -224,7 +224,7 @@ def test_names_by_tasks(sums: int, name: str, spot: Spot, text: str, grown: str)
 )
 def test_names_of_several_sums_of_a_task(name: str, spot: Spot, text: str, grown: str) -> None:
     """Their numbers go on from task to task, and each keeps its place on any task."""
-    few, many = Grid("worker", "gpu", 2, 4, 1, 2), evolve(MANY, sums=2)
+    few, many = MapGrid("worker", "gpu", 2, 4, 1, 2), evolve(MANY, sums=2)
     listed = [
         evolve(each.listed, hosts={f"aggregate/k/group_{at}": at // 2 for at in range(2 * each.grid.hosts)})
         for each in patterns(few=few, more=evolve(few, hosts=3), by_group=False)

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compiler.kinds.deployment.grid import Grid, NotAlikeError
+from compiler.kinds.deployment.grid import MapGrid, NotAlikeError
 from compiler.kinds.names.templates import Numbers, Template, escaped, parse
 
-GRID = Grid("worker", "gpu", 3, 4, 2, sums=2)
+GRID = MapGrid("worker", "gpu", 3, 4, 2, sums=2)
 NUMBERS = Numbers(GRID)
 
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from compiler.kinds.deployment.grid import Grid, Spot
+from compiler.kinds.deployment.grid import MapGrid, Spot
 from compiler.kinds.names.templates import Numbers, parse
 from compiler.kinds.names.tensors import LARGEST, compared, largest_at, largest_of, named, orbits_of
 from compiler.mapping.records import MapTensor
 from tests.compiler.kinds.fitted import patterns
 
-FEW, MANY = Grid("worker", "gpu", 3, 3), Grid("worker", "gpu", 12, 4)
+FEW, MANY = MapGrid("worker", "gpu", 3, 3, 1), MapGrid("worker", "gpu", 12, 4, 1)
 NAMES = patterns(
     *(f"clone_{{clone}}/{each}" for each in "bxyz"),
     "input/{task}/next",
     few=FEW,
-    more=Grid("worker", "gpu", 4, 4),
+    more=MapGrid("worker", "gpu", 4, 4, 1),
 )[0]
 
 
@@ -24,7 +24,7 @@ def tensors(names: list[str], size: int = 8) -> list[MapTensor]:
     return [MapTensor(f"{each}:0", size) for each in names]
 
 
-def of_all(grid: Grid, name: str = "clone_{}/y") -> list[str]:
+def of_all(grid: MapGrid, name: str = "clone_{}/y") -> list[str]:
     """Return a name for each clone of a grid."""
     return [name.format(at) for at in range(grid.clones)]
 
@@ -42,18 +42,18 @@ def test_what_a_server_gets_from_all_clones(missing: int) -> None:
 
 def test_what_some_clones_have_grows_unless_fewer_have_as_much_of_it() -> None:
     """One of two other clones on a task has it: as the only other one of fewer has, or all but the last."""
-    fewer, three = Grid(None, "gpu", 1, 2), Grid(None, "gpu", 1, 3)
+    fewer, three = MapGrid(None, "gpu", 1, 2, 1), MapGrid(None, "gpu", 1, 3, 1)
     of_two, of_three = patterns("clone_{clone}/y", "clone_{clone}/z", few=fewer, more=three)
     orbits = orbits_of(tensors(["clone_0/y", "clone_1/y"]), Spot(), of_three)
     for names, count in ((["clone_0/y", "clone_1/y"], 1), (["clone_0/y"], 8), (["clone_1/z"], 8)):
         of_fewer = orbits_of(tensors(names), Spot(), of_two)
         first, others = compared(orbits, of_fewer, (fewer, three))
-        assert first.count(Grid(None, "gpu", 1, 10)) == 1
-        assert others.count(Grid(None, "gpu", 1, 10)) == count
-        assert len(list(others.templates(Grid(None, "gpu", 1, 10)))) == count
+        assert first.count(MapGrid(None, "gpu", 1, 10, 1)) == 1
+        assert others.count(MapGrid(None, "gpu", 1, 10, 1)) == count
+        assert len(list(others.templates(MapGrid(None, "gpu", 1, 10, 1)))) == count
     whole = orbits_of(tensors(["clone_1/y", "clone_2/y"]), Spot(), of_three)
     (same,) = compared(whole, orbits_of(tensors(["clone_1/y"]), Spot(), of_two), (fewer, three))
-    assert same.count(Grid(None, "gpu", 1, 10)) == 9
+    assert same.count(MapGrid(None, "gpu", 1, 10, 1)) == 9
 
 
 @pytest.mark.parametrize(

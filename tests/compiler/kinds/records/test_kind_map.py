@@ -151,4 +151,3 @@ def test_readers_ask_the_same_of_both_maps() -> None:
     held, held_by_each = placement.held(), placement.expanded().held()
     assert {held[each.like.name] for each in placement.op_kinds if each.like.name in held} == {64}
     assert held_by_each["fc1/kernel"] == held["fc1/kernel"]
-    assert len(placement.inner_names()) == 2  # of the worker that is listed

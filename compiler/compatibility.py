@@ -379,12 +379,7 @@ CONFLICTS = (
 
 
 def facts_of(spec: ir.Spec, *, sparse: bool | None = None) -> Facts:
-    """Return the values that a spec has for each aspect.
-
-    Args:
-        spec: The spec.
-        sparse: Whether some gradient consists of rows of a table; None if that is not known yet.
-    """
+    """Return the values that a spec has for each aspect; `sparse` is whether some gradient is of rows."""
     update = spec.update
     facts: dict[Aspect, frozenset[str]] = {
         "mode": frozenset({update.mode}),

@@ -43,12 +43,7 @@ def share(part: float, whole: float) -> str:
 
 
 def size_of_known(known: int, unknown: int) -> str:
-    """Return a number of bytes, followed by `+` if there are also tensors of unknown size.
-
-    Args:
-        known: The bytes of all tensors whose size is known.
-        unknown: The number of tensors whose size is not known.
-    """
+    """Return a number of bytes, followed by `+` if there are also tensors of unknown size."""
     return f"{size(known)}+" if unknown else size(known)
 
 

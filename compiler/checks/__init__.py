@@ -44,12 +44,7 @@ CHECKS: tuple[Check, ...] = (model_has_a_loss, *CHECKS_OF_THE_SPEC)
 
 
 def diagnose(reading: Reading) -> list[Diagnostic]:
-    """Return everything that `check` says of a spec.
-
-    Returns:
-        The diagnostics of the reading and, if it gave a spec, so that there is no error among them, those of
-        `check_spec`.
-    """
+    """Return all that `check` says of a spec: what reading it found, or else what `check_spec` says."""
     found = list(reading.diagnostics)
     if reading.spec is not None:
         found += check_spec(reading.spec)

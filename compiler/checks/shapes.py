@@ -33,11 +33,7 @@ ELEMENTWISE = ENTROPIES | {
 
 
 def shapes_fit(spec: ir.Spec) -> Iterator[Diagnostic]:
-    """Report each step, and each loss, that cannot be called on the shapes that reach it.
-
-    Returns:
-        Diagnostics, one for each place in the text of the spec.
-    """
+    """Report each step, and each loss, that cannot be called on what reaches it, once for each place."""
     if not spec.model.returned and not spec.model.has_loss:
         return
     try:

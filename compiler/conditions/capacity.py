@@ -36,12 +36,7 @@ def forecast_if_needed(compiled: CompiledGraph) -> dict[str, StepMemory]:
 
 
 def warnings_of(compiled: CompiledGraph, memory: Mapping[str, StepMemory]) -> tuple[Diagnostic, ...]:
-    """Return the warnings about a compiled spec, also about devices with too little memory.
-
-    Args:
-        compiled: The graph.
-        memory: The forecast of a step, which is needed if the spec has limits.
-    """
+    """Return the warnings about a compiled spec, also about devices with too little memory by a forecast."""
     spec = compiled.plan.spec
     if not has_limits(spec):
         return compiled.warnings

@@ -80,14 +80,7 @@ Remedy: TypeAlias = Callable[[Plan, ir.Condition], str | None]
 
 
 def check_expectations(plan: Plan, placement: AnyMap, remedy: Remedy | None = None) -> tuple[Diagnostic, ...]:
-    """Return a diagnostic for each condition that is not met.
-
-    Args:
-        plan: The plan, whose spec has the conditions of `expect`.
-        placement: The placement map of the plan. If it has no forecast of time, conditions of time are
-            reported as unknown.
-        remedy: Looks for settings for the conditions that fail.
-    """
+    """Return a diagnostic for each condition that is not met, or of time and without a forecast."""
     wanted = plan.spec.expect.conditions
     if placement.time is None:
         unknown = [
@@ -141,12 +134,7 @@ def _imbalance(condition: ir.Condition, plan: Plan, placement: AnyMap) -> list[F
 
 
 def largest_variables(ref: str, placement: AnyMap) -> list[str]:
-    """Return a note with the largest variables on a device, slots included; no note if it has none.
-
-    Args:
-        ref: The device, such as `worker[0].gpu[1]`.
-        placement: The placement map, which says how many bytes each variable takes there.
-    """
+    """Return a note with the largest variables on a device, slots included; no note if it has none."""
     held = {
         each.name: (each.bytes if ref in (each.device, *each.copies) else 0)
         + sum(slot.bytes for slot in each.slots if slot.device == ref)

@@ -18,12 +18,7 @@ MOST_CLONES = 32
 
 
 def remedy_for(plan: Plan, condition: ir.Condition) -> str | None:
-    """Return the setting with which a condition of memory that fails would hold; None if none is known.
-
-    Args:
-        plan: The plan.
-        condition: The condition, which does not hold.
-    """
+    """Return the setting with which a condition of memory that fails would hold; None if none is known."""
     if condition.function != "memory" or condition.operator not in ("<", "<="):
         return None
     if plan.update.recompute is not None or len(plan.all_towers) > MOST_CLONES:

@@ -21,14 +21,7 @@ ROUNDS_PER_VARIABLE = 4  # further exchanges have never been found to help
 def spread_by_bytes(
     names: Sequence[str], weights: Sequence[int], devices: Sequence[Device], load: Mapping[Device, int]
 ) -> list[Device]:
-    """Return a device for each variable.
-
-    Args:
-        names: The names of the variables.
-        weights: The bytes of each.
-        devices: The devices.
-        load: The bytes that devices hold already.
-    """
+    """Return a device for each variable; `load` has the bytes that devices hold already."""
     shelves = [_Shelf(device, load.get(device, 0)) for device in dict.fromkeys(devices)]
     order = sorted(range(len(names)), key=lambda at: (-weights[at], names[at]))
     for at in order:

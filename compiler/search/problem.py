@@ -136,12 +136,7 @@ def gather(workload: Workload) -> Problem:
 
 
 def merge(problem: Problem, parts: Integers) -> Problem:
-    """Return a problem with groups joined.
-
-    Args:
-        problem: The problem.
-        parts: The number of the new group of each group; every number from 0 on occurs.
-    """
+    """Return a problem with groups joined; `parts` has the number of the new group of each, all from 0 on."""
     count = int(parts.max()) + 1 if len(parts) else 0
     costs: dict[tuple[int, ...], float] = {}
     for net, cost in zip(problem.nets, problem.costs, strict=True):
@@ -314,16 +309,3 @@ def measure_loads(workload: Workload, places: Sequence[int]) -> list[float]:
         for other in reading - {place, HOST}:
             loads[other] += operator.sends
     return loads
-
-
-def measure_bytes(workload: Workload, places: Sequence[int]) -> list[float]:
-    """Return the memory that is taken on each accelerator, in order.
-
-    Returns:
-        The bytes on each accelerator.
-    """
-    taken = [0.0] * workload.accelerators
-    for operator, place in zip(workload.operators, places, strict=True):
-        if place != HOST:
-            taken[place] += operator.bytes
-    return taken

@@ -14,7 +14,7 @@ from attrs import field, frozen
 from compiler.reasons import Placed
 from compiler.step.record import Rows, Shape, Tensor, Value
 from compiler.step.rows import join_rows, merge_rows
-from compiler.step.writer import StepWriter
+from compiler.step.writer import Spot, StepWriter
 
 SCOPE = "mail"
 
@@ -42,23 +42,14 @@ class Box:
     handles: dict[tuple[int, str], Tensor] = field(factory=dict, init=False, repr=False)
 
     def put(self, worker: int, value: Value) -> list[str]:
-        """Write the ops that put a value into the box of a worker; return their names.
-
-        Args:
-            worker: The number of the worker.
-            value: The value: rows if the box is for rows, else a tensor.
-        """
+        """Write the ops that put a value, rows or a tensor, into the box of a worker; return their names."""
         if isinstance(value, Tensor):
             return [self._assign(worker, "value", value)]
         indices = self.writer.cast(f"{self._of(worker)}/Cast", value.indices, "int64", self.placed)
         return [self._assign(worker, "rows", value.values), self._assign(worker, "indices", indices)]
 
     def clear(self, workers: int) -> list[str]:
-        """Write the ops that empty the boxes of all workers: they hold zeros, or no rows.
-
-        Returns:
-            The names of the ops that end it.
-        """
+        """Write the ops that empty the boxes of all workers, with zeros or no rows; return their names."""
         zeros = self._zeros((0, *self.shape[1:]) if self.sparse else self.shape, self.dtype)
         nothing = Rows(zeros, self._zeros((0,), "int64")) if self.sparse else zeros
         return [name for worker in range(workers) for name in self.put(worker, nothing)]
@@ -87,12 +78,7 @@ class Box:
         return Rows(rows, indices)
 
     def total(self, workers: int, weights: Sequence[Tensor] | None = None) -> Value:
-        """Write the sum of all boxes; rows have distinct indices.
-
-        Args:
-            workers: The number of workers.
-            weights: The weight of each, or None for ones.
-        """
+        """Write the sum of all boxes, times the weight of each; rows have distinct indices."""
         parts = [self.take(worker, None if weights is None else weights[worker]) for worker in range(workers)]
         scope = f"{SCOPE}/{self.name}"
         rows = [each for each in parts if isinstance(each, Rows)]
@@ -109,13 +95,13 @@ class Box:
         return f"{SCOPE}/{self.name}/worker_{worker}"
 
     def _assign(self, worker: int, part: str, value: Tensor) -> str:
-        handle = self._handle(worker, part)
-        name = self.writer.unique(f"{self._of(worker)}/AssignVariableOp")
-        return self.writer.assign(name, handle, value, self.placed)
+        return self._at(worker).assign(self._handle(worker, part), value)
 
     def _read(self, worker: int, part: str) -> Tensor:
-        name = self.writer.unique(f"{self._of(worker)}/ReadVariableOp")
-        return self.writer.read(name, self._handle(worker, part), self.placed)
+        return self._at(worker).read(self._handle(worker, part))
+
+    def _at(self, worker: int) -> Spot:
+        return Spot(self.writer, self._of(worker), self.placed)
 
     def _handle(self, worker: int, part: str) -> Tensor:
         """Return the handle of a box, which is written if it is not there yet."""
@@ -131,16 +117,11 @@ class Box:
     def _weighted(self, scope: str, value: Tensor, weight: Tensor | None) -> Tensor:
         if weight is None:
             return value
-        writer, placed = self.writer, self.placed
-        greater = writer.unique(f"{scope}/Greater")
-        zero = writer.constant(f"{greater}/y", 0, weight.dtype, placed)
-        (counts,) = writer.write("Greater", greater, (weight, zero), placed)
-        factor = writer.cast(f"{scope}/Cast", weight, value.dtype, placed)
-        (times,) = writer.write("Mul", writer.unique(f"{scope}/mul"), (value, factor), placed)
-        nothing = writer.zeros_like(f"{scope}/zeros_like", value, placed)
-        return writer.write("SelectV2", writer.unique(f"{scope}/SelectV2"), (counts, times, nothing), placed)[
-            0
-        ]
+        at = Spot(self.writer, scope, self.placed)
+        (counts,) = at.op("Greater", "Greater", weight, 0)
+        times = at.times(value, weight)
+        nothing = self.writer.zeros_like(f"{scope}/zeros_like", value, self.placed)
+        return at.op("SelectV2", "SelectV2", counts, times, nothing)[0]
 
     def _zeros(self, shape: Sequence[int], dtype: str) -> Tensor:
         return self.writer.zeros(f"{SCOPE}/{self.name}/zeros", shape, dtype, self.placed)

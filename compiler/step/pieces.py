@@ -21,18 +21,6 @@ def cut_value(
     return writer.split(f"{scope}/cut", value, [each.size for each in shards], first.axis, placed)
 
 
-def join_pieces(
-    writer: StepWriter, name: str, pieces: Sequence[Tensor], shards: Sequence[Shard], placed: Placed
-) -> Tensor:
-    """Return the whole value of which there are pieces."""
-    first = shards[0]
-    if not first.flat:
-        return writer.concat(name, pieces, first.axis, placed)
-    # a variable with fewer elements than clones may be a single part
-    line = writer.concat(f"{name}/line", pieces, 0, placed) if len(pieces) > 1 else pieces[0]
-    return writer.reshape(name, line, first.whole, placed)
-
-
 def take_piece(at: Spot, value: Tensor, shard: Shard) -> Tensor:
     """Return one piece, along the first axis, of a value that has the shape of a weight."""
     line = at.writer.reshape(f"{at.scope}/Reshape", value, shard.cut_shape, at.placed)

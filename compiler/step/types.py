@@ -10,9 +10,14 @@ from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import Any, TypeAlias
 
-from compiler.step.record import Made, Tensor
+from compiler.step.record import Made, Shape, Tensor
 
 Rule: TypeAlias = Callable[[Sequence[Tensor], Mapping[str, Any]], Made]
+
+
+def _always(*made: tuple[str, Shape]) -> Rule:
+    """Return the rule of ops that always make the same."""
+    return lambda _, __: made
 
 
 def _same(inputs: Sequence[Tensor], _: Mapping[str, Any]) -> Made:
@@ -80,14 +85,6 @@ def _sliced(inputs: Sequence[Tensor], attributes: Mapping[str, Any]) -> Made:
     return [(whole.dtype, (size, *rest))]
 
 
-def _handle(_: Sequence[Tensor], __: Mapping[str, Any]) -> Made:
-    return [("resource", ())]
-
-
-def _locked(_: Sequence[Tensor], __: Mapping[str, Any]) -> Made:
-    return [("variant", ())]
-
-
 def _held(inputs: Sequence[Tensor], _: Mapping[str, Any]) -> Made:
     assert inputs[0].holds is not None
     return [inputs[0].holds]
@@ -95,14 +92,6 @@ def _held(inputs: Sequence[Tensor], _: Mapping[str, Any]) -> Made:
 
 def _components(_: Sequence[Tensor], attributes: Mapping[str, Any]) -> Made:
     return [(each, None) for each in attributes["component_types"]]
-
-
-def _nothing(_: Sequence[Tensor], __: Mapping[str, Any]) -> Made:
-    return []
-
-
-def _asked(_: Sequence[Tensor], __: Mapping[str, Any]) -> Made:
-    return [("bool", ())]
 
 
 def _filled(inputs: Sequence[Tensor], _: Mapping[str, Any]) -> Made:
@@ -139,18 +128,6 @@ def _gathered(inputs: Sequence[Tensor], _: Mapping[str, Any]) -> Made:
     return [(dtype, known)]
 
 
-def _counted(_: Sequence[Tensor], __: Mapping[str, Any]) -> Made:
-    return [("int32", ())]
-
-
-def _time(_: Sequence[Tensor], __: Mapping[str, Any]) -> Made:
-    return [("float64", ())]
-
-
-def _numbers(_: Sequence[Tensor], __: Mapping[str, Any]) -> Made:
-    return [("int32", (None,))]
-
-
 def _found(inputs: Sequence[Tensor], _: Mapping[str, Any]) -> Made:
     return [("int32", inputs[1].shape)]
 
@@ -159,28 +136,24 @@ def _merged(inputs: Sequence[Tensor], _: Mapping[str, Any]) -> Made:
     return [(inputs[0].dtype, inputs[0].shape), ("int32", ())]
 
 
-def _switched(inputs: Sequence[Tensor], _: Mapping[str, Any]) -> Made:
-    return [(inputs[0].dtype, inputs[0].shape)] * 2
-
-
 TYPES: Mapping[str, Rule] = {
     "AddN": _same,
     "AddV2": _same,
-    "Assert": _nothing,
-    "AssignAddVariableOp": _nothing,
-    "AssignSubVariableOp": _nothing,
-    "AssignVariableOp": _nothing,
+    "Assert": _always(),
+    "AssignAddVariableOp": _always(),
+    "AssignSubVariableOp": _always(),
+    "AssignVariableOp": _always(),
     "Cast": _cast,
     "CollectiveReduce": _same,
     "ConcatV2": _joined,
     "Const": _constant,
-    "ConsumeMutexLock": _nothing,
+    "ConsumeMutexLock": _always(),
     "DivNoNan": _same,
     "DynamicPartition": _dealt,
     "Enter": _same,
     "Equal": _compared,
     "Exit": _same,
-    "FIFOQueueV2": _handle,
+    "FIFOQueueV2": _always(("resource", ())),
     "Fill": _filled,
     "FloorMod": _same,
     "GatherV2": _gathered,
@@ -192,35 +165,35 @@ TYPES: Mapping[str, Rule] = {
     "Merge": _merged,
     "Minimum": _same,
     "Mul": _same,
-    "MutexLock": _locked,
-    "MutexV2": _handle,
+    "MutexLock": _always(("variant", ())),
+    "MutexV2": _always(("resource", ())),
     "NextIteration": _same,
-    "NoOp": _nothing,
+    "NoOp": _always(),
     "Pack": _packed,
     "QueueDequeueV2": _components,
-    "QueueEnqueueV2": _nothing,
-    "QueueSizeV2": _counted,
-    "Range": _numbers,
+    "QueueEnqueueV2": _always(),
+    "QueueSizeV2": _always(("int32", ())),
+    "Range": _always(("int32", (None,))),
     "ReadVariableOp": _held,
     "Reciprocal": _same,
     "Reshape": _reshaped,
     "ResourceGather": _gathered,
     "SelectV2": _chosen,
     "Shape": _shape,
-    "Size": _counted,
+    "Size": _always(("int32", ())),
     "SplitV": _split,
-    "Stage": _nothing,
-    "StageClear": _nothing,
-    "StageSize": _counted,
+    "Stage": _always(),
+    "StageClear": _always(),
+    "StageSize": _always(("int32", ())),
     "StridedSlice": _sliced,
     "Sub": _same,
-    "Switch": _switched,
-    "Timestamp": _time,
+    "Switch": lambda inputs, _: [*_same(inputs, _)] * 2,
+    "Timestamp": _always(("float64", ())),
     "Unique": _distinct,
     "UnsortedSegmentSum": _segments,
     "UpperBound": _found,
-    "VarHandleOp": _handle,
-    "VarIsInitializedOp": _asked,
+    "VarHandleOp": _always(("resource", ())),
+    "VarIsInitializedOp": _always(("bool", ())),
     "ZerosLike": _same,
 }
 """What ops of each type make of their inputs and attributes.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from enum import StrEnum
+from functools import cached_property
 from graphlib import TopologicalSorter
 from math import inf
 
@@ -37,50 +38,38 @@ class Outcome:
     work: StepWork | None = field(repr=False)
     costs: Costs | None = field(repr=False)
     make_map: Callable[[], AnyMap] = field(repr=False)
-    _step: PreparedStep | None = field(default=None, repr=False)
     _simulated: Simulated | None = field(default=None, repr=False)
-    _time: StepForecast | None = field(default=None, repr=False)
-    _placement: AnyMap | None = field(default=None, repr=False)
-    _sizes: Figures | None = field(default=None, repr=False)
-    _figures: Figures | None = field(default=None, repr=False)
-    _least: float | None = None
     _beyond: float = -inf  # the step is known to take longer than this
 
-    @property
+    @cached_property
     def placement(self) -> AnyMap:
         """Its map."""
-        if self._placement is None:
-            self._placement = self.make_map()
-        return self._placement
+        return self.make_map()
 
-    @property
+    @cached_property
     def time(self) -> StepForecast | None:
         """The forecast of a step, or None if there is none."""
-        if self._time is None and self.work is not None and self.costs is not None:
-            self._seconds(inf)
-            assert self._simulated is not None
-            self._time = forecast_of(self.work, self.costs, self._simulated)
-        return self._time
+        if self.work is None or self.costs is None:
+            return None
+        self._seconds(inf)
+        assert self._simulated is not None
+        return forecast_of(self.work, self.costs, self._simulated)
 
-    @property
+    @cached_property
     def figures(self) -> Figures:
         """All of its figures; always the same record."""
-        if self._figures is None:
-            self._figures = Figures.of(self.placement, self.time)
-        return self._figures
+        return Figures.of(self.placement, self.time)
 
     @property
     def missing(self) -> int:
         """The bytes by which devices are too small, all together."""
         return self._of_map.missing
 
-    @property
+    @cached_property
     def least(self) -> float:
         """A time that the step is not below, in seconds; 0 if none is known."""
-        if self._least is None:
-            timed = self.work is not None and self.costs is not None and not self.work.loops
-            self._least = least_time(self._prepared()) if timed else 0.0
-        return self._least
+        timed = self.work is not None and self.costs is not None and not self.work.loops
+        return least_time(self._prepared) if timed else 0.0
 
     def value(self, goal: Goal, limit: float = inf) -> float:
         """Return the figure that a goal is about, or infinity if it is certain that it is above a limit.
@@ -90,27 +79,20 @@ class Outcome:
         """
         return self._seconds(limit) if goal is Goal.STEP_TIME else self._of_map.value(goal)
 
-    @property
+    @cached_property
     def _of_map(self) -> Figures:
         """The figures without those of time."""
-        if self._sizes is None:
-            self._sizes = self._figures or Figures.of(self.placement, None)
-        return self._sizes
+        return Figures.of(self.placement, None)
 
+    @cached_property
     def _prepared(self) -> PreparedStep:
-        """Return the step with its costs.
-
-        Raises:
-            NoForecastError: It has none.
-        """
-        if self._step is None:
-            if self.work is None or self.costs is None:
-                raise NoForecastError
-            self._step = prepare(self.work, self.costs)
-        return self._step
+        """The step with its costs; without them, asking for it raises NoForecastError."""
+        if self.work is None or self.costs is None:
+            raise NoForecastError
+        return prepare(self.work, self.costs)
 
     def _seconds(self, limit: float) -> float:
-        step = self._prepared()
+        step = self._prepared
         if self._simulated is None:
             if self._beyond >= limit or self.least > limit:
                 return inf

@@ -135,12 +135,7 @@ def split_tower(
 
 
 def balanced_stages(layers: Mapping[str, Layer], devices: int) -> dict[str, int]:
-    """Return the number of the stage of each layer, such that the longest stage of a pipeline is short.
-
-    Args:
-        layers: The layers, in an order in which they can be computed. Those of a stage follow each other.
-        devices: The number of devices of the group.
-    """
+    """Return the stage of each layer, in an order to compute them, such that the longest stage is short."""
     names = [each for each in layers if each != REST]
     ends = [*accumulate((layers[each].seconds for each in names), initial=layers[REST].seconds)]
     best: list[tuple[float, tuple[int, ...]]] = [(each, ()) for each in ends]  # the longest, and the begins

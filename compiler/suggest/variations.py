@@ -186,12 +186,7 @@ def clone_counts(plan: Plan) -> Iterator[Changes]:
 
 
 def groups(plan: Plan, sizes: tuple[int, ...] = ()) -> Iterator[Changes]:
-    """Yield clones that have several devices each.
-
-    Args:
-        plan: The plan.
-        sizes: How many devices; by default, all numbers that divide the devices.
-    """
+    """Yield clones with several devices each: by default, all numbers that divide the devices."""
     kind = plan.towers[0].device.kind
     devices = len(plan.topology.select(kind))
     tried = sizes or tuple(size for size in range(2, devices + 1) if devices % size == 0)

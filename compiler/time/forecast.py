@@ -71,14 +71,6 @@ class StepForecast:
         """
         return 0.0 if self.work.loops else self.seconds - self.simulated.seconds
 
-    def path_by_scope(self) -> tuple[tuple[str, float], ...]:
-        """Return the seconds of each scope on the critical path, the longest first."""
-        return _summed((each.scope, each.seconds) for each in self.path)
-
-    def path_by_rule(self) -> tuple[tuple[str, float], ...]:
-        """Return the seconds of what each rule placed on the critical path, the longest first."""
-        return _summed((each.rule, each.seconds) for each in self.path)
-
     def for_map(self, source: str) -> MapTime:
         """Return the forecast as the placement map has it; `source` is what it was made from."""
         return MapTime(
@@ -88,8 +80,8 @@ class StepForecast:
             source=source,
             devices=self.devices,
             links=self.links,
-            by_scope=tuple(MapPathPart(*each) for each in self.path_by_scope()),
-            by_rule=tuple(MapPathPart(*each) for each in self.path_by_rule()),
+            by_scope=_summed((each.scope, each.seconds) for each in self.path),
+            by_rule=_summed((each.rule, each.seconds) for each in self.path),
             bubble=_bubble(self.work, self.simulated),
         )
 
@@ -188,11 +180,13 @@ def covered(intervals: Iterable[tuple[float, float]]) -> float:
     return total
 
 
-def _summed(pairs: Iterable[tuple[str, float]]) -> tuple[tuple[str, float], ...]:
+def _summed(pairs: Iterable[tuple[str, float]]) -> tuple[MapPathPart, ...]:
+    """Return the seconds of each name together, the longest first."""
     sums: dict[str, float] = defaultdict(float)
     for name, seconds in pairs:
         sums[name] += seconds
-    return tuple(sorted(sums.items(), key=lambda each: (-each[1], each[0])))
+    ranked = sorted(sums.items(), key=lambda each: (-each[1], each[0]))
+    return tuple(MapPathPart(*each) for each in ranked)
 
 
 # --- the critical path --------------------------------------------------------------------------------------

@@ -63,12 +63,7 @@ class RunTrace:
         return {name: total / self.steps for name, total in sums.items()}
 
     def typical_step(self) -> Mapping[str, tuple[tuple[float, float], ...]]:
-        """Return when each op ran in the step whose length is the median of all.
-
-        Returns:
-            The seconds from the first op of the step to the start of each run of an op, and the seconds that
-            the run took, by the name of the op.
-        """
+        """Return when each op began in the step of median length, and for how long it ran, in seconds."""
         runs: dict[str, list[TraceEvent]] = defaultdict(list)
         for each in sorted(self._of_ops(), key=lambda each: each.ts):
             runs[each.args["name"]].append(each)

@@ -181,14 +181,7 @@ class StepWork:
         Numbers are compared and found in tables much faster than devices, which matters with very many ops.
         """
         numbers: dict[Device, int] = {}
-        known: dict[int, int] = {}  # by the identity of the record, of which there are few
-        found = []
-        for op in self.ops:
-            number = known.get(id(op.device))
-            if number is None:
-                number = known[id(op.device)] = numbers.setdefault(op.device, len(numbers))
-            found.append(number)
-        return found
+        return [numbers.setdefault(op.device, len(numbers)) for op in self.ops]
 
 
 def scope_of(name: str, tower: str = "") -> str:

@@ -49,12 +49,7 @@ def explain_placement(
 
 
 def suggest_names(step: Step, pattern: str) -> tuple[str, ...]:
-    """Return the names nearest to a pattern that names nothing.
-
-    Args:
-        step: The step, whose ops and variables may be meant.
-        pattern: A name, a glob, or a message of TensorFlow that names ops; of several names the first counts.
-    """
+    """Return the names nearest to a pattern that names nothing; if it has several names, the first counts."""
     (first, *_) = names_in(pattern)
     return nearest_paths(first, (inner for op in step.ops.values() for inner in _ways(step, op)))
 
@@ -99,13 +94,7 @@ def _ways(step: Step, op: Op) -> Iterator[str]:
 
 
 def explain_op(step: Step, name: str, assigned: str | None = None) -> Explanation:
-    """Return what placed one op or variable.
-
-    Args:
-        step: The step.
-        name: Its name in the graph.
-        assigned: The full name of the device on which it ran, if that is known.
-    """
+    """Return what placed one op or variable; `assigned` is the device on which it ran, if that is known."""
     op, variable = step.ops[name], step.variables.get(name)
     kind: Kind = "op" if variable is None else "variable"
     found = Explanation(

@@ -48,11 +48,7 @@ def forecast_time(step: Step, profile: Profile | None) -> StepForecast | None:
 
 
 def timed_step(step: Step) -> StepWork:
-    """Return the work of a step; if each worker has a graph of its own, that of the steps of all.
-
-    Args:
-        step: The step; that of the chief if each worker has a graph of its own.
-    """
+    """Return the work of a step; if each worker has a graph of its own, that of the steps of all."""
     if not isinstance(step.plan, WorkerPlan):
         return graph_step(step)
     if step.crossings:

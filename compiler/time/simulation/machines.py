@@ -44,11 +44,7 @@ class Machine:
         return min([now + each.left / speed if each.left > 0 else now for each, speed in left], default=inf)
 
     def take_ended(self, now: float) -> list[Active]:
-        """Remove the tasks that end now.
-
-        Returns:
-            These tasks, at least one.
-        """
+        """Remove the tasks that end now, at least one, and return them."""
         self._let_time_pass(now)
         ended = [each for each in self.tasks if each.left <= EPSILON]
         if not ended:

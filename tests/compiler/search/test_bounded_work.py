@@ -14,8 +14,9 @@ from benchmarks.placement.generated import tangle, transformer
 from compiler.search import coarsen, pieces, search
 from compiler.search.pieces import count_work, split_into_pieces
 from compiler.search.prefixes import find_prefixes, find_wanted, grow
-from compiler.search.problem import Floats, Integers, Problem, Workload, gather, measure_bytes
+from compiler.search.problem import Floats, Integers, Problem, Workload, gather
 from compiler.search.tempering import Ladder, temper
+from tests.compiler.search.taken import measure_bytes
 
 
 def star(leaves: int) -> dict[str, Any]:

@@ -21,13 +21,13 @@ from compiler.search.problem import (
     _ordered,
     gather,
     join_inseparable,
-    measure_bytes,
     measure_loads,
     merge,
 )
 from compiler.search.search import search
 from compiler.search.starts import lower_bound
 from compiler.search.tempering import Ladder, temper
+from tests.compiler.search.taken import measure_bytes
 
 PUBLISHED = Path(__file__).parent / "published"
 

@@ -18,7 +18,7 @@ from compiler.graph.update.apply import take_turn
 from compiler.shards import cut
 from compiler.step.mailboxes import Box
 from compiler.step.means import change, mean
-from compiler.step.pieces import cut_value, join_pieces, take_piece
+from compiler.step.pieces import cut_value, take_piece
 from compiler.step.read.costs import cost_of
 from compiler.step.record import Tensor
 from compiler.step.sums import reduce_all
@@ -52,8 +52,7 @@ def written(bench: Bench, name: str) -> None:
     value = recorded(tensors[0][0])
     for axis in (0, 1):
         shards = cut("w", (3, 2), 0, 2, axis=axis)
-        pieces = cut_value(writer, f"cut_{axis}", value, shards, place)
-        join_pieces(writer, f"whole_{axis}", pieces, shards, place)
+        cut_value(writer, f"cut_{axis}", value, shards, place)
     mean(writer, "mean", {0: value, 1: value}, {0: 0.25, 1: 0.75}, place)
     change(writer, "change", {0: value, 1: value}, {0: value, 1: value}, place)
     handle = writer.variable("held", "float16", (3, 2), "held", place)

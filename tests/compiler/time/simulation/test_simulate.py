@@ -415,9 +415,10 @@ def test_the_path_by_rule_and_scope() -> None:
         [("a", "b"), ("b", "c")],
     )
     forecast = forecast_step(work, Machine())
-    by_rule = [(name, round(seconds * 1e3, 6)) for name, seconds in forecast.path_by_rule()]
+    found = forecast.for_map("")
+    by_rule = [(each.name, round(each.seconds * 1e3, 6)) for each in found.by_rule]
     assert by_rule == [("y", 10), ("x", 6), ("(none)", 0)]
-    assert forecast.path_by_scope()[0] == ("s", pytest.approx(15e-3))
+    assert (found.by_scope[0].name, found.by_scope[0].seconds) == ("s", pytest.approx(15e-3))
 
 
 def test_how_busy_devices_and_links_are() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from math import gcd
 
 from attrs import define, evolve, field
 
@@ -140,12 +141,8 @@ class _Growing:
 
     def _op(self, op: MapOp) -> OpKind | None:
         """Return the kind of an op, or None if the same op of the second clone of a task stands for it."""
-        name = self.patterns.of(op.name)
-        spot, clone = name.spot, None
-        if op.clone is not None:
-            own = self.patterns.grid.spot(op.clone)
-            spot = within(own, spot, op.name)
-            clone = self.grid.number(own.host or 0, own.group or 0)
+        name, spot = of_op(op.name, op.clone, self.patterns)
+        clone = None if op.clone is None else self.grid.number(spot.host or 0, spot.group or 0)
         if self.tasks is not None and (spot.group or 0) > 1:
             return None
         try:
@@ -375,12 +372,40 @@ def joined(spots: Iterable[Spot], what: str) -> Spot:
     return Spot(max(hosts, default=None), max(groups, default=None))
 
 
-def within(own: Spot, named: Spot, name: str) -> Spot:
-    """Return the place of an op of a clone, which no part of its name may contradict.
+def of_op(name: str, clone: int | None, patterns: Patterns) -> tuple[Pattern, Spot]:
+    """Return the pattern of the name of an op, and its place: that of its clone, which the name may not have.
 
     Raises:
         NotAlikeError: The name is that of another clone.
     """
+    found = patterns.of(name)
+    if clone is None or not patterns.listed.by_group:
+        return found, found.spot
+    own, named = patterns.grid.spot(clone), found.spot
     if named.host not in (None, 0, own.host) or named.group not in (None, 0, own.group):
         raise NotAlikeError(f"{name} is of several clones")
-    return own
+    return found, own
+
+
+def grows_with_task(name: str, spot: Spot, grid: MapGrid) -> bool:
+    """Whether sizes of an op may depend on the clones of its task; the pipe of the first has no number."""
+    return spot.host is not None or grid.hosts == 1 or name.startswith("input/")
+
+
+def proportion(
+    few: int, more: int, grids: Sequence[MapGrid], *, of_task: bool, of_worker: bool = False
+) -> tuple[int, int, int] | None:
+    """Return the numbers of things among few, more and many clones to which two sizes are in proportion.
+
+    They are divided by what divides all three, so that equal proportions are equal numbers: with as many
+    tasks as the few have, all clones grow as those of a task do.
+    """
+    counts = [tuple(each.clones for each in grids)]
+    counts += [tuple(each.groups for each in grids)] * of_task + [
+        tuple(each.hosts for each in grids)
+    ] * of_worker
+    for one, other, many in counts:
+        if few * other == more * one and one != other and few % one == 0:
+            common = gcd(one, other, many)
+            return one // common, other // common, many // common
+    return None

@@ -6,7 +6,7 @@ from attrs import evolve, frozen
 
 from compiler.kinds.deployment.grid import MapGrid, NotAlikeError, Spot
 from compiler.kinds.deployment.repeat import repeated
-from compiler.kinds.growing.grow import joined, within
+from compiler.kinds.growing.grow import grows_with_task, joined, of_op, proportion
 from compiler.kinds.names.patterns import Pattern, Patterns
 from compiler.kinds.names.templates import Numbers, Template
 from compiler.kinds.records.step_kinds import EdgeKind, StepKinds, StepOpKind
@@ -84,24 +84,17 @@ def _text(name: Template) -> str:
 
 
 def _named(op: StepOpKind, patterns: Patterns) -> _Named:
-    name = patterns.of(_text(op.name))
-    spot = name.spot
-    if op.clone is not None and patterns.listed.by_group:
-        spot = within(patterns.grid.spot(op.clone), spot, _text(op.name))
+    name, spot = of_op(_text(op.name), op.clone, patterns)
     return _Named(name, patterns.of(_text(op.device)), spot)
 
 
 def _as_many(edge: EdgeKind, larger: int | None, source: _Named, known: FewGraphs, grid: MapGrid) -> int:
     """Return the size of a tensor among many clones, which is in proportion to their number."""
-    grids = (known.patterns.grid, known.grid, grid)
-    counts = [tuple(each.clones for each in grids)]
-    of_first_pipe = _text(known.few.ops[edge.source].name).startswith("input/")
-    if source.spot.host is not None or grid.hosts == 1 or of_first_pipe:
-        counts.append(tuple(each.groups for each in grids))
+    of_task = grows_with_task(_text(known.few.ops[edge.source].name), source.spot, grid)
     if edge.bytes is not None and larger is not None:
-        for one, other, many in counts:
-            if edge.bytes * other == larger * one and one != other and edge.bytes % one == 0:
-                return edge.bytes // one * many
+        found = proportion(edge.bytes, larger, (known.patterns.grid, known.grid, grid), of_task=of_task)
+        if found is not None:
+            return edge.bytes * found[2] // found[0]
     raise NotAlikeError(f"the size of {_text(edge.tensor)} does not grow in proportion to their number")
 
 

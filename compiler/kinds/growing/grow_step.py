@@ -13,13 +13,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from math import gcd
 
 from attrs import define, evolve, field, frozen
 
 from compiler.kinds.deployment.grid import MapGrid, NotAlikeError, Spot
 from compiler.kinds.deployment.repeat import repeated, which
-from compiler.kinds.growing.grow import joined, within
+from compiler.kinds.growing.grow import grows_with_task, joined, of_op, proportion
 from compiler.kinds.names.patterns import Pattern, Patterns
 from compiler.kinds.names.templates import Numbers
 from compiler.plan import Plan
@@ -124,13 +123,8 @@ class _Growing:
 
     def _kind(self, op: TimedOp) -> _Kind:
         patterns = self.known.patterns
-        name, device = patterns.of(op.name), patterns.of(op.device.ref)
-        spot = name.spot
-        if op.clone is not None and patterns.listed.by_group:
-            spot = within(patterns.grid.spot(op.clone), spot, op.name)
-        of_task = spot.host is not None or self.grid.hosts == 1
-        if op.name.startswith("input/"):
-            of_task = True  # the pipe of the first task has no number in its name
+        (name, spot), device = of_op(op.name, op.clone, patterns), patterns.of(op.device.ref)
+        of_task = grows_with_task(op.name, spot, self.grid)
         return _Kind(op, name, device, spot, spot.host == 1 and device.spot.host == 1, of_task)
 
     def work(self) -> StepWork:
@@ -288,21 +282,14 @@ class _Growing:
         return few * after // before
 
     def _numbers(self, few: int, more: int, kind: _Kind) -> tuple[int, int, int]:
-        """Return the numbers of the few, of more and of many things to which sizes are in proportion.
-
-        They are divided by what divides all three, so that equal proportions are equal numbers: with as many
-        tasks as the few have, all clones grow as those of a task do.
-        """
-        grids = (self.known.patterns.grid, self.known.grid, self.grid)
-        counts = [tuple(each.clones for each in grids)]
-        if kind.of_task:
-            counts.append(tuple(each.groups for each in grids))
-        if self.known.patterns.listed.of_worker:
-            counts.append(tuple(each.hosts for each in grids))
-        for one, other, many in counts:
-            if few * other == more * one and one != other and few % one == 0:
-                common = gcd(one, other, many)
-                return one // common, other // common, many // common
+        """Return the numbers of the few, of more and of many things to which sizes are in proportion."""
+        grids, of_worker = (
+            (self.known.patterns.grid, self.known.grid, self.grid),
+            self.known.patterns.listed.of_worker,
+        )
+        found = proportion(few, more, grids, of_task=kind.of_task, of_worker=of_worker)
+        if found is not None:
+            return found
         for (one, other), many in self.joined.items():
             if few * other == more * one and few % one == 0:
                 return one, other, many

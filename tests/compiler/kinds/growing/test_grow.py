@@ -6,7 +6,7 @@ import pytest
 from attrs import evolve
 
 from compiler.kinds.deployment.grid import NotAlikeError, Spot
-from compiler.kinds.growing.grow import joined, kinds_of, tensorflow_name, within
+from compiler.kinds.growing.grow import joined, kinds_of, of_op, tensorflow_name
 from compiler.mapping.records import PlacementMap
 from tests.compiler.kinds.fitted import by_task, patterns
 from tests.compiler.kinds.growing.deployments import (
@@ -130,20 +130,22 @@ def test_maps_that_are_not_those_of_clones_that_are_alike() -> None:
 
 
 @pytest.mark.parametrize(
-    ("own", "named", "fits"),
+    ("name", "clone", "spot"),
     [
-        (Spot(1, 1), Spot(), True),
-        (Spot(1, 1), Spot(0, 0), True),
-        (Spot(1, 1), Spot(1, 1), True),
-        (Spot(1, 1), Spot(2, 1), False),
-        (Spot(1, 1), Spot(1, 2), False),
-        (Spot(0, 0), Spot(0, 1), False),
+        ("w", 3, Spot(1, 1)),
+        ("clone_0/MatMul", 3, Spot(1, 1)),
+        ("clone_3/MatMul", 3, Spot(1, 1)),
+        ("clone_3/MatMul", None, Spot(1, 1)),
+        ("clone_2/MatMul", 1, None),
+        ("clone_1/MatMul", 2, None),
+        ("clone_1/MatMul", 0, None),
+        ("clone_3/MatMul", 2, None),
     ],
 )
-def test_an_op_of_a_clone_is_not_named_after_another(own: Spot, named: Spot, *, fits: bool) -> None:
+def test_an_op_of_a_clone_is_not_named_after_another(name: str, clone: int | None, spot: Spot | None) -> None:
     """But it may be named after the first."""
-    if fits:
-        assert within(own, named, "a/MatMul") == own
+    if spot is not None:
+        assert of_op(name, clone, patterns(*NAMES)[0])[1] == spot
         return
-    with pytest.raises(NotAlikeError, match="a/MatMul is of several clones"):
-        within(own, named, "a/MatMul")
+    with pytest.raises(NotAlikeError, match=f"{name} is of several clones"):
+        of_op(name, clone, patterns(*NAMES)[0])

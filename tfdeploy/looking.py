@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from compiler.graph.compiled import CompiledGraph
     from compiler.graph.forecasts.many_clones import ManyClones
-    from compiler.kinds.records.extras import Extras
+    from compiler.kinds.deployment.layout import Extras
     from compiler.kinds.records.kind_map import AnyMap, KindMap
     from compiler.mapping.explanation import Explanation
     from compiler.mapping.records import MapTime, PlacementMap
@@ -101,7 +101,7 @@ def to_html(subject: Placed | Comparison) -> str:
     Raises:
         SpecError: If the graph cannot be built.
     """
-    from compiler.kinds.records.extras import Extras
+    from compiler.kinds.deployment.layout import Extras
     from compiler.kinds.records.kind_map import KindMap
     from compiler.mapping.records import PlacementMap
     from compiler.report.compare import Comparison
@@ -259,7 +259,7 @@ def _many_of(spec: Spec, profile: str | None = None, extras: Extras | None = Non
         extras: What is wanted beside the map.
     """
     from compiler.conditions.expect import check_expectations
-    from compiler.kinds.records.extras import NO_EXTRAS
+    from compiler.kinds.deployment.layout import NO_EXTRAS
     from dsl.diagnostics import SpecError
     from tfdeploy.runtime.many_clones import map_by_kinds
 

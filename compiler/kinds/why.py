@@ -10,8 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from attrs import define, evolve, field, frozen
 
-from compiler.kinds.deployment.grid import MapGrid, Spot
-from compiler.kinds.deployment.repeat import repeated
+from compiler.kinds.deployment.grid import MapGrid, Spot, repeated
 from compiler.kinds.growing.grow import pattern_for
 from compiler.kinds.names.patterns import Patterns
 from compiler.kinds.names.templates import Numbers

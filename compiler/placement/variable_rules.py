@@ -14,7 +14,7 @@ from compiler.placement.rules import Rulebook, following, target_of
 from compiler.plan import OwnedPart, Tower, VariableInfo, VariablePlacement
 from compiler.reasons import Placed, Reason
 from compiler.shards import Shard, cut, parts_for
-from compiler.topology import Device
+from compiler.topology import Device, Topology
 from dsl import ir
 from dsl.diagnostics import SpecError
 from dsl.errors import plan as errors
@@ -115,11 +115,11 @@ def _with_parts(
 
 def homes_of(book: Rulebook, names: Sequence[str], towers: Sequence[Tower]) -> tuple[Device, ...]:
     """Return all devices over which the rules spread variables, whether these are used or not."""
-    default = _default(book)
+    default, otherwise = _default(book)
     rules = dict.fromkeys((book.decide("variables", name) or default).rule for name in names)
     homes: dict[Device, None] = {}
     for rule in rules:
-        target = _default_target(book) if rule is None else rule.target
+        target = otherwise if rule is None else rule.target
         index = target.index if isinstance(target, ir.GroupMember) else 0
         copied = isinstance(target, ir.Replicated | ir.GroupMember)
         found = [tower.devices[index] for tower in towers] if copied else book.devices(target)
@@ -164,11 +164,11 @@ class _Homes:
 
         Variables with a fixed device come first, because their bytes count when the others are balanced.
         """
-        default = _default(self.book)
+        default, otherwise = _default(self.book)
         decided = [self.book.decide("variables", info.weight) or default for info in self.infos]
         placed: dict[int, tuple[Placed, tuple[Device, ...]]] = {}
         for rule in sorted(dict.fromkeys(reason.rule for reason in decided), key=_is_balanced):
-            target = _default_target(self.book) if rule is None else rule.target
+            target = otherwise if rule is None else rule.target
             members = [at for at, reason in enumerate(decided) if reason.rule == rule]
             for at, devices in zip(members, self._spread(target, members), strict=True):
                 for device in devices:
@@ -249,21 +249,20 @@ def _fewer(book: Rulebook, info: VariableInfo, reason: Reason) -> str | None:
     return f"{plural(pieces, 'piece')} for {plural(devices, 'device')}, because {told}"
 
 
-def _default(book: Rulebook) -> Reason:
-    if book.topology.alone:
-        return Reason("variables -> replicated", "default")
-    if book.topology.parameter_servers:
-        return Reason("variables -> round_robin(ps[*])", "default")
-    return Reason(f"variables -> {book.topology.keeper.ref}", "default")
+def _default(book: Rulebook) -> tuple[Reason, ir.Target]:
+    """Return the default for all variables, in words and as a target."""
+    text, target = _default_target(book.topology)
+    return Reason(f"variables -> {text}", "default"), target
 
 
-def _default_target(book: Rulebook) -> ir.Target:
-    if book.topology.alone:
-        return ir.Replicated()
-    if book.topology.parameter_servers:
-        return ir.RoundRobin(ir.DeviceSet((ir.DevicePattern("cpu", (0,), PARAMETER_SERVER),)))
-    cpu = book.topology.keeper
-    return ir.DeviceSet((ir.DevicePattern("cpu", (cpu.index,), cpu.job, (cpu.task,)),))
+def _default_target(topology: Topology) -> tuple[str, ir.Target]:
+    if topology.alone:
+        return "replicated", ir.Replicated()
+    if topology.parameter_servers:
+        servers = ir.DeviceSet((ir.DevicePattern("cpu", (0,), PARAMETER_SERVER),))
+        return "round_robin(ps[*])", ir.RoundRobin(servers)
+    cpu = topology.keeper
+    return cpu.ref, ir.DeviceSet((ir.DevicePattern("cpu", (cpu.index,), cpu.job, (cpu.task,)),))
 
 
 def _is_balanced(rule: ir.Rule | None) -> bool:

@@ -9,7 +9,7 @@ from itertools import groupby
 from attrs import define, field, frozen
 
 from compiler.figures import gathered, plural, size_of_known
-from compiler.kinds.deployment.repeat import repeated
+from compiler.kinds.deployment.grid import repeated
 from compiler.kinds.names.templates import Numbers, Template
 from compiler.kinds.records.kind_map import AnyMap
 from compiler.kinds.records.step_kinds import Member, StepKinds

@@ -101,6 +101,13 @@ class Step:
         """The ops that the step runs, in any order."""
         return self.needed_for(self.ends.all)
 
+    @property
+    def run_by_all(self) -> list[Op]:
+        """The ops that every worker runs, in any order; all, if no worker has a graph of its own."""
+        if not self.ends.of_worker:
+            return self.run
+        return self.needed_for(self.ends.of_worker, self.ends.only_chief)
+
     def needed_for(self, ends: Iterable[str], left_out: Collection[str] = ()) -> list[Op]:
         """Return the ops that run if some are run, in any order.
 

@@ -9,7 +9,7 @@ import pytest
 import grammar
 from compiler.graph.forecasts import many_clones
 from compiler.kinds.deployment.grid import NotAlikeError
-from compiler.kinds.records.extras import Extras
+from compiler.kinds.deployment.layout import Extras
 from compiler.pipeline import make_plan
 from compiler.suggest.outcome import Goal, bound
 from compiler.suggest.text import suggestion_text

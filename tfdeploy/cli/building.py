@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from attrs import field, frozen
 
-from compiler.kinds.records.extras import NO_EXTRAS
+from compiler.kinds.deployment.layout import NO_EXTRAS
 from compiler.process import collector_paused
 from tfdeploy.cli.faults import show
 from tfdeploy.progress import busy
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from compiler.graph.compiled import CompiledGraph
     from compiler.graph.forecasts.many_clones import ManyClones
-    from compiler.kinds.records.extras import Extras
+    from compiler.kinds.deployment.layout import Extras
     from compiler.kinds.records.kind_map import AnyMap
     from compiler.kinds.records.step_kinds import StepKinds
     from compiler.mapping.records import MapTime, PlacementMap

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 from attrs import evolve
 
 from compiler.kinds.deployment.grid import NotAlikeError
-from compiler.kinds.deployment.layout import why_not
-from compiler.kinds.records.extras import NO_EXTRAS
+from compiler.kinds.deployment.layout import NO_EXTRAS, why_not
 from compiler.mapping.explanation import Explained
 from compiler.time.profile import find_profile
 from tfdeploy.runtime.adapted import adapted
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
     from compiler.graph.compiled import CompiledGraph
     from compiler.graph.forecasts.many_clones import ManyClones
-    from compiler.kinds.records.extras import Extras
+    from compiler.kinds.deployment.layout import Extras
     from dsl import ir
     from tfdeploy.runtime.plans import SharedTowers
 

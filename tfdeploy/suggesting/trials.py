@@ -10,8 +10,7 @@ from attrs import define, evolve, field, frozen
 
 import grammar
 from compiler.kinds.deployment.grid import NotAlikeError
-from compiler.kinds.deployment.layout import why_not
-from compiler.kinds.records.extras import Extras
+from compiler.kinds.deployment.layout import Extras, why_not
 from compiler.mapping.records import PlacementMap
 from compiler.placement.rules import rule_text
 from compiler.report.devices import pools

@@ -32,18 +32,18 @@ from compiler.kinds.deployment.layout import (
     FEW,
     MANY,
     MORE,
+    NO_EXTRAS,
+    Extras,
     grid_of,
     why_not,
     with_grid,
 )
+from compiler.kinds.growing.forecasts import Peak, Peaks, with_memory, with_time
 from compiler.kinds.growing.grow import kinds_of
 from compiler.kinds.growing.grow_graph import FewGraphs, grow_graph
-from compiler.kinds.growing.memory import Peak, Peaks, with_memory
-from compiler.kinds.growing.times import with_time
 from compiler.kinds.growing.workers import Workers, held_for_each
 from compiler.kinds.names.fit import Listed
 from compiler.kinds.names.patterns import Patterns
-from compiler.kinds.records.extras import NO_EXTRAS, Extras
 from compiler.kinds.records.kind_map import KindMap
 from compiler.kinds.records.step_kinds import StepKinds, step_kinds
 from compiler.kinds.why import KnownReasons

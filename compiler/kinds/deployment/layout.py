@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from attrs import evolve
+from attrs import evolve, frozen
 
 from compiler.kinds.deployment.grid import MapGrid, NotAlikeError
 from compiler.plan import Plan, WorkerPlan
@@ -136,3 +136,25 @@ def _job(job: ir.Job, grid: MapGrid) -> ir.Job:
     number = grid.groups * grid.members
     job = evolve(job, tasks=grid.hosts, hosts=job.hosts[: grid.hosts])
     return evolve(job, gpu=number) if grid.kind == "gpu" else evolve(job, cpu=number)
+
+
+# --- what is made of many clones beside their map, which takes somewhat longer -----------------------------
+
+
+@frozen
+class Extras:
+    """What is wanted beside the map.
+
+    Attributes:
+        graph: The ops of a step and the tensors between them, which are drawn.
+        costs: What each op of a step costs. If the time of a step is forecast, this is known anyway.
+        time: The forecast of the time of a step, if something is known to make it from. Without it, the costs
+            are still those from which it can be made.
+    """
+
+    graph: bool = False
+    costs: bool = False
+    time: bool = True
+
+
+NO_EXTRAS = Extras()

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from attrs import evolve, frozen
 
-from compiler.kinds.deployment.grid import MapGrid, NotAlikeError, Spot
-from compiler.kinds.deployment.repeat import repeated
+from compiler.kinds.deployment.grid import MapGrid, NotAlikeError, Spot, repeated
 from compiler.kinds.growing.grow import grows_with_task, joined, of_op, proportion
 from compiler.kinds.names.patterns import Pattern, Patterns
 from compiler.kinds.names.templates import Numbers, Template

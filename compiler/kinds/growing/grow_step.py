@@ -16,8 +16,7 @@ from collections.abc import Iterator, Sequence
 
 from attrs import define, evolve, field, frozen
 
-from compiler.kinds.deployment.grid import MapGrid, NotAlikeError, Spot
-from compiler.kinds.deployment.repeat import repeated, which
+from compiler.kinds.deployment.grid import MapGrid, NotAlikeError, Spot, repeated, which
 from compiler.kinds.growing.grow import grows_with_task, joined, of_op, proportion
 from compiler.kinds.names.patterns import Pattern, Patterns
 from compiler.kinds.names.templates import Numbers

@@ -8,8 +8,7 @@ from itertools import pairwise, product
 
 from attrs import evolve, frozen
 
-from compiler.kinds.deployment.grid import MapGrid, Spot
-from compiler.kinds.deployment.repeat import which
+from compiler.kinds.deployment.grid import MapGrid, Spot, which
 from compiler.kinds.names.patterns import Pattern, Patterns
 from compiler.kinds.names.templates import Numbers, Template
 from compiler.mapping.records import MapTensor

@@ -14,8 +14,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 from attrs import define, evolve, field, fields, frozen, has
 
 from compiler.figures import ranges
-from compiler.kinds.deployment.grid import MapGrid
-from compiler.kinds.deployment.repeat import repeated
+from compiler.kinds.deployment.grid import MapGrid, repeated
 from compiler.kinds.names.templates import (
     INDEX,
     ORDINAL,

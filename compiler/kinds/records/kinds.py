@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from attrs import field, frozen
 
-from compiler.kinds.deployment.grid import MapGrid, Spot
-from compiler.kinds.deployment.repeat import which
+from compiler.kinds.deployment.grid import MapGrid, Spot, which
 from compiler.mapping.records import (
     DeviceTime,
     LinkTime,

@@ -7,10 +7,8 @@ from itertools import product
 
 from attrs import field, frozen
 
-from compiler.kinds.deployment.grid import NOWHERE, MapGrid, Spot
-from compiler.kinds.deployment.repeat import which
+from compiler.kinds.deployment.grid import NOWHERE, MapGrid, Spot, which
 from compiler.kinds.names.templates import Template
-from compiler.step.read.ops import step_ops
 from compiler.step.record import HANDLES
 from compiler.step.step import Step
 
@@ -85,7 +83,7 @@ _ALONE = MapGrid(None, "cpu", 1, 1, 1)
 
 def step_kinds(step: Step) -> StepKinds:
     """Return the ops that a step runs, each by itself, and the tensors between them."""
-    needed = {op.name for op in step_ops(step)}
+    needed = {op.name for op in step.run}
     ops = [op for name, op in step.ops.items() if name in needed]
     numbers = {op.name: at for at, op in enumerate(ops)}
     edges = (

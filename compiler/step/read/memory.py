@@ -21,7 +21,6 @@ from attrs import define, field, frozen
 
 from compiler.mapping.records import MapTensor
 from compiler.process import collector_paused
-from compiler.step.read.ops import step_ops
 from compiler.step.read.rows import RowCounts
 from compiler.step.read.transfers import LARGEST
 from compiler.step.record import Op, Shape, Tensor
@@ -142,7 +141,7 @@ class _Run:
 
     def __attrs_post_init__(self) -> None:
         step, count = self.step, len(self.devices)
-        needed = {op.name for op in step_ops(step)}
+        needed = {op.name for op in step.run}
         self.ops = [op for name, op in step.sized.items() if name in needed]
         numbers = {each: number for number, each in enumerate(step.plan.topology.devices)}
         self.homes = [numbers[op.placed.device] for op in self.ops]

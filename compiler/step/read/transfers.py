@@ -8,7 +8,6 @@ from attrs import define, field
 
 from compiler.mapping.records import MapTensor, MapTransfer
 from compiler.plan import WorkerPlan
-from compiler.step.read.ops import step_ops
 from compiler.step.record import Op, Tensor
 from compiler.step.step import Step
 from compiler.topology import Device, Host
@@ -66,7 +65,7 @@ class _Step:
     def __attrs_post_init__(self) -> None:
         plan, host = self.step.plan, self.of_worker
         self.twins = plan.devices_for(host) if isinstance(plan, WorkerPlan) and host is not None else {}
-        self.ops = step_ops(self.step, of_chief=self.of_worker is None)
+        self.ops = self.step.run if self.of_worker is None else self.step.run_by_all
         constants = [op for op in self.step.ops.values() if op.type == "Const"]
         small = {each.name for each in constants if (each.outputs[0].elements or 0) <= COPIED_ELEMENTS}
         for op in self.ops:

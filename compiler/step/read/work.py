@@ -9,7 +9,6 @@ from attrs import define, evolve, field
 from compiler.plan import WorkerPlan
 from compiler.process import cores
 from compiler.step.read.costs import Cost, cost_of
-from compiler.step.read.ops import step_ops
 from compiler.step.read.rows import RowCounts
 from compiler.step.read.workers import GraphPart, StepParts, steps_between, steps_of_all, work_of
 from compiler.step.record import HANDLES, Op, Tensor
@@ -69,7 +68,7 @@ def step_parts(step: Step) -> StepParts:
 def graph_step(step: Step) -> StepWork:
     """Return the work of a step, of which all that is in its graph runs at once."""
     loops = [step.needed_for(ends) for ends in step.ends.loops]
-    part = read_part(step, [*step_ops(step), *(op for loop in loops for op in loop)])
+    part = read_part(step, [*step.run, *(op for loop in loops for op in loop)])
     numbers = {each.name: at for at, each in enumerate(part.ops)}
     found = work_of(step.plan, part)
     return evolve(found, loops=tuple(tuple(sorted(numbers[op.name] for op in loop)) for loop in loops))
@@ -118,7 +117,7 @@ class _Reader:
         """Return the ops that other workers run too, if each has a graph of its own, else all."""
         if not self.step.ends.of_worker:
             return self.needed
-        return {op.name for op in step_ops(self.step, of_chief=False)}
+        return {op.name for op in self.step.run_by_all}
 
     def _in_loop(self) -> set[str]:
         """Return the ops that run once for each micro-batch."""

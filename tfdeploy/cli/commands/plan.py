@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from attrs import frozen
 
-from compiler.kinds.records.extras import Extras
+from compiler.kinds.deployment.layout import Extras
 from compiler.process import collector_paused
 from dsl.diagnostics import RunError, SpecError
 from dsl.errors.plan import bad_trace, nothing_named

@@ -16,9 +16,8 @@ from compiler.graph.compiled import CompiledGraph
 from compiler.graph.forecasts.many_clones import ManyClones, map_many
 from compiler.graph.inspect.placement_map import map_placement
 from compiler.kinds.deployment.grid import NotAlikeError
-from compiler.kinds.deployment.layout import why_not
+from compiler.kinds.deployment.layout import Extras, why_not
 from compiler.kinds.growing.grow_step import has_same_work
-from compiler.kinds.records.extras import Extras
 from compiler.kinds.records.kind_map import AnyMap, KindMap
 from compiler.kinds.records.reading import read_map
 from compiler.kinds.records.step_kinds import step_kinds

@@ -9,7 +9,6 @@ import pytest
 from compiler.graph.build import compile_graph
 from compiler.graph.inspect.one_step import run_one_step
 from compiler.graph.inspect.placement_map import map_placement
-from compiler.step.read.ops import step_ops
 from compiler.step.read.why import explain_placement
 from tests.compiler.graph.inspect.family import Member, plan_of
 
@@ -25,7 +24,7 @@ def check(number: int) -> None:
     placement = map_placement(compiled, found)
     assert placement.misplaced == ()
     assigned = {each.name: each.assigned for each in placement.ops}
-    assert _unseen(step_ops(compiled.step), assigned) == []
+    assert _unseen(compiled.step.run, assigned) == []
     assert all(op.device for op in compiled.graph.get_operations())
     for each in placement.ops:
         _explained(compiled, each, found)

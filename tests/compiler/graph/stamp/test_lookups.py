@@ -11,7 +11,6 @@ from compiler.graph.build import compile_graph
 from compiler.graph.inspect.one_step import run_one_step
 from compiler.graph.inspect.placement_map import map_placement
 from compiler.pipeline import make_plan
-from compiler.step.read.ops import step_ops
 from compiler.step.read.why import explain_placement
 from tests.support import Training, largest_difference, spec_of
 
@@ -141,11 +140,11 @@ def test_rows_of_a_whole_update_are_summed_once() -> None:
     """The rows of all towers go into a tensor of the table's shape, and are not merged before."""
     compiled = compile_graph(make_plan(words(optimizer="Adam(0.1)")))
     kinds = {"Unique", "UnsortedSegmentSum", "ScatterNd"}
-    sums = [each for each in step_ops(compiled.step) if each.type in kinds]
+    sums = [each for each in compiled.step.run if each.type in kinds]
     assert [each.type for each in sums] == ["UnsortedSegmentSum"]
     assert sums[0].outputs[0].text.endswith(",8]")
     by_rows = compile_graph(make_plan(words(optimizer="SGD(0.1)")))
-    assert "Unique" in {each.type for each in step_ops(by_rows.step)}
+    assert "Unique" in {each.type for each in by_rows.step.run}
 
 
 def test_only_indices_and_rows_travel() -> None:

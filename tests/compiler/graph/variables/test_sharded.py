@@ -18,7 +18,6 @@ from compiler.graph.inspect.verify_placement import verify_placement
 from compiler.pipeline import make_plan
 from compiler.report.view import Ink
 from compiler.report.why import why_text
-from compiler.step.read.ops import step_ops
 from compiler.step.read.why import explain_placement
 from dsl.diagnostics import SpecError
 from tests.support import Training, largest_difference, spec_of
@@ -246,7 +245,7 @@ def test_each_piece_is_asked_once_for_the_rows_that_it_has(table: Any) -> None:
 def test_the_gradient_goes_to_the_rows_that_the_look_up_has_asked_for(table: Any) -> None:
     """Distinct rows are told apart once in a step, and their numbers are sent to each piece once."""
     step = table.step
-    ops = step_ops(step)
+    ops = step.run
     made = [each.type for each in ops if each.type in {"Unique", "UnsortedSegmentSum", "UpperBound"}]
     assert sorted(made) == ["Unique", "UnsortedSegmentSum", "UpperBound"]
     come = {

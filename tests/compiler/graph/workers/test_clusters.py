@@ -18,7 +18,6 @@ from compiler.graph.session_options import session_config
 from compiler.mapping.records import MapTransfer
 from compiler.pipeline import make_plan
 from compiler.plan import WorkerPlan
-from compiler.step.read.ops import step_ops
 from compiler.step.read.transfers import list_transfers
 from compiler.topology import Host
 from dsl import ir
@@ -231,14 +230,14 @@ def test_a_task_tells_once_that_its_updates_are_done(update: str) -> None:
     step = known(cpus=1, update=update).step
     (told,) = {
         before
-        for op in step_ops(step)
+        for op in step.run
         for before in op.waits
         if op.device.ref == "ps[0].cpu[0]" and step.ops[before].device.ref == "ps[1].cpu[0]"
     }
     assert step.ops[told].type == "NoOp"
     elsewhere = {
         op.name
-        for op in step_ops(step)
+        for op in step.run
         if op.type == "ResourceApplyKerasMomentum" and op.device.ref == "ps[1].cpu[0]"
     }
     assert len(elsewhere) > 1
@@ -250,7 +249,7 @@ def test_a_rate_that_never_changes_is_not_sent(rate: str, sent: bool) -> None:
     """Servers have it as a constant; one that follows a schedule is sent to each of them."""
     spec = cluster(update=f"mode = async, optimizer = Momentum({rate}, momentum = 0.9)")
     step = graph_of(spec).step
-    updates = [each for each in step_ops(step) if each.type == "ResourceApplyKerasMomentum"]
+    updates = [each for each in step.run if each.type == "ResourceApplyKerasMomentum"]
     made = {(op.device.ref, step.ops[op.inputs[2].op].device.host != op.device.host) for op in updates}
     assert made == {("ps[0].cpu[0]", sent), ("ps[1].cpu[0]", sent)}
 

@@ -13,7 +13,6 @@ from compiler.graph.compiled import CompiledGraph
 from compiler.graph.inspect.one_step import StepCopy, before_a_step, run_one_step
 from compiler.graph.inspect.placement_map import map_placement
 from compiler.pipeline import make_plan
-from compiler.step.read.ops import step_ops
 from tests.support import rounding, spec_of
 
 MODEL = """
@@ -91,7 +90,7 @@ def sent(compiled: CompiledGraph, source: str, target: str) -> set[str]:
 
     return {
         tensor.name
-        for op in step_ops(step)
+        for op in step.run
         for tensor in op.inputs
         if tensor.dtype.startswith("float") and host(op.name) == target and host(tensor.op) == source
     }

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from compiler.kinds.deployment.grid import MapGrid, Spot
-from compiler.kinds.deployment.repeat import Placed, repeated
+from compiler.kinds.deployment.grid import MapGrid, Placed, Spot, repeated
 
 
 def test_tasks_are_outside_and_clones_inside() -> None:

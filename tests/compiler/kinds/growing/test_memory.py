@@ -8,7 +8,7 @@ import pytest
 from attrs import evolve
 
 from compiler.kinds.deployment.grid import MapGrid
-from compiler.kinds.growing.memory import Peak, Peaks, with_memory
+from compiler.kinds.growing.forecasts import Peak, Peaks, with_memory
 from compiler.kinds.names.patterns import Patterns
 from compiler.kinds.records.kind_map import KindMap
 from compiler.kinds.records.kinds import DeviceKind, TransferKind

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from compiler.kinds.growing.times import with_time
+from compiler.kinds.growing.forecasts import with_time
 from compiler.mapping.records import DeviceTime, LinkTime, MapPathPart, MapTime
 from tests.placement_maps import make_kinds
 

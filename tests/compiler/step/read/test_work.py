@@ -12,7 +12,6 @@ from compiler.graph.build import compile_graph
 from compiler.graph.inspect.placement_map import map_placement
 from compiler.pipeline import make_plan
 from compiler.process import cores, threads_on_one_machine
-from compiler.step.read.ops import step_ops
 from compiler.step.read.transfers import list_transfers
 from compiler.step.read.work import forecast_time, read_part, step_parts, timed_step
 from compiler.step.read.workers import AGAIN, ENDED, WAITING, GraphPart, of_worker
@@ -34,7 +33,7 @@ def work(compiled: Any) -> StepWork:
 
 def test_every_op_of_a_step_is_there(compiled: Any, work: StepWork) -> None:
     """Each has its device, its clone and the rule that placed it."""
-    assert {each.name for each in work.ops} == {each.name for each in step_ops(compiled.step)}
+    assert {each.name for each in work.ops} == {each.name for each in compiled.step.run}
     for each in work.ops:
         entry = compiled.ledger.entries[each.name]
         assert (each.device, each.clone) == (entry.device, entry.clone)
@@ -48,7 +47,7 @@ def test_every_input_is_waited_for(compiled: Any, work: StepWork) -> None:
     into: dict[str, int] = defaultdict(int)
     for each in work.arrows:
         into[work.ops[each.target].name] += 1
-    for op in step_ops(compiled.step):
+    for op in compiled.step.run:
         assert into[op.name] == len(op.inputs) + len(op.waits)
 
 
@@ -214,7 +213,7 @@ def test_the_ops_of_another_worker_are_where_its_own_graph_has_them() -> None:
     spec = spec_of(text, update__replication="between_graph", update__mode='"sync"')
     chief, other = (compile_graph(make_plan(spec, worker=each)) for each in (0, 1))
     real = {name: (each.role, each.device.ref) for name, each in other.ledger.entries.items()}
-    ops = [op for op in step_ops(chief.step, of_chief=False) if op.name in real]
+    ops = [op for op in chief.step.run_by_all if op.name in real]
     posted = {op.name for op in ops}
     found = of_worker(chief.plan, read_part(chief.step, ops), 1).ops
     assert {each.name: each.device.ref for each in found} == {name: real[name][1] for name in posted}

@@ -1,4 +1,4 @@
-"""The memory that a step of many clones takes on a device, from the forecast for a few.
+"""The memory that a step of many clones takes on a device, from the forecast for a few, and the time of it.
 
 What a clone keeps on its own device does not depend on the others. A device that all clones use, such as a
 parameter server, keeps a tensor of each of them. The tensors that are alive at its peak are therefore
@@ -7,7 +7,7 @@ counted by what they are of.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from heapq import nsmallest
 
@@ -19,8 +19,8 @@ from compiler.kinds.names.patterns import Patterns
 from compiler.kinds.names.templates import Numbers, Template, escaped
 from compiler.kinds.names.tensors import LARGEST, Orbit, compared, largest_at, largest_of, named, orbits_of
 from compiler.kinds.records.kind_map import KindMap, Kinds
-from compiler.kinds.records.kinds import DeviceKind
-from compiler.mapping.records import MapDevice, MapTensor
+from compiler.kinds.records.kinds import BusyKind, DeviceKind, KindTime, LinkTimeKind
+from compiler.mapping.records import DeviceTime, LinkTime, MapDevice, MapTensor, MapTime
 
 
 @frozen
@@ -130,3 +130,63 @@ def _of_arriving(total: int, tensor: MapTensor, clones: int) -> Peak:
     name = tensor.name.partition("/")[2]
     names = nsmallest(LARGEST, (f"clone_{at}/{name}" for at in range(1, clones)))
     return Peak(total, tuple(MapTensor(escaped(each), tensor.bytes) for each in names))
+
+
+# --- the time of a step ------------------------------------------------------------------------------------
+
+
+def with_time(many: KindMap, time: MapTime) -> KindMap:
+    """Return the map of many clones with a forecast of the time of a step.
+
+    Links over which ops only wait for others, without a tensor, are left out, as in the transfers of the map.
+
+    Args:
+        many: The map.
+        time: The forecast. If it does not have all devices and links of a kind, those that it has stand for
+            the others.
+    """
+    kinds = Kinds(many)
+    found = KindTime(
+        time.seconds,
+        time.estimate,
+        time.measured,
+        time.source,
+        tuple(_devices(kinds, time)),
+        tuple(_links(kinds, time)),
+        time.by_scope,
+        time.by_rule,
+        time.bubble,
+    )
+    return evolve(many, time=found)
+
+
+def _devices(kinds: Kinds, time: MapTime) -> Iterator[BusyKind]:
+    known = {each.ref: each for each in time.devices}
+    for kind in kinds.placement.device_kinds:
+        ref = kind.like.ref
+        found = [known[each] for each in kinds.devices(ref, kind.of) if each in known]
+        if found:
+            seconds, busy = _means([(each.seconds, each.busy) for each in found])
+            yield BusyKind(kind.of, DeviceTime(ref, seconds, busy))
+
+
+def _links(kinds: Kinds, time: MapTime) -> Iterator[LinkTimeKind]:
+    known = {(each.from_device, each.to_device): each for each in time.links}
+    for kind in kinds.placement.transfer_kinds:
+        like = kind.like
+        source, target = (kinds.template(each) for each in (like.from_device, like.to_device))
+        pairs = [
+            (source.at(kinds.numbers, *each), target.at(kinds.numbers, *each))
+            for each in kinds.members(kind.of)
+        ]
+        found = [known[each] for each in pairs if each in known]
+        if found:
+            seconds, busy = _means([(each.seconds, each.busy) for each in found])
+            link = LinkTime(like.from_device, like.to_device, seconds, busy, found[0].bytes)
+            yield LinkTimeKind(kind.of, link)
+
+
+def _means(figures: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """Return the means of seconds and of busy shares."""
+    seconds, busy = (sum(each) / len(figures) for each in zip(*figures, strict=True))
+    return seconds, busy

@@ -10,21 +10,9 @@ from attrs import evolve
 from dsl.errors.wording import article
 from dsl.ir import Call
 from dsl.schema import signatures
-from dsl.schema import types as kinds
 from dsl.schema.data_functions import FEATURES, LENGTHS, SOURCES, TRANSFORMS
-from dsl.schema.notation import functions
-from dsl.schema.types import (
-    ANY,
-    Argument,
-    Function,
-    Type,
-    boolean,
-    integer,
-    needs,
-    number,
-    string,
-    takes,
-)
+from dsl.schema.notation import functions, type_of
+from dsl.schema.types import Function, Type
 
 AGGREGATIONS = functions("""
 add_n: all gradients of a variable are summed on one device
@@ -105,16 +93,19 @@ _OWN = {
 """What a Python function may return in place of a Keras object, by the category of the object."""
 
 
-def _own(category: str, made: str) -> Function:
+def _own(category: str, made: str) -> tuple[Function, ...]:
     """Return `python` as it stands for a Keras object."""
-    made_by = needs("function", string(), f"`module:function`: a function that returns {made}")
     doc = f"{article(category)} in Python, which gets the keyword arguments"
     if category == "layer":
         doc = "a layer that a Python function makes from the keyword arguments"
-    return Function("python", (made_by,), ANY, doc)
+    return functions(f"""
+python: {doc}
+  function: str -- `module:function`: a function that returns {made}
+  **: any?
+""")
 
 
-OWN = {category: (_own(category, made),) for category, made in _OWN.items()}
+OWN = {category: _own(category, made) for category, made in _OWN.items()}
 """What can be written instead of a Keras object, by the category of the object."""
 
 FUNCTIONS: dict[str, tuple[Function, ...]] = {
@@ -160,11 +151,11 @@ def arguments_of(table: str, call: Call) -> dict[str, Any]:
 # --- functions of models, which make inputs, shared layers, parameters, repeated steps and free weights ---
 
 PARAMETER_TYPES = {
-    "int": integer(optional=True),
-    "float": number(optional=True),
-    "bool": boolean(),
-    "string": string(optional=True),
-    "shape": Type("shape", optional=True),
+    "int": type_of("int?"),
+    "float": type_of("float?"),
+    "bool": type_of("bool"),
+    "string": type_of("str?"),
+    "shape": type_of("sizes?"),
 }
 """The types that a parameter of a `layer` block can have, by what they are called there."""
 
@@ -187,37 +178,31 @@ parameter: a parameter of a layer block
 @cache
 def weight_function() -> Function:
     """Return the function `weight`, which makes a trainable tensor that no layer owns."""
-
-    def keras(category: str, *, optional: bool = False) -> Type:
-        return kinds.keras(category, signatures.words(category), optional=optional)
-
-    return Function(
-        "weight",
-        (
-            needs("shape", kinds.shape(), "the shape without the batch axis"),
-            takes("initializer", keras("initializer"), "glorot_uniform", "its first value"),
-            takes("regularizer", keras("regularizer", optional=True), None, "a penalty on it"),
-            takes("constraint", keras("constraint", optional=True), None, "what it is held to"),
-            takes("trainable", boolean(), True, "whether training changes it"),
-            takes("name", string(), None, "its name; without one, that of its binding"),
-        ),
+    words = {each: signatures.words(each) for each in ("initializer", "regularizer", "constraint")}
+    (found,) = functions(
+        """
+weight:
+  shape: shape -- the shape without the batch axis
+  initializer = "glorot_uniform": keras:initializer -- its first value
+  regularizer = none: keras:regularizer? -- a penalty on it
+  constraint = none: keras:constraint? -- what it is held to
+  trainable = true: bool -- whether training changes it
+  name = none: str -- its name; without one, that of its binding
+""",
+        **words,
     )
+    return found
 
 
 # --- functions of Keras -----------------------------------------------------------------------------------
 
 
-STEP_ARGUMENTS = (
-    Argument(
-        "trainable", kinds.boolean(), "whether training changes its weights", default=True, positional=False
-    ),
-    Argument(
-        "weights",
-        kinds.string(optional=True, filled=True),
-        "a file of weights to start from",
-        positional=False,
-    ),
-)
+(_STEP,) = functions("""
+step: whatever it makes
+  *trainable = true: bool -- whether training changes its weights
+  *weights = none: text? -- a file of weights to start from
+""")
+STEP_ARGUMENTS = _STEP.arguments
 """The arguments that every step has whatever it makes: a layer, a model, or the layers of a `layer` block."""
 
 

@@ -13,8 +13,8 @@ lines go on with the one before.
 
 Types are those of `dsl/schema/types.py`, with bounds as in `int[1,)` and `float(0,1)`, and with `?` if `none`
 is allowed; beside several types, the `?` stands apart: `int | [int] ?`. A `text` is a string with something
-in it, `range` is a number or a range of them, and `word:a/b` is one of these words, or of those of a type of
-the IR or of a tuple that the table is given.
+in it, `range` is a number or a range of them, `sizes` is a number or nested lists, and `word:a/b` is one of
+these words, or of those of a type of the IR or of a tuple that the table is given.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from __future__ import annotations
 import re
 from ast import literal_eval
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, get_args
 
 from dsl import ir
@@ -31,10 +32,12 @@ from dsl.schema.types import Argument, Function, Type
 MANY = 2**31 - 1
 """The most of what is counted in a graph, such as micro-batches: TensorFlow counts much in 32 bits."""
 
-_HEAD = re.compile(r'(\w+)( "name")?(?: \{ (.+?) \})?(?: -> (.+?))?: (.+)')
+_HEAD = re.compile(r'(\w+)( "name")?(?: \{ (.+?) \})?(?: -> (.+?))?:(?: (.+))?')
 _ROW = re.compile(r"(\*{0,2})(\w*)(!?)(?: = (.+?))?: (.+?)(?: -- (.+))?")
 _TYPE = re.compile(r"(\w+)(?:([\[(])([^,]*),([^\])]*)[\])])?(?::([\w/]+))?(\?)?")
 _CONSTANTS = {"none": None, "true": True, "false": False, "MANY": MANY, "": None}
+
+_NO_WORDS: Mapping[str, tuple[str, ...]] = MappingProxyType({})
 
 Entry = tuple[tuple[str | Any, ...], list[tuple[str | Any, ...]]]
 
@@ -64,18 +67,26 @@ def functions(text: str, **words: tuple[str, ...]) -> tuple[Function, ...]:
 
 
 def _function(head: tuple[Any, ...], rows: list[tuple[Any, ...]], words: Mapping[str, Any]) -> Function:
-    arguments, rest, tensor = [], None, ""
-    for sign, name, _, default, type_, doc in rows:
+    rest, tensor = None, ""
+    for sign, name, _, default, type_, _ in rows:
         if sign == "**":
             rest, tensor = type_of(type_, words), f"{name} = {default}" if name else ""
-        else:
-            value, named = _constant(default or ""), type_of(type_, words)
-            arguments.append(Argument(name, named, doc or "", value, default is None, positional=not sign))
     tensors = tuple(head[3].split(", ")) if head[3] else ()
-    return Function(head[0], tuple(arguments), rest, head[4], tensor=tensor, tensors=tensors)
+    return Function(head[0], arguments(rows, words), rest, head[4] or "", tensor=tensor, tensors=tensors)
 
 
-def type_of(text: str, words: Mapping[str, tuple[str, ...]]) -> Type:
+def arguments(
+    rows: list[tuple[Any, ...]], words: Mapping[str, tuple[str, ...]] = _NO_WORDS
+) -> tuple[Argument, ...]:
+    """Return the arguments of an entry, but not what stands for any others."""
+    return tuple(
+        Argument(name, type_of(type_, words), doc, _constant(default or ""), default is None, not sign)
+        for sign, name, _, default, type_, doc in rows
+        if sign != "**"
+    )
+
+
+def type_of(text: str, words: Mapping[str, tuple[str, ...]] = _NO_WORDS) -> Type:
     """Return a type in the notation of the tables."""
     optional = text.endswith(" ?")
     options = [_option(each, words) for each in text.removesuffix(" ?").split(" | ")]
@@ -99,12 +110,16 @@ def _option(text: str, words: Mapping[str, tuple[str, ...]]) -> Type:  # noqa: P
         case "path":
             return kinds.path(optional=optional)
         case "text":
-            return kinds.string(filled=True)
+            return kinds.string(filled=True, optional=optional)
         case "size":
             return kinds.size(_constant(low or "1"), optional=optional)
-        case "range":
-            return kinds.numbers(_constant(low), _constant(high))
+        case "keras":
+            return kinds.keras(of, words.get(of, ()), optional=optional)
+        case "sizes":
+            return Type("shape", optional=optional)
     bounds = {} if left is None else {"low": _constant(low), "high": _constant(high), "open": left == "("}
+    if kind == "range":
+        return Type("int", ranged=True, **bounds)
     return Type(kind, of=of or "", optional=optional, **bounds)  # type: ignore[arg-type] # no other kinds
 
 

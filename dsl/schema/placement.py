@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Literal, TypeAlias
 
-from attrs import evolve, frozen
+from attrs import frozen
 
 from dsl import ir
-from dsl.schema.types import Argument, Function, integer, keyword, needs, size, string
+from dsl.schema.notation import arguments, entries
+from dsl.schema.types import Argument, Function, string
 from dsl.values import Dimension
 
 Pattern: TypeAlias = Literal["none", "optional", "required"]
@@ -34,18 +35,20 @@ class Selector:
         return Function(self.name, () if self.pattern == "none" else (glob,), doc=self.doc)
 
 
-SELECTORS = (
-    Selector(
-        "clones", "none", "the clones: one device or group for each, in order, and again from the first"
-    ),
-    Selector("variables", "optional", "the variables of the model: all, or those that match a glob"),
-    Selector("slots", "optional", "the optimizer's slots: all, or those of the variables that match a glob"),
-    Selector("inputs", "none", "reading and transforming data"),
-    Selector("updates", "none", "aggregation and apply ops"),
-    Selector("ops", "required", "the ops of each tower whose names inside the tower match a glob"),
-    Selector("summaries", "none", "the ops that make summaries"),
-    Selector("evaluation", "none", "the ops of evaluations"),
+SELECTORS = tuple(
+    Selector(head[0], head[2] or "none", head[4])  # type: ignore[arg-type] # the table has no others
+    for head, _ in entries("""
+clones: the clones: one device or group for each, in order, and again from the first
+variables { optional }: the variables of the model: all, or those that match a glob
+slots { optional }: the optimizer's slots: all, or those of the variables that match a glob
+inputs: reading and transforming data
+updates: aggregation and apply ops
+ops { required }: the ops of each tower whose names inside the tower match a glob
+summaries: the ops that make summaries
+evaluation: the ops of evaluations
+""")
 )
+"""The braces say whether a glob may or must follow the word."""
 
 TargetShape: TypeAlias = Literal["word", "set", "groups", "pieces", "clones", "member"]
 
@@ -71,62 +74,29 @@ class Target:
     arguments: tuple[Argument, ...] = ()
 
 
-TARGETS = (
-    Target(
-        "balanced",
-        "set",
-        ir.Balanced,
-        ("variables",),
-        "the largest variable first, each to the device with the fewest bytes, slots included",
-    ),
-    Target(
-        "round_robin",
-        "set",
-        ir.RoundRobin,
-        ("variables",),
-        "one device after the other, in the order of creation",
-    ),
-    Target(
-        "sharded",
-        "pieces",
-        ir.Sharded,
-        ("variables",),
-        "each variable is cut along an axis, with one piece on each device; a piece has at least one row and"
-        " `min_size` bytes, so that small variables have fewer pieces",
-        (
-            keyword("axis", integer(0), 0, "axis along which variables are cut"),
-            keyword("min_size", size(0), 0, "bytes of a piece"),
-        ),
-    ),
-    Target(
-        "sharded",
-        "clones",
-        ir.OverClones,
-        ("slots",),
-        "each clone keeps an equal part of the slots and averages of replicated variables, and updates it",
-    ),
-    Target(
-        "replicated",
-        "word",
-        ir.Replicated,
-        ("variables",),
-        "a copy on the device of every clone, kept equal by all-reduce",
-    ),
-    Target(
-        "groups",
-        "groups",
-        ir.Groups,
-        ("clones",),
-        "`groups(set, size = 2)`: each clone owns a group of devices",
-        (evolve(needs("size", integer(1), "devices in a group"), positional=False),),
-    ),
-    Target(
-        "group",
-        "member",
-        ir.GroupMember,
-        ("ops", "variables"),
-        "`group[k]`: device k of the clone's own group",
-    ),
+def _written(text: str) -> tuple[Any, type[Any]]:
+    """Return the shape of a target and its record."""
+    shape, record = text.split()
+    return shape, getattr(ir, record)
+
+
+TARGETS = tuple(
+    Target(head[0], *_written(head[2]), tuple(head[3].split(", ")), head[4], arguments(rows))
+    for head, rows in entries("""
+balanced { set Balanced } -> variables: the largest variable first, each to the device with the fewest bytes,
+    slots included
+round_robin { set RoundRobin } -> variables: one device after the other, in the order of creation
+sharded { pieces Sharded } -> variables: each variable is cut along an axis, with one piece on each device; a
+    piece has at least one row and `min_size` bytes, so that small variables have fewer pieces
+  *axis = 0: int[0,) -- axis along which variables are cut
+  *min_size = 0: size[0,) -- bytes of a piece
+sharded { clones OverClones } -> slots: each clone keeps an equal part of the slots and averages of replicated
+    variables, and updates it
+replicated { word Replicated } -> variables: a copy on the device of every clone, kept equal by all-reduce
+groups { groups Groups } -> clones: `groups(set, size = 2)`: each clone owns a group of devices
+  *size: int[1,) -- devices in a group
+group { member GroupMember } -> ops, variables: `group[k]`: device k of the clone's own group
+""")
 )
 
 

@@ -119,11 +119,6 @@ def integer(low: int | None = None, high: int | None = None, *, optional: bool =
     return Type("int", low=low, high=high, optional=optional)
 
 
-def numbers(low: int, high: int) -> Type:
-    """Return the type of whole numbers from `low` to `high`, and of ranges of these."""
-    return Type("int", low=low, high=high, ranged=True)
-
-
 def number(
     low: float | None = None,
     high: float | None = None,
@@ -172,11 +167,6 @@ def size(low: int = 1, *, optional: bool = False) -> Type:
     return Type("quantity", dimension="bytes", low=low, high=LARGEST, optional=optional)
 
 
-def fraction() -> Type:
-    """Return the type of percentages, which become fractions."""
-    return Type("quantity", dimension="fraction", low=0)
-
-
 def period(*, optional: bool = False) -> Type:
     """Return the type of periods: a number of steps or a duration."""
     return either(integer(low=1), duration(), optional=optional)
@@ -195,11 +185,6 @@ def listing(item: Type) -> Type:
 def shape() -> Type:
     """Return the type of shapes: lists of integers."""
     return listing(integer(low=1))
-
-
-def free_shape() -> Type:
-    """Return the type of shapes in which `none` stands for an axis without a fixed size."""
-    return listing(integer(low=1, optional=True))
 
 
 def call(of: str, *, optional: bool = False) -> Type:
@@ -295,11 +280,6 @@ class Function:
 def needs(name: str, type: Type, doc: str) -> Argument:  # noqa: A002
     """Return an argument that must be given."""
     return Argument(name, type, doc, required=True)
-
-
-def takes(name: str, type: Type, default: Any, doc: str) -> Argument:  # noqa: A002
-    """Return an argument with a default, which may be given by position."""
-    return Argument(name, type, doc, default)
 
 
 def keyword(name: str, type: Type, default: Any, doc: str) -> Argument:  # noqa: A002

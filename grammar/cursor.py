@@ -66,7 +66,7 @@ class Around:
     @property
     def argument(self) -> str | int:
         """The name of the argument that the place is in, or its number from 0 if it has no name yet."""
-        parts = _last_argument(self.inside)
+        parts = _item(list(self.inside), "LPAREN")  # what comes after the last comma in no brackets
         if len(parts) > 1 and parts[0].kind == "NAME" and parts[1].kind == "EQUALS":
             return parts[0].text
         depths = _depths(self.inside)
@@ -285,8 +285,3 @@ def _depths(parts: Sequence[LineToken]) -> list[int]:
         depths.append(depth)
         depth += part.kind in CLOSER
     return depths
-
-
-def _last_argument(parts: Sequence[LineToken]) -> list[LineToken]:
-    """Return the tokens after the last comma that is in no brackets."""
-    return _item(list(parts), "LPAREN")

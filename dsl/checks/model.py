@@ -22,7 +22,8 @@ def layer_names(facts: Facts) -> Iterator[Diagnostic]:
     """Report the second layer with the same name, because Keras would refuse it."""
     for block in facts.blocks:
         first: dict[str, Span] = {}
-        inputs = _inputs(block) if isinstance(block, ir.Model) else {}
+        bound = block.bindings if isinstance(block, ir.Model) else ()
+        inputs = {each.name: each.span for each in bound if isinstance(each.value, ir.Input)}
         for name, span in _named(block):
             if name in inputs:
                 yield names.name_of_input(span, name=name, first=inputs[name])
@@ -34,10 +35,6 @@ def layer_names(facts: Facts) -> Iterator[Diagnostic]:
 
 def _steps(block: ir.Model | ir.LayerBlock) -> Iterator[ir.Step]:
     return steps_in(tuple(each.value for each in block.bindings))
-
-
-def _inputs(model: ir.Model) -> dict[str, Span | None]:
-    return {each.name: each.span for each in model.bindings if isinstance(each.value, ir.Input)}
 
 
 def _named(block: ir.Model | ir.LayerBlock) -> Iterator[tuple[str, Span]]:

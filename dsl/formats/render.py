@@ -281,19 +281,18 @@ def render(diagnostics: Iterable[Diagnostic], format: str = "human", *, color: b
     """
     found = list(diagnostics)
     shown = found[:MAX_SHOWN]
-    if format == "human":
-        if not found:
+    match format:
+        case "human" if found:
+            end = f"{summary(found)}\n{_where_more_is_told(shown)}\n"
+            return "\n".join([*human(shown, color=color), end])
+        case "human":
             return ""
-        return "\n".join([*human(shown, color=color), f"{summary(found)}\n{_where_more_is_told(shown)}\n"])
-    if format == "concise":
-        return "".join(f"{line}\n" for line in concise(shown))
-    if format == "json":
-        return envelope(found, shown)
-    if format == "github":
-        return "".join(f"{line}\n" for line in github(shown))
-    if format == "sarif":
-        return sarif(shown)
-    raise ValueError(f"there is no format {format!r}")
+        case "json":
+            return envelope(found, shown)
+        case "sarif":
+            return sarif(shown)
+    lines = {"concise": concise, "github": github}[format](shown)
+    return "".join(f"{line}\n" for line in lines)
 
 
 def summary(diagnostics: Sequence[Diagnostic]) -> str:

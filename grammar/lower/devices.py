@@ -95,7 +95,8 @@ def _pattern(  # noqa: PLR0911 one for each kind of name
     if not rest:
         return ir.DevicePattern("cpu", (0,), head.name, tasks, span=written.span)
     if len(rest) > 1 or rest[0].name not in KINDS:
-        return _unknown_kind(rest[0] if rest[0].name not in KINDS else rest[1], context)
+        strange = rest[0] if rest[0].name not in KINDS else rest[1]
+        return context.refuse(placement.no_such_device(strange.name_span, name=strange.name, known=KINDS))
     return _device(written, rest[0], head.name, tasks, context)
 
 
@@ -143,7 +144,3 @@ def _unknown(written: syntax.Path, head: syntax.Segment, context: Context) -> An
         return context.refuse(placement.segment_after_device(written.segments[1].span, kind=head.name))
     known = (*KINDS, *sorted(context.job_names))
     return context.refuse(placement.no_such_device(head.name_span, name=head.name, known=known))
-
-
-def _unknown_kind(segment: syntax.Segment, context: Context) -> Any:
-    return context.refuse(placement.no_such_device(segment.name_span, name=segment.name, known=KINDS))

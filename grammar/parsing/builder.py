@@ -112,17 +112,12 @@ class Builder:
         """Make `source -> step -> step`."""
         return syntax.Flow(children[0], tuple(children[2::2]), span=self._whole(children))
 
-    def sum(self, children: Children) -> syntax.Chain:
-        """Make `a + b - c`."""
-        return self._chain(children)
-
     def product(self, children: Children) -> syntax.Chain:
-        """Make `a * b / c`."""
-        return self._chain(children)
-
-    def _chain(self, children: Children) -> syntax.Chain:
+        """Make `a + b - c`, or `a * b / c`."""
         rest = zip(map(str, children[1::2]), children[2::2], strict=True)
         return syntax.Chain(children[0], tuple(rest), span=self._whole(children))  # type: ignore[arg-type] # the grammar's operators
+
+    sum = product
 
     def negative(self, children: Children) -> syntax.Expr:
         """Make `-operand`; two signs in a row cancel."""

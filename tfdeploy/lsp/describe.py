@@ -113,35 +113,15 @@ def _sentence(text: str) -> str:
     return first if first.endswith((".", "!", "?")) else f"{first}."
 
 
-_MODULES = {
-    "layer": "layers",
-    "application": "applications",
-    "loss": "losses",
-    "metric": "metrics",
-    "optimizer": "optimizers",
-    "schedule": "optimizers/schedules",
-    "initializer": "initializers",
-    "regularizer": "regularizers",
-    "constraint": "constraints",
-    "activation": "activations",
-    "operation": "ops",
-}
+_MODULES = {"loss": "losses", "schedule": "optimizers/schedules", "operation": "ops"}
+"""The modules of Keras with the objects of a category, if they are not called by its plural."""
 
 
 @lru_cache(maxsize=500)
 def first_paragraph(category: str, name: str) -> str | None:
     """Return the first paragraph of the documentation of a Keras object, or None if it cannot be found."""
-    place = _places(category).get(name)
-    folder = _folder()
-    if place is None or folder is None:
-        return None
-    module, inner = place
-    path = folder.parent / (module.replace(".", "/") + ".py")
-    try:
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-    except (OSError, SyntaxError, UnicodeDecodeError):
-        return None
-    for node in tree.body:
+    module, inner = _places(category).get(name, ("", ""))
+    for node in _statements(module.replace(".", "/")):
         if isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name == inner:
             text = ast.get_docstring(node)
             return None if text is None else " ".join(text.split("\n\n", 1)[0].split())
@@ -149,23 +129,21 @@ def first_paragraph(category: str, name: str) -> str | None:
 
 
 @cache
-def _folder() -> Path | None:
-    """Return the folder of the installed Keras."""
-    found = find_spec("keras")  # which does not import a package at the top level
-    return None if found is None or found.origin is None else Path(found.origin).parent
-
-
-@cache
 def _places(category: str) -> dict[str, tuple[str, str]]:
     """Return the module of each object of a category, and its name there."""
-    folder = _folder()
-    if folder is None or category not in _MODULES:
-        return {}
-    try:
-        tree = ast.parse((folder / _MODULES[category] / "__init__.py").read_text(encoding="utf-8"))
-    except (OSError, SyntaxError, UnicodeDecodeError):
-        return {}
-    imports = [node for node in tree.body if isinstance(node, ast.ImportFrom)]
+    statements = _statements(f"keras/{_MODULES.get(category, f'{category}s')}/__init__")
+    imports = [node for node in statements if isinstance(node, ast.ImportFrom)]
     return {
         each.asname or each.name: (node.module or "", each.name) for node in imports for each in node.names
     }
+
+
+def _statements(module: str) -> list[ast.stmt]:
+    """Return the statements of a module of Keras, which is not imported; none if it cannot be read."""
+    found = find_spec("keras")  # which does not import a package at the top level
+    if found is None or found.origin is None:
+        return []
+    try:
+        return ast.parse((Path(found.origin).parents[1] / f"{module}.py").read_text(encoding="utf-8")).body
+    except (OSError, SyntaxError, UnicodeDecodeError):
+        return []

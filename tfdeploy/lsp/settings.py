@@ -27,19 +27,9 @@ FIX_ALL = f"{types.CodeActionKind.SourceFixAll.value}.tfdeploy"
 """The kind of the action that applies all safe fixes, which an editor can ask for when it saves."""
 
 TOKEN_TYPES = (
-    "keyword",
-    "property",
-    "variable",
-    "parameter",
-    "function",
-    "class",
-    "enumMember",
-    "string",
-    "number",
-    "operator",
-    "comment",
-    "namespace",
-)
+    "keyword", "property", "variable", "parameter", "function", "class",
+    "enumMember", "string", "number", "operator", "comment", "namespace",
+)  # fmt: skip
 TOKEN_MODIFIERS = ("definition", "readonly")
 
 COMMANDS = {

@@ -197,14 +197,11 @@ def _compared(written: syntax.Flow, category: str, tensors: Tensors) -> Any:
         if not (
             isinstance(source, syntax.List) and any(isinstance(item, syntax.Broken) for item in source.items)
         ):
-            tensors.context.reports.add(types.pair_expected(category, source.span, _count(source)))
+            count = len(source.items) if isinstance(source, syntax.List) else 1
+            tensors.context.reports.add(types.pair_expected(category, source.span, count))
         return BAD
     items = [flows.tensor(item, tensors, what=f"a {category}") for item in source.items]
     return BAD if any(item is BAD for item in items) else items
-
-
-def _count(source: syntax.Expr) -> int:
-    return len(source.items) if isinstance(source, syntax.List) else 1
 
 
 def _objective_call(step: syntax.Expr, category: str, context: Context) -> Any:

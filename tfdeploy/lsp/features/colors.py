@@ -26,18 +26,10 @@ from tfdeploy.lsp.slots import function_around
 _DEFINITION, _READONLY = 1, 2
 
 _OF_PARTS = {
-    "STRING": "string",
-    "OPEN_STRING": "string",
-    "INTEGER": "number",
-    "FLOAT": "number",
-    "QUANTITY": "number",
+    **dict.fromkeys(("STRING", "OPEN_STRING"), "string"),
+    **dict.fromkeys(("INTEGER", "FLOAT", "QUANTITY"), "number"),
+    **dict.fromkeys(("ARROW", "COMPARE", "PLUS", "MINUS", "STAR", "SLASH"), "operator"),
     "COMMENT": "comment",
-    "ARROW": "operator",
-    "COMPARE": "operator",
-    "PLUS": "operator",
-    "MINUS": "operator",
-    "STAR": "operator",
-    "SLASH": "operator",
 }
 _OF_NAMES = {
     "constant": ("variable", _READONLY),

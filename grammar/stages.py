@@ -35,39 +35,24 @@ def read(
     decoded = files.decoded(path, data)
     if not isinstance(decoded, str):
         return Reading(None, Diagnostics([decoded]), ())
-    source = Source(path, decoded)
-    reports = Reports()
-    gathered, spec = _within_reason(source, changes, texts, reports, allow_python=allow_python)
-    allowances = () if gathered is None else gathered.allowances
+    source, reports = Source(path, decoded), Reports()
+    gathered, spec = None, None
+    try:
+        gathered = files.gather(source, reports, texts)
+        spec = _spec(gathered, source, changes, reports, allow_python=allow_python)
+    except TooManyError:
+        pass
+    except RecursionError:
+        reports.found[expressions_too_deep(Span(source, 0, 0))] = None
+    allowances, trees = ((), ()) if gathered is None else (gathered.allowances, gathered.parsed)
     found = [each for each in reports.found if not allowed(each, allowances)]
-    included = () if gathered is None else tuple(each.source for each in gathered.parsed)
+    included = tuple(each.source for each in trees)
     if spec is not None:
         others = tuple(each.name for each in included if each is not source)
         spec = evolve(spec, path=path, sha256=sha256(data).hexdigest(), includes=others)
     pointed_at = (each.span.source for each in found if each.span is not None)
     sources = dict.fromkeys([source, *included, *pointed_at])
-    trees = () if gathered is None else gathered.parsed
     return Reading(spec, Diagnostics(joined(_sorted(found, tuple(sources)))), tuple(sources), trees)
-
-
-def _within_reason(
-    source: Source,
-    changes: tuple[tuple[str, str], ...],
-    texts: Mapping[str, str],
-    reports: Reports,
-    *,
-    allow_python: bool,
-) -> tuple[files.Files | None, ir.Spec | None]:
-    """Return the files of a spec and its meaning, or None for what too many errors kept from being read."""
-    gathered = None
-    try:
-        gathered = files.gather(source, reports, texts)
-        return gathered, _spec(gathered, source, changes, reports, allow_python=allow_python)
-    except TooManyError:
-        return gathered, None
-    except RecursionError:
-        reports.found[expressions_too_deep(Span(source, 0, 0))] = None
-        return gathered, None
 
 
 def _spec(

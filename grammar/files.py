@@ -11,6 +11,7 @@ from attrs import evolve, frozen
 from dsl import syntax
 from dsl.diagnostics import Diagnostic
 from dsl.errors import files, names
+from dsl.errors.wording import quoted
 from dsl.files.regular import open_regular
 from dsl.schema import VERSION
 from dsl.schema import types as kinds
@@ -148,8 +149,9 @@ class _Gathering:
             return False
         real = os.path.abspath(path)  # noqa: PTH100 as in `gather`
         if real in chain:
-            circle = [Path(each).name for each in (*chain[chain.index(real) :], real)]
-            self._reports.add(names.include_cycle(written, span, circle))
+            circle = [quoted(Path(each).name) for each in (*chain[chain.index(real) :], real)]
+            told = " includes ".join(circle) if len(circle) > 2 else None  # noqa: PLR2004 it is not by others
+            self._reports.add(names.include_cycle(span, path=written, circle=told))
             return False
         if real in self._done:
             return True

@@ -112,6 +112,9 @@ include_outside = Wording(
     notes=("a relative path may only lead into the directory of the including file or below it",),
     help="give an absolute path, or move the file",
 )
+include_cycle = Wording(
+    "TFD210: {path:quoted} includes itself", text="the circle closes here", notes=("{circle?}",)
+)
 unknown_path = Wording(
     "TFD212: the spec has nothing at {path:quoted}",
     text="unknown path",
@@ -160,16 +163,4 @@ def duplicate(kind: str, name: str, span: Span, first: Span) -> Diagnostic:
         '`optimizer { "head/*" -> Adam(1e-3), "*" -> SGD(0.1) }`'
         if name in {"optimizer", "update"}
         else None,
-    )
-
-
-def include_cycle(path: str, span: Span, chain: Iterable[str]) -> Diagnostic:
-    """Return the diagnostic of a file that includes itself; each file of `chain` includes the next one."""
-    circle = [quoted(each) for each in chain]
-    return Diagnostic(
-        "TFD210",
-        f"{quoted(path)} includes itself",
-        span,
-        "the circle closes here",
-        notes=(" includes ".join(circle),) if len(circle) > 2 else (),  # noqa: PLR2004 it is not by others
     )

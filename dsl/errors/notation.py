@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from dsl.diagnostics import Diagnostic, Edit, Fix, Label
 from dsl.errors.wording import Replacing, Wording, either, here_too, quoted
-from dsl.instead import FOREIGN_WORDS, OPERATIONS
+from dsl.instead import OPERATIONS
 from dsl.source import Span
 
 # What word processors and web pages put in place of plain characters.
@@ -149,6 +149,11 @@ colon_of_block = Wording(
     help=either("{if:brace}remove it", "the items of a block stand between `{{` and `}}`"),
     fix=Replacing("{if:brace}remove it", "", safe=True),
 )
+foreign_word = Wording(
+    "TFD102: {block:|`let` is a block|the language has no {word:quoted}}",
+    text="not a word of a spec",
+    help="{advice}",
+)
 range_with_colon = Wording(
     "TFD101: `:` makes no range",
     text="expected `..`",
@@ -198,12 +203,6 @@ def doubled(first: Span, again: Span, *, safe: bool, list_item: bool) -> Diagnos
         help="remove one of them" + (", or put a `,` between the two" if list_item else ""),
         fix=Fix.replacing(f"remove one {quoted(again.text)}", with_space, "", safe=safe),
     )
-
-
-def foreign_word(word: str, span: Span) -> Diagnostic:
-    """Return the diagnostic of a word of `FOREIGN_WORDS`, such as `for`."""
-    message = f"the language has no {quoted(word)}" if word != "let" else "`let` is a block"
-    return Diagnostic("TFD102", message, span, "not a word of a spec", help=FOREIGN_WORDS[word])
 
 
 def called_twice(span: Span, rewritten: tuple[Span, str] | None, *, whole: bool) -> Diagnostic:

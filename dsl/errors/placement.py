@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from dsl.diagnostics import Diagnostic, Label
-from dsl.errors.wording import Replacing, Wording, counted, joined, quoted, unknown
+from dsl.errors.wording import Replacing, Wording, counted, quoted, unknown
 from dsl.source import Span
 
 no_such_device = unknown(
@@ -63,6 +61,16 @@ target_inside = Wording(
 target_not_for = Wording(
     "TFD408: `{target}` is no target for `{role}`", text="this is a target for {roles:listed}"
 )
+too_many_device_sets = Wording(
+    "TFD405: {name:quoted} takes one set of devices, and {given:d} are given",
+    text="one too many",
+    notes=("its other arguments have names, as in `{named?}`",),
+    help="write several devices as one set, as in `{name}([ps[0], ps[1]]{groups:|, size = 2|})`",
+)
+measure_arguments = Wording(
+    "TFD406: {name:quoted} takes {takes?:|{takes:joined}|no arguments}",
+    text="expected {takes?:|{takes:counted argument}|no arguments}",
+)
 slots_cut_over_devices = Wording(
     "TFD408: slots are cut over the clones, and not over devices",
     text="expected `sharded(clones)`",
@@ -106,26 +114,4 @@ def no_such_index(
         labels=() if declared is None else (Label(declared, there),),
         notes=(*(("ranges include both ends",) if in_range else ()), *(() if declared else (there,))),
         help=f"use {near}, or raise `{attribute}` to {index + 1}",
-    )
-
-
-def measure_arguments(name: str, wanted: Sequence[str], span: Span) -> Diagnostic:
-    """Return the diagnostic of a measure with the wrong number of arguments; `wanted` are those it takes."""
-    said = {"devices": "devices", "glob": "a glob on the names of ops"}
-    takes = joined([said.get(each, quoted(each)) for each in wanted])
-    expected = f"expected {counted(len(wanted), 'argument')}"
-    return Diagnostic("TFD406", f"{quoted(name)} takes {takes}", span, expected)
-
-
-def too_many_device_sets(name: str, given: int, span: Span) -> Diagnostic:
-    """Return the diagnostic of a target such as `sharded(ps[0], ps[1])`."""
-    named = {"sharded": "axis = 1", "groups": "size = 2"}.get(name)
-    size = ", size = 2" if name == "groups" else ""
-    return Diagnostic(
-        "TFD405",
-        f"{quoted(name)} takes one set of devices, and {given} are given",
-        span,
-        "one too many",
-        notes=() if named is None else (f"its other arguments have names, as in `{named}`",),
-        help=f"write several devices as one set, as in `{name}([ps[0], ps[1]]{size})`",
     )

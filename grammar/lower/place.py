@@ -6,6 +6,7 @@ from typing import Any, TypeGuard
 
 from dsl import ir, schema, syntax
 from dsl.errors import names, placement, references
+from dsl.errors.wording import quoted
 from dsl.schema import BLOCKS, Type
 from dsl.schema import types as kinds
 from dsl.schema.placement import Measure, Selector, target_of
@@ -192,7 +193,13 @@ def _target_call(call: syntax.Call, context: Context) -> Any:
         return BAD
     if len(positional) != 1:
         return context.refuse(
-            placement.too_many_device_sets(name, len(positional), positional[1].value.span)
+            placement.too_many_device_sets(
+                positional[1].value.span,
+                name=name,
+                given=len(positional),
+                named={"sharded": "axis = 1", "groups": "size = 2"}.get(name),
+                groups=name == "groups",
+            )
             if positional
             else placement.target_needs_devices(call.callee.span, name=name, groups=name == "groups")
         )
@@ -302,7 +309,9 @@ def _arguments(call: syntax.Call, wanted: tuple[str, ...], context: Context) -> 
     if any(isinstance(each.value, syntax.Broken) for each in call.arguments):
         return BAD
     if len(call.arguments) != len(wanted) or any(each.name is not None for each in call.arguments):
-        return context.refuse(placement.measure_arguments(call.callee.name, wanted, call.span))
+        said = {"devices": "devices", "glob": "a glob on the names of ops"}
+        takes = [said.get(each, quoted(each)) for each in wanted]
+        return context.refuse(placement.measure_arguments(call.span, name=call.callee.name, takes=takes))
     values = [_argument(each.value, kind, context) for each, kind in zip(call.arguments, wanted, strict=True)]
     return BAD if any(value is BAD for value in values) else tuple(values)
 

@@ -120,7 +120,8 @@ class Recovery:
             word = self._tokens[each]
             if word.type == "NAME" and word in FOREIGN_WORDS:
                 span = span_of(self._source, word)
-                return notation.foreign_word(str(word), span)
+                advice = FOREIGN_WORDS[word]
+                return notation.foreign_word(span, word=str(word), block=word == "let", advice=advice)
         return None
 
     def _second_call(self, at: int) -> Diagnostic:

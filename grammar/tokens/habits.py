@@ -137,7 +137,8 @@ def _report_colon(tokens: list[Token], at: int, source: Source, reports: Reports
     first = next((each for each in range(at, 0, -1) if tokens[each - 1].type in {"NEWLINE", "LBRACE"}), 0)
     word = tokens[first]
     if word.type == "NAME" and word in FOREIGN_WORDS:
-        reports.add(notation.foreign_word(str(word), span_of(source, word)))
+        advice, block = FOREIGN_WORDS[word], word == "let"
+        reports.add(notation.foreign_word(span_of(source, word), word=str(word), block=block, advice=advice))
     else:
         reports.add(notation.colon_of_block(span, brace=False))
     reports.taint(span_of(source, word).to(span))

@@ -255,6 +255,7 @@ def test_measures_without_arguments_have_no_brackets() -> None:
         ("step_tim <= 1ms", "there is no measure `step_tim`", "`step_time`"),
         ("loss <= 1", "there is no measure `loss`", "`step_time` and `busy`"),
         ("memory <= 1GiB", "`memory` takes devices", ""),
+        ("step_time(cpu[0]) <= 1s", "`step_time` takes no arguments", ""),
         ("cpu[0] <= 1GiB", "the left side takes a measure such as `memory(gpu[*])`, not a name", ""),
     ],
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import zipfile
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import h5py
 import keras
@@ -26,6 +26,7 @@ from tfdeploy.onramp import proof as proofs
 from tfdeploy.onramp.convert import convert
 from tfdeploy.onramp.reading import read_model
 from tfdeploy.onramp.writing import draft, text_of
+from tfdeploy.runtime.verify.compare import Trajectory
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -455,6 +456,107 @@ def test_what_layers_have_learnt_goes_with_them(tmp_path: Path) -> None:
     assert 'StringLookup(vocabulary = ["y", "x"], name = "words")' in texts[0]
     assert 'IntegerLookup(vocabulary = [9, 7], name = "codes")' in texts[0]
     assert 'Normalization(mean = [2.0, 4.0], variance = [1.0, 4.0], name = "scaled")' in texts[0]
+
+
+def large_lookups() -> keras.Model:
+    """Return look-ups of more words than a spec has, learnt and given."""
+    text, code = keras.Input((), dtype="string", name="text"), keras.Input((1,), dtype="int64", name="code")
+    words = layers.TextVectorization(output_sequence_length=4, name="words")
+    words.adapt([" ".join(f"w{at}" for at in range(1200))])
+    codes = layers.IntegerLookup(vocabulary=list(range(7, 2500, 2)), name="codes")
+    seen = layers.GlobalAveragePooling1D()(layers.Embedding(1300, 2)(words(text)))
+    number = layers.Flatten()(layers.Embedding(1300, 2)(codes(code)))
+    model = keras.Model([text, code], layers.Dense(1, name="y")(seen + number), name="large")
+    model.compile("sgd", "mse")
+    return model
+
+
+def test_large_vocabularies_go_into_files_beside_the_spec(command: Command) -> None:
+    """Also from Python, beside the weights; a file that is there stays, and nothing else is written."""
+    large_lookups().save(command.directory / "large.keras")
+    folder = command.directory / "specs"
+    folder.mkdir()
+    (folder / "large.codes.txt").write_text("mine")
+    refused = command("init", "--from", "large.keras", "specs/large.tfdeploy")
+    assert refused.code == 2
+    assert "TFD753" in refused.err
+    assert {each.name: each.read_text() for each in folder.iterdir()} == {"large.codes.txt": "mine"}
+    (folder / "large.codes.txt").unlink()
+    text = from_keras(large_lookups(), weights=folder / "large.weights.h5")
+    assert 'vocabulary = "large.words.txt", name = "words")' in text
+    assert 'IntegerLookup(vocabulary = "large.codes.txt", name = "codes")' in text
+    assert (folder / "large.codes.txt").read_text() == "".join(f"{each}\n" for each in range(7, 2500, 2))
+    assert len((folder / "large.words.txt").read_text().split()) == 1200
+    with pytest.raises(RunError, match="TFD753"):
+        from_keras(large_lookups(), weights=folder / "other.weights.h5")
+    assert not (folder / "other.weights.h5").exists()
+
+
+@pytest.mark.full
+def test_a_spec_is_trained_and_evaluated_with_large_vocabularies(command: Command) -> None:
+    """From another folder than that of the spec."""
+    large_lookups().save(command.directory / "large.keras")
+    done = command("init", "--from", "large.keras", "specs/large.tfdeploy", "--devices", "cpu=1")
+    assert done.code == 0, done.err
+    assert "large.words.txt: a vocabulary of 1,200 words" in done.out
+    folder = command.directory / "specs"
+    (folder / "rows.csv").write_text("t,c,p\nw1 a,7,1\nw1199 b,2499,0\n")
+    columns = 'csv("rows.csv", text = "t", code = ["c"], label = ["p"])'
+    data = f"data {{\n  train = {columns}\n  test = {columns}\n}}\n"
+    (folder / "trained.tfdeploy").write_text(f"{command.read('specs/large.tfdeploy')}\n{data}")
+    for verb in ("compile-and-run", "evaluate"):
+        ended = command(verb, "specs/trained.tfdeploy", "--set", "clones.batch=2")
+        assert ended.code == 0, ended.err
+        assert "(2 examples)" in ended.out
+
+
+def test_a_word_with_the_end_of_a_line_is_refused_in_a_file(tmp_path: Path) -> None:
+    """A file has a word in each line."""
+    words = layers.StringLookup(vocabulary=[*map(str, range(1200)), "two\nlines"], name="words")
+    x = keras.Input((1,), dtype="string")
+    model = keras.Model(x, layers.Embedding(1300, 2)(words(x)))
+    with pytest.raises(RunError, match="TFD791") as caught:
+        convert(model, source="model", stem="model", base=tmp_path)
+    assert "`words`: a word of its vocabulary has the end of a line in it" in str(caught.value.diagnostic)
+
+
+def test_a_fault_is_told_from_rounding_that_a_model_magnifies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In float64, in which a right spec differs little, and one with another momentum does not pass."""
+    image = keras.Input((2, 2, 3), name="image")
+    x = layers.Conv2D(4, 1, bias_initializer=keras.initializers.Constant(1e5))(image)
+    x = layers.Flatten()(layers.ReLU()(layers.BatchNormalization()(x)))  # digits that the bias has taken
+    model = keras.Model(image, layers.Dense(2, name="y")(x), name="steep")
+    model.compile("sgd", "mse")
+    proof = convert(model, source="model", stem="model", base=tmp_path).proof
+    assert proof.rounded > 1e-4
+    assert proof.step is not None
+    assert proof.step.largest <= 1e-6
+
+    def changed(*args: object, **more: object) -> str:
+        text = text_of(*args, **more)  # type: ignore[arg-type]
+        return text.replace("BatchNormalization()", "BatchNormalization(momentum = 0.9901)")
+
+    monkeypatch.setattr("tfdeploy.onramp.convert.text_of", changed)
+    with pytest.raises(RunError, match="TFD791") as caught:
+        convert(model, source="model", stem="model", base=tmp_path)
+    assert "after a step of training, `batch_normalization" in str(caught.value.diagnostic)
+
+
+def test_what_rounding_moves_is_no_difference_where_float64_is_none() -> None:
+    """Of a model whose layers take no float64: a step from weights that rounding has changed shows it."""
+
+    class Steps:
+        def trained(self, values: dict[str, Any]) -> Trajectory:
+            steep = np.append(1.0, (values["w"] - 1.0) * 1e4)
+            return Trajectory((1.0,), {"w": steep, "global_step": 0})
+
+    values = {"w": np.ones(50, np.float32)}
+    for off, rounded, largest in ((1e-3, ("w",), 0.0), (1e-2, (), 1e-2)):
+        ours = Trajectory((1.0,), {"w": np.append(1.0, np.full(50, off)), "global_step": 0})
+        found = proofs._compared(ours, Steps(), values, "float32")  # type: ignore[arg-type]
+        assert (found.rounded, found.largest) == (rounded, largest)
 
 
 def test_a_name_that_a_module_lacks_is_said(command: Command) -> None:

@@ -9,12 +9,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from attrs import frozen
+from attrs import field, frozen
 
 from compiler.graph.user_code import plain_message
 from dsl.diagnostics import RunError, SpecError
 from dsl.errors import layers as errors
-from dsl.errors.files import never_replaced
 from grammar import read
 from tfdeploy.onramp.examples import fitted
 from tfdeploy.onramp.found import Found
@@ -22,7 +21,7 @@ from tfdeploy.onramp.looking import look
 from tfdeploy.onramp.proof import DifferentError, Proof, prove
 from tfdeploy.onramp.reading import config_of
 from tfdeploy.onramp.writing import UnwritableModelError, draft, text_of
-from tfdeploy.runtime.records.files import replacing
+from tfdeploy.runtime.records.files import require_new, write_new
 
 WEIGHTS = ".weights.h5"
 
@@ -34,12 +33,14 @@ class Converted:
     Attributes:
         text: Its text.
         weights: The bytes of the file of weights that it names.
+        files: The bytes of the vocabularies that it reads from files beside it, by their names.
         proof: What was compared.
     """
 
     text: str
     weights: bytes
     proof: Proof
+    files: Mapping[str, bytes] = field(factory=dict)
 
 
 def convert(
@@ -61,7 +62,7 @@ def convert(
         model: The model, functional or sequential. It is not changed.
         config: What `compile` was given, as Keras serializes it; None to ask the model.
         source: What messages call the model.
-        stem: The name of the spec, without its ending.
+        stem: The name of the spec, without its ending. The names of vocabularies beside it begin with it.
         base: The folder in which `python(...)` looks for modules first.
         devices: How many devices there are of each kind; None for those that are found.
         clones: How many clones there are; None for one on each device.
@@ -84,11 +85,14 @@ def convert(
             text = text_of(made, weights=weights, devices=devices or {}, clones=clones, examples=examples)
             path, file = Path(apart) / "spec.tfdeploy", Path(apart) / f"spec{WEIGHTS}"
             path.write_text(text, encoding="utf-8")
+            files = {name: each.encode() for name, each in made.files.items()}
+            for name, words in files.items():
+                path.with_name(name).write_bytes(words)
             spec = read(str(path), allow_python=True)
             if spec.spec is None:
                 raise SpecError(each for each in spec.diagnostics if each.is_error)  # noqa: TRY301 said below
             proof = prove(spec.spec, made, model, given, base, file)
-            return Converted(text, file.read_bytes(), proof)
+            return Converted(text, file.read_bytes(), proof, files)
     except UnwritableModelError as fault:
         reasons: dict[str, list[str]] = {}
         for name, reason in fault.faults.items():
@@ -102,7 +106,7 @@ def convert(
         raise RunError(errors.model_differs(path=source, reason=reason)) from fault
     except SpecError as fault:
         first = fault.diagnostics[0]
-        reason = f"{first.code}: {first.message}"
+        reason = "; ".join((f"{first.code}: {first.message}", *first.notes))
         raise RunError(errors.model_differs(path=source, reason=reason)) from fault
 
 
@@ -117,6 +121,7 @@ def from_keras(
     """Return the text of a spec that says what a Keras model is and how it is trained.
 
     The spec has been compiled, and gives what the model gives, before and after a step of training.
+    Vocabularies of many words are written into new files beside the weights, or in the current folder.
 
     Args:
         model: The model, functional or sequential. It is not changed.
@@ -135,8 +140,7 @@ def from_keras(
             be read or do not fit it, or the file of weights exists or cannot be written.
     """
     path = None if weights is None else Path(weights)
-    if path is not None and os.path.lexists(path):
-        raise RunError(never_replaced(output=str(path)))
+    require_new(() if path is None else (path,))
     made = convert(
         model,
         source=model.name,
@@ -147,7 +151,9 @@ def from_keras(
         weights=None if path is None else path.name,
         found=None if data is None else look(Path(data)),
     )
+    folder = Path() if path is None else path.parent
+    files = {folder / name: words for name, words in made.files.items()}
     if path is not None:
-        with replacing(path) as beside:
-            beside.write_bytes(made.weights)
+        files[path] = made.weights
+    write_new(files)
     return made.text

@@ -9,14 +9,21 @@ from typing import Any
 
 import keras
 import numpy as np
-from attrs import define, field
+from attrs import define, evolve, field
 
 from compiler.graph.adapters.keras_private import functional_of, get_keras_mask, maker_of
 from compiler.graph.tower.network.operations import one_of_repeated, plain_weight_of
 from dsl import ir
 from dsl.schema import signatures
 from tfdeploy.onramp.body import At, Body, Node
-from tfdeploy.onramp.objects import LARGEST_ARRAY, UnwritableError, call_of, is_automatic, value_of
+from tfdeploy.onramp.objects import (
+    LARGEST_ARRAY,
+    MOST_WORDS,
+    UnwritableError,
+    call_of,
+    is_automatic,
+    value_of,
+)
 
 _OPERATIONS = {name.rpartition(".")[2].replace("_", ""): name for name in signatures.names("operation")}
 RESERVED = frozenset(
@@ -30,13 +37,17 @@ class Reader:
     """Reads the graph of a model, and gathers what cannot be written.
 
     Attributes:
+        stem: What the names of files beside the spec begin with.
         blocks: The bodies of models inside the model, which become `layer` blocks.
         faults: Why a layer cannot be written, by the names of layers.
+        files: The texts of the files beside the spec, by their names.
         owners: The model that each layer is in, both by their identity.
     """
 
+    stem: str
     blocks: list[Body] = field(factory=list)
     faults: dict[str, str] = field(factory=dict)
+    files: dict[str, str] = field(factory=dict)
     _of_model: dict[int, str] = field(factory=dict)
     owners: dict[int, int] = field(factory=dict)
 
@@ -52,6 +63,20 @@ class Reader:
             self._of_model[id(model)] = name
             self.blocks.append(self.body(model, name))
         return self._of_model[id(model)]
+
+    def with_words(self, call: ir.Call, name: str) -> ir.Call:
+        """Return the call of a layer with a name, which reads its vocabulary from a file if that is large."""
+        words = call.kwargs.get("vocabulary")
+        if not isinstance(words, tuple) or len(words) <= MOST_WORDS:
+            return call
+        lines = [str(each) for each in words]
+        if any("\n" in each or each.endswith("\r") for each in lines):
+            raise UnwritableError("a word of its vocabulary has the end of a line in it")
+        begin, end = f"{self.stem}.", ".txt"
+        known = {each.removeprefix(begin).removesuffix(end) for each in self.files}
+        file = f"{begin}{free_name(name, known)}{end}"
+        self.files[file] = "".join(f"{each}\n" for each in lines)
+        return evolve(call, kwargs={**call.kwargs, "vocabulary": file})
 
 
 @define
@@ -164,7 +189,7 @@ class _Scope:
             named = {} if layer.name == name else {"name": layer.name}
             frozen = {} if layer.trainable else {"trainable": False}
             return "block", ir.Call(name, (), {**named, **frozen})
-        call = call_of(layer, "layer")
+        call = self.reader.with_words(call_of(layer, "layer"), layer.name)
         kind = "python" if call.name == "python" else "layer"
         return kind, ir.Call(call.name, call.args, {**call.kwargs, **named})
 

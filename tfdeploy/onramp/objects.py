@@ -33,7 +33,10 @@ LARGEST_ARRAY = 64
 """How many numbers an array may have that is written into a spec."""
 
 MOST_WORDS = 1000
-"""How many words of a vocabulary, or numbers that a layer has learnt, are written into a spec."""
+"""How many words of a vocabulary, or numbers that a layer has learnt, are written into a spec.
+
+More words are written into a file beside it.
+"""
 
 _PLAIN = (bool, int, float, str, type(None))
 _CLASSES = {
@@ -97,7 +100,7 @@ def state_of(layer: Any) -> dict[str, ir.Value]:
     """Return what `adapt` has told a layer, as arguments; nothing if it was given as arguments.
 
     Raises:
-        UnwritableError: The layer has learnt nothing, or too much for a spec.
+        UnwritableError: The layer has learnt nothing, or too many numbers for a spec.
     """
     config = layer.get_config()
     if type(layer).__name__ == "Normalization":
@@ -109,8 +112,6 @@ def state_of(layer: Any) -> dict[str, ir.Value]:
         return {}
     if not words:
         raise UnwritableError("it has no vocabulary: adapt it first")
-    if len(words) > MOST_WORDS:
-        raise UnwritableError(f"its vocabulary of {len(words):,} words belongs into a file, which it reads")
     return {"vocabulary": tuple(words)}
 
 

@@ -39,6 +39,7 @@ class Draft:
         examples: What makes up examples of each input and label.
         inputs: The inputs without the labels.
         one_number: Whether the model gives one number for each example.
+        files: The texts of the vocabularies that the spec reads from files beside it, by their names.
     """
 
     model: ir.Model
@@ -49,6 +50,7 @@ class Draft:
     examples: dict[str, ir.Call] = field(factory=dict)
     inputs: dict[str, ir.Input] = field(factory=dict)
     one_number: bool = False
+    files: Mapping[str, str] = field(factory=dict)
 
 
 def draft(model: Any, config: Mapping[str, Any], called: str = "model") -> Draft:
@@ -57,7 +59,7 @@ def draft(model: Any, config: Mapping[str, Any], called: str = "model") -> Draft
     Args:
         model: The Keras model, which has been built.
         config: What `compile` was given, as Keras serializes it; empty if the model is not compiled.
-        called: The name of the model if nobody has named it.
+        called: What the names of files beside the spec begin with, and the model's name if it has none.
 
     Raises:
         UnwritableModelError: The language cannot say it.
@@ -65,7 +67,7 @@ def draft(model: Any, config: Mapping[str, Any], called: str = "model") -> Draft
     if functional_of(model) is None:
         raise UnwritableModelError({model.name: "its layers are in Python code, and not in a graph"})
     precision = _precision(model)
-    reader = Reader()
+    reader = Reader(called)
     own = called if is_automatic(model.name, type(model).__name__) else model.name
     name = free_name(own, set(RESERVED))
     with dtype_policy(precision):
@@ -109,7 +111,7 @@ def draft(model: Any, config: Mapping[str, Any], called: str = "model") -> Draft
         each: _feature(made, classes.get(each)) for each, made in {**inputs, **training.labels}.items()
     }
     one_number = tuple(model.outputs[0].shape[1:]) == (1,)
-    return Draft(written, layers, body, training, precision, examples, inputs, one_number)
+    return Draft(written, layers, body, training, precision, examples, inputs, one_number, reader.files)
 
 
 def _faults_of_training(model: Any, config: Mapping[str, Any]) -> Mapping[str, str]:

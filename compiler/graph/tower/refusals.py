@@ -151,14 +151,15 @@ def check_operation(
     ]
     of_examples = [each for at, each in enumerate(values) if at not in alone]
     _check_positions(model, call, values)
-    function, examples = model.layers[call.layer].call.name, of_examples[0].shape[0]
+    function, sizes = model.layers[call.layer].call.name, [each.shape[0] for each in of_examples]
+    examples = sizes[0], next((each for each in sizes if each is not None), None)  # words may lose the size
     free = any(None in each.shape[1:] for each in of_examples)
     mixes = _takes_batch_axis(network, call, made[0], values, of_examples)
     for each, shape in zip(made, _symbolic_shapes(network, call, made, values, alone), strict=True):
-        keeps = shape[:1] == [None] and (each.shape.rank is None or each.shape[0] == examples)
+        keeps = shape[:1] == [None] and (each.shape.rank is None or each.shape[0] in examples)
         if not keeps or mixes or (None in shape[1:] and not free):
             sizes = [
-                "batch" if size is None and now in (None, examples) else now
+                "batch" if size is None and now in (None, *examples) else now
                 for size, now in zip(shape, shape if each.shape.rank is None else each.shape, strict=True)
             ]
             meets = _with_batch(values, alone) if model.of_weights.intersection(call.inputs) else ()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from contextlib import ExitStack
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,8 +9,6 @@ from typing import TYPE_CHECKING
 import click
 from attrs import frozen
 
-from dsl.diagnostics import RunError
-from dsl.errors import files as errors
 from dsl.suggest import nearest
 from tfdeploy.cli.common import Common, say
 from tfdeploy.cli.options import common_options, flag, offer, option
@@ -20,8 +16,6 @@ from tfdeploy.progress import busy
 from tfdeploy.templates import ENDING, START, Template, templates
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from tfdeploy.onramp.found import Found
     from tfdeploy.onramp.tabular import Header
 
@@ -134,11 +128,12 @@ def command(
         near = nearest(name, known)
         hint = f"; there is a template with a similar name: {near}" if near else "; `--list` names them"
         raise click.UsageError(f"there is no template {name!r}{hint}")
+    from tfdeploy.runtime.records.files import write_new
+
     target = _target(spec, name)
     template = known[name]
     files = template.files(target)
-    _require_free(files)
-    _write({path: text.encode() for path, text in files.items()})
+    write_new({path: text.encode() for path, text in files.items()})
     for path in files:
         say(f"{path}: {template.title}" if path == target else f"{path}: made-up examples")
     _say_next(target)
@@ -178,15 +173,17 @@ def _from_data(common: Common, data: _Examples, spec: Path | None) -> int:
     """Write a spec with a first model of what some examples hold."""
     stem = data.path.name.split(".")[0].replace("*", "") or "spec"
     target = _target(spec, stem)
-    _require_free([target])
     from tfdeploy.cli.building import start
+    from tfdeploy.runtime.records.files import require_new, write_new
+
+    require_new([target])
 
     start(common)
     from tfdeploy.onramp.examples import first_spec
 
     found = data.found()
     text = first_spec(found, target.stem, target.parent)
-    _write({target: text.encode()})
+    write_new({target: text.encode()})
     say(f"{target}: {text.count(chr(10))} lines, for the {found.count:,} examples in {found.path}")
     for each in found.lost:
         say(f"note: {each}")
@@ -206,8 +203,10 @@ def _from_keras(
     stem = source.rpartition(":")[2] if ":" in source else Path(source).stem
     target = _target(spec, stem)
     weights = target.with_name(f"{target.stem}.weights.h5")
-    _require_free((target, weights))
     from tfdeploy.cli.building import start
+    from tfdeploy.runtime.records.files import require_new, write_new
+
+    require_new((target, weights))
 
     start(common)
     from tfdeploy.onramp.convert import convert
@@ -229,38 +228,22 @@ def _from_keras(
             found=examples,
             folder=target.parent,
         )
-    _require_free((target, weights))
-    _write({weights: made.weights, target: made.text.encode()})
+    words = {target.with_name(name): each for name, each in made.files.items()}
+    write_new({weights: made.weights, **words, target: made.text.encode()})
     say(f"{target}: {made.text.count(chr(10))} lines, from {source}")
     say(f"{weights}: its weights, from which training starts")
+    for path, lines in words.items():
+        count = lines.count(b"\n")
+        say(f"{path}: a vocabulary of {count:,} words, which it reads")
     proof = made.proof
     say(f"The same as the model: the largest difference of an output is {proof.outputs:.1e} of its size,")
     if proof.step is not None:
-        say(f"and that of a weight after a step of training {proof.step.largest:.1e}.")
+        wide = f", in float64, because rounding makes it {proof.rounded:.1e} else" if proof.rounded else ""
+        say(f"and that of a weight after a step of training {proof.step.largest:.1e}{wide}.")
     else:
         say(f"but no step of training was compared, because TensorFlow cannot do one here: {proof.untried}.")
     _say_next(target)
     return 0
-
-
-def _require_free(paths: Iterable[Path]) -> None:
-    for path in paths:
-        if os.path.lexists(path):
-            raise RunError(errors.never_replaced(output=str(path)))
-
-
-def _write(files: dict[Path, bytes]) -> None:
-    """Write files, or none of them if one cannot be written."""
-    from tfdeploy.runtime.records.files import replacing, writing
-
-    with ExitStack() as undo:
-        for path, data in files.items():
-            with writing(path.parent):
-                path.parent.mkdir(parents=True, exist_ok=True)
-            with replacing(path) as beside:
-                beside.write_bytes(data)
-            undo.callback(path.unlink)
-        undo.pop_all()
 
 
 def _say_next(target: Path) -> None:

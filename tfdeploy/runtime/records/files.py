@@ -12,7 +12,7 @@ import re
 import stat
 import zipfile
 from collections.abc import Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +28,7 @@ from tfdeploy.runtime.records.effective import files_of
 from tfdeploy.runtime.records.lock import OF_PLACEMENT, is_json_object
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from dsl import ir
     from dsl.diagnostics import Diagnostic
@@ -128,6 +128,30 @@ def require_free(output: Path, is_own: Callable[[Path], bool], *, force: bool) -
     """
     if not force and output.is_file() and not is_own(output):
         raise RunError(errors.foreign_output(output=str(output)))
+
+
+def require_new(paths: Iterable[Path]) -> None:
+    """Raise RunError if one of some files that are never replaced is there."""
+    for path in paths:
+        if os.path.lexists(path):
+            raise RunError(errors.never_replaced(output=str(path)))
+
+
+def write_new(files: Mapping[Path, bytes]) -> None:
+    """Write files and their folders, or none of the files if one cannot be written or is there.
+
+    Raises:
+        RunError: One cannot be written, or would be replaced.
+    """
+    require_new(files)
+    with ExitStack() as undo:
+        for path, data in files.items():
+            with writing(path.parent):
+                path.parent.mkdir(parents=True, exist_ok=True)
+            with replacing(path) as beside:
+                beside.write_bytes(data)
+            undo.callback(path.unlink)
+        undo.pop_all()
 
 
 def require_place(output: Path) -> None:

@@ -23,6 +23,17 @@ from compiler.graph.adapters.keras_private import (
 )
 
 
+@keras.saving.register_keras_serializable("tfdeploy")
+class WidePolicy(keras.DTypePolicy):  # type: ignore[misc] # Keras has no types
+    """Variables of float32 with which layers compute in float64, so that rounding hides no fault."""
+
+    def _parse_name(self, name: str) -> tuple[str, str]:
+        return name.removeprefix("mixed_"), "float32"
+
+
+WIDE = WidePolicy("mixed_float64")
+
+
 @contextmanager
 def dtype_policy(name: str) -> Iterator[None]:
     """Set the dtype policy of layers that are made inside and have none of their own.
@@ -30,7 +41,7 @@ def dtype_policy(name: str) -> Iterator[None]:
     Keras has one policy for the process, which is restored.
     """
     before = keras.config.dtype_policy()
-    keras.config.set_dtype_policy(name)
+    keras.config.set_dtype_policy(WIDE if name == WIDE.name else name)
     try:
         yield
     finally:

@@ -164,7 +164,7 @@ def declare(devices: ir.Devices, visible_gpus: int, members: Collection[int] | N
                 listed.append(Device("cpu" if kind == "cpu" else "gpu", index, job, task, len(listed)))
 
     for job in devices.jobs:
-        for task in range(job.tasks) if members is None else sorted(members):
+        for task in range(job.tasks) if members is None else members:
             add(job.name, task, max(job.cpu, 1), job.gpu)
     if not devices.jobs:
         said_nothing = devices.gpu is None and devices.cpu is None

@@ -119,21 +119,20 @@ class Cluster:
         return [int(each) for each in re.findall(r"worker:(\d+)", last[4])]
 
     def change(self, chance: random.Random, most: int) -> str:
-        """Let a worker join, leave or be killed, and return which.
-
-        If no more train than must, a kill is one of the chief, without which nobody trains either.
-        """
-        there, train = self.workers(), self.members()
-        spare = [each for each in train if each and len(train) > LEAST]
-        kind = chance.choice(
-            ["kill", *(["join"] * 2 if len(there) < most else []), *(["leave"] if spare else [])]
-        )
+        """Let a worker join, leave or be killed, the chief as any other, and return which."""
+        train, there = self.members(), self.workers()
+        while len(train) <= LEAST < len(there):
+            self.settle()  # another is on its way
+            train, there = self.members(), self.workers()
+        spare = [each for each in train if each in there]
+        kinds = ["join"] * (len(there) < most) + ["leave", "kill"] * (len(train) > LEAST)
+        kind = chance.choice(kinds)
         if kind == "join":
             self.scale(len(there) + 1)
         elif kind == "leave":
             os.kill(there[chance.choice(spare)], signal.SIGTERM)
         else:
-            os.kill(there[chance.choice([*spare, 0])], signal.SIGKILL)
+            os.kill(there[chance.choice(spare)], signal.SIGKILL)
         return kind
 
     def end(self) -> None:
@@ -183,10 +182,11 @@ def main(changes: str = "200", most: str = "4", seed: str = "1") -> None:
         finally:
             cluster.end()
         step, examples = require_exact(cluster)
-        stops = [stop for _, _, stop in cluster.generations() if stop is not None]
+        generations = cluster.generations()
+    stops = [stop for _, _, stop in generations if stop is not None]
     told = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
     print(
-        f"{sum(kinds.values())} changes ({told}), {len(cluster.generations())} generations: step {step},"
+        f"{sum(kinds.values())} changes ({told}), {len(generations)} generations: step {step},"
         f" {examples} examples, exact; median stop {median(stops):.2f} s, longest {max(stops):.2f} s"
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import signal
+import time
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
@@ -12,14 +13,15 @@ import numpy as np
 import pytest
 
 from benchmarks.clusters.changes import BATCH, EXAMPLES, SPEC, account_of
-from tests.runtime.tasks import Process, free_ports
+from dsl.errors.wording import joined
+from tests.runtime.tasks import PATIENCE, Process, free_ports
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
 MOST = 4
-LINE = re.compile(r"(\d) workers train from step ([\d,]+) on")
+LINE = re.compile(r"(\d) workers train from step ([\d,]+) on.*?: (worker.*)")
 
 
 class Workers:
@@ -32,17 +34,27 @@ class Workers:
         np.savez(folder / "examples.npz", number=numbers, far=np.full((EXAMPLES, 1), 1e7, np.float32))
         self.addresses = [f"127.0.0.1:{port}" for port in free_ports(MOST)]
         self.running: dict[int, Process] = {}
+        self.all: list[Process] = []
+        self.seen = 0  # the generations that have been waited for
 
     def start(self, number: int) -> None:
         """Start a worker."""
         config = {"cluster": {"worker": self.addresses}, "task": {"type": "worker", "index": number}}
         words = ["-m", "tfdeploy", "compile-and-run", "spec.tfdeploy", "--color", "never"]
         self.running[number] = Process(words, {"TF_CONFIG": json.dumps(config)}, self.folder)
+        self.all.append(self.running[number])
         self.stack.callback(self.running[number].close)
 
-    def until(self, members: str) -> None:
-        """Wait until the chief says that just these workers train."""
-        self.running[0].until(f": {members}")
+    def until(self, *numbers: int) -> None:
+        """Wait until the chief, whichever it is, says of a generation that just these workers train in it."""
+        members = joined([f"worker:{each}" for each in numbers])
+        end = time.monotonic() + PATIENCE
+        while not (len(lines := self._lines()) > self.seen and lines[-1][2] == members):
+            assert time.monotonic() < end, "\n\n".join(each.text for each in self.all)
+            for each in self.running.values():
+                each.read()
+            time.sleep(0.05)
+        self.seen = len(lines)
 
     def end(self, number: int, how: signal.Signals) -> int:
         """Send a worker a signal, and return its exit code."""
@@ -50,10 +62,16 @@ class Workers:
         process.process.send_signal(how)
         return process.end()
 
+    def _lines(self) -> list[tuple[int, int, str]]:
+        """Return what chiefs have told of generations, in their order: count, first step and workers."""
+        found = [each for process in self.all for each in LINE.findall(process.text)]
+        return sorted(
+            ((int(n), int(step.replace(",", "")), who) for n, step, who in found), key=lambda e: e[1]
+        )
+
     def generations(self) -> list[tuple[int, int]]:
-        """Return the number of workers and the first step of each generation that the chief has told of."""
-        text = self.running[0].text
-        return [(int(count), int(step.replace(",", ""))) for count, step in LINE.findall(text)]
+        """Return the number of workers and the first step of each generation."""
+        return [(count, step) for count, step, _ in self._lines()]
 
 
 @pytest.fixture
@@ -73,42 +91,45 @@ def require_exact(workers: Workers, generations: list[tuple[int, int]]) -> None:
     assert used.max() - used.min() <= 1
 
 
-def test_a_worker_comes_another_is_killed_and_one_leaves(workers: Workers) -> None:
-    """Two begin; a third joins, and takes the weights; one is killed, one comes again, and one leaves."""
+def end_all(workers: Workers) -> None:
+    """Let all workers leave at once, and check the account of what they have done."""
+    for each in workers.running.values():
+        each.process.send_signal(signal.SIGTERM)
+    for each in workers.running.values():
+        assert each.end() == 128 + signal.SIGTERM
+    require_exact(workers, workers.generations())
+
+
+def test_a_worker_comes_the_chief_is_killed_and_one_leaves(workers: Workers) -> None:
+    """Two begin; a third joins, and takes the weights; the first is lost for good, and another leads."""
     for each in (0, 1):
         workers.start(each)
-    workers.until("worker:0 and worker:1")
+    workers.until(0, 1)
     workers.start(3)
-    workers.until("worker:0, worker:1 and worker:3")
-    assert workers.end(1, signal.SIGKILL) == -signal.SIGKILL
-    workers.until("worker:0 and worker:3")
+    workers.until(0, 1, 3)
+    assert workers.end(0, signal.SIGKILL) == -signal.SIGKILL
+    workers.until(1, 3)
     workers.start(2)
-    workers.until("worker:0, worker:2 and worker:3")
+    workers.until(1, 2, 3)
     assert workers.end(3, signal.SIGTERM) == 128 + signal.SIGTERM
-    workers.until("worker:0 and worker:2")
-    found = workers.generations()
-    assert [count for count, _ in found] == [2, 3, 2, 3, 2]
-    chief = workers.running[0]
-    chief.process.send_signal(signal.SIGTERM)
-    assert chief.end() == 128 + signal.SIGTERM
-    require_exact(workers, found)
+    workers.until(1, 2)
+    assert [count for count, _ in workers.generations()] == [2, 3, 2, 3, 2]
+    end_all(workers)
 
 
 @pytest.mark.full
-def test_the_chief_is_lost_and_goes_on_with_the_weights_of_others(workers: Workers) -> None:
-    """No step that was finished is made again, although the last checkpoint is older."""
+def test_the_chief_is_lost_comes_back_and_leaves(workers: Workers) -> None:
+    """No step that was finished is made again, although the last checkpoint is older; a chief can leave."""
     for each in (0, 1, 2):
         workers.start(each)
-    workers.until("worker:0, worker:1 and worker:2")
-    before = workers.generations()
+    workers.until(0, 1, 2)
     workers.end(0, signal.SIGKILL)
     workers.start(0)
-    workers.until("worker:0, worker:1 and worker:2")
-    after = workers.generations()
-    workers.end(2, signal.SIGTERM)
-    workers.until("worker:0 and worker:1")
-    found = [*before, *after, *workers.generations()[len(after) :]]
-    chief = workers.running[0]
-    chief.process.send_signal(signal.SIGTERM)
-    chief.end()
-    require_exact(workers, found)
+    workers.until(0, 1, 2)
+    assert "worker:1 is the chief from now on" in workers.running[1].text
+    assert workers.end(1, signal.SIGTERM) == 128 + signal.SIGTERM
+    workers.until(0, 2)
+    workers.end(2, signal.SIGKILL)
+    workers.start(1)
+    workers.until(0, 1)
+    end_all(workers)

@@ -67,10 +67,10 @@ def test_tasks_are_started_with_what_they_need(tmp_path: Path) -> None:
     )
     first = ["compile-and-run", "s", "--task"]
     more = ["--verbose", "--modules", "m", "--resume"]
-    assert command.arguments(PS, CHIEF, again=True) == ["serve", "s", "--task", "ps:0", "--verbose"]
-    assert command.arguments(WORKER, CHIEF, again=False) == [*first, "worker:1", *more, "never"]
-    assert command.arguments(WORKER, CHIEF, again=True) == [*first, "worker:1", *more, "auto"]
-    assert command.arguments(CHIEF, CHIEF, again=False) == [
+    assert command.arguments(PS, again=True) == ["serve", "s", "--task", "ps:0", "--verbose"]
+    assert command.arguments(WORKER, again=False) == [*first, "worker:1", *more, "never"]
+    assert command.arguments(WORKER, again=True) == [*first, "worker:1", *more, "auto"]
+    assert command.arguments(CHIEF, again=False) == [
         *first, "worker:0", *more, "never", "--json", "--profile", "3",
     ]  # fmt: skip
 
@@ -296,7 +296,7 @@ def test_the_number_of_workers_is_changed_while_they_run(launch: Launch, tmp_pat
 
 @pytest.mark.parametrize("launch", ["changing"], indirect=True)
 def test_others_go_on_without_a_worker_that_always_ends(launch: Launch) -> None:
-    """A worker that is killed is started again, but not for ever; a chief that ends by SIGTERM always is."""
+    """A worker that is killed is started again, but not for ever; one that ends by SIGTERM is not."""
     for _ in range(MOST_EARLY - 1):
         launch.end(WORKER, -9, 1.0, 60.0)
     launch.end(WORKER, -9, 1.0)
@@ -304,4 +304,18 @@ def test_others_go_on_without_a_worker_that_always_ends(launch: Launch) -> None:
         f"{MOST_EARLY} times in a row, soon after it was started; the others go on without it"
     )
     assert launch.launcher.failure is None
-    assert launch.end(CHIEF, 143) == 2
+    assert launch.launcher.outcome([]) is None
+    assert launch.end(CHIEF, 143) == 1
+    assert launch.launcher.outcome([]) == 143
+    assert launch.launcher.outcome([CHIEF]) == 143
+
+
+@pytest.mark.parametrize("launch", ["changing"], indirect=True)
+def test_a_run_is_over_with_the_chief_whichever_it_is(launch: Launch) -> None:
+    """That is one that has written a result and has ended well; a signal is sent to all, which may be it."""
+    launch.launcher.send(signal.SIGTERM)
+    assert [each.signals for each in launch.started] == [[signal.SIGTERM]] * 2
+    launch.end(CHIEF, 0)
+    assert launch.launcher.outcome([]) is None
+    launch.end(WORKER, 0)
+    assert launch.launcher.outcome([WORKER]) == 0

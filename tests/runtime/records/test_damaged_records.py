@@ -24,7 +24,7 @@ from tfdeploy.cli.faults import guarded
 from tfdeploy.cli.group import load
 from tfdeploy.runtime.cluster.identity import Identity
 from tfdeploy.runtime.cluster.monitor import ClusterRecord, _read_record
-from tfdeploy.runtime.launch.launched_run import is_result, result_of
+from tfdeploy.runtime.launch.launched_run import result_in, result_of
 from tfdeploy.runtime.membership.addresses import (
     Cluster,
     Membership,
@@ -175,7 +175,7 @@ def test_a_history(data: st.DataObject, tmp_path: Path) -> None:
 def test_a_result(data: st.DataObject) -> None:
     """A line that is taken for a result is one."""
     line = data.draw(damaged(RESULT.to_json())).decode(errors="replace")
-    if is_result(line):
+    if result_in(line) is not None:
         assert result_of(line).status in {"finished", "interrupted", "terminated"}
 
 
@@ -247,7 +247,7 @@ def test_what_is_nested_without_end(
     assert read_best(tmp_path / "best.json", warnings.append) is None
     assert [each.code for each in warnings] == ["TFD746"]
     assert HistoryRecord.read(text.encode()) is None
-    assert not is_result(text)
+    assert result_in(text) is None
     assert Identity.read(text) is None
     assert not is_json_object(path, set())
 

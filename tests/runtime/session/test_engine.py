@@ -132,7 +132,7 @@ def test_a_stream_is_attached_once_and_started_whenever_it_is_fed(
     stream: Any = Data()
     pipe: Any = SimpleNamespace(size=size, puts="puts", attach=lambda make: make() or "start")
     compiled = SimpleNamespace(plan=SimpleNamespace(towers=[SimpleNamespace(batch=16)]))
-    own = engine(compiled, SimpleNamespace(run=run.append))
+    own = engine(compiled, SimpleNamespace(run=lambda op, *_: run.append(op)))
     for _ in range(2):
         own.feed(pipe, stream, training=training)
     assert asked == [(batch, {"repeat": training, "drop_remainder": training})]

@@ -82,7 +82,7 @@ def status_command(common: Common, spec: str, *, watch: bool, as_json: bool, own
     For each task that is its step, how many steps it is behind the first, its speed, memory, traffic and
     processor cores, and what it is doing. The addresses of the tasks are given by `hosts` in the spec, by
     TF_CONFIG, or, for a cluster that was started on this machine, by the run directory. Exits with 1 if a
-    task is missing or runs another spec; of tasks that come and go, if the first is missing, or too many are.
+    task is missing or runs another spec; of tasks that come and go, if too many are missing.
     """
     if watch + as_json + own > 1:
         raise click.UsageError("--watch is for people, --json for programs, and --own for probes")

@@ -379,27 +379,27 @@ class Passes:
         keyed = tf.data.Dataset.zip((passes, dataset))
         return keyed.map(without_autograph(lambda now, numbered: ((now, numbered[0]), numbered[1])))
 
-    def _passes(self, fixed: Any, epoch: int, skip: int) -> Any:
+    def _passes(self, fixed: Any, epoch: Any, skip: Any) -> Any:
         """Return pass after pass from number `epoch` on, without the first `skip` records of that one."""
 
         def one_pass(number: Any) -> Any:
-            first = tf.equal(number, tf.constant(epoch, tf.int64))
-            skipped = tf.where(first, tf.constant(skip, tf.int64), tf.constant(0, tf.int64))
+            first = tf.equal(number, tf.convert_to_tensor(epoch, tf.int64))
+            skipped = tf.where(first, tf.convert_to_tensor(skip, tf.int64), tf.constant(0, tf.int64))
             return self._pass(fixed, number).skip(skipped)
 
         return tf.data.Dataset.range(epoch, EPOCHS).flat_map(without_autograph(one_pass))
 
-    def examples(self, consumed: int, size: int | None, *, repeat: bool) -> Examples:
+    def examples(self, consumed: Any, size: int | None, *, repeat: bool) -> Examples:
         """Return the examples after those that were consumed: of one pass, or of pass after pass.
 
         If a change needs examples that follow, those after the last one are the first of the next pass.
 
         Args:
-            consumed: How many examples were consumed, over all passes.
+            consumed: How many examples were consumed, over all passes; a number, or a tensor of one.
             size: The number of examples of a pass. If it is known, earlier passes are not read.
             repeat: Whether passes are repeated without end.
         """
-        epoch, skip = divmod(consumed, size) if size else (0, 0)
+        epoch, skip = (consumed // size, consumed % size) if size else (0, 0)
         unread = 0 if size else consumed
         examples = self._fixed()
         fixed, after = examples.dataset, [each for each in self._split()[1] if isinstance(each, Change)]
@@ -408,7 +408,7 @@ class Passes:
             dataset = self._passes(fixed, epoch, skip)
         else:
             dataset, unread = self._pass(fixed, tf.constant(epoch, tf.int64)), skip + unread
-        dataset = dataset.skip(unread) if unread else dataset
+        dataset = dataset.skip(unread) if tf.is_tensor(unread) or unread else dataset
         if self.window is not None:
             dataset = _part_of_each(dataset, *self.window)
         if examples.lookahead and not repeat:

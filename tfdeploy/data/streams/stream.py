@@ -94,7 +94,7 @@ class Stream:
 
     def _examples(self, *, repeat: bool, batch: int | None = None) -> Examples:
         consumed = self.options.skip_examples
-        size = self.size if consumed else None
+        size = self.size if tf.is_tensor(consumed) or consumed else None
         if size == 0:
             raise RunError(self.nothing())
         return evolve(self._passes, batch=batch).examples(consumed, size, repeat=repeat)

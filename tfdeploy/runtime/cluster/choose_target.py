@@ -183,7 +183,8 @@ def worker_target(
     if plan.keeps_all:
         homes = {towers[0].device.host for towers in plan.worker.everyone}
     needs = _tasks(sorted(homes, key=str))
-    others = membership.others if plan.worker.is_chief else (*needs, membership.cluster.chief)
+    chief = Task.of(plan.worker.everyone[0][0].device.host)
+    others = membership.others if plan.worker.is_chief else (*needs, chief)
     return _target(plan, membership, url, say, needs, tuple(dict.fromkeys(others)))
 
 

@@ -263,7 +263,7 @@ def ask(address: str, timeout: float) -> Answer | NoAnswer:
 
 
 def read_text(address: str, timeout: float, name: str) -> str | None:
-    """Return a text that was published at a server; None if there is none, or no answer.
+    """Return a text that was published at a server; empty if there is none yet, None if it does not answer.
 
     Args:
         address: The `host:port` of the server.
@@ -276,9 +276,13 @@ def read_text(address: str, timeout: float, name: str) -> str | None:
 
     with tf.Graph().as_default(), tf.device(CPU):
         text = _read(name)
-    with suppress(tf.errors.OpError), _session(address, text.graph, timeout) as session:
-        return str(session.run(text).decode(errors="replace"))
-    return None
+    try:
+        with _session(address, text.graph, timeout) as session:
+            return str(session.run(text).decode(errors="replace"))
+    except (tf.errors.FailedPreconditionError, tf.errors.NotFoundError):
+        return ""
+    except tf.errors.OpError:
+        return None
 
 
 def shut_down(address: str, timeout: float, secret: Secret) -> bool:

@@ -502,13 +502,13 @@ def cluster_status(membership: Membership) -> list[TaskStatus]:
 
 
 def are_enough(spec: ir.Spec, found: Sequence[TaskStatus]) -> bool:
-    """Whether all tasks of a cluster are well; of a job whose tasks come and go, the first and the fewest."""
+    """Whether all tasks of a cluster are well; of a job whose tasks come and go, the fewest that train."""
     job = changing_job(spec)
     if job is None:
         return all(each.well for each in found)
     own = [each.well for each in found if each.name.startswith(f"{job.name}:")]
     others = (each.well for each in found if not each.name.startswith(f"{job.name}:"))
-    return all(others) and own[0] and sum(own) >= (job.least or 0)
+    return all(others) and sum(own) >= (job.least or 0)
 
 
 def _status(membership: Membership, task: Task) -> TaskStatus:

@@ -134,8 +134,13 @@ class ReplicaGroup(WorkerGroup):
         return Standing(made, step, examples)
 
     def stand(self, at: Standing) -> None:
-        """Set where this worker stands, and the number of the next step's messages."""
-        self.run(self.meeting.set_own, at.made, at.examples, self.generation, at.step)
+        """Set where this worker stands, and the number of the next step's messages.
+
+        If workers come and go, steps are counted from the number of the generation on. So one that has missed
+        a generation is behind those that have not, however many steps it has made that they have made anew.
+        """
+        made = at.made if self.crew is None else self.generation
+        self.run(self.meeting.set_own, made, at.examples, self.generation, at.step)
 
     # --- meeting ------------------------------------------------------------------------------------------
 
@@ -325,7 +330,7 @@ class ReplicaGroup(WorkerGroup):
     def _cannot_end(self, taken: float) -> bool:
         """Whether the step that is being made can no longer end."""
         monitor = self.engine.monitor
-        if self.crew is not None and self.crew.changed:
+        if self.crew is not None and self.crew.is_stale():
             return True
         if monitor.timed_out is not None or monitor.absent or (self._is_stopping() and taken > STOPPING):
             return True

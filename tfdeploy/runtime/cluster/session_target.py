@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from compiler.graph.compiled import CompiledGraph
+    from tfdeploy.data import Stream
     from tfdeploy.runtime.cluster.roster import Crew
     from tfdeploy.runtime.membership.addresses import Membership
     from tfdeploy.runtime.session.engine import Engine
@@ -49,6 +50,7 @@ class SessionTarget:
         elsewhere: Whether the server is in another process, which may not have this process's files.
         needs: The tasks without which sessions do not work.
         crew: The tasks that may train, if workers come and go; None if they do not.
+        starters: The ops that start streams, of a graph that has them already.
     """
 
     url: str = ""
@@ -58,6 +60,7 @@ class SessionTarget:
     elsewhere: bool = False
     needs: tuple[Task, ...] = field(factory=tuple)
     crew: Crew | None = field(default=None, repr=False)
+    starters: dict[Stream, Any] = field(factory=dict, repr=False)
 
     def session(self, compiled: CompiledGraph, graph: tf.Graph | None = None) -> Any:
         """Open a session for a graph, or for another one on the same devices."""

@@ -19,7 +19,7 @@ from compiler.graph.workers.coordination import FINISHED
 from compiler.graph.workers.meeting import FINISHED as FINISHED_TRAINING
 from compiler.graph.workers.meeting import MEETING, TAKING
 from tfdeploy.runtime.cluster.replica_group import LOOK_EVERY, ReplicaGroup
-from tfdeploy.runtime.cluster.roster import Changed
+from tfdeploy.runtime.cluster.roster import Changed, order
 from tfdeploy.runtime.cluster.worker_group import LONGEST, PATIENT, UpdateReporter, WorkerGroup
 from tfdeploy.runtime.session.data import feed_training
 from tfdeploy.runtime.session.engine import Engine, StepReport
@@ -301,7 +301,8 @@ class WorkerLoop:
     def _train_while_all_are_there(self) -> int | None:
         """Train as `train` does; return None if a task is lost."""
         self.target.wait_for_tasks("to train", self.stop.check)
-        engine = Engine(self.compiled, self.target.session(self.compiled), self._saving)
+        session = self.target.session(self.compiled)
+        engine = Engine(self.compiled, session, self._saving, starters=self.target.starters)
         engine.activity = self.activity
         self.target.attach_monitors(engine)
         group = self.target.group(engine, self.stop, lambda _: None)
@@ -403,7 +404,6 @@ class ReplicaLoop(WorkerLoop):
             if state.phase == FINISHED_TRAINING:
                 group.run(group.meeting.leave, 1)
                 return step
-            feed_training(group.engine, self.stream, group.standing().examples)
             with located_examples(f"a step after {step}", group.engine, self.stream):
                 self._steps(group)
             if self.stop.received is not None:
@@ -422,12 +422,11 @@ class ReplicaLoop(WorkerLoop):
                 continue
             if state.phase == MEETING and group.generation != seen:
                 group.generation = seen
-                if group.crew is not None and group.crew.was_absent:
-                    group.run(group.meeting.set_own, -1)  # what it has is of steps that others have made anew
                 group.meet()
             elif state.phase == TAKING and group.generation == seen and group.can_take(state):
                 group.drain()
                 group.take(state.source, group.stands(state, state.source))
+                feed_training(group.engine, self.stream, group.standing().examples)
                 group.run(group.meeting.ready, seen)
             elif group.generation != seen or state.phase == TAKING:
                 group.run(group.meeting.lose, seen)  # this process was not there when the others met
@@ -465,20 +464,26 @@ class ChangingLoop(ReplicaLoop):
 
     Attributes:
         compiled: The graph of the generation.
+        stream: The training data, as soon as this worker is about to train.
+        open_stream: Opens it.
         target: The server at which its sessions are opened.
         crew: The tasks that may train.
         is_over: Whether the chief has said to this worker's server that training is over.
+        is_chief: Whether this worker is the chief from now on.
     """
 
     compiled: CompiledGraph = field(init=False, repr=False)
+    stream: Stream = field(init=False, repr=False)
     target: SessionTarget = field(init=False, repr=False)
+    open_stream: Callable[[], Stream] = field(kw_only=True, repr=False)
     crew: Crew = field(kw_only=True, repr=False)
     is_over: Callable[[], bool] = field(kw_only=True, repr=False)
+    is_chief: bool = field(default=False, init=False)
     _left: float | None = field(default=None, init=False)  # when it has said that it leaves
 
     def train(self) -> int:
-        """Train in every generation that has this worker, and return the global step at the end."""
-        step = 0
+        """Train in every generation that has this worker and another chief; return the global step then."""
+        step, self.is_chief = 0, False
         while (roster := self._next_roster()) is not None:
             self.crew.enter(roster)
             self.compiled, self._saving, self.target = self.crew.opening()
@@ -488,22 +493,27 @@ class ChangingLoop(ReplicaLoop):
         return step
 
     def _next_roster(self) -> Roster | None:
-        """Wait for another roster that has this worker. None if a signal comes first, or training is over."""
-        own, heard, ready = self.crew.membership.own.index, time.monotonic(), False
+        """Wait for another roster that has this worker. None if a signal comes first, or training is over.
+
+        It also is None if this worker is the chief from now on.
+        """
+        crew, begun, ready = self.crew, time.monotonic(), False
         while self.stop.received is None and not self.is_over():
-            found = self.crew.read()
+            found, self.is_chief = crew.look()
+            if self.is_chief:
+                return None
             if found is not None:
-                heard = time.monotonic()
                 if found.over:
                     return None
-                if own in found.members and found.number != self.crew.generation:
+                if crew.own in found.members and found.number != crew.generation:
                     return found
-                if not ready:  # so that the others do not wait for its graph
-                    self.crew.graph(tuple(sorted({*found.members, own})), found.seed)
             if not ready:
-                self.crew.say_ready()
+                self.stream = crew.stream = self.open_stream()
+                if found is not None:  # so that the others do not wait for its graph
+                    crew.graph(order(found.members[0], (*found.members, crew.own)), found.seed)
+                crew.say(ready=True)
                 ready = True
-            self.crew.require(lambda: [self.crew.chief], "to train", heard)
+            crew.require(lambda: [crew.chief], "to train", max(begun, crew.heard))
             time.sleep(LOOK_EVERY)
         return None
 
@@ -513,7 +523,7 @@ class ChangingLoop(ReplicaLoop):
             return True
         if self._left is None:
             self._left = time.monotonic()
-            self.crew.say_ready(ready=False)
+            self.crew.say(ready=False)
             group.run(group.meeting.leave, 1)
         return time.monotonic() - self._left < LEAVING
 

@@ -8,6 +8,7 @@ import threading
 import time
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -20,11 +21,12 @@ from dsl.files.typed_json import parse_record
 from dsl.formats.cells import without_color
 from tfdeploy.runtime.adapted import require_one_graph
 from tfdeploy.runtime.launch.launcher import POLL, Launcher, Stream, TaskCommand
-from tfdeploy.runtime.membership.addresses import Task, chief_job, tasks_of
+from tfdeploy.runtime.membership.addresses import Task, tasks_of
 from tfdeploy.runtime.membership.membership import (
     find_membership,
     is_server,
     knows_addresses,
+    may_be_chief,
     meet_others,
     require_trainer,
     with_run_secret,
@@ -55,7 +57,8 @@ class TaskOutput:
         quiet: Whether the launcher itself writes nothing.
 
     Attributes:
-        result: The result of the run as JSON, which the chief has written. It is not passed on.
+        results: The results as JSON of the tasks that have written one: the chief, and before it others that
+            were the chief. They are not passed on.
         closed: The error of `emit`, if the reader of the output has closed it.
     """
 
@@ -63,9 +66,9 @@ class TaskOutput:
         self._quiet = quiet
         jobs = {job.name: job.tasks for job in spec.devices.jobs}
         refs = [Task(job, index).ref for job, count in jobs.items() for index in range(count)]
-        self.result: str | None = None
+        self.results: dict[Task, str] = {}
         self.closed: BrokenPipeError | None = None
-        self._chief = Task(chief_job(jobs), 0)
+        self._may_be_chief = partial(may_be_chief, spec)
         self._width = max(map(len, refs))
         self._spec, self._logs = spec, dict[Task, IO[str]]()
         self._emit = emit
@@ -97,10 +100,17 @@ class TaskOutput:
         if log is not None:
             with suppress(OSError, ValueError):  # the disk is full, or the run has ended
                 log.write(f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}  {without_color(line)}\n")
-        if task == self._chief and stream == "stdout" and is_result(line):
-            self.result = line
+        found = result_in(line) if stream == "stdout" and self._may_be_chief(task) else None
+        if found is not None and found.is_whole:
+            self.results.pop(task, None)
+            self.results[task] = line
         else:
             self._pass_on(f"{task.ref:<{self._width}} | {line}", stream)
+
+    @property
+    def result(self) -> str | None:
+        """The newest result."""
+        return next(reversed([*self.results.values()]), None)
 
     def say(self, text: str) -> None:
         """Write a line of the launcher's own."""
@@ -115,9 +125,9 @@ class TaskOutput:
             self.closed = closed
 
 
-def is_result(line: str) -> bool:
-    """Whether a line is the result object of a run."""
-    return line.startswith('{"status"') and Result.read(line) is not None
+def result_in(line: str) -> Result | None:
+    """Return the result object of a run that a line is; None if it is none."""
+    return Result.read(line) if line.startswith('{"status"') else None
 
 
 def require_launchable(spec: ir.Spec) -> None:
@@ -171,7 +181,8 @@ class LaunchOutcome:
 def run_workers(command: TaskCommand, output: TaskOutput, *, own_process: bool = False) -> LaunchOutcome:
     """Train with a graph for each worker, and return when all processes have ended.
 
-    A signal is passed on to the chief, which writes a checkpoint.
+    A signal is passed on to the chief, which writes a checkpoint; to all tasks if these come and go, because
+    another one would be the chief otherwise.
 
     Raises:
         BrokenPipeError: If the reader of the output has closed it.
@@ -181,20 +192,19 @@ def run_workers(command: TaskCommand, output: TaskOutput, *, own_process: bool =
         output.kept(),
         Launcher(command, output.on_line, output.say) as launcher,
     ):
-        chief = launcher.cluster.chief
-        while chief not in launcher.finished and launcher.failure is None:
+        while (code := launcher.outcome(output.results)) is None and launcher.failure is None:
             launcher.check_tasks()
             if output.closed is not None:
                 raise output.closed
             if stop.received is not None and not launcher.ending:
                 launcher.ending = True
-                launcher.send(chief, stop.received)
+                launcher.send(stop.received)
             time.sleep(POLL)
     if stop.received is not None:
         return LaunchOutcome(BASE + stop.received, result=output.result)
     if launcher.failure is not None:
         return LaunchOutcome(FAULT if launcher.failed < 0 else launcher.failed, launcher.failure)
-    return LaunchOutcome(0, result=output.result)
+    return LaunchOutcome(code or 0, result=output.result)
 
 
 # --- from Python ------------------------------------------------------------------------------------------

@@ -24,13 +24,20 @@ from tfdeploy.runtime.launch import task_processes
 from tfdeploy.runtime.launch.scaling import ScaleRequest, Scaling
 from tfdeploy.runtime.launch.task_processes import TaskProcess
 from tfdeploy.runtime.membership.addresses import VARIABLE, Cluster, Membership, Task, to_tf_config
-from tfdeploy.runtime.membership.membership import GPUS, LAUNCHER, fingerprint, gpus_of, is_server
+from tfdeploy.runtime.membership.membership import (
+    GPUS,
+    LAUNCHER,
+    fingerprint,
+    gpus_of,
+    is_server,
+    may_be_chief,
+)
 from tfdeploy.runtime.membership.secret import VARIABLE as SECRET
 from tfdeploy.runtime.membership.secret import own_secret, path_of, secret_of
 from tfdeploy.runtime.start_tensorflow import LOOPBACK
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Container, Iterator
 
     from dsl import ir
     from dsl.diagnostics import Diagnostic
@@ -74,13 +81,13 @@ class TaskCommand:
     trainer_options: tuple[str, ...] = ()
     later: TaskCommand | None = None
 
-    def arguments(self, task: Task, chief: Task, *, again: bool) -> list[str]:
+    def arguments(self, task: Task, *, again: bool) -> list[str]:
         """Return the arguments of `tfdeploy` that run a task; `again` if it has been started before."""
         common = ["--task", task.ref, *self.options]
         if is_server(self.spec, task):
             return ["serve", self.path, *common]
         resume = "auto" if again else self.resume
-        more = ("--json", *self.chief_options) if task == chief else ()
+        more = ("--json", *self.chief_options) if may_be_chief(self.spec, task) else ()
         return ["compile-and-run", self.path, *common, *self.trainer_options, "--resume", resume, *more]
 
 
@@ -174,9 +181,33 @@ class Launcher:
             secret=secret_of({SECRET: str(self._secret)}),
         )
 
-    def send(self, task: Task, number: int) -> None:
-        """Send a signal to a task."""
-        self._children[task].send(number)
+    def send(self, number: int) -> None:
+        """Send a signal to the chief; to all tasks if these come and go."""
+        for task, child in self._children.items():
+            if may_be_chief(self.command.spec, task):
+                child.send(number)
+
+    def outcome(self, results: Container[Task]) -> int | None:
+        """Return the exit code with which the run is over; None while it goes on.
+
+        Args:
+            results: The tasks that have written a result: the chief, and others that were it before.
+        """
+        if changing_job(self.command.spec) is None:
+            return self.finished.get(self.cluster.chief)
+        if any(code == 0 and task in results for task, code in self.finished.items()):
+            return 0
+        return None if self._goes_on else LEFT
+
+    @property
+    def _goes_on(self) -> bool:
+        """Whether a task has not ended, or is about to be started again."""
+        return not self.finished.keys() >= self._children.keys()
+
+    def _comes_and_goes(self, task: Task) -> bool:
+        """Whether the run goes on without a task that has ended."""
+        job = changing_job(self.command.spec)
+        return job is not None and job.name == task.job
 
     def kill(self, task: Task) -> None:
         """Kill a task and wait for its end; it is started again, and does not count as one that fails."""
@@ -209,7 +240,7 @@ class Launcher:
 
     def _start(self, task: Task, before: TaskProcess | None = None) -> None:
         command = (before and self.command.later) or self.command
-        arguments = command.arguments(task, self.cluster.chief, again=before is not None)
+        arguments = command.arguments(task, again=before is not None)
         environment = self._environment(task, command)
         child = task_processes.start(task, arguments, environment, self._pipe, self._line(task))
         if before is not None:
@@ -256,7 +287,7 @@ class Launcher:
                 self._start(task, child)
         else:
             child.wait_for_output()
-            if self._may_go(task) and (code == LEFT or task in self._going):
+            if self._comes_and_goes(task) and (code == LEFT or task in self._going):
                 self._going.discard(task)
                 self.finished[task] = code
                 self._say(f"{task.ref} has left")
@@ -266,11 +297,6 @@ class Launcher:
                 self._finish_task(task, code)
             else:
                 self._restart(task, child, code)
-
-    def _may_go(self, task: Task) -> bool:
-        """Whether the run goes on without a task that has ended by SIGTERM."""
-        job = changing_job(self.command.spec)
-        return job is not None and job.name == task.job and task != self.cluster.chief
 
     def _handle_end_of_server(self, task: Task, child: TaskProcess) -> None:
         """Start a server again that has ended by itself, if the run continues without it.
@@ -295,7 +321,7 @@ class Launcher:
             how = task_processes.describe_exit(code)
             how = f"{how} {child.early} times in a row, soon after it was started"
             self.finished[task] = code
-            if self._may_go(task):
+            if self._comes_and_goes(task) and self._goes_on:
                 self._say(f"{task.ref} {how}; the others go on without it")
             else:
                 self._fail(task, code, how)

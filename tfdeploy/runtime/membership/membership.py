@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from attrs import evolve
 
-from compiler.compatibility import replication_of
+from compiler.compatibility import changing_job, replication_of
 from dsl.diagnostics import RunError, SpecError
 from dsl.errors import cluster as errors
 from dsl.ir.place import PARAMETER_SERVER, split_address
@@ -260,6 +260,13 @@ def _require_task(spec: ir.Spec, task: Task) -> None:
 def is_server(spec: ir.Spec, task: Task) -> bool:
     """Whether a task only serves: every task in one graph, else parameter servers alone."""
     return replication_of(spec) == "in_graph" or task.job == PARAMETER_SERVER
+
+
+def may_be_chief(spec: ir.Spec, task: Task) -> bool:
+    """Whether a task is the chief, or one of those that come and go, of which each may become it."""
+    changing = changing_job(spec)
+    first = Task(chief_job({job.name: job for job in spec.devices.jobs}), 0)
+    return task == first or (changing is not None and changing.name == task.job)
 
 
 def require_server(spec: ir.Spec, task: Task) -> None:

@@ -141,6 +141,11 @@ class Result(Shown, JsonRecord):
     best: Best | None = None
     stopped_early: bool = False
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is that of the whole run, and not of a worker that knows no more than the step."""
+        return (self.loss, self.model) != (None, None) or self.status != "finished"
+
 
 @frozen
 class Evaluated(JsonRecord):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import tensorflow as tf
 from attrs import evolve
 
 from compiler.plan import WorkerPlan
@@ -17,6 +18,7 @@ from tfdeploy.runtime.plans import folder_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from compiler.graph.compiled import CompiledGraph
     from compiler.model.graph import InputNode
     from compiler.plan import Plan
     from tfdeploy.runtime.membership.addresses import Membership
@@ -107,13 +109,37 @@ def part_of_batch(plan: Plan) -> tuple[int, int, int] | None:
     return start, start + plan.own_batch, plan.global_batch
 
 
+CONSUMED = "consumed"
+
+
+def attach_part(compiled: CompiledGraph, starters: dict[Stream, Any], stream: Stream) -> None:
+    """Write the op that starts the training data of a worker that comes and goes, at whatever example.
+
+    Args:
+        compiled: The graph of the worker.
+        starters: The ops of that graph that start streams, to which it is added unless it is there.
+        stream: The training data.
+    """
+    pipe, window = compiled.train_inputs[0], part_of_batch(compiled.plan)
+
+    def batches() -> Any:
+        with tf.name_scope(f"{pipe.name}/"):
+            consumed = tf.compat.v1.placeholder(tf.int64, (), CONSUMED)
+        options = evolve(stream.options, skip_examples=consumed, window=window, seed=compiled.seed)
+        part = Stream(stream.split, stream.source, stream.transforms, stream.fields, options)
+        batch = pipe.size if pipe.size is not None else compiled.plan.towers[0].batch
+        return part.batches(batch, repeat=True, drop_remainder=True)
+
+    if stream not in starters:
+        starters[stream] = pipe.attach(batches)
+
+
 def feed_training(engine: Engine, stream: Stream, consumed: int) -> None:
     """Start all input pipes of the training data."""
-    window = part_of_batch(engine.compiled.plan)
-    if window is not None:
-        options = evolve(stream.options, skip_examples=consumed, window=window, seed=engine.compiled.seed)
-        part = Stream(stream.split, stream.source, stream.transforms, stream.fields, options)
-        engine.feed(engine.compiled.train_inputs[0], part, training=True)
+    if part_of_batch(engine.compiled.plan) is not None:
+        pipe = engine.compiled.train_inputs[0]
+        attach_part(engine.compiled, engine.starters, stream)
+        engine.start_pipe(pipe, stream, {f"{pipe.name}/{CONSUMED}:0": consumed})
         return
     for pipe in engine.compiled.train_inputs:
         parts = 1 if pipe.shard is None else pipe.shard[1]

@@ -83,6 +83,7 @@ class Engine:
         assigned: The full name of the device on which TensorFlow ran each op, by op name, as far as `traced`
             has seen it.
         closing: The seconds that closing the session may take.
+        starters: The op that starts each stream, which is as old as the graph.
         on_run_metadata: If it is set, steps are run with times of every op, and it is called with them.
     """
 
@@ -98,9 +99,9 @@ class Engine:
     assigned: dict[str, str] = field(factory=dict, repr=False)
     closing: float = PATIENCE
     on_run_metadata: Callable[[Any], None] | None = field(default=None, repr=False)
+    starters: dict[Stream, Any] = field(factory=dict, repr=False)
     _kept: dict[str, Callable[..., Any]] = field(factory=dict, repr=False)  # what is run again and again
     _has_evaluated: bool = field(default=False, repr=False)
-    _starters: dict[Stream, Any] = field(factory=dict, repr=False)
 
     @classmethod
     def start(cls, compiled: CompiledGraph) -> Engine:
@@ -170,11 +171,15 @@ class Engine:
     def feed(self, pipe: InputPipe, stream: Stream, *, training: bool) -> None:
         """Start `pipe` at the beginning of `stream`, which is repeated endlessly in training."""
         batch = pipe.size if pipe.size is not None else self.compiled.plan.towers[0].batch
-        if stream not in self._starters:
-            self._starters[stream] = pipe.attach(
+        if stream not in self.starters:
+            self.starters[stream] = pipe.attach(
                 lambda: stream.batches(batch, repeat=training, drop_remainder=training)
             )
-        self.session.run(self._starters[stream])
+        self.start_pipe(pipe, stream)
+
+    def start_pipe(self, pipe: InputPipe, stream: Stream, feed: Mapping[Any, Any] | None = None) -> None:
+        """Start `pipe` with a stream that has a starter."""
+        self.session.run(self.starters[stream], feed)
         self.session.run(pipe.puts)
 
     # --- steps --------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import tensorflow as tf
-from attrs import define, field
+from attrs import define, evolve, field
 
 from compiler.compatibility import changing_job
 from compiler.conditions.capacity import forecast_if_needed, warnings_of
@@ -33,7 +33,7 @@ from tfdeploy.runtime.cluster.health import SelfMeasurement
 from tfdeploy.runtime.cluster.monitor import cluster_record
 from tfdeploy.runtime.cluster.prometheus import prometheus
 from tfdeploy.runtime.cluster.replica_group import ReplicaGroup, Standing
-from tfdeploy.runtime.cluster.roster import Changed
+from tfdeploy.runtime.cluster.roster import Changed, Replaced
 from tfdeploy.runtime.cluster.worker_steps import ChangingLoop, worker_loop
 from tfdeploy.runtime.plans import folder_of, graph_of, plan_of, require_devices
 from tfdeploy.runtime.records.directory import RunDirectory
@@ -81,6 +81,7 @@ if TYPE_CHECKING:
 
 
 UNWRITABLE = "TFD733"
+START, GO_ON = "to start training", "to go on from the last checkpoint"  # what tasks are waited for
 MOST_FRUITLESS = 10  # attempts in a row to continue that end without a step while all tasks answer
 
 
@@ -106,12 +107,16 @@ def run_spec(spec: ir.Spec, options: RunOptions, stop: StopSignals) -> Result:
     require_tracker(spec)
     activity = Activity(stop=stop)
     with Watchdog(activity, stop, options.reporter).watching():
+        if changing_job(spec) is not None and options.membership is not None:
+            return _come_and_go(plan, options, stop, activity)
         if isinstance(plan, WorkerPlan) and not plan.worker.is_chief:
             return run_worker(plan, options, stop, activity)
         return _run_in_directory(plan, options, stop, activity)
 
 
-def _run_in_directory(plan: Plan, options: RunOptions, stop: StopSignals, activity: Activity) -> Result:
+def _run_in_directory(
+    plan: Plan, options: RunOptions, stop: StopSignals, activity: Activity, crew: Crew | None = None
+) -> Result:
     spec = plan.spec
     directory, measurement = RunDirectory.of(spec), SelfMeasurement(activity)
     directory.make(spec)
@@ -123,9 +128,10 @@ def _run_in_directory(plan: Plan, options: RunOptions, stop: StopSignals, activi
         cluster_record(directory, options.membership),
         prometheus(spec, options.membership, measurement, directory.path.name),
     ):
-        seed = _choose_seed(spec, directory, options.resume)
+        roster = None if crew is None else crew.roster
+        seed = roster.seed if roster is not None else _choose_seed(spec, directory, options.resume)
         try:
-            return _Run(plan, directory, guard, options, stop, seed, activity, measurement).run()
+            return _Run(plan, directory, guard, options, stop, seed, activity, measurement, crew).run()
         except RunError as error:
             if error.diagnostic.code == UNWRITABLE:
                 guard.require()  # if the directory is gone, that is the better message
@@ -150,6 +156,7 @@ class _Run:
     seed: int
     activity: Activity = field(repr=False)
     measurement: SelfMeasurement = field(repr=False)
+    crew: Crew | None = field(default=None, repr=False)
     clock: Clock = field(factory=Clock)
     memory: Mapping[str, StepMemory] = field(factory=dict, repr=False)  # its forecast by device, if needed
     time: MapTime | None = None  # the forecast, likewise
@@ -172,9 +179,8 @@ class _Run:
         require_readable(streams.values(), self.options.membership)
         total_steps(self.plan, streams["train"].size)  # raises the errors about the number of steps first
         self.stop.check()
-        if changing_job(self.spec) is not None and self.options.membership is not None:
-            with crew_for(self.spec, self.options, self.measurement) as (crew, _):
-                return self._train_with(crew, streams)
+        if self.crew is not None:
+            return self._train_with(self.crew, streams)
         with target_for(
             self.plan, self.options, self.stop, streams["train"], self.measurement
         ) as open_target:
@@ -186,6 +192,7 @@ class _Run:
 
     def _train_with(self, crew: Crew, streams: Mapping[ir.SplitName, Stream]) -> Result:
         """Train with workers that come and go."""
+        crew.stream = streams["train"]
 
         def opening() -> tuple[CompiledGraph, Saving, SessionTarget]:
             self.placement = None  # that of another graph
@@ -193,7 +200,9 @@ class _Run:
                 crew.call(self.seed, self.stop.check)
             return crew.opening()
 
-        self.plan = crew.plan(tuple(range(crew.least)))
+        if crew.roster is not None:
+            return self._train_on(opening, streams, GO_ON)
+        self.plan = crew.plan(crew.first)
         self._compile(crew)
         return self._train_on(opening, streams)
 
@@ -213,7 +222,7 @@ class _Run:
             if crew is None:
                 compiled = graph_of(plan, seed=self.seed)
             else:
-                compiled, _ = crew.graph(tuple(range(crew.least)), self.seed)
+                compiled = crew.graph(crew.first, self.seed).compiled
             membership = self.options.membership
             launched = membership is not None and membership.launcher is not None
             require_room(compiled, memory_limit(), launched=launched)
@@ -232,21 +241,22 @@ class _Run:
         self,
         opening: Callable[[], tuple[CompiledGraph, Saving, SessionTarget]],
         streams: Mapping[ir.SplitName, Stream],
+        why: str = START,
     ) -> Result:
         """Train, and continue from the newest checkpoint whenever a task was lost and has come back."""
-        fruitless, why = 0, "to start training"
+        fruitless = 0
         while True:
             compiled, saving, target = opening()
             target.wait_for_tasks(why, self.stop.check)
             session, before = target.session(compiled), self.clock.examples
-            engine = Engine(compiled, session, saving, assigned=self.assigned)
+            engine = Engine(compiled, session, saving, assigned=self.assigned, starters=target.starters)
             engine.activity, group = self.activity, None
             try:
                 with target.monitor.during("for the next step"), target.watched():
                     with self.activity.doing("setting the initial values of the variables"):
                         target.reach(engine)
                         group = target.prepare(engine, self.stop, self.reporter.note)
-                    result = self._train(engine, group, streams, recovering=why != "to start training")
+                    result = self._train(engine, group, streams, recovering=why != START)
             except (RunError, SpecError):
                 target.end(engine, group)
                 raise
@@ -261,7 +271,7 @@ class _Run:
                     ) from fault
                 if not isinstance(fault, Changed):
                     self.reporter.note(f"interrupted: {reason_of(fault)}")
-                why = "to go on from the last checkpoint"
+                why = GO_ON
             else:
                 target.end(engine, group)
                 return result
@@ -569,6 +579,38 @@ class _Run:
 # --- a run of a worker that is not the chief, in a process of its own -------------------------------------
 
 
+def _come_and_go(plan: Plan, options: RunOptions, stop: StopSignals, activity: Activity) -> Result:
+    """Train as a worker that comes and goes, and as the chief if it is the first of those that are there."""
+    clock, spec = Clock(), plan.spec
+    with crew_for(spec, options, SelfMeasurement(activity)) as (crew, server):
+        loop = ChangingLoop(
+            open_stream=lambda: _training_stream(plan, activity),
+            stop=stop,
+            reporter=options.reporter,
+            activity=activity,
+            crew=crew,
+            is_over=lambda: server.published.finished,
+        )
+        while True:
+            step = loop.train()
+            if not loop.is_chief:
+                return _worker_result(spec, step, clock, stop, options)
+            if crew.roster is not None:
+                options.reporter.note(f"{crew.membership.own.ref} is the chief from now on")
+                options = evolve(options, resume="auto")
+            with suppress(Replaced):
+                return _run_in_directory(plan, options, stop, activity, crew)
+
+
+def _training_stream(plan: Plan, activity: Activity) -> Stream:
+    train = splits_of(plan.spec)["train"]
+    with activity.doing("reading the first example of `train`", train.source.span):
+        stream = open_stream(plan, train, plan.model.inputs, training=True, seed=plan.spec.train.seed)
+        require_shares(plan, stream)
+    activity.causes["train"] = waiting_for(stream.source)
+    return stream
+
+
 def run_worker(plan: Plan, options: RunOptions, stop: StopSignals, activity: Activity) -> Result:
     """Train as a worker that is not the chief.
 
@@ -576,22 +618,7 @@ def run_worker(plan: Plan, options: RunOptions, stop: StopSignals, activity: Act
         A result that has the global step at the end and the seconds, and nothing else.
     """
     clock, spec = Clock(), plan.spec
-    train = splits_of(spec)["train"]
-    with activity.doing("reading the first example of `train`", train.source.span):
-        stream = open_stream(plan, train, plan.model.inputs, training=True, seed=spec.train.seed)
-        require_shares(plan, stream)
-    activity.causes["train"] = waiting_for(stream.source)
-    if changing_job(spec) is not None:
-        with crew_for(spec, options, SelfMeasurement(activity)) as (crew, server):
-            step = ChangingLoop(
-                stream=stream,
-                stop=stop,
-                reporter=options.reporter,
-                activity=activity,
-                crew=crew,
-                is_over=lambda: server.published.finished,
-            ).train()
-        return _worker_result(spec, step, clock, stop, options)
+    stream = _training_stream(plan, activity)
     with target_for(plan, options, stop, stream, SelfMeasurement(activity)) as open_target:
         begun = time.perf_counter()
         with options.reporter.busy(f"building the graph of {plan.model.name}"):

@@ -7,6 +7,7 @@ import resource
 import time
 from collections.abc import Callable
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from attrs import field, frozen
@@ -211,6 +212,8 @@ class Pipelining:
         date: The day of the measurement.
         allocated: The peak of tensors in a step on the first device that TensorFlow's allocator counts.
         forecast: The forecast of that.
+        seconds: The forecast of the time of a step.
+        bubble: The part of that for which stages wait, as it is forecast; None without stages.
     """
 
     schedule: str
@@ -218,6 +221,13 @@ class Pipelining:
     date: str
     allocated: int
     forecast: int
+    seconds: float
+    bubble: float | None = None
+
+    @property
+    def forecast_ratio(self) -> float:
+        """The forecast of the time of a step over what the median step took."""
+        return self.seconds * median(self.rates)
 
 
 @frozen

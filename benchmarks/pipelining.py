@@ -2,7 +2,8 @@
 
 `python -m benchmarks --pipelining` measures it. Each device is a logical CPU with one thread. All schedules
 make steps in turn in one process, so that whatever else the machine does is the same for them. The peak of
-the first stage is what TensorFlow's allocator counts in a step, weights and slots left out.
+the first stage is what TensorFlow's allocator counts in a step, weights and slots left out. Times
+are forecast from a profile of the spec without a schedule, which is made between the turns.
 """
 
 from __future__ import annotations
@@ -10,12 +11,17 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import grammar
 from benchmarks.figures import Pipelining
 from benchmarks.models import DEEP_ENCODER
 
 TURNS = 15
+CALIBRATION_SECONDS = 7.2
+"""The most seconds of each measurement of the calibration."""
+
 SCHEDULES = ("none", "one_f_one_b", "gpipe")
 
 SPEC = (
@@ -44,10 +50,12 @@ train { seed = 1, summaries = none }
 
 
 def run_pipelining(turns: int = TURNS) -> Iterator[Pipelining]:
-    """Measure all schedules."""
+    """Measure all schedules, between the turns of a calibration of the spec without one."""
+    from benchmarks.forecasts.cases import profile_between
     from benchmarks.forecasts.memory import prepared
+    from compiler.step.read.work import forecast_time
 
-    today, steps, found = datetime.now(UTC).date().isoformat(), {}, {}
+    today, steps, found, compiled_steps = datetime.now(UTC).date().isoformat(), {}, {}, {}
     for schedule in SCHEDULES:
         text = SPEC.replace("schedule = none", f"schedule = {schedule}")
         spec = grammar.read("pipelining.tfdeploy", text=text).spec
@@ -57,11 +65,21 @@ def run_pipelining(turns: int = TURNS) -> Iterator[Pipelining]:
         allocated = min(peak for _ in range(2) for name, peak in peaks().items() if name.endswith(device))
         found[schedule] = allocated, forecast["cpu[0]"].bytes
         steps[schedule] = session, [compiled.data_loss, compiled.train_op]
+        compiled_steps[schedule] = compiled.step
     rates: dict[str, list[float]] = {schedule: [] for schedule in steps}
-    for _ in range(turns):
+
+    def take_turn() -> None:
         for schedule, (session, ends) in steps.items():
             began = time.perf_counter()
             session.run(ends)
             rates[schedule].append(1 / (time.perf_counter() - began))
+
+    with TemporaryDirectory() as folder:
+        spec_file = Path(folder, "pipelining.tfdeploy")
+        spec_file.write_text(SPEC, encoding="utf-8")
+        profile = profile_between(spec_file, [1], CALIBRATION_SECONDS, turns, take_turn)
     for schedule, each in rates.items():
-        yield Pipelining(schedule, tuple(each), today, *found[schedule])
+        time_of_step = forecast_time(compiled_steps[schedule], profile)
+        assert time_of_step is not None
+        bubble = time_of_step.for_map("calibrated").bubble
+        yield Pipelining(schedule, tuple(each), today, *found[schedule], time_of_step.seconds, bubble)

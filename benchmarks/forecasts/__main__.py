@@ -12,7 +12,7 @@ from pathlib import Path
 
 import click
 
-from benchmarks.forecasts.cases import MODELS, Case, calibrated, cases
+from benchmarks.forecasts.cases import MODELS, Case, calibrated, cases, profile_between
 from benchmarks.forecasts.measured import Compared, append_compared, read_compared
 from benchmarks.forecasts.page import summary, text, write_page
 from benchmarks.forecasts.turn_effects import Chunk, measured_steps
@@ -21,7 +21,6 @@ from benchmarks.race.run import ROOT
 from compiler.process import cores
 from compiler.time.profile import Profile
 from dsl.files.typed_json import to_json
-from tfdeploy.runtime.calibrate.processes import measure_in_processes, profile_of
 
 RESULTS = ROOT / "benchmarks" / "results" / "forecasts"
 PAGE = ROOT / "docs" / "reference" / "forecasts.md"
@@ -184,11 +183,8 @@ def _calibrate(model: str, between: Callable[[], None]) -> tuple[Profile, Path]:
     spec, path = RESULTS / f"{model}.tfdeploy", RESULTS / f"{model}.profile.json"
     spec.write_text(calibrated(model).text, encoding="utf-8")
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    arguments = ["calibrate", str(spec), f"--seconds={CALIBRATION_SECONDS}", f"--turns={CALIBRATION_TURNS}"]
-    found = measure_in_processes(arguments, [1, cores()] if cores() > 1 else [1], between)
-    if found is None:
-        raise SystemExit(f"{model} cannot be calibrated")
-    profile = profile_of(found[0], (str(spec),), wide=found[-1] if len(found) > 1 else None)
+    threads = [1, cores()] if cores() > 1 else [1]
+    profile = profile_between(spec, threads, CALIBRATION_SECONDS, CALIBRATION_TURNS, between)
     path.write_text(to_json(profile, indent=1) + "\n", encoding="utf-8")
     return profile, path
 

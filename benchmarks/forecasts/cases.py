@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
 from attrs import frozen
 
 from benchmarks.models import PROBLEMS
 from compiler.time.profile import Profile
+from tfdeploy.runtime.calibrate.processes import measure_in_processes, profile_of
 
 MODELS = ("lenet", "mlp", "transformer", "embedding", "resnet50")
 
@@ -122,6 +124,25 @@ class Case:
 def calibrated(model: str) -> Case:
     """Return the layout that is calibrated: two clones, whose tasks also show the link between processes."""
     return Case(model, "cluster", 2, variables=NEAR)
+
+
+def profile_between(
+    spec: Path, threads: Sequence[int], seconds: float, turns: int, between: Callable[[], None]
+) -> Profile:
+    """Return the profile of a spec, which is calibrated between other measurements.
+
+    Args:
+        spec: The file of the spec.
+        threads: How many threads work on an op, for each process that measures.
+        seconds: The most seconds of each measurement.
+        turns: In how many turns it is made.
+        between: Is called between these turns.
+    """
+    arguments = ["calibrate", str(spec), f"--seconds={seconds}", f"--turns={turns}"]
+    found = measure_in_processes(arguments, threads, between)
+    if found is None:
+        raise SystemExit(f"{spec.stem} cannot be calibrated")
+    return profile_of(found[0], (str(spec),), wide=found[-1] if len(found) > 1 else None)
 
 
 def cases(model: str) -> Iterator[Case]:

@@ -228,15 +228,26 @@ def _pipelinings(results: Results) -> Iterator[str]:
         "micro-batches in a step. All schedules make steps in turn, and are compared with `accumulate` "
         "alone, which takes one micro-batch after the other; 1.78 times its steps are the most that two "
         "equal stages can make. Tensors are those that the allocator counts at the peak of a step on the "
-        "first device. "
+        "first device. Times are forecast from a profile of the spec without a schedule; *waiting* is the "
+        "part of a step for which stages wait by that forecast. "
         f"`python -m benchmarks --pipelining` measures this part alone. Measured on {days}.\n"
     )
     rows = []
     for each in results.pipelinings:
         share = f"{each.forecast / each.allocated:.2f}"
         name = "`accumulate` alone" if each.schedule == "none" else f"`schedule = {each.schedule}`"
-        rows.append((name, str(results.piped(each.schedule)), _mib(each.allocated), share))
-    yield _table(("schedule", "steps per second", "tensors", "forecast / measured"), rows)
+        waits = "" if each.bubble is None else f"{each.bubble:.0%}"
+        speed, time = str(results.piped(each.schedule)), f"{each.forecast_ratio:.2f}"
+        rows.append((name, speed, time, waits, _mib(each.allocated), share))
+    heads = (
+        "schedule",
+        "steps per second",
+        "time, forecast / measured",
+        "waiting",
+        "tensors",
+        "forecast / measured",
+    )
+    yield _table(heads, rows)
 
 
 def _mib(number: int) -> str:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from compiler.conditions.expect import largest_variables, memory_parts, needs_memory
 from compiler.figures import gathered, size
-from compiler.graph.forecasts.assumed_sizes import sized_step
 from compiler.graph.inspect.placement_map import map_placement
+from compiler.graph.sized_step import sized_step
 from compiler.report.devices import Pool, device_label, parse_ref, pools
 from compiler.step.read.memory import StepMemory, forecast_memory
 from dsl.errors import plan as errors

@@ -7,7 +7,7 @@ from pathlib import Path
 from attrs import evolve
 
 from compiler.graph.build import compile_step
-from compiler.graph.forecasts.assumed_sizes import sized_step
+from compiler.graph.sized_step import sized_step
 from compiler.plan import Plan
 from compiler.step.read.held import held_by_device
 from compiler.step.read.memory import forecast_memory

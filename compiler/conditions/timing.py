@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from compiler.conditions.expect import needs_time
-from compiler.graph.forecasts.assumed_sizes import sized_step
+from compiler.graph.sized_step import sized_step
 from compiler.mapping.records import MapTime
 from compiler.step.read.work import forecast_time
 from compiler.time.profile import find_profile

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import count
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -29,16 +30,15 @@ def fragment_of(
 
     Args:
         graph: The graph.
-        result: What the fragment is for. Ops that it does not need are left out; None to keep all.
-        ops: Those of its ops that belong to the fragment; by default all.
+        result: What the fragment is for, if that is one tensor or one op.
+        ops: Those of its ops that belong to the fragment; by default what the result needs.
         shapes: Whether TensorFlow does not find out all shapes from what the ops take.
     """
     whole = graph.as_graph_def(add_shapes=shapes)
-    op = result.op if isinstance(result, tf.Tensor) else result
-    if op is not None:
-        needed = _ancestors(op)
+    if ops is None:
+        needed = ancestors([result.op if isinstance(result, tf.Tensor) else result])
     else:
-        needed = {each.name for each in (graph.get_operations() if ops is None else ops)}
+        needed = {each.name for each in ops}
     nodes = tf.compat.v1.GraphDef(library=whole.library)
     nodes.node.extend(
         node
@@ -61,9 +61,9 @@ def made_by(op: tf.Operation) -> Made:
     ]
 
 
-def _ancestors(op: tf.Operation) -> set[str]:
-    pending: list[Any] = [op]
-    seen: set[str] = set()
+def ancestors(ops: Iterable[tf.Operation]) -> set[str]:
+    """Return the names of ops and of everything that they depend on."""
+    pending, seen = list[Any](ops), set[str]()
     while pending:
         each = pending.pop()
         if each.name not in seen:
@@ -111,6 +111,7 @@ def write_traced(
     owner: Any = None,
     kind: Hashable = None,
     ended_after: Sequence[str] = (),
+    needed_only: bool = False,
     **fixed: Any,
 ) -> Any:
     """Write the ops that a function of TensorFlow makes.
@@ -124,7 +125,8 @@ def write_traced(
         given: What it is called with: records of tensors and rows, or structures of these.
         owner: What its traces are kept with; by default the function itself.
         kind: What its ops depend on besides.
-        ended_after: The names of the ops for which the op that it returns waits.
+        ended_after: The names of the ops for which the op that it returns waits, or that of its tensor.
+        needed_only: Whether ops are left out that the one tensor that it returns does not need.
         fixed: Its other arguments, by their names.
 
     Returns:
@@ -133,22 +135,30 @@ def write_traced(
     traces = _known.setdefault(function if owner is None else owner, {})
     key = (getattr(function, "__func__", None), kind, _kind(given), tuple(fixed.items()))
     if key not in traces:
-        traces[key] = _traced(function, given, fixed)
+        traces[key] = _traced(function, given, fixed, needed_only=needed_only)
     trace, tensors = traces[key], list[Tensor]()
-    _map(given, tensors.append)
+    map_tensors(given, tensors.append)
     named = {f"{_GIVEN}{number}": each for number, each in enumerate(tensors)}
     use = at.writer.use(trace.fragment, at.scope, named, at.placed, ended_after)
-    return _in_use(trace.results, use)
+    return map_tensors(trace.results, partial(_in_use, use=use), (Tensor, str))
 
 
-def _traced(function: Callable[..., Any], given: Any, fixed: Mapping[str, Any]) -> _Trace:
+def _traced(
+    function: Callable[..., Any], given: Any, fixed: Mapping[str, Any], *, needed_only: bool
+) -> _Trace:
     with tf.Graph().as_default() as graph:
         numbers = count()
-        stand_ins = _map(given, lambda each: _stand_in(each, f"{_GIVEN}{next(numbers)}"), MergedRows)
+        stand_ins = map_tensors(
+            given, lambda each: _stand_in(each, f"{_GIVEN}{next(numbers)}"), rows=MergedRows
+        )
         with tf.control_dependencies([tf.no_op(name=_BEFORE)]):
             results = function(*stand_ins, **fixed)
-        ended = results.name if isinstance(results, tf.Operation) else None
-        return _Trace(evolve(fragment_of(graph, shapes=True), result=ended), recorded(results))
+        if results is None:
+            return _Trace(Fragment(tf.compat.v1.GraphDef()), None)
+        single = isinstance(results, (tf.Tensor, tf.Operation))
+        ops = None if needed_only else graph.get_operations()
+        fragment = fragment_of(graph, results if single else None, ops=ops, shapes=True)
+        return _Trace(fragment, recorded(results))
 
 
 def _stand_in(given: Tensor, name: str) -> tf.Tensor:
@@ -175,47 +185,47 @@ def _kind(given: Any) -> Hashable:
     return (type(given), *map(_kind, astuple(given, recurse=False))) if has(type(given)) else given
 
 
-def _map(given: Any, change: Callable[[Tensor], Any], rows: Callable[..., Any] = Rows) -> Any:
-    """Return a structure with something else in place of each tensor; `rows` makes rows of their parts."""
-    if isinstance(given, Tensor):
+def map_tensors(
+    given: Any, change: Callable[[Any], Any], kinds: Any = Tensor, rows: Callable[..., Any] = Rows
+) -> Any:
+    """Return a structure with something else in place of each value of some kinds.
+
+    Args:
+        given: Records, lists, tuples and dictionaries with such values.
+        change: Returns what is there in place of a value.
+        kinds: The classes of these values.
+        rows: Makes rows of their parts.
+    """
+    if isinstance(given, kinds):
         return change(given)
     if isinstance(given, Mapping):
-        return {name: _map(each, change, rows) for name, each in given.items()}
+        return {name: map_tensors(each, change, kinds, rows) for name, each in given.items()}
     if isinstance(given, (list, tuple)):
-        return type(given)(_map(each, change, rows) for each in given)
+        return type(given)(map_tensors(each, change, kinds, rows) for each in given)
     if not has(type(given)):
         return given
-    parts = [_map(each, change, rows) for each in astuple(given, recurse=False)]
+    parts = [map_tensors(each, change, kinds, rows) for each in astuple(given, recurse=False)]
     return (rows if isinstance(given, Rows) else type(given))(*parts)
 
 
 def recorded(result: Any) -> Any:
     """Return what a function has returned as records, and ops as their names."""
-    if isinstance(result, tf.Tensor):
-        dtype, shape = made_by(result.op)[result.value_index]
-        value = tf.get_static_value(result) if shape == () else None
-        number = None if value is None else value.item()
-        return Tensor(result.op.name, dtype, shape, result.value_index, number)
-    if isinstance(result, tf.IndexedSlices):
-        return Rows(recorded(result.values), recorded(result.indices))
-    if isinstance(result, Mapping):
-        return {name: recorded(each) for name, each in result.items()}
-    if isinstance(result, (list, tuple)):
-        return [recorded(each) for each in result]
-    return result.name if isinstance(result, tf.Operation) else result
+    return map_tensors(result, _record, (tf.Tensor, tf.IndexedSlices, tf.Operation))
 
 
-def _in_use(result: Any, use: Use) -> Any:
-    """Return what a result of a trace is where the trace is used."""
-    if isinstance(result, str):
-        return use.names[result]
-    if isinstance(result, (list, tuple)):
-        return [_in_use(each, use) for each in result]
-    if isinstance(result, Mapping):
-        return {name: _in_use(each, use) for name, each in result.items()}
-    return _map(result, lambda each: _result(each, use))
+def _record(made: Any) -> Tensor | Rows | str:
+    if isinstance(made, tf.Operation):
+        return str(made.name)
+    if isinstance(made, tf.IndexedSlices):
+        return Rows(recorded(made.values), recorded(made.indices))
+    dtype, shape = made_by(made.op)[made.value_index]
+    value = tf.get_static_value(made) if shape == () else None
+    return Tensor(made.op.name, dtype, shape, made.value_index, None if value is None else value.item())
 
 
-def _result(made: Tensor, use: Use) -> Tensor:
+def _in_use(made: Tensor | str, use: Use) -> Tensor | str:
+    """Return what a tensor or an op of a trace is where the trace is used."""
+    if isinstance(made, str):
+        return use.names[made]
     found = use.tensor(made.name.removesuffix(":0"))
     return found if made.value is None else evolve(found, value=made.value)

@@ -6,7 +6,7 @@ can be computed in the graph in which it was made becomes an array, which every 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
@@ -22,6 +22,7 @@ from compiler.graph.adapters.keras_private import (
     get_global_attribute,
     input_shape_of,
 )
+from compiler.graph.fragments import ancestors
 
 T = TypeVar("T")
 
@@ -172,25 +173,13 @@ class _Kept:
         return self._arrays[tensor.name]
 
     def _computed(self, tensor: tf.Tensor) -> Any:
-        if tensor.dtype in (tf.resource, tf.variant) or self._is_unknown([tensor.op]):
+        types = (self.graph.get_operation_by_name(each).type for each in ancestors([tensor.op]))
+        if tensor.dtype in (tf.resource, tf.variant) or any(each in _UNKNOWN for each in types):
             return tensor
         config = tf.compat.v1.ConfigProto(device_count={"GPU": 0})
         config.session_inter_op_thread_pool.add(num_threads=1)  # does not decide on those of later sessions
         with tf.compat.v1.Session(graph=self.graph, config=config) as session:
             return session.run(tensor)
-
-    def _is_unknown(self, ops: Sequence[Any]) -> bool:
-        """Whether ops depend on what has no value in the graph."""
-        seen: set[str] = set()
-        pending = list(ops)
-        while pending:
-            op = pending.pop()
-            if op.type in _UNKNOWN:
-                return True
-            if op.name not in seen:
-                seen.add(op.name)
-                pending += [*(each.op for each in op.inputs), *op.control_inputs]
-        return False
 
 
 def renew_constants(layer: keras.Layer) -> None:

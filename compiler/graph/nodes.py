@@ -17,6 +17,7 @@ import tensorflow as tf
 from attrs import define, field, frozen
 
 from compiler.graph.adapters.tensorflow_private import add_nodes, from_library, op_definition
+from compiler.graph.step_records import NodeAttributes, used_ops
 from compiler.plan import Plan
 from compiler.reasons import Placed
 from compiler.step.record import Op, Tensor, Use
@@ -37,9 +38,9 @@ def write_nodes(ops: Iterable[Op | Use], plan: Plan, graph_def: Any) -> None:
     nodes = _Nodes(plan, graph_def)
     for each in ops:
         if isinstance(each, Use):
-            _paste(nodes, each)
-        else:
-            _write(nodes, each)
+            nodes.add_functions(each.fragment.nodes.library)
+        for op in (each,) if isinstance(each, Op) else used_ops(each):
+            _write(nodes, op)
 
 
 @define
@@ -65,45 +66,20 @@ class _Nodes:
             self.graph_def.library.function.extend(new)
 
 
-def _paste(nodes: _Nodes, use: Use) -> None:
-    """Write the ops of a fragment as nodes."""
-    nodes.add_functions(use.fragment.nodes.library)
-    given = {name: _input(tensor) for name, tensor in use.given.items()}
-    for own in use.ops:
-        node, name = use.fragment.node[own], use.names[own]
-        inputs = [
-            _input(use.instead[own, at]) if (own, at) in use.instead else _renamed(each, use.names, given)
-            for at, each in enumerate(node.input)
-        ]
-        if own in use.waits:
-            inputs = [each for each in inputs if not each.startswith("^")]
-            inputs += [f"^{each}" for each in use.waits[own]]
-        made = nodes.node(name, node.op, inputs, use.place_of(own))
-        for key, value in node.attr.items():
-            if key not in UNPORTABLE or key == SHAPES:
-                made.attr[key].CopyFrom(value)
-
-
 def _input(tensor: Tensor) -> str:
     """Return the name that nodes have for a tensor that they take."""
     return tensor.name.removesuffix(":0")
-
-
-def _renamed(name: str, names: Mapping[str, str], given: Mapping[str, str]) -> str:
-    """Return an input of a node of a fragment as it is here."""
-    if name in given:
-        return given[name]
-    control = "^" if name.startswith("^") else ""
-    op, colon, output = name.removeprefix("^").partition(":")
-    if op in given:  # a control input, or another result of what is no op here
-        return f"{control}{given[op].partition(':')[0]}{colon}{output}"
-    return f"{control}{names[op]}{colon}{output}"
 
 
 def _write(nodes: _Nodes, op: Op) -> None:
     """Write an op as a node."""
     inputs = (*map(_input, op.inputs), *(f"^{each}" for each in op.waits))
     node = nodes.node(op.name, op.type, inputs, op.placed)
+    if isinstance(op.attributes, NodeAttributes):
+        for key, known in op.attributes.given.items():
+            if key not in UNPORTABLE or key == SHAPES:
+                node.attr[key].CopyFrom(known)
+        return
     if op.type in _UNSEEN or (op.type == "ReadVariableOp" and op.outputs[0].known_shape is None):
         shapes = (tf.TensorShape(each.shape).as_proto() for each in op.outputs)
         node.attr[SHAPES].list.shape.extend(shapes)
@@ -206,22 +182,3 @@ def import_nodes(graph: tf.Graph, graph_def: Any, outside: Mapping[str, tf.Tenso
 def count_inputs(node: Any) -> int:
     """Return the number of a node's data inputs, which come before what it waits for."""
     return sum(not each.startswith("^") for each in node.input)
-
-
-def output_types(node: Any) -> list[int]:
-    """Return the types (numbers of DataType) of a node's outputs."""
-    types: list[int] = []
-    for each in op_definition(node.op).output_arg:
-        if each.type_list_attr:
-            types += _attribute(node, each.type_list_attr).list.type
-        else:
-            times = _attribute(node, each.number_attr).i if each.number_attr else 1
-            types += [_attribute(node, each.type_attr).type if each.type_attr else each.type] * times
-    return types
-
-
-def _attribute(node: Any, name: str) -> Any:
-    """Return an attribute of a node, or its default."""
-    if name in node.attr:
-        return node.attr[name]
-    return next(each.default_value for each in op_definition(node.op).attr if each.name == name)

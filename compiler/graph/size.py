@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from math import prod
 
 from attrs import evolve, frozen
 
@@ -22,9 +21,9 @@ from compiler.placement.rules import Rulebook
 from compiler.plan import Plan, VariablePlacement, WorkerPlan
 from compiler.reasons import Placed
 from compiler.step.mailboxes import SCOPE
-from compiler.step.record import ITEM_BYTES, SMALL, Op, Rows, Tensor, Use, Value
+from compiler.step.record import SMALL, Op, Rows, Tensor, Use, Value
 from compiler.step.sums import Reduction, reduce_all
-from compiler.step.sums.pack import fill
+from compiler.step.sums.pack import fill_buckets
 from compiler.step.writer import StepWriter
 from dsl import ir
 from dsl.diagnostics import Diagnostic, SpecError
@@ -141,7 +140,7 @@ def too_large_to_run(plan: Plan, templates: Mapping[int, Template]) -> tuple[Dia
     return () if total <= MOST else (_too_many(plan, total, towers.ops, boxes, warn=True),)
 
 
-def _would_fit(plan: Plan, measures: Measures, sums: Sequence[_Sum], name: str, room: int) -> bool:
+def _would_fit(plan: Plan, measures: Measures, sums: Sequence[Reduction], name: str, room: int) -> bool:
     """Whether another aggregation can be used, and would write no more than there is room for."""
     spec = evolve(plan.spec, update=evolve(plan.update, aggregate=ir.Call(name)))
     if name == plan.update.aggregate.name or not _is_allowed(plan, spec):
@@ -252,35 +251,7 @@ def _chain(ops: int, scope: str, device: int) -> _Extent:
 # --- sums -----------------------------------------------------------------------------------------------
 
 
-@frozen
-class _Sum:
-    """A value of each clone that is going to be summed.
-
-    Attributes:
-        name: The name of the sum, which is a part of the names of its ops.
-        value: The value of a clone.
-        bytes: The bytes of a value, or None if rows are summed.
-        homes: The place of the value of each clone.
-        destinations: The places that need the sum.
-        owned: Whether each clone needs the sum of its own part alone, and this is one of these parts.
-    """
-
-    name: str
-    value: Value
-    bytes: int | None
-    homes: Sequence[Placed]
-    destinations: Sequence[Placed]
-    owned: bool = False
-
-    def kind(self, most: int) -> tuple[object, ...]:
-        """Return what sums have in common that have as many ops."""
-        places = self.destinations[0].device, len(self.destinations), self.owned
-        if isinstance(self.value, Rows):
-            return places
-        return *places, self.value.dtype, min(self.value.elements or 0, most)
-
-
-def _sums(plan: Plan, measures: Measures) -> list[_Sum]:
+def _sums(plan: Plan, measures: Measures) -> list[Reduction]:
     """Return the sums of a step: of gradients, or of copies that are averaged."""
     if plan.update.mode == "local":
         trained = (each for each in measures.placements if each.info.trainable)
@@ -288,7 +259,7 @@ def _sums(plan: Plan, measures: Measures) -> list[_Sum]:
     return [] if plan.clones_update_alone else list(_gradients(plan, measures))
 
 
-def _gradients(plan: Plan, measures: Measures) -> Iterator[_Sum]:
+def _gradients(plan: Plan, measures: Measures) -> Iterator[Reduction]:
     rulebook = Rulebook(plan.spec.place.rules, plan.topology)
     template = measures.templates[plan.towers[0].batch]
     parts = Counter(name for part in template.losses for name in part.gradients)
@@ -301,11 +272,10 @@ def _gradients(plan: Plan, measures: Measures) -> Iterator[_Sum]:
             elif each.parts:
                 for part in each.parts:
                     shape = None if shape is None else part.shard.shape
-                    yield _sum(each, part.shard.name, shape, homes, homes[:1], owned=True)
+                    yield _sum(each, part.shard.name, shape, homes, homes[:1], owner=0)
             else:
-                yield _sum(
-                    each, name, shape, homes, _copies(each) if each.copies else [rulebook.updates(each)]
-                )
+                needed = _copies(each) if each.copies else [rulebook.updates(each)]
+                yield _sum(each, name, shape, homes, needed)
 
 
 def _copies(of: VariablePlacement) -> list[Placed]:
@@ -319,17 +289,20 @@ def _sum(
     homes: Sequence[Placed],
     destinations: Sequence[Placed],
     *,
-    owned: bool = False,
-) -> _Sum:
-    dtype = of.info.dtype
-    if shape is None:
-        row = Tensor("", dtype, (None, *of.info.shape[1:]))
-        return _Sum(name, Rows(row, Tensor("", "int64", (None,))), None, homes, destinations, owned)
-    value = Tensor("", dtype, shape)
-    return _Sum(name, value, prod(shape) * ITEM_BYTES[dtype], homes, destinations, owned)
+    owner: int | None = None,
+) -> Reduction:
+    own = Tensor("", of.info.dtype, (None, *of.info.shape[1:]) if shape is None else shape)
+    value: Value = own if shape is not None else Rows(own, Tensor("", "int64", (None,)))
+    return Reduction(name, [value] * len(homes), homes, destinations, StepWriter("aggregate"), owner=owner)
 
 
-def _of_sums(plan: Plan, sums: Sequence[_Sum]) -> _Extent:
+def _kind(of: Reduction, most: int) -> tuple[object, ...]:
+    """Return what sums have in common that have as many ops."""
+    value, places = of.values[0], (of.destinations[0].device, len(of.destinations), of.owner)
+    return places if isinstance(value, Rows) else (*places, value.dtype, min(value.elements or 0, most))
+
+
+def _of_sums(plan: Plan, sums: Sequence[Reduction]) -> _Extent:
     """Return what sums take with the aggregation of a plan."""
     update, clones = plan.update, len(plan.towers)
     if clones == 1 or not sums:
@@ -338,17 +311,17 @@ def _of_sums(plan: Plan, sums: Sequence[_Sum]) -> _Extent:
     most = max(clones, *(each for each in arguments if isinstance(each, int)), 1)
     together = [[at] for at in range(len(sums))]
     if update.pack is not None:
-        together = fill([each.bytes for each in sums], [each.kind(0) for each in sums], update.pack)
+        together = fill_buckets(sums, update.pack)
     found, known = _Extent(), dict[tuple[object, ...], _Extent]()
     for members in together:
-        kind = tuple(sums[at].kind(most) for at in members)
+        kind = tuple(_kind(sums[at], most) for at in members)
         if kind not in known:
             known[kind] = _written(plan, [sums[at] for at in members])
         found += known[kind]
     return found
 
 
-def _written(plan: Plan, sums: Sequence[_Sum]) -> _Extent:
+def _written(plan: Plan, sums: Sequence[Reduction]) -> _Extent:
     """Return what is written for sums that travel together.
 
     What more than some clones write follows from what these write, and half of them: it grows with their
@@ -358,24 +331,22 @@ def _written(plan: Plan, sums: Sequence[_Sum]) -> _Extent:
     if clones <= _WRITTEN:
         return _counted(plan, sums, clones)
     half, whole = (_counted(plan, sums, number) for number in (_WRITTEN // 2, _WRITTEN))
-    elements = [clones if isinstance(each.value, Rows) else each.value.elements or 0 for each in sums]
+    values = [each.values[0] for each in sums]
+    elements = [clones if isinstance(each, Rows) else each.elements or 0 for each in values]
     beyond = max(0, min(clones, sum(elements)) - _WRITTEN)
     bent = _Extent(max(0, whole.ops - 2 * half.ops), max(0, whole.bytes - 2 * half.bytes))
     return whole.times(clones, _WRITTEN) + bent.times(2 * clones * beyond, _WRITTEN**2)
 
 
-def _counted(plan: Plan, sums: Sequence[_Sum], clones: int) -> _Extent:
+def _counted(plan: Plan, sums: Sequence[Reduction], clones: int) -> _Extent:
     """Return what is written for the sums of the first clones."""
     counted = _Counted(plan)
     writer = StepWriter("aggregate", str, ops=counted)
+    first = slice(clones)
     reductions = [
         Reduction(
-            each.name,
-            [each.value for _ in each.homes[:clones]],
-            each.homes[:clones],
-            each.destinations[:clones],
-            writer,
-            owner=0 if each.owned else None,
+            *(each.name, each.values[first], each.homes[first], each.destinations[first], writer),
+            owner=each.owner,
         )
         for each in sums
     ]

@@ -9,11 +9,10 @@ import tensorflow as tf
 from attrs import evolve
 
 from compiler.graph.compiled import CompiledGraph
-from compiler.graph.dtypes import size_in_bytes
 from compiler.graph.finished import in_graph
 from compiler.graph.inspect.own_devices import shared_places
 from compiler.graph.inspect.shapes import assumed_graph, shaped_graph
-from compiler.graph.variables.variables import AVERAGE, GraphVariable
+from compiler.graph.variables.variables import AVERAGE, GraphVariable, copy_name
 from compiler.plan import WorkerPlan
 from compiler.process import collector_paused
 from compiler.step.record import Op, Tensor
@@ -72,51 +71,34 @@ def _with_shapes(ops: Mapping[str, Op], graph: tf.Graph) -> Mapping[str, Op]:
     }
 
 
-# --- variables --------------------------------------------------------------------------------------------
-
-
 def _variable(variable: GraphVariable) -> Variable:
     return Variable(
         variable.placement,
-        tuple(_handle_of(each) for each in variable.copies),
+        tuple(map(_op_of, variable.copies)),
         tuple(_slots(variable)),
         variable.info.shard is not None and variable.info.initializer.made_whole,
     )
 
 
 def _slots(variable: GraphVariable) -> Iterator[Slot]:
-    for each in variable.updated:
-        for suffix, copies in each.slots.items():
-            for copy, slot in enumerate(copies):
-                yield _slot(f"{each.name}/{suffix}" + (f"/replica_{copy}" if copy else ""), slot, each, copy)
-        if each.average is not None:
-            yield _slot(f"{each.name}/{AVERAGE}", each.average, each, 0)
+    """Yield the slots and the moving averages of a variable, or of its parts."""
+    for owner in variable.updated:
+        families = {**owner.slots, AVERAGE: [] if owner.average is None else [owner.average]}
+        for suffix, copies in families.items():
+            for copy, each in enumerate(copies):
+                shape, shard = tuple(each.shape.as_list()), owner.info.shard
+                yield Slot(
+                    copy_name(f"{owner.name}/{suffix}", copy),
+                    _op_of(each),
+                    Tensor("", each.dtype.name, shape).bytes or 0,
+                    owner.slot_place(copy).device,
+                    shard if shard is not None and shape == shard.shape else None,
+                )
 
 
-def _slot(name: str, slot: Any, owner: GraphVariable, copy: int) -> Slot:
-    """Return the record of a slot, or of a moving average."""
-    shape = slot.shape.as_list()
-    shard = owner.info.shard
-    return Slot(
-        name,
-        _handle_of(slot),
-        size_in_bytes(shape, slot.dtype.name) or 0,
-        owner.slot_place(copy).device,
-        shard if shard is not None and tuple(shape) == shard.shape else None,
-    )
-
-
-def _handle_of(variable: Any) -> str:
-    """Return the name of the op of a handle, for which a step needs no op of TensorFlow."""
-    return str(variable.name).removesuffix(":0")
-
-
-# --- ends -------------------------------------------------------------------------------------------------
-
-
-def _op_of(tensor: Any) -> str:
-    """Return the name of the op that makes a tensor."""
-    return str(tensor.name).partition(":")[0]
+def _op_of(made: Any) -> str:
+    """Return the name of the op that makes a tensor, or that is the handle of a variable."""
+    return str(made.name).partition(":")[0]
 
 
 def _ends(compiled: CompiledGraph) -> Ends:

@@ -158,21 +158,21 @@ def used_ops(use: Use, ops: Iterable[str] | None = None) -> Iterator[Op]:
 class NodeAttributes(Mapping[str, Any]):
     """The attributes of a node, which are decoded when they are asked for."""
 
-    __slots__ = ("_attributes", "_defaults")
+    __slots__ = ("_defaults", "given")
 
     def __init__(self, kind: str, attributes: Any) -> None:
-        self._attributes, self._defaults = attributes, _defaults_of(kind)
+        self.given, self._defaults = attributes, _defaults_of(kind)
 
     def __getitem__(self, name: str) -> Any:
-        if name in self._attributes:
-            return _plain(self._attributes[name])
+        if name in self.given:
+            return _plain(self.given[name])
         return _plain(self._defaults[name])
 
     def __contains__(self, name: object) -> bool:
-        return name in self._attributes or name in self._defaults
+        return name in self.given or name in self._defaults
 
     def __iter__(self) -> Iterator[str]:
-        yield from {**self._defaults, **self._attributes}
+        yield from {**self._defaults, **self.given}
 
     def __len__(self) -> int:
         return sum(1 for _ in self)

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 import tfdeploy
-from compiler.graph.forecasts import many_clones
+from compiler.graph import many_clones
 from compiler.graph.tower.trace import Tracer
 from tfdeploy.cli.building import TAKES_LONG, said_of_graph
 from tfdeploy.cli.group import load

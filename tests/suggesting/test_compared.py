@@ -11,8 +11,8 @@ from attrs import evolve
 import grammar
 from compiler.graph import ledger
 from compiler.graph.build import compile_graph
-from compiler.graph.forecasts.assumed_sizes import with_sizes
 from compiler.graph.inspect.placement_map import map_placement
+from compiler.graph.sized_step import with_sizes
 from compiler.graph.tower.trace import Tracer
 from compiler.pipeline import for_worker
 from compiler.step.read.memory import forecast_memory

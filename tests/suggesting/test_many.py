@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import grammar
-from compiler.graph.forecasts import many_clones
+from compiler.graph import many_clones
 from compiler.kinds.deployment.grid import NotAlikeError
 from compiler.kinds.deployment.layout import Extras
 from compiler.pipeline import make_plan

@@ -185,7 +185,7 @@ class Builder:
         with busy(said_of_graph(plan, because)):
             compiled = step_of_plan(adapted(plan), self.towers)
             from compiler.conditions.capacity import has_limits, warnings_of
-            from compiler.graph.forecasts.assumed_sizes import sized_step
+            from compiler.graph.sized_step import sized_step
             from compiler.step.read.memory import forecast_memory
 
             memory = forecast_memory(sized_step(compiled)) if forecast or has_limits(spec) else {}

@@ -19,7 +19,7 @@ from tfdeploy.runtime.start_tensorflow import start_tensorflow
 
 if TYPE_CHECKING:
     from compiler.graph.compiled import CompiledGraph
-    from compiler.graph.forecasts.many_clones import ManyClones
+    from compiler.graph.many_clones import ManyClones
     from compiler.graph.tower.traces import Traces
     from compiler.plan import Plan
     from compiler.time.profile import FoundProfile
@@ -205,7 +205,7 @@ def many_of(
         NotAlikeError: The map has to be made from the graph of the plan; the message says why.
     """
     _start_for(plan)
-    from compiler.graph.forecasts.many_clones import map_many
+    from compiler.graph.many_clones import map_many
 
     traces = None if towers is None else towers.of(plan)
     return map_many(plan, base=str(folder_of(plan.spec)), machine=machine, extras=extras, traces=traces)

@@ -295,7 +295,7 @@ class Trials:
 
     def _compile(self, spec: ir.Spec) -> CompiledGraph:
         """Return a spec compiled to its step."""
-        from compiler.graph.forecasts.assumed_sizes import with_sizes
+        from compiler.graph.sized_step import with_sizes
         from tfdeploy.runtime.adapted import adapted
         from tfdeploy.runtime.plans import step_of_plan
 

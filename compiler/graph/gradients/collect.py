@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import islice
 from typing import Any
 
 import tensorflow as tf
-from attrs import evolve, frozen
+from attrs import frozen
 
 from compiler.graph.assembly import Assembly
 from compiler.graph.fragments import write_traced
-from compiler.graph.gradients.regularize import Unregularized, add_regularization
 from compiler.graph.gradients.summed import SummedGradient, values_of, with_values
 from compiler.graph.gradients.weighting import SCOPE, inverse_weights
 from compiler.graph.stamp.pieces import DealtRows
@@ -127,27 +125,6 @@ def _destinations(assembly: Assembly, variable: GraphVariable, home: Placed) -> 
     if variable.replicated:
         return [variable.beside(copy) for copy in range(len(variable.copies))]
     return [assembly.rulebook.updates(variable.placement)]
-
-
-def regularize_gradients(assembly: Assembly, gradients: Sequence[SummedGradient]) -> list[SummedGradient]:
-    """Add the gradients of regularizers, once for each step whatever the number of clones."""
-    wanted = [
-        Unregularized(each.variable, copy, f"{assembly.scope}/{copy_name(each.variable, copy)}", gradient)
-        for each in gradients
-        for copy, gradient in enumerate(each.copies)
-    ]
-    found = iter(add_regularization(wanted, assembly.ledger))
-    return [evolve(each, copies=tuple(islice(found, len(each.copies)))) for each in gradients]
-
-
-def copy_name(variable: GraphVariable, copy: int) -> str:
-    """Return the name of a copy of a variable; copy 0 has the variable's own.
-
-    Args:
-        variable: The variable.
-        copy: The number of the copy, from 0.
-    """
-    return f"{variable.name}/replica_{copy}" if copy else variable.name
 
 
 def cut_gradients(

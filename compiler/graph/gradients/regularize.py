@@ -4,27 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from inspect import unwrap
-from typing import Any
-from weakref import WeakKeyDictionary
 
 import keras
 import tensorflow as tf
-from attrs import evolve, frozen
+from attrs import evolve
 
-from compiler.graph.fragments import fragment_of, write_traced
-from compiler.graph.gradients.summed import add_rows
-from compiler.graph.ledger import Ledger
+from compiler.graph.assembly import Assembly
+from compiler.graph.fragments import write_traced
+from compiler.graph.gradients.summed import SummedGradient, add_rows, values_of
 from compiler.graph.tower.network.network import make
 from compiler.graph.tower.network.precision import in_float32
 from compiler.graph.tower.template import WeightInfo
 from compiler.graph.user_code import UserCode
-from compiler.graph.variables.variables import GraphVariable, VariablePart
+from compiler.graph.variables.variables import GraphVariable, VariablePart, copy_name
 from compiler.model.graph import label_of
 from compiler.placement.rules import following
 from compiler.reasons import Placed
 from compiler.step.pieces import take_piece
-from compiler.step.record import Fragment, Rows, Tensor, Value
-from compiler.step.writer import Spot, StepWriter
+from compiler.step.record import Rows, Tensor, Value
+from compiler.step.writer import Spot
 from dsl import ir
 
 
@@ -52,101 +50,48 @@ def _is_kernel(info: WeightInfo) -> bool:
     return info.trainable and info.name.rpartition("/")[2].endswith("kernel")
 
 
-@frozen
-class Unregularized:
-    """A gradient to which that of a regularizer is to be added.
+def regularize_gradients(assembly: Assembly, gradients: Sequence[SummedGradient]) -> list[SummedGradient]:
+    """Add the gradients of regularizers, once for each step whatever the number of clones."""
+    return [
+        evolve(
+            each,
+            copies=tuple(
+                _regularized(assembly, each.variable, copy, own) for copy, own in enumerate(each.copies)
+            ),
+        )
+        for each in gradients
+    ]
 
-    Attributes:
-        variable: The variable, or a piece of a weight.
-        copy: The number of the copy of the variable that the gradient is for.
-        scope: The scope of what is added, without a slash at the end.
-        gradient: The gradient: a tensor of the shape of the variable, or rows of it.
+
+def _regularized(assembly: Assembly, variable: GraphVariable, copy: int, gradient: Value) -> Value:
+    """Return the gradient of a copy of a variable, or of a part of one, with that of the regularizer.
+
+    TensorFlow runs whatever is ready. If memory counts, the gradient of the regularizer, which is as large as
+    the weight, waits for that to which it is added.
     """
+    whole = variable.whole if isinstance(variable, VariablePart) else variable
+    regularizer, values, placed = whole.info.regularizer, values_of(gradient), variable.beside(copy)
+    if regularizer is None:
+        return gradient
 
-    variable: GraphVariable
-    copy: int
-    scope: str
-    gradient: Value
+    def slope_of(weight: tf.Tensor) -> tf.Tensor | None:
+        return _slope_of(regularizer, weight)
 
-    @property
-    def placed(self) -> Placed:
-        """The place of what is added."""
-        return self.variable.beside(self.copy)
-
-    @property
-    def whole(self) -> tuple[GraphVariable, int]:
-        """The variable that is regularized, and the number of its copy."""
-        if isinstance(self.variable, VariablePart):
-            return self.variable.whole, self.variable.copy
-        return self.variable, self.copy
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether the gradient is a tensor of the shape of the variable that is regularized."""
-        return not isinstance(self.variable, VariablePart) and isinstance(self.gradient, Tensor)
-
-    def plus(self, slope: Tensor, writer: StepWriter) -> Value:
-        """Return the gradient with that of the regularizer.
-
-        Args:
-            slope: The gradient of the regularizer, of the shape of the whole variable.
-            writer: Writes the ops.
-        """
-        at, variable = Spot(writer, self.scope, self.placed), self.variable
-        own = take_piece(at, slope, variable.shard) if isinstance(variable, VariablePart) else slope
-        if isinstance(self.gradient, Rows):
-            return add_rows(at, own, [self.gradient])
-        return at.op("AddV2", "add", self.gradient, own)[0]
-
-
-def add_regularization(gradients: Sequence[Unregularized], ledger: Ledger) -> list[Value]:
-    """Return gradients with those of the regularizers of their variables added.
-
-    Returns:
-        A tensor of the shape of the variable for each that has a regularizer, even if there were rows. The
-        gradients of the others are as they were.
-    """
-    writer = ledger.writer("update")
-    written = [_written(writer, each, _waits(each, ledger)) for each in gradients]
-    found: list[Value] = []
-    for each, value in zip(gradients, written, strict=True):
-        if value is None:
-            found.append(each.gradient)
-        else:
-            found.append(value if each.is_plain else each.plus(value, writer))
-    return found
-
-
-def _waits(wanted: Unregularized, ledger: Ledger) -> tuple[str, ...]:
-    """Return what the gradient of a regularizer waits for: that which it is added to, if memory counts.
-
-    Else those of all weights would be there as soon as a step begins.
-    """
-    value = wanted.gradient.values if isinstance(wanted.gradient, Rows) else wanted.gradient
-    if ledger.plan.update.recompute is None:
-        return ()
-    device = ledger.entries[value.op].placed.device
-    return (value.op,) if device == wanted.placed.device else ()
-
-
-def _written(writer: StepWriter, wanted: Unregularized, waits: tuple[str, ...]) -> Tensor | None:
-    """Write the gradient of a regularizer, or the sum of it and a plain gradient.
-
-    Returns:
-        The tensor; None if there is no gradient of a regularizer.
-    """
-    variable, copy = wanted.whole
-    if variable.info.regularizer is None:
-        return None
-    placed = wanted.placed
-    scope = writer.unique(f"{wanted.scope}/regularizer")
-    weight = writer.read(f"{scope}/ReadVariableOp", variable.copies[copy].tensor, placed)
-    slope = write_slope(writer, scope, variable.info, weight, placed, waits)
-    if slope is None or not wanted.is_plain:
-        return slope
-    assert isinstance(wanted.gradient, Tensor)
-    name = writer.unique(f"{wanted.scope}/add")
-    return writer.write("AddV2", name, (wanted.gradient, slope), placed)[0]
+    scope = f"{assembly.scope}/{copy_name(variable.name, copy)}"
+    at = Spot(assembly.ledger.writer("update"), scope, placed)
+    own = evolve(at, scope=at.name("regularizer"))
+    weight = own.read(whole.copies[variable.copy if isinstance(variable, VariablePart) else copy].tensor)
+    late = assembly.plan.update.recompute is not None
+    waits = (values.op,) if late and assembly.ledger.entries[values.op].device == placed.device else ()
+    told = {"owner": regularizer, "kind": "slope", "ended_after": waits, "needed_only": True}
+    slope = write_traced(own, slope_of, weight, **told)
+    if slope is None:
+        return gradient
+    if isinstance(variable, VariablePart):
+        slope = take_piece(at, slope, variable.shard)
+    if isinstance(gradient, Rows):
+        return add_rows(at, slope, [gradient])
+    return at.op("AddV2", "add", gradient, slope)[0]
 
 
 def regularization_loss(
@@ -225,44 +170,6 @@ def _penalty(at: Spot, variable: GraphVariable, weight: Tensor) -> Tensor:
 
     found: Tensor = write_traced(at, penalty, weight, owner=regularizer)
     return found
-
-
-_WEIGHT = "weight"
-
-
-_known: WeakKeyDictionary[Any, dict[tuple[tuple[int, ...], str], Fragment]] = WeakKeyDictionary()
-"""Gradients by their regularizers."""
-
-
-def write_slope(
-    writer: StepWriter,
-    scope: str,
-    info: WeightInfo,
-    weight: Tensor,
-    placed: Placed,
-    waits: tuple[str, ...] = (),
-) -> Tensor | None:
-    """Write the gradient of the regularizer of a weight, which waits for some ops.
-
-    Returns:
-        The gradient, of the shape of the weight; None if there is none.
-    """
-    slopes, key = _known.setdefault(info.regularizer, {}), (tuple(info.shape), info.dtype)
-    if key not in slopes:
-        slopes[key] = _traced(info)
-    slope = slopes[key]
-    use = writer.use(slope, scope, {_WEIGHT: weight}, placed, waits)
-    return None if slope.result is None else use.result
-
-
-def _traced(info: WeightInfo) -> Fragment:
-    """Return the gradient of the regularizer of a weight."""
-    with tf.Graph().as_default() as graph:
-        weight = tf.compat.v1.placeholder(info.dtype, info.shape, name=_WEIGHT)
-        found = _slope_of(info.regularizer, weight)
-        if found is None:
-            return Fragment(tf.compat.v1.GraphDef())
-        return fragment_of(graph, found)
 
 
 def _slope_of(regularizer: Callable[[tf.Tensor], tf.Tensor], weight: tf.Tensor) -> tf.Tensor | None:

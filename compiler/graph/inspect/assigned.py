@@ -27,11 +27,8 @@ def read_assigned(graph: tf.Graph, metadata: Any) -> dict[str, str]:
         metadata: The RunMetadata of a step. Ops that it does not show are left out.
     """
     nodes = [node for partition in metadata.partition_graphs for node in partition.node]
-    return _Reader(_types(graph), graph, {node.name: node for node in nodes}).read()
-
-
-def _types(graph: tf.Graph) -> dict[str, str]:
-    return {op.name: op.type for op in graph.get_operations()}
+    types = {op.name: op.type for op in graph.get_operations()}
+    return _Reader(types, graph, {node.name: node for node in nodes}).read()
 
 
 @define

@@ -30,16 +30,19 @@ def run_one_step(compiled: CompiledGraph) -> dict[str, str]:
     Returns:
         The full name of the device on which each op ran, by op name.
     """
+    evaluation, loops = compiled.evaluation, compiled.train_loops
+    step = [compiled.data_loss, compiled.total_loss, compiled.regularization, compiled.summary_op]
+    step += [*compiled.learning_rates.values(), compiled.train_op, *(each.loss for each in loops)]
+    for metrics in (compiled.metrics, *(each.metrics for each in loops)):
+        step += [each.result for each in metrics.values()]
+    evaluated = [*tf.nest.flatten(evaluation.outputs), evaluation.loss, evaluation.count]
+    evaluated += [each.result for each in evaluation.metrics.values()]
     with StepCopy.of(compiled) as copy:
         copy.run([compiled.init_op])
-        for pipe in (*compiled.train_inputs, compiled.evaluation.pipe):
+        for pipe in (*compiled.train_inputs, evaluation.pipe):
             copy.start(pipe)
-        for fetches in (
-            *before_a_step(compiled),
-            _step(compiled),
-            _evaluation(compiled),
-            _afterwards(compiled),
-        ):
+        afterwards = [compiled.after_restore_op, compiled.publish_op]
+        for fetches in (*before_a_step(compiled), step, evaluated, afterwards):
             copy.run(fetches)
     return copy.assigned
 
@@ -71,7 +74,7 @@ class StepCopy:
 
     def run(self, fetches: Sequence[Any]) -> None:
         """Run ops and tensors given by those of the original, and note the devices on which they ran."""
-        own = [self.graph.as_graph_element(each.name) for each in fetches]
+        own = [self.graph.as_graph_element(each.name) for each in fetches if each is not None]
         metadata = tf.compat.v1.RunMetadata()
         options = tf.compat.v1.RunOptions(output_partition_graphs=True)
         self.session.run(own, options=options, run_metadata=metadata)
@@ -95,34 +98,10 @@ class StepCopy:
         self.session.run(start)
 
 
-def _step(compiled: CompiledGraph) -> list[Any]:
-    """Return all that a step runs whose results are logged."""
-    wanted = [compiled.data_loss, compiled.total_loss, compiled.regularization]
-    wanted += [*compiled.learning_rates.values(), compiled.summary_op, compiled.train_op]
-    wanted += [each.result for each in compiled.metrics.values()]
-    for loop in compiled.train_loops:
-        wanted += [loop.loss, *(each.result for each in loop.metrics.values())]
-    return [each for each in wanted if each is not None]
-
-
 def before_a_step(compiled: CompiledGraph) -> Iterator[list[Any]]:
     """Yield what comes before the step of a worker with a graph of its own, as if it were the only worker."""
     exchange = compiled.exchange
     if exchange is not None:
         opened = None if exchange.coordination is None else exchange.coordination.open
         for op in (exchange.clear, opened, exchange.post):
-            yield [op] if op is not None else []
-
-
-def _evaluation(compiled: CompiledGraph) -> list[Any]:
-    evaluation = compiled.evaluation
-    results = [each.result for each in evaluation.metrics.values()]
-    return [*tf.nest.flatten(evaluation.outputs), evaluation.loss, evaluation.count, *results]
-
-
-def _afterwards(compiled: CompiledGraph) -> list[Any]:
-    return list(_present(compiled.after_restore_op, compiled.publish_op))
-
-
-def _present(*ops: Any) -> Iterator[Any]:
-    return (each for each in ops if each is not None)
+            yield [op]

@@ -109,17 +109,15 @@ def _begin(copy: StepCopy) -> None:
     exchange = copy.compiled.exchange
     if exchange is not None and exchange.coordination is not None:
         copy.run([exchange.coordination.open])
-        if exchange.clear is not None:
-            copy.run([exchange.clear])
+        copy.run([exchange.clear])
 
 
 def _put(copy: StepCopy, parts: Sequence[Mapping[str, Any]]) -> None:
     """Let the inputs of a copy give their parts of a batch, and its worker fill its mailboxes."""
     for pipe, examples in zip(copy.compiled.train_inputs, parts, strict=True):
         copy.start(pipe, examples)
-    exchange = copy.compiled.exchange
-    if exchange is not None and exchange.post is not None:
-        copy.run([exchange.post])
+    if copy.compiled.exchange is not None:
+        copy.run([copy.compiled.exchange.post])
 
 
 def _require_equal_batches(compiled: CompiledGraph) -> None:

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from compiler.figures import size
-from compiler.graph.dtypes import size_in_bytes
 from compiler.graph.tower.template import WeightInfo
 from compiler.plan import Plan
+from compiler.step.read.held import held_by_device
 from dsl.diagnostics import Diagnostic, SpecError
 from dsl.errors import plan as errors
 from dsl.source import Span
@@ -66,34 +66,15 @@ def require_room(compiled: CompiledGraph, limit: int, *, launched: bool = False)
 
 def variable_bytes(compiled: CompiledGraph) -> Counter[str]:
     """Return the bytes of the variables on each device, with slots, copies, averages and means."""
-    found: Counter[str] = Counter()
-    for variable in compiled.variables.values():
-        own = variable.info.bytes
-        for copy in range(len(variable.copies)):
-            found[variable.device_of(copy).ref] += own
-            found[variable.slot_place(copy).device.ref] += own * len(variable.slots)
-        if variable.average is not None:
-            found[variable.slot_place(0).device.ref] += own
-        for part in variable.parts:
-            held = len(part.slots) + (part.average is not None) + 1  # the part itself while it is updated
-            found[part.slot_place(0).device.ref] += part.info.bytes * held
-        if variable.mean is not None:
-            found[variable.placement.placed.device.ref] += own
-    return found
+    return Counter({ref: sum(each.values()) for ref, each in held_by_device(compiled.step).items()})
 
 
 def _largest_tensor(compiled: CompiledGraph, own: set[str]) -> tuple[int, str, tuple[int, ...]]:
     """Return the bytes, the op and the shape of the largest tensor that a tower computes on the devices."""
-    largest: tuple[int, str, tuple[int, ...]] = (0, "", ())
-    for name, entry in compiled.ledger.entries.items():
-        if entry.role != "forward" or entry.device.ref not in own:
-            continue
-        op = compiled.graph.get_operation_by_name(name)
-        for made in op.outputs if op.type not in _NEVER_MADE else ():
-            if made.shape.is_fully_defined():
-                shape = tuple(made.shape.as_list())
-                largest = max(largest, (size_in_bytes(shape, made.dtype.name) or 0, name, shape))
-    return largest
+    towers = (each for each in compiled.ledger.ops.values() if each.role == "forward")
+    here = (each for each in towers if each.device.ref in own and each.type not in _NEVER_MADE)
+    made = (tensor for each in here for tensor in each.outputs if tensor.bytes is not None)
+    return max(((each.bytes or 0, each.op, each.known_shape or ()) for each in made), default=(0, "", ()))
 
 
 _NEVER_MADE = {"BroadcastTo", "Fill", "OnesLike", "Placeholder", "VarHandleOp", "ZerosLike"}

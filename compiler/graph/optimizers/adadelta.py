@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-import tensorflow as tf
 from attrs import frozen
 
-from compiler.graph.optimizers.base import Optimizer, Scalars, constant, rate_for
+from compiler.graph.optimizers.base import Optimizer
 
 
 @frozen
@@ -19,18 +16,6 @@ class Adadelta(Optimizer):
     """
 
     SLOTS = ("Adadelta", "Adadelta_1")
-
-    def apply_dense(
-        self, handle: tf.Tensor, slots: Sequence[tf.Tensor], gradient: tf.Tensor, scalars: Scalars
-    ) -> tf.Operation:
-        """Apply a dense gradient."""
-        return tf.raw_ops.ResourceApplyAdadelta(
-            var=handle,
-            accum=slots[0],
-            accum_update=slots[1],
-            lr=rate_for(gradient, scalars),
-            rho=constant(self.settings.rho, gradient),
-            epsilon=constant(self.settings.epsilon, gradient),
-            grad=gradient,
-            use_locking=True,
-        )
+    KERNEL = "ResourceApplyAdadelta"
+    OPERANDS = ("accum", "accum_update")
+    NUMBERS = ("rho", "epsilon")

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import tensorflow as tf
 from attrs import frozen
 
-from compiler.graph.optimizers.base import Optimizer, Scalars, constant, rate_for, scatter_add, scatter_sub
+from compiler.graph.optimizers.base import Change, Optimizer
 from compiler.graph.variables.variables import SlotSpec
 
 
@@ -19,36 +17,27 @@ class Adagrad(Optimizer):
     """
 
     FUSED = False
+    by_rows = True  # no other row has a gradient that changes it
 
     def slot_specs(self) -> tuple[SlotSpec, ...]:
         """Return the sum of squares, which does not start from zero."""
         return (SlotSpec("Adagrad", float(self.settings.initial_accumulator_value)),)
 
-    @property
-    def by_rows(self) -> bool:
-        """Return True: no other row has a gradient that changes it."""
-        return True
-
-    def apply_dense(
-        self, handle: tf.Tensor, slots: Sequence[tf.Tensor], gradient: tf.Tensor, scalars: Scalars
-    ) -> tf.Operation:
+    def apply_dense(self, change: Change) -> tf.Operation:
         """Apply a dense gradient."""
-        added = tf.raw_ops.AssignAddVariableOp(resource=slots[0], value=tf.square(gradient))
+        gradient, (slot,) = change.gradient, change.slots
+        added = tf.raw_ops.AssignAddVariableOp(resource=slot, value=tf.square(gradient))
         with tf.control_dependencies([added]):
-            sums = tf.raw_ops.ReadVariableOp(resource=slots[0], dtype=gradient.dtype)
-        return tf.raw_ops.AssignSubVariableOp(resource=handle, value=self._change(gradient, sums, scalars))
+            sums = tf.raw_ops.ReadVariableOp(resource=slot, dtype=gradient.dtype)
+        changed = self._changed(change, gradient, sums)
+        return tf.raw_ops.AssignSubVariableOp(resource=change.handle, value=changed)
 
-    def apply_sparse(
-        self, handle: tf.Tensor, slots: Sequence[tf.Tensor], gradient: tf.IndexedSlices, scalars: Scalars
-    ) -> tf.Operation:
+    def apply_sparse(self, change: Change) -> tf.Operation:
         """Apply the gradient of some rows; the others do not change."""
-        rows, indices = gradient.values, gradient.indices
-        added = scatter_add(slots[0], indices, tf.square(rows))
-        with tf.control_dependencies([added]):
-            sums = tf.raw_ops.ResourceGather(resource=slots[0], indices=indices, dtype=rows.dtype)
-        return scatter_sub(handle, indices, self._change(rows, sums, scalars))
+        rows, (slot,) = change.gradient.values, change.slots
+        with tf.control_dependencies([change.scatter("Add", slot, tf.square(rows))]):
+            sums = change.rows_of(slot)
+        return change.scatter("Sub", change.handle, self._changed(change, rows, sums))
 
-    def _change(self, gradient: tf.Tensor, sums: tf.Tensor, scalars: Scalars) -> tf.Tensor:
-        return (
-            rate_for(gradient, scalars) * gradient / tf.sqrt(sums + constant(self.settings.epsilon, gradient))
-        )
+    def _changed(self, change: Change, gradient: tf.Tensor, sums: tf.Tensor) -> tf.Tensor:
+        return change.rate * gradient / tf.sqrt(sums + change.number(self.settings.epsilon))

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 from attrs import frozen
 
-from compiler.graph.optimizers.base import Optimizer, Scalars, constant, rate_for
+from compiler.graph.optimizers.base import Change, Optimizer
 from compiler.graph.variables.variables import SlotSpec
 
 
@@ -37,24 +36,23 @@ class Adam(Optimizer):
             "beta2_power": tf.pow(tf.constant(self.settings.beta_2, tf.float32), count),
         }
 
-    def apply_dense(
-        self, handle: tf.Tensor, slots: Sequence[tf.Tensor], gradient: tf.Tensor, scalars: Scalars
-    ) -> tf.Operation:
+    def apply_dense(self, change: Change) -> tf.Operation:
         """Apply a dense gradient."""
+        gradient, slots, scalars, number = change.gradient, change.slots, change.scalars, change.number
         beta_1, beta_2 = self.settings.beta_1, self.settings.beta_2
         scale = math.sqrt(_complement_error(beta_2, gradient.dtype))
         correction = scale * _complement_error(beta_1, gradient.dtype)
         inputs = {
-            "var": handle,
+            "var": change.handle,
             "m": slots[0],
             "v": slots[1],
             "beta1_power": tf.cast(scalars["beta1_power"], gradient.dtype),
             "beta2_power": tf.cast(scalars["beta2_power"], gradient.dtype),
-            "lr": rate_for(gradient, scalars) * constant(1 / correction, gradient),
-            "beta1": constant(beta_1, gradient),
-            "beta2": constant(beta_2, gradient),
-            "epsilon": constant(self.settings.epsilon, gradient),
-            "grad": gradient * constant(scale, gradient),
+            "lr": change.rate * number(1 / correction),
+            "beta1": number(beta_1),
+            "beta2": number(beta_2),
+            "epsilon": number(self.settings.epsilon),
+            "grad": gradient * number(scale),
         }
         if self.settings.amsgrad:
             return tf.raw_ops.ResourceApplyAdamWithAmsgrad(**inputs, vhat=slots[2], use_locking=True)

@@ -30,6 +30,10 @@ class Optimizer:
     Attributes:
         SLOTS: The suffixes of the names of its slots, in the order in which `apply` gets them.
         FUSED: Whether one op does a dense update without weight decay.
+        KERNEL: The name of that op, if it takes the rate as `lr`, the gradient as `grad`, and these:
+        OPERANDS: The names that the slots have there, in their order.
+        NUMBERS: The hyperparameters that it takes under Keras's names.
+        by_rows: Whether a gradient of rows is applied by ops that write these rows and no others.
         settings: Keras's optimizer object, which is only read for its hyperparameters.
         learning_rate: A number, or a function of the global step such as a Keras schedule.
         decays: Whether the weights that it updates decay by `weight_decay`, if the settings have one.
@@ -38,6 +42,10 @@ class Optimizer:
 
     SLOTS: ClassVar[tuple[str, ...]] = ()
     FUSED: ClassVar[bool] = True
+    KERNEL: ClassVar[str] = ""
+    OPERANDS: ClassVar[tuple[str, ...]] = ()
+    NUMBERS: ClassVar[tuple[str, ...]] = ()
+    by_rows: ClassVar[bool] = False
 
     settings: Any
     learning_rate: Any
@@ -59,11 +67,6 @@ class Optimizer:
         """Whether the update of an element depends on other elements of its weight."""
         return False
 
-    @property
-    def by_rows(self) -> bool:
-        """Whether a gradient of rows is applied by ops that write these rows of a weight, and no others."""
-        return False
-
     def slot_specs(self) -> tuple[SlotSpec, ...]:
         """Return the slots that each trainable variable needs, in the order of `slots` in `apply`."""
         return tuple(SlotSpec(each) for each in self.SLOTS)
@@ -80,8 +83,11 @@ class Optimizer:
 
     def is_one_op(self, gradient: Gradient) -> bool:
         """Whether one op, which holds the variable's lock, does the whole update."""
-        decaying = self.decays and self.settings.weight_decay
-        return self.FUSED and not decaying and not isinstance(gradient, (tf.IndexedSlices, Rows))
+        return self.FUSED and not self._decaying and not isinstance(gradient, (tf.IndexedSlices, Rows))
+
+    @property
+    def _decaying(self) -> bool:
+        return self.decays and bool(self.settings.weight_decay)
 
     @property
     def kind(self) -> Hashable:
@@ -99,80 +105,101 @@ class Optimizer:
             gradient: The gradient; if it is sparse, its indices are distinct.
             scalars: The numbers of the step.
         """
-        before = self._decay_weights(handle, gradient.dtype, scalars)
-        with tf.control_dependencies(before):
+        change = Change(handle, slots, gradient, scalars)
+        with tf.control_dependencies([self.decay(change)] if self._decaying else []):
             if isinstance(gradient, tf.IndexedSlices):
-                return self.apply_sparse(handle, slots, gradient, scalars)
-            return self.apply_dense(handle, slots, gradient, scalars)
+                return self.apply_sparse(change)
+            return self.apply_dense(change)
 
-    def apply_dense(
-        self, handle: tf.Tensor, slots: Sequence[tf.Tensor], gradient: tf.Tensor, scalars: Scalars
-    ) -> tf.Operation:
-        """Apply a dense gradient, and return the op that ends the update.
+    @property
+    def attributes(self) -> Mapping[str, Any]:
+        """Attributes of the op `KERNEL`."""
+        return {}
 
-        Args:
-            handle: The handle of the variable.
-            slots: The handles of its slots in the order of `slot_specs`.
-            gradient: The gradient, of the shape of the variable.
-            scalars: The numbers of the step.
-        """
-        raise NotImplementedError
+    def apply_dense(self, change: Change) -> tf.Operation:
+        """Apply a dense gradient, and return the op that ends the update."""
+        given = {"var": change.handle, "grad": change.gradient, "lr": change.rate}
+        given |= zip(self.OPERANDS, change.slots, strict=False)
+        given |= {each: change.number(getattr(self.settings, each)) for each in self.NUMBERS}
+        return getattr(tf.raw_ops, self.KERNEL)(**given, **self.attributes, use_locking=True)
 
-    def apply_sparse(
-        self, handle: tf.Tensor, slots: Sequence[tf.Tensor], gradient: tf.IndexedSlices, scalars: Scalars
-    ) -> tf.Operation:
+    def apply_sparse(self, change: Change) -> tf.Operation:
         """Apply the gradient of some rows, with the same result as a dense one that is zero elsewhere.
 
         Rules by which rows without a gradient move or decay as well must change the whole variable. For them,
         one fused pass over a dense gradient, made here beside the variable, is the least work. Other rules
         override this.
+        """
+        return self.apply_dense(evolve(change, gradient=dense(change.handle, change.gradient)))
+
+    def decay(self, change: Change) -> tf.Operation:
+        """Subtract `weight_decay * rate` of the weight before the update, as Keras does."""
+        dtype = change.gradient.dtype
+        weight = tf.raw_ops.ReadVariableOp(resource=change.handle, dtype=dtype)
+        rate, decay = change.rate, change.number(self.settings.weight_decay)
+        return tf.raw_ops.AssignSubVariableOp(resource=change.handle, value=weight * decay * rate)
+
+
+@frozen
+class Change:
+    """An update of one variable, which is being written.
+
+    Attributes:
+        handle: The handle of the variable.
+        slots: The handles of its slots in the order of `slot_specs`.
+        gradient: The gradient: a tensor of the shape of the variable, or rows with distinct indices.
+        scalars: The numbers of the step.
+    """
+
+    handle: tf.Tensor
+    slots: Sequence[tf.Tensor]
+    gradient: Gradient
+    scalars: Scalars
+
+    @property
+    def rate(self) -> tf.Tensor:
+        """The learning rate in the type of the gradient."""
+        return tf.cast(self.scalars["learning_rate"], self.gradient.dtype)
+
+    def number(self, value: float) -> tf.Tensor:
+        """Return a hyperparameter as a constant of the type of the gradient."""
+        return tf.constant(value, self.gradient.dtype)
+
+    # --- gradients of rows --------------------------------------------------------------------------------
+
+    def rows_of(self, handle: tf.Tensor) -> tf.Tensor:
+        """Return the rows of a variable that the gradient has."""
+        rows, indices = self.gradient.values, self.gradient.indices
+        return tf.raw_ops.ResourceGather(resource=handle, indices=indices, dtype=rows.dtype)
+
+    def scatter(self, kernel: str, handle: tf.Tensor, rows: tf.Tensor) -> tf.Operation:
+        """Change the rows of a variable that the gradient has, under its lock.
 
         Args:
+            kernel: `Add`, `Sub` or `Update`. `ResourceScatterAdd` would share the lock with other updates.
             handle: The handle of the variable.
-            slots: The handles of its slots in the order of `slot_specs`.
-            gradient: The gradient of some rows, whose indices are distinct.
-            scalars: The numbers of the step.
+            rows: What the rows change by, or what they become.
         """
-        return self.apply_dense(handle, slots, dense(handle, gradient), scalars)
+        indices = self.gradient.indices[:, tf.newaxis]
+        op = getattr(tf.raw_ops, f"ResourceScatterNd{kernel}")
+        return op(ref=handle, indices=indices, updates=rows, use_locking=True)
 
-    def _decay_weights(self, handle: tf.Tensor, dtype: Any, scalars: Scalars) -> list[tf.Operation]:
-        """Subtract `weight_decay * rate` of the weight before the update, as Keras does."""
-        if not self.decays or not self.settings.weight_decay:
-            return []
-        weight = tf.raw_ops.ReadVariableOp(resource=handle, dtype=dtype)
-        rate = tf.cast(scalars["learning_rate"], dtype)
-        decay = tf.constant(self.settings.weight_decay, dtype)
-        return [tf.raw_ops.AssignSubVariableOp(resource=handle, value=weight * decay * rate)]
+    def move_rows(self, slot: tf.Tensor, target: tf.Tensor, decay: float) -> tf.Tensor:
+        """Move the rows of a moving average towards a target; return them as they are then.
 
-    def _decay_rows(
-        self, handle: tf.Tensor, gradient: tf.IndexedSlices, scalars: Scalars
-    ) -> list[tf.Operation]:
-        """Subtract `weight_decay * rate` of the rows that a gradient has, and of no others."""
-        if not self.decays or not self.settings.weight_decay:
-            return []
-        rows = rows_of(handle, gradient)
-        decay = constant(self.settings.weight_decay, rows) * rate_for(gradient, scalars)
-        return [scatter_sub(handle, gradient.indices, rows * decay)]
+        Args:
+            slot: The handle of the moving average.
+            target: The target, which has as many rows as the gradient.
+            decay: What is left of the difference between both, from 0 to 1.
+        """
+        moved = (target - self.rows_of(slot)) * self.number(1 - decay)
+        with tf.control_dependencies([self.scatter("Add", slot, moved)]):
+            return self.rows_of(slot)
 
-
-def constant(value: float, like: tf.Tensor) -> tf.Tensor:
-    """Return a hyperparameter as a constant of the type of `like`.
-
-    Args:
-        value: The hyperparameter.
-        like: A tensor of the type that is wanted.
-    """
-    return tf.constant(value, like.dtype)
-
-
-def rate_for(gradient: Gradient, scalars: Scalars) -> tf.Tensor:
-    """Return the learning rate in the type of a gradient.
-
-    Args:
-        gradient: The gradient, a tensor or IndexedSlices.
-        scalars: The scalars of the step, which have the learning rate.
-    """
-    return tf.cast(scalars["learning_rate"], gradient.dtype)
+    def decay_rows(self, weight_decay: float) -> tf.Operation:
+        """Subtract `weight_decay * rate` of the rows that the gradient has, and of no others."""
+        rows = self.rows_of(self.handle)
+        return self.scatter("Sub", self.handle, rows * (self.number(weight_decay) * self.rate))
 
 
 def dense(handle: tf.Tensor, gradient: tf.IndexedSlices) -> tf.Tensor:
@@ -191,72 +218,3 @@ def dense(handle: tf.Tensor, gradient: tf.IndexedSlices) -> tf.Tensor:
     if handle.op.type == "VarHandleOp":
         found.set_shape(tf.TensorShape(handle.op.get_attr("shape")))  # for the forecasts of time and bytes
     return found
-
-
-def scatter_add(handle: tf.Tensor, indices: tf.Tensor, rows: tf.Tensor) -> tf.Operation:
-    """Add rows to a variable under its lock, which `ResourceScatterAdd` would share with other updates.
-
-    Args:
-        handle: The handle of the variable.
-        indices: The numbers of the rows, an int tensor of shape [n].
-        rows: What is added, of shape [n, ...].
-    """
-    return tf.raw_ops.ResourceScatterNdAdd(
-        ref=handle, indices=indices[:, tf.newaxis], updates=rows, use_locking=True
-    )
-
-
-def scatter_sub(handle: tf.Tensor, indices: tf.Tensor, rows: tf.Tensor) -> tf.Operation:
-    """Subtract rows from a variable under its lock.
-
-    Args:
-        handle: The handle of the variable.
-        indices: The numbers of the rows, an int tensor of shape [n].
-        rows: What is subtracted, of shape [n, ...].
-    """
-    return tf.raw_ops.ResourceScatterNdSub(
-        ref=handle, indices=indices[:, tf.newaxis], updates=rows, use_locking=True
-    )
-
-
-def rows_of(handle: tf.Tensor, gradient: tf.IndexedSlices) -> tf.Tensor:
-    """Return the rows of a variable that a gradient has.
-
-    Args:
-        handle: The handle of the variable.
-        gradient: The gradient of n rows, which has their numbers.
-
-    Returns:
-        The rows as they are in the variable, of shape [n, ...].
-    """
-    return tf.raw_ops.ResourceGather(resource=handle, indices=gradient.indices, dtype=gradient.values.dtype)
-
-
-def move_rows(slot: tf.Tensor, gradient: tf.IndexedSlices, target: tf.Tensor, decay: float) -> tf.Tensor:
-    """Move the rows of a moving average that a gradient has towards a target.
-
-    Args:
-        slot: The handle of the moving average.
-        gradient: The gradient of n rows, which has their numbers.
-        target: What the rows move towards, of shape [n, ...].
-        decay: The share of the old rows that is kept.
-
-    Returns:
-        The new rows, of shape [n, ...].
-    """
-    change = (target - rows_of(slot, gradient)) * constant(1 - decay, target)
-    with tf.control_dependencies([scatter_add(slot, gradient.indices, change)]):
-        return rows_of(slot, gradient)
-
-
-def set_rows(handle: tf.Tensor, gradient: tf.IndexedSlices, rows: tf.Tensor) -> tf.Operation:
-    """Assign the rows of a variable that a gradient has, under the lock of the variable.
-
-    Args:
-        handle: The handle of the variable.
-        gradient: The gradient of n rows, which has their numbers.
-        rows: The new rows, of shape [n, ...].
-    """
-    return tf.raw_ops.ResourceScatterNdUpdate(
-        ref=handle, indices=gradient.indices[:, tf.newaxis], updates=rows, use_locking=True
-    )

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import tensorflow as tf
 from attrs import frozen
 
-from compiler.graph.optimizers.base import Optimizer, Scalars, constant, rate_for
+from compiler.graph.optimizers.base import Change, Optimizer
 from compiler.graph.variables.variables import SlotSpec
 
 
@@ -24,21 +22,19 @@ class Ftrl(Optimizer):
         """Return n, which does not start from zero, and z."""
         return (SlotSpec("Ftrl", float(self.settings.initial_accumulator_value)), SlotSpec("Ftrl_1"))
 
-    def apply_dense(
-        self, handle: tf.Tensor, slots: Sequence[tf.Tensor], gradient: tf.Tensor, scalars: Scalars
-    ) -> tf.Operation:
+    def apply_dense(self, change: Change) -> tf.Operation:
         """Apply a dense gradient."""
-        settings, rate = self.settings, rate_for(gradient, scalars)
-        l2 = constant(settings.l2_regularization_strength, gradient)
+        settings, rate, number = self.settings, change.rate, change.number
+        l2 = number(settings.l2_regularization_strength)
         return tf.raw_ops.ResourceApplyFtrlV2(
-            var=handle,
-            accum=slots[0],
-            linear=slots[1],
-            grad=gradient,
+            var=change.handle,
+            accum=change.slots[0],
+            linear=change.slots[1],
+            grad=change.gradient,
             lr=rate,
-            l1=constant(settings.l1_regularization_strength, gradient),
-            l2=l2 + constant(settings.beta, gradient) / (2 * rate) if settings.beta else l2,
-            l2_shrinkage=constant(settings.l2_shrinkage_regularization_strength, gradient),
-            lr_power=constant(settings.learning_rate_power, gradient),
+            l1=number(settings.l1_regularization_strength),
+            l2=l2 + number(settings.beta) / (2 * rate) if settings.beta else l2,
+            l2_shrinkage=number(settings.l2_shrinkage_regularization_strength),
+            lr_power=number(settings.learning_rate_power),
             use_locking=True,
         )

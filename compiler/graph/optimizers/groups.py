@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 
 import tensorflow as tf
@@ -131,7 +131,9 @@ def assign_rules(groups: Sequence[Group], weights: Mapping[str, WeightInfo]) -> 
     left: list[str] = []
     for weight in weights.values():
         if weight.trainable:
-            first = next((at for at, each in enumerate(groups) if _matches(each, weight.name)), None)
+            first = next(
+                (at for at, each in enumerate(groups) if fnmatchcase(weight.name, each.rule.pattern)), None
+            )
             if first is None:
                 left.append(weight.name)
             else:
@@ -142,19 +144,13 @@ def assign_rules(groups: Sequence[Group], weights: Mapping[str, WeightInfo]) -> 
     if found:
         raise SpecError(found)
     rules = {
-        weight.name: group.optimizer.for_weight(weight, decays=not _any_matches(group.excluded, weight.name))
+        weight.name: group.optimizer.for_weight(
+            weight, decays=not any(fnmatchcase(weight.name, glob) for glob in group.excluded)
+        )
         for group, own in zip(groups, members, strict=True)
         for weight in own
     }
     return UpdateRules({each.rule.pattern: each.optimizer for each in groups}, rules)
-
-
-def _matches(group: Group, name: str) -> bool:
-    return fnmatchcase(name, group.rule.pattern)
-
-
-def _any_matches(globs: Collection[str], name: str) -> bool:
-    return any(fnmatchcase(name, each) for each in globs)
 
 
 def _faults(

@@ -70,11 +70,6 @@ class KerasRule(Optimizer):
         """What the update of this weight depends on."""
         return self.decays, None if self.weight is None else self.kind_of(self.weight)
 
-    def is_one_op(self, gradient: Gradient) -> bool:
-        """Return False: each variable is read and assigned by ops of its own."""
-        del gradient
-        return False
-
     def apply(
         self, handle: tf.Tensor, slots: Sequence[tf.Tensor], gradient: Gradient, scalars: Scalars
     ) -> tf.Operation:

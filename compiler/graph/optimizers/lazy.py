@@ -8,78 +8,43 @@ import tensorflow as tf
 from attrs import frozen
 
 from compiler.graph.optimizers.adam import Adam
-from compiler.graph.optimizers.base import (
-    Gradient,
-    Scalars,
-    constant,
-    move_rows,
-    rate_for,
-    rows_of,
-    scatter_sub,
-    set_rows,
-)
+from compiler.graph.optimizers.base import Change, Gradient, Scalars
 from compiler.graph.optimizers.keras_rule import KerasRule
 from compiler.graph.optimizers.update_trace import STEP
 
 
 @frozen
 class LazyAdam(Adam):
-    """Adam for rows: moments and weights of rows without a gradient stay as they are.
+    """Adam for rows: moments and weights of rows without a gradient stay as they are."""
 
-    Adam moves every row in every step, because the first moment of a row lives on, and both moments decay.
-    Here a row moves in the steps that have a gradient for it; the correction of the moments counts all steps.
-    That is another optimizer, which touches as many rows as a batch has and not as many as the table has.
-    For the rows of the batch, with t the number of the step:
+    by_rows = True
 
-    m <- m + (1-b1) (g - m); v <- v + (1-b2) (g^2 - v); w <- w - rate sqrt(1-b2^t) / (1-b1^t) m / (sqrt(v) +
-    epsilon). Weight decay and `amsgrad` are those of Adam, for these rows. A dense gradient is applied as by
-    Adam.
-    """
+    def decay(self, change: Change) -> tf.Operation:
+        """Subtract `weight_decay * rate` before the update; weights without a gradient do not decay."""
+        if not isinstance(change.gradient, tf.IndexedSlices):
+            return super().decay(change)
+        return change.decay_rows(self.settings.weight_decay)
 
-    @property
-    def by_rows(self) -> bool:
-        """Return True: rows without a gradient stay as they are."""
-        return True
-
-    def apply(
-        self, handle: tf.Tensor, slots: Sequence[tf.Tensor], gradient: Gradient, scalars: Scalars
-    ) -> tf.Operation:
-        """Return the op that ends an update; weights without a gradient do not decay."""
-        if not isinstance(gradient, tf.IndexedSlices):
-            return super().apply(handle, slots, gradient, scalars)
-        with tf.control_dependencies(self._decay_rows(handle, gradient, scalars)):
-            return self.apply_sparse(handle, slots, gradient, scalars)
-
-    def apply_sparse(
-        self, handle: tf.Tensor, slots: Sequence[tf.Tensor], gradient: tf.IndexedSlices, scalars: Scalars
-    ) -> tf.Operation:
+    def apply_sparse(self, change: Change) -> tf.Operation:
         """Apply the gradient of some rows; the others do not change, nor do their slots."""
-        rows, indices = gradient.values, gradient.indices
-        first = move_rows(slots[0], gradient, rows, self.settings.beta_1)
-        second = move_rows(slots[1], gradient, tf.square(rows), self.settings.beta_2)
-        if self.settings.amsgrad:
-            largest = tf.maximum(rows_of(slots[2], gradient), second)
-            with tf.control_dependencies([set_rows(slots[2], gradient, largest)]):
+        rows, slots, settings = change.gradient.values, change.slots, self.settings
+        first = change.move_rows(slots[0], rows, settings.beta_1)
+        second = change.move_rows(slots[1], tf.square(rows), settings.beta_2)
+        if settings.amsgrad:
+            largest = tf.maximum(change.rows_of(slots[2]), second)
+            with tf.control_dependencies([change.scatter("Update", slots[2], largest)]):
                 second = tf.identity(largest)
-        powers = [tf.cast(scalars[f"beta{each}_power"], rows.dtype) for each in (1, 2)]
-        rate = rate_for(gradient, scalars) * tf.sqrt(1 - powers[1]) / (1 - powers[0])
-        change = rate * first / (tf.sqrt(second) + constant(self.settings.epsilon, rows))
-        return scatter_sub(handle, indices, change)
+        powers = [tf.cast(change.scalars[f"beta{each}_power"], rows.dtype) for each in (1, 2)]
+        rate = change.rate * tf.sqrt(1 - powers[1]) / (1 - powers[0])
+        changed = rate * first / (tf.sqrt(second) + change.number(settings.epsilon))
+        return change.scatter("Sub", change.handle, changed)
 
 
 @frozen
 class LazyAdamax(KerasRule):
-    """Adamax for rows: moments, norms and weights of rows without a gradient stay as they are.
+    """Adamax for rows: moments, norms and weights of rows without a gradient stay as they are."""
 
-    For the rows of the batch, with t the number of the step: m <- m + (1-b1) (g - m); u <- max(b2 u, |g|);
-    w <- w - rate m / ((1-b1^t) (u + epsilon)). Only weights of these rows decay. A dense gradient is applied
-    as by Adamax.
-    """
-
-    @property
-    def by_rows(self) -> bool:
-        """Return True: rows without a gradient stay as they are."""
-        return True
+    by_rows = True
 
     def apply(
         self, handle: tf.Tensor, slots: Sequence[tf.Tensor], gradient: Gradient, scalars: Scalars
@@ -87,14 +52,12 @@ class LazyAdamax(KerasRule):
         """Return the op that ends an update."""
         if not isinstance(gradient, tf.IndexedSlices):
             return super().apply(handle, slots, gradient, scalars)
-        values, indices, settings = gradient.values, gradient.indices, self.settings
-        before = self._decay_rows(handle, gradient, scalars)
-        mean = move_rows(slots[0], gradient, values, settings.beta_1)
-        norm = tf.maximum(rows_of(slots[1], gradient) * constant(settings.beta_2, values), tf.abs(values))
-        kept = set_rows(slots[1], gradient, norm)
-        power = tf.pow(constant(settings.beta_1, values), tf.cast(scalars[STEP] + 1, values.dtype))
-        change = (
-            rate_for(gradient, scalars) * mean / ((1 - power) * (norm + constant(settings.epsilon, values)))
-        )
+        change, values, settings = Change(handle, slots, gradient, scalars), gradient.values, self.settings
+        before = [change.decay_rows(settings.weight_decay)] if self._decaying else []
+        mean = change.move_rows(slots[0], values, settings.beta_1)
+        norm = tf.maximum(change.rows_of(slots[1]) * change.number(settings.beta_2), tf.abs(values))
+        kept = change.scatter("Update", slots[1], norm)
+        power = tf.pow(change.number(settings.beta_1), tf.cast(scalars[STEP] + 1, values.dtype))
+        changed = change.rate * mean / ((1 - power) * (norm + change.number(settings.epsilon)))
         with tf.control_dependencies([*before, kept]):
-            return scatter_sub(handle, indices, change)
+            return change.scatter("Sub", handle, changed)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -144,20 +145,25 @@ def _own_optimizer(call: ir.Call, base: str, group: int) -> Optimizer:
     with discarded_graph() as apart:
         settings = without_tensors(made(), apart)
         rate = rate_of(settings)
-        if isinstance(rate, keras.optimizers.schedules.LearningRateSchedule):
-            rate = _guarded(rate, path, call)
-        elif callable(rate):
-            rate = _guarded(_of_no_step(rate), path, call)
+        if callable(rate):
+            scheduled = isinstance(rate, keras.optimizers.schedules.LearningRateSchedule)
+            rate = _guarded(rate, path, call, of_step=scheduled)
         else:
-            rate = tf.get_static_value(rate.value.initial_value)
+            number = tf.get_static_value(rate.value.initial_value)
+            rate = None if number is None else float(number)
+
+    def traced(run: Callable[[], UpdateTrace]) -> UpdateTrace:
+        with _running(path, call):
+            return run()
+
     return KerasRule(
         settings,
-        None if rate is None else rate if callable(rate) else float(rate),
+        rate,
         group=group,
         label=type(settings).__name__,
         make=made,
         kind_of=lambda weight: weight.name,
-        tracing=lambda run: _own_traced(run, path, call),
+        tracing=traced,
     )
 
 
@@ -168,10 +174,8 @@ def _own_function(call: ir.Call, base: str) -> Callable[[], Any]:
     arguments = {name: _plain(value, path) for name, value in call.kwargs.items() if name != EXCLUDED}
 
     def run() -> Any:
-        try:
+        with _running(path, call):
             return function(**arguments)
-        except Exception as fault:
-            raise RunError(failure(fault, Where(path, call=call.span))) from fault
 
     return run
 
@@ -209,9 +213,11 @@ def _is_own(kind: type, name: str) -> bool:
     return getattr(kind, name) is not getattr(keras.optimizers.Optimizer, name)
 
 
-def _own_traced(run: Callable[[], UpdateTrace], path: str, call: ir.Call) -> UpdateTrace:
+@contextmanager
+def _running(path: str, call: ir.Call) -> Iterator[None]:
+    """Report what the user's code raises inside at its line, and what it does that is not supported."""
     try:
-        return run()
+        yield
     except (SpecError, RunError):
         raise
     except UnsupportedError as fault:
@@ -234,17 +240,11 @@ def _own_schedule(call: ir.Call, base: str) -> Any:
     return _guarded(made, path, call)
 
 
-def _of_no_step(rate: Callable[[], Any]) -> Callable[[Any], Any]:
-    return lambda _: rate()
-
-
-def _guarded(rate: Callable[[Any], Any], path: str, call: ir.Call) -> Callable[[Any], Any]:
-    """Return a learning rate whose faults are reported at the line of the user's code."""
+def _guarded(rate: Callable[..., Any], path: str, call: ir.Call, *, of_step: bool = True) -> Any:
+    """Return a learning rate as a function of the step, with faults at the line of the user's code."""
 
     def run(step: Any) -> Any:
-        try:
-            return rate(step)
-        except Exception as fault:
-            raise RunError(failure(fault, Where(path, call=call.span))) from fault
+        with _running(path, call):
+            return rate(step) if of_step else rate()
 
     return run

@@ -2,43 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
+from typing import Any
 
 import tensorflow as tf
 from attrs import frozen
 
-from compiler.graph.optimizers.base import Gradient, Optimizer, Scalars, constant, rate_for, scatter_sub
+from compiler.graph.optimizers.base import Change, Gradient, Optimizer
 
 
 @frozen
 class GradientDescent(Optimizer):
     """w <- w - rate g."""
 
-    @property
-    def by_rows(self) -> bool:
-        """Return True: no other row has a gradient that changes it."""
-        return True
+    by_rows = True  # no other row has a gradient that changes it
 
     def is_one_op(self, gradient: Gradient) -> bool:
         """Whether weights do not decay: rows are subtracted by one op as well, which holds the lock."""
         del gradient
-        return not (self.decays and self.settings.weight_decay)
+        return not self._decaying
 
-    def apply_dense(
-        self, handle: tf.Tensor, slots: Sequence[tf.Tensor], gradient: tf.Tensor, scalars: Scalars
-    ) -> tf.Operation:
+    def apply_dense(self, change: Change) -> tf.Operation:
         """Apply a dense gradient."""
-        del slots
         return tf.raw_ops.ResourceApplyGradientDescent(
-            var=handle, alpha=rate_for(gradient, scalars), delta=gradient, use_locking=True
+            var=change.handle, alpha=change.rate, delta=change.gradient, use_locking=True
         )
 
-    def apply_sparse(
-        self, handle: tf.Tensor, slots: Sequence[tf.Tensor], gradient: tf.IndexedSlices, scalars: Scalars
-    ) -> tf.Operation:
+    def apply_sparse(self, change: Change) -> tf.Operation:
         """Apply the gradient of some rows; the others do not change."""
-        del slots
-        return scatter_sub(handle, gradient.indices, gradient.values * rate_for(gradient, scalars))
+        return change.scatter("Sub", change.handle, change.gradient.values * change.rate)
 
 
 @frozen
@@ -46,17 +38,11 @@ class Momentum(Optimizer):
     """v <- momentum v - rate g; w <- w + v, or with Nesterov w <- w + momentum v - rate g."""
 
     SLOTS = ("Momentum",)
+    KERNEL = "ResourceApplyKerasMomentum"
+    OPERANDS = ("accum",)
+    NUMBERS = ("momentum",)
 
-    def apply_dense(
-        self, handle: tf.Tensor, slots: Sequence[tf.Tensor], gradient: tf.Tensor, scalars: Scalars
-    ) -> tf.Operation:
-        """Apply a dense gradient."""
-        return tf.raw_ops.ResourceApplyKerasMomentum(
-            var=handle,
-            accum=slots[0],
-            lr=rate_for(gradient, scalars),
-            grad=gradient,
-            momentum=constant(self.settings.momentum, gradient),
-            use_locking=True,
-            use_nesterov=bool(self.settings.nesterov),
-        )
+    @property
+    def attributes(self) -> Mapping[str, Any]:
+        """Attributes of the op `KERNEL`."""
+        return {"use_nesterov": bool(self.settings.nesterov)}

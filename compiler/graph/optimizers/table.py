@@ -16,7 +16,7 @@ from compiler.graph.optimizers.base import Optimizer
 from compiler.graph.optimizers.ftrl import Ftrl
 from compiler.graph.optimizers.keras_rule import KerasRule
 from compiler.graph.optimizers.lazy import LazyAdam, LazyAdamax
-from compiler.graph.optimizers.rmsprop import RMSprop
+from compiler.graph.optimizers.rmsprop import CentredRMSprop, RMSprop
 from compiler.graph.optimizers.sgd import GradientDescent, Momentum
 from compiler.graph.tower.template import WeightInfo
 
@@ -56,7 +56,7 @@ OPTIMIZERS: dict[str, Entry] = {
     "Momentum": Entry(keras.optimizers.SGD, lambda _: Momentum, {"momentum": 0.9}),
     "Adam": Entry(keras.optimizers.Adam, lambda _: Adam, lazy=LazyAdam),
     "AdamW": Entry(keras.optimizers.AdamW, lambda _: Adam, lazy=LazyAdam),
-    "RMSprop": Entry(keras.optimizers.RMSprop, lambda _: RMSprop),
+    "RMSprop": Entry(keras.optimizers.RMSprop, lambda its: CentredRMSprop if its.centered else RMSprop),
     "Adagrad": Entry(keras.optimizers.Adagrad, lambda _: Adagrad),
     "Adadelta": Entry(keras.optimizers.Adadelta, lambda _: Adadelta),
     "Ftrl": Entry(keras.optimizers.Ftrl, lambda _: Ftrl),

@@ -11,14 +11,10 @@ import tensorflow as tf
 from attrs import define, field, frozen
 
 from compiler.graph.adapters.tensorflow_private import op_definition
-from compiler.graph.nodes import output_types
-from compiler.graph.tower.template import Template
+from compiler.graph.tower.template import Template, base_of
 
 GATHER = "GatherV2"
-_WHOLE = frozenset(
-    each.as_datatype_enum
-    for each in (tf.bool, tf.int8, tf.int16, tf.int32, tf.int64, tf.uint8, tf.uint16, tf.uint32, tf.uint64)
-)
+_WHOLE = frozenset({"bool", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))})
 
 
 @frozen
@@ -86,9 +82,9 @@ class _Reader:
         for node in self.template.graph_def.node:
             self.nodes[node.name] = node
             for each in node.input:
-                self.users.setdefault(_base(each), []).append(node.name)
+                self.users.setdefault(base_of(each), []).append(node.name)
         lookups = {each.gather: each for weight in self.template.weights for each in self._lookups(weight)}
-        results = set(self._results())
+        results = set(map(base_of, self.template.used))
         gone = {name for each in lookups.values() for name in self._unneeded(each, lookups, results)}
         whole = {
             weight
@@ -105,10 +101,10 @@ class _Reader:
         """Yield the gathers whose numbers of rows depend on no weight."""
         weighted = {*self.template.weights.values(), *self.template.received}
         for name, node in self.nodes.items():  # in topological order
-            if any(_base(each) in weighted for each in node.input):
+            if any(base_of(each) in weighted for each in node.input):
                 weighted.add(name)
         for name in self.nodes:
-            if name in lookups and _base(lookups[name].indices) not in weighted:
+            if name in lookups and base_of(lookups[name].indices) not in weighted:
                 yield name
 
     def _strings(self) -> frozenset[str]:
@@ -116,11 +112,12 @@ class _Reader:
 
         Numbers that are computed from strings by many small ops, as in a look-up, are sent to a GPU once.
         """
-        found: set[str] = set()
+        found, made = set[str](), self.template.fragment.made
         for name, node in self.nodes.items():  # in topological order
-            made_of = [_base(each) for each in node.input if not each.startswith("^")]
+            made_of = [base_of(each) for each in node.input if not each.startswith("^")]
             made_of = [each for each in made_of if self.nodes[each].op != "Const"]
-            follows = made_of and found.issuperset(made_of) and _WHOLE.issuperset(output_types(node))
+            whole = _WHOLE.issuperset(dtype for dtype, _ in made[name])
+            follows = made_of and found.issuperset(made_of) and whole
             if follows or handles_strings(node):
                 found.add(name)
         return frozenset(found)
@@ -149,29 +146,17 @@ class _Reader:
     def _gathers(self, name: str, table: str) -> bool:
         """Whether a node gathers rows, along the first axis, of the output of the node `table`."""
         node = self.nodes[name]
-        if node.op != GATHER or _base(node.input[0]) != table or node.attr["batch_dims"].i:
+        if node.op != GATHER or base_of(node.input[0]) != table or node.attr["batch_dims"].i:
             return False
-        axis = self.nodes[_base(node.input[2])]
+        axis = self.nodes[base_of(node.input[2])]
         return axis.op == "Const" and int(tf.make_ndarray(axis.attr["value"].tensor)) == 0
 
     def _unneeded(self, lookup: Lookup, lookups: Mapping[str, Lookup], results: set[str]) -> Iterator[str]:
         """Yield the conversion of a whole table and the constant axis if only look-ups use them."""
-        axis = _base(self.nodes[lookup.gather].input[2])
+        axis = base_of(self.nodes[lookup.gather].input[2])
         for name in (lookup.cast, axis):
             if name is not None and name not in results and all(user in lookups for user in self.users[name]):
                 yield name
-
-    def _results(self) -> Iterator[str]:
-        template = self.template
-        yield from map(_base, template.outputs)
-        yield from (_base(tensor) for each in template.losses for tensor in each.tensors)
-        yield from map(_base, template.state_updates.values())
-        for states in template.metric_states.values():
-            yield from map(_base, states)
-        for gradient in template.gradients:
-            yield _base(gradient.values)
-            if gradient.indices is not None:
-                yield _base(gradient.indices)
 
 
 def handles_strings(node: Any) -> bool:
@@ -198,7 +183,3 @@ def declares_strings(op: str) -> bool:
 def runs_functions(node: Any) -> bool:
     """Whether a node is a loop, a branch or a call, which passes its inputs to the ops of a function."""
     return any(value.HasField("func") for value in node.attr.values())
-
-
-def _base(name: str) -> str:
-    return name.removeprefix("^").partition(":")[0]

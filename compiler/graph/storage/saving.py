@@ -81,11 +81,6 @@ class Slice:
     read: tf.Tensor = field(repr=False)
     finite: tf.Tensor | None = field(default=None, repr=False)
 
-    @property
-    def spec(self) -> str:
-        """The region as TensorFlow's checkpoints write it."""
-        return self.region.spec
-
 
 @frozen
 class Refill:
@@ -343,7 +338,7 @@ def _write(path: tf.Tensor, slices: Sequence[Slice], name: str) -> tf.Operation:
     return tf.raw_ops.SaveV2(
         prefix=path,
         tensor_names=tf.constant([each.name for each in slices], name=f"{name}/names"),
-        shape_and_slices=tf.constant([each.spec for each in slices], name=f"{name}/slices"),
+        shape_and_slices=tf.constant([each.region.spec for each in slices], name=f"{name}/slices"),
         tensors=[each.read for each in slices],
         name=name,
     )
@@ -373,20 +368,14 @@ def _restore(
                     refills.append(Refill(region, value, _assign(variable, given, region)))
         if refills[-1].region.rows is not None and not changes_by_rows(variable):
             with compiled.ledger.place(beside, "save"), tf.control_dependencies([refills[-1].assign]):
-                refills[-1] = evolve(refills[-1], ended=_share(variable, name))
+                # assigning rows has put it into the mode in which reads and updates copy it
+                shared = tf.raw_ops.DisableCopyOnRead(resource=variable.handle, name=f"save/{name}/shared")
+                refills[-1] = evolve(refills[-1], ended=shared)
     done = [op for each in refills for op in each.ops]
     if len(done) == 1:
         return done[0], tuple(refills)
     with compiled.ledger.place(reader, "save"), tf.control_dependencies(done):
         return tf.no_op(name=f"save/{name}/assigned"), tuple(refills)
-
-
-def _share(variable: Any, name: str) -> tf.Operation:
-    """Return the op that ends the mode in which reads and updates copy a variable.
-
-    Assigning rows has put it into that mode, which only a variable that always changes by rows needs.
-    """
-    return tf.raw_ops.DisableCopyOnRead(resource=variable.handle, name=f"save/{name}/shared")
 
 
 def _assign(variable: Any, value: tf.Tensor, region: Region) -> tf.Operation:

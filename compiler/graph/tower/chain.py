@@ -8,8 +8,8 @@ from functools import cached_property
 
 from attrs import field, frozen
 
-from compiler.graph.tower.recompute import SAME, SMALL, Forward, base_of, bytes_of, inputs_of
-from compiler.graph.tower.template import Template
+from compiler.graph.tower.recompute import SAME, SMALL, Forward, bytes_of, inputs_of
+from compiler.graph.tower.template import Template, base_of
 from compiler.search.segments import Stage
 from compiler.time.work import PASSED_ON
 

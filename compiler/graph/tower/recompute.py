@@ -25,7 +25,7 @@ from attrs import evolve, frozen
 from compiler.graph.adapters.tensorflow_private import op_definition
 from compiler.graph.nodes import count_inputs
 from compiler.graph.tower.ports import SCOPE as PORTS
-from compiler.graph.tower.template import Template
+from compiler.graph.tower.template import Template, base_of
 from compiler.step.record import HANDLES, Tensor
 from compiler.time.work import PASSED_ON, flops
 
@@ -292,11 +292,6 @@ def bytes_of(tensors: Iterable[Tensor]) -> int:
 def inputs_of(node: Any) -> list[str]:
     """Return the ops whose results a node takes."""
     return [base_of(each) for each in _tensors(node)]
-
-
-def base_of(tensor: str) -> str:
-    """Return the op that makes a tensor."""
-    return tensor.removeprefix("^").partition(":")[0]
 
 
 def _tensors(node: Any) -> Sequence[str]:

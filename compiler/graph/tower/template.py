@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Any, Literal, TypeAlias
 
 from attrs import field, frozen
 
 from compiler.graph.tower.copied_rows import CopiedRows
 from compiler.shards import Shard
-from compiler.step.record import Fragment, Role
+from compiler.step.record import Fragment, Role, Tensor
 
 Join: TypeAlias = Literal["first", "mean", "sum"]
 """How the new values that clones have for a state become one: the first, their mean, or all changes."""
@@ -63,7 +64,7 @@ class WeightInfo:
 
 @frozen
 class Gradient:
-    """The tensor names of a gradient.
+    """A gradient, by tensors of the graph in which it is traced, or by their names in a template.
 
     Attributes:
         values: The gradient, or the gradients of rows of an embedding.
@@ -103,91 +104,67 @@ class LossPart:
 
 
 @frozen
-class TensorInfo:
-    """Type and static shape of a tensor.
-
-    Attributes:
-        dtype: The name of the dtype.
-        shape: The size of each axis, or None for an axis of unknown size; None if the rank is unknown.
-    """
-
-    dtype: str
-    shape: tuple[int | None, ...] | None
-
-
-@frozen
 class MomentExchange:
     """What a batch normalization exchanges with the same layer of the other clones, by tensor and port names.
+
+    While a tower is traced, there are tensors in place of the names.
 
     Attributes:
         name: The name of the exchange, the same in all towers.
         sent: Mean, variance and number of elements of the tower's own batch.
         received: The ports for the same figures of the whole batch, each None if the tower does not use it.
-        gradients_sent: For each part of the loss, its gradients by the received mean and variance.
-        gradients_received: The ports for the sums of these over all towers, each None if it is not used.
         dtype: The type of the moments.
         shape: The shape of mean and variance.
+        gradients_sent: For each part of the loss, its gradients by the received mean and variance.
+        gradients_received: The ports for the sums of these over all towers, each None if it is not used.
     """
 
     name: str
     sent: tuple[str, ...]
     received: tuple[str | None, ...]
-    gradients_sent: tuple[tuple[str, ...], ...]
-    gradients_received: tuple[tuple[str | None, ...], ...]
     dtype: str
     shape: tuple[int | None, ...]
+    gradients_sent: list[tuple[str, ...]] = field(factory=list)
+    gradients_received: list[tuple[str | None, ...]] = field(factory=list)
 
 
-@frozen(eq=False)
-class Template:
-    """A tower, traced once. Each is equal to itself alone, so that what follows from it can be kept.
+@frozen(kw_only=True, eq=False)
+class TowerResults:
+    """What the rest of a step uses of a tower, and the ports through which it gives something to the tower.
 
-    Names are those inside a tower. Tensors are named as in a GraphDef (`node`, or `node:1` for a second
-    output). Ports are placeholders.
+    A tower that is traced has tensors of the graph here, and a template their names. These are those inside a
+    tower, as in a GraphDef (`node`, or `node:1` for a second output). Ports are placeholders.
 
     Attributes:
-        fragment: The nodes, ports included.
         weights: The port of each weight.
         inputs: The port of each model input.
-        seed: The port of the tower's random state, or None if no random numbers are drawn.
-        scale: The port of the factor on the loss before differentiation.
-        inverse_share: The port of one over the tower's share in a mean.
-        roles: The role of each node.
-        follows: For a gradient op, the forward op that it differentiates.
+        seed: The port of the tower's random state, two uint32; None if no random numbers are drawn.
+        scale: The port of the factor on the loss before differentiation; None if there is no factor.
+        inverse_share: The port of one over the tower's share in a mean; None if nothing needs it.
         outputs: The outputs of the model, in the order of `ModelGraph.outputs`.
         losses: The parts of the tower's loss, which is their sum. At most one of them has no weight.
         state_updates: The new value of each statistic.
         joined_states: Those of them that are declared to be joined over clones.
         metric_states: What the tower's examples add to the states of each metric.
         metrics: For each metric, the Keras object that computes the result from the states.
-        results: All tensors that the rest of the graph may use.
         exchanges: What batch normalizations exchange with other towers.
         joins_examples: Whether one of the losses is not a mean over examples, but depends on the batch as a
             whole.
     """
 
-    fragment: Fragment = field(repr=False)
     weights: Mapping[str, str]
     inputs: Mapping[str, str]
     seed: str | None
     scale: str | None
     inverse_share: str | None
-    roles: Mapping[str, Role] = field(repr=False)
-    follows: Mapping[str, str] = field(repr=False)
     outputs: tuple[str, ...]
     losses: tuple[LossPart, ...]
     state_updates: Mapping[str, str]
     metric_states: Mapping[str, tuple[str, ...]]
-    metrics: Mapping[str, Any] = field(factory=dict, repr=False, eq=False)
-    results: Mapping[str, TensorInfo] = field(factory=dict, repr=False)
+    metrics: Mapping[str, Any] = field(factory=dict, repr=False)
     exchanges: tuple[MomentExchange, ...] = ()
     joins_examples: bool = False
     joined_states: frozenset[str] = frozenset()
-
-    @property
-    def graph_def(self) -> Any:
-        """The nodes, as a GraphDef."""
-        return self.fragment.nodes
 
     @property
     def received(self) -> tuple[str, ...]:
@@ -202,8 +179,58 @@ class Template:
         return (each for part in self.losses for each in part.gradients.values())
 
     @property
+    def used(self) -> list[str]:
+        """All that the rest of a step may use."""
+        found = [*self.outputs, *self.state_updates.values(), *chain(*self.metric_states.values())]
+        found += [tensor for part in self.losses for tensor in part.tensors]
+        found += [each.values for each in self.gradients]
+        found += [each.indices for each in self.gradients if each.indices is not None]
+        for each in self.exchanges:
+            found += [*each.sent, *chain(*each.gradients_sent)]
+        return found
+
+
+@frozen(kw_only=True, eq=False)
+class Template(TowerResults):
+    """A tower, traced once. Each is equal to itself alone, so that what follows from it can be kept.
+
+    Attributes:
+        fragment: The nodes, ports included.
+        roles: The role of each node.
+        follows: For a gradient op, the forward op that it differentiates.
+        results: All tensors that the rest of the graph may use, with the shapes that the trace knows.
+    """
+
+    fragment: Fragment = field(repr=False)
+    roles: Mapping[str, Role] = field(repr=False)
+    follows: Mapping[str, str] = field(repr=False)
+    results: Mapping[str, Tensor] = field(factory=dict, repr=False)
+
+    @property
+    def graph_def(self) -> Any:
+        """The nodes, as a GraphDef."""
+        return self.fragment.nodes
+
+    @property
     def op_names(self) -> frozenset[str]:
         """The names inside a tower of all ops that are not ports, which globs of rules for ops can match."""
         own = (self.seed, self.scale, self.inverse_share)
         ports = {*self.weights.values(), *self.inputs.values(), *own, *self.received}
         return frozenset(node.name for node in self.graph_def.node if node.name not in ports)
+
+
+def base_of(tensor: str) -> str:
+    """Return the op that makes a tensor, or that a node waits for."""
+    return tensor.removeprefix("^").partition(":")[0]
+
+
+def nodes_before(nodes: Mapping[str, Any], results: Iterable[str]) -> set[str]:
+    """Return the names of the nodes on which tensors depend."""
+    seen: set[str] = set()
+    pending = [*map(base_of, results)]
+    while pending:
+        name = pending.pop()
+        if name not in seen:
+            seen.add(name)
+            pending += map(base_of, nodes[name].input)
+    return seen

@@ -25,7 +25,7 @@ from compiler.graph.adapters.keras_private import (
     name_scope_of,
     set_keras_mask,
 )
-from compiler.graph.dtypes import size_in_bytes
+from compiler.graph.fragments import ancestors
 from compiler.graph.kept_tensors import discarded_graph, renew_constants, without_tensors
 from compiler.graph.tower.naming import NamingGraph
 from compiler.graph.tower.network.batch_norm import Exchanges, SyncPolicy
@@ -37,10 +37,11 @@ from compiler.graph.tower.network.own_objects import require_summable
 from compiler.graph.tower.network.precision import dtype_policy, in_float32, keep_tables, widen_penalties
 from compiler.graph.tower.ports import make_port
 from compiler.graph.tower.refusals import check_call, check_operation, check_output, outputs_of, refusal
-from compiler.graph.tower.template import Join, Template, WeightInfo
-from compiler.graph.tower.trim import TracedPart, TracedTensors, ancestors, trim
+from compiler.graph.tower.template import Gradient, Join, LossPart, Template, TowerResults, WeightInfo
+from compiler.graph.tower.trim import trim
 from compiler.graph.user_code import UserCode
 from compiler.model.graph import CallNode, LayerNode, ModelGraph, ObjectiveNode, TensorTermNode
+from compiler.step.record import Tensor
 from dsl.diagnostics import Diagnostic, SpecError
 from dsl.errors import layers as tensor_errors
 from dsl.errors.plan import cannot_be_saved, random_predictions, shape_of_the_pass
@@ -64,19 +65,21 @@ class Tracer:
         sync: Which layers normalize by the batches of all clones, or None if there is one clone.
         freeze: Globs of the weights that training does not change.
         weights: The weights by name, in the order in which they were created, once a tower has been traced.
+        templates: The towers that have been traced, by the number of their examples.
     """
 
     model: ModelGraph
     seed: int
     precision: str = "float32"
-    base: str = "."
+    base: str = field(default=".", eq=False)
     share_constants: bool = True
     sync: SyncPolicy | None = None
     freeze: tuple[str, ...] = ()
-    weights: dict[str, WeightInfo] = field(factory=dict)
-    _network: Network | None = field(default=None, repr=False)
-    _names: dict[int, str] = field(factory=dict, repr=False)  # id of a Keras variable -> weight name
-    _shapes: dict[int, tuple[int | None, ...]] = field(factory=dict, repr=False)  # of each value in training
+    weights: dict[str, WeightInfo] = field(factory=dict, eq=False)
+    templates: dict[int | None, Template] = field(factory=dict, eq=False, repr=False)
+    _network: Network | None = field(default=None, eq=False, repr=False)
+    _names: dict[int, str] = field(factory=dict, eq=False, repr=False)  # by the id of a Keras variable
+    _shapes: dict[int, tuple[int | None, ...]] = field(factory=dict, eq=False, repr=False)  # in training
 
     def trace(self, batch: int | None, *, training: bool) -> Template:
         """Return the template of a tower.
@@ -132,7 +135,7 @@ class Tracer:
             shape=shape,
             dtype=dtype,
             trainable=bool(variable.trainable),
-            bytes=size_in_bytes(shape, dtype) or 0,
+            bytes=Tensor("", dtype, shape).bytes or 0,
             initializer=user.guarded(initializer_of(variable)),
             regularizer=user.guarded(variable.regularizer),
             constraint=user.guarded(variable.constraint),
@@ -199,9 +202,9 @@ class _Trace:
         scale = make_port(tf.float32, (), "scale") if self.training else None
         updates = {name: self.scope.get_current_value(self.variables[name]) for name in self.ports}
         changed = {name: value for name, value in updates.items() if value is not self.ports[name]}
-        traced = TracedTensors(
-            outputs=[self._of_examples(each.value) for each in self.model.outputs],
-            losses=self._differentiated(losses, scale) if scale is not None else losses,
+        traced = TowerResults(
+            outputs=tuple(self._of_examples(each.value) for each in self.model.outputs),
+            losses=self._differentiated(losses, scale) if scale is not None else tuple(losses),
             state_updates=changed,
             metric_states={name: states for name, (_, states) in found.items()},
             metrics={name: metric for name, (metric, _) in found.items()},
@@ -210,7 +213,7 @@ class _Trace:
             seed=self.seed,
             scale=scale,
             inverse_share=self.inverse_share,
-            exchanges=self.exchanges.found if self.exchanges is not None else (),
+            exchanges=tuple(self.exchanges.found) if self.exchanges is not None else (),
             joins_examples=joins,
             joined_states=frozenset(
                 name for name in changed if self.tracer.weights[name].declared in ("mean", "sum")
@@ -265,12 +268,13 @@ class _Trace:
                     )
         return None
 
-    def _refuse_draws(self, traced: TracedTensors) -> NoReturn:
+    def _refuse_draws(self, traced: TowerResults) -> NoReturn:
         """Raise SpecError at the first step whose random state the results depend on without training.
 
         A random state belongs to a tower and a step of training, and predictions have neither.
         """
-        needed = ancestors(each.op for each in traced.results())
+        used: list[Any] = traced.used
+        needed = ancestors(each.op for each in used)
         call = next(call for state, call in self.random_states if state.op.name in needed)
         step = self.model.layers[call.layer].label
         raise SpecError([random_predictions(call.span, step=step)])
@@ -343,7 +347,7 @@ class _Trace:
         self.random_states.append((state, call))
         self.scope.add_update((variable, tf.cast(state, variable.dtype)))
 
-    def _losses(self) -> tuple[list[TracedPart], bool]:
+    def _losses(self) -> tuple[list[LossPart], bool]:
         """Return the parts of the loss, and whether one of them depends on the batch as a whole.
 
         Each loss that has a weight that depends on the data is a part by itself. All others are the first
@@ -356,8 +360,8 @@ class _Trace:
             terms += [
                 tf.cast(each, tf.float32) for each in self.scope.losses
             ]  # losses that layers have added
-            parts = [TracedPart(_sum(terms))] if terms else []
-        parts += [TracedPart(each.value, each.weight) for each in found if each.weight is not None]
+            parts = [LossPart(_sum(terms))] if terms else []
+        parts += [LossPart(each.value, each.weight) for each in found if each.weight is not None]
         return parts, any(each.joins_examples for each in found)
 
     def _tensor_term(self, node: TensorTermNode) -> tf.Tensor:
@@ -430,20 +434,24 @@ class _Trace:
         given = [] if node.example_weights is None else [node.example_weights]
         return [self._of_examples(each) for each in (node.target, node.prediction, *given)]
 
-    def _differentiated(self, parts: Sequence[TracedPart], scale: tf.Tensor) -> list[TracedPart]:
+    def _differentiated(self, parts: Sequence[LossPart], scale: tf.Tensor) -> tuple[LossPart, ...]:
         """Return the parts of the loss with the gradients of each."""
-        return [
+        return tuple(
             evolve(part, gradients=self._gradients(part.value, scale, f"part_{number}" if number else ""))
             for number, part in enumerate(parts)
-        ]
+        )
 
-    def _gradients(self, loss: tf.Tensor, scale: tf.Tensor, part: str) -> dict[str, Any]:
+    def _gradients(self, loss: tf.Tensor, scale: tf.Tensor, part: str) -> dict[str, Gradient]:
         with tf.name_scope("loss/"):
             loss = tf.multiply(loss, scale, name="scaled")
         names = [name for name in self.ports if self.tracer.weights[name].trainable]
         scope = f"gradients/{part}" if part else "gradients"
         found = tf.gradients(loss, [self.ports[name] for name in names], name=scope)
-        return {name: each for name, each in zip(names, found, strict=True) if each is not None}
+        return {
+            name: Gradient(getattr(each, "values", each), getattr(each, "indices", None))
+            for name, each in zip(names, found, strict=True)
+            if each is not None
+        }
 
 
 def _twin(value: Any) -> Any:

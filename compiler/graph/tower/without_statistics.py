@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 import tensorflow as tf
 from attrs import evolve
 
-from compiler.graph.tower.template import Template
+from compiler.graph.tower.template import Template, nodes_before
 from compiler.plan import Plan
 from compiler.step.record import Fragment
 
@@ -50,37 +50,14 @@ def without_statistics(template: Template) -> Template:
 
 
 def _copied(template: Template) -> Template:
-    needed = _reachable(template)
-    graph_def = tf.compat.v1.GraphDef()
-    graph_def.versions.CopyFrom(template.graph_def.versions)
-    graph_def.library.CopyFrom(template.graph_def.library)
-    graph_def.node.extend(node for node in template.graph_def.node if node.name in needed)
-    return evolve(
-        template,
-        fragment=Fragment(graph_def, made=template.fragment.made),
-        weights={name: port for name, port in template.weights.items() if port in needed},
-        state_updates={
-            name: each for name, each in template.state_updates.items() if name in template.joined_states
-        },
+    kept = {name: each for name, each in template.state_updates.items() if name in template.joined_states}
+    left = evolve(template, state_updates=kept)
+    ports = (left.seed, left.scale, left.inverse_share, *left.inputs.values(), *left.received)
+    needed = nodes_before(left.fragment.node, filter(None, (*left.used, *ports)))
+    graph_def = tf.compat.v1.GraphDef(
+        node=(node for node in template.graph_def.node if node.name in needed),
+        library=template.graph_def.library,
+        versions=template.graph_def.versions,
     )
-
-
-def _reachable(template: Template) -> set[str]:
-    """Return the nodes on which anything but a new statistic depends, and all ports but those of weights."""
-    nodes = {node.name: node for node in template.graph_def.node}
-    kept = {*template.outputs, *(tensor for each in template.losses for tensor in each.tensors)}
-    kept |= {state for states in template.metric_states.values() for state in states}
-    kept |= {each for name, each in template.state_updates.items() if name in template.joined_states}
-    kept |= {each.values for each in template.gradients}
-    kept |= {each.indices for each in template.gradients if each.indices is not None}
-    for each in template.exchanges:
-        kept |= {*each.sent, *(tensor for pair in each.gradients_sent for tensor in pair)}
-    own = (template.seed, template.scale, template.inverse_share, *template.inputs.values())
-    pending = [*kept, *template.received, *(port for port in own if port is not None)]
-    seen: set[str] = set()
-    while pending:
-        name = pending.pop().removeprefix("^").partition(":")[0]
-        if name not in seen:
-            seen.add(name)
-            pending += nodes[name].input
-    return seen
+    weights = {name: port for name, port in template.weights.items() if port in needed}
+    return evolve(left, fragment=Fragment(graph_def, made=template.fragment.made), weights=weights)

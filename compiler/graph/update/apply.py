@@ -16,12 +16,11 @@ from attrs import evolve, frozen
 
 from compiler.graph.assembly import Assembly
 from compiler.graph.fragments import write_traced
-from compiler.graph.gradients.collect import copy_name
 from compiler.graph.gradients.summed import SummedGradient, tensors_of
 from compiler.graph.gradients.unscale import Gate
 from compiler.graph.optimizers.base import Optimizer, Scalars
 from compiler.graph.optimizers.groups import StepScalars
-from compiler.graph.variables.variables import GraphVariable, VariablePart
+from compiler.graph.variables.variables import GraphVariable, VariablePart, copy_name
 from compiler.step.pieces import take_piece
 from compiler.step.record import Rows, Tensor, Value
 from compiler.step.writer import Spot
@@ -68,7 +67,7 @@ def apply_gradients(
             parts.setdefault(variable.weight, []).append((variable, each.copies[0]))
             continue
         for copy, value in enumerate(each.copies[: len(variable.copies)]):
-            scope = f"{assembly.scope}/{copy_name(variable, copy)}"
+            scope = f"{assembly.scope}/{copy_name(variable.name, copy)}"
             at = Spot(assembly.ledger.writer("update"), scope, variable.beside(copy))
             if gate is None and _is_one_op(assembly, variable, copy, value):
                 rule = assembly.rules.of(variable.name)
@@ -198,7 +197,7 @@ def apply_parts(
     done: list[str] = []
     copies = []
     for copy in range(len(whole.copies)):
-        at = _beside(assembly, whole, copy_name(whole, copy), gate, copy)
+        at = _beside(assembly, whole, copy_name(whole.name, copy), gate, copy)
         if len(updated) > 1:
             gathered = at.writer.concat(f"{at.scope}/gathered", updated, 0, at.placed)
         else:  # the variable has fewer elements than there are clones

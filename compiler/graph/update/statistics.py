@@ -10,12 +10,11 @@ from collections.abc import Collection, Sequence
 from attrs import frozen
 
 from compiler.graph.assembly import Assembly
-from compiler.graph.gradients.collect import copy_name
 from compiler.graph.gradients.unscale import Gate
 from compiler.graph.stamp.stamp import StampedTower
 from compiler.graph.tower.template import Join
 from compiler.graph.update.apply import reads_of
-from compiler.graph.variables.variables import GraphVariable
+from compiler.graph.variables.variables import GraphVariable, copy_name
 from compiler.step.means import change, mean
 from compiler.step.pieces import cut_value
 from compiler.step.record import Tensor
@@ -142,7 +141,7 @@ def assign_statistics(
     writer, names = assembly.ledger.writer("update"), []
     for variable, value in new:
         for copy, each in enumerate(variable.copies):
-            at = Spot(writer, f"{assembly.scope}/{copy_name(variable, copy)}", variable.beside(copy))
+            at = Spot(writer, f"{assembly.scope}/{copy_name(variable.name, copy)}", variable.beside(copy))
             at = at if gate is None else at.waiting(gate.at(at.placed))
             names.append(at.waiting(reads_of(assembly, variable, copy)).assign(each.tensor, value))
     return names

@@ -8,7 +8,8 @@ from attrs import field, frozen
 
 from compiler.graph.assembly import Assembly
 from compiler.graph.gradients.clip import clip_gradients
-from compiler.graph.gradients.collect import regularize_gradients, sum_gradients
+from compiler.graph.gradients.collect import sum_gradients
+from compiler.graph.gradients.regularize import regularize_gradients
 from compiler.graph.gradients.summed import SummedGradient, join_parts, values_of
 from compiler.graph.gradients.together import send_together
 from compiler.graph.gradients.unscale import Gate, gate_of, unscale

@@ -29,18 +29,14 @@ class StepVariable:
     """A variable of a graph that is being written.
 
     Attributes:
-        ledger: The ledger of the graph.
         name: Its name, which is that of its handle.
         type: The name of its type.
         sizes: Its shape.
-        initial: The name of the tensor that is its first value.
     """
 
-    ledger: Ledger = field(repr=False)
     name: str
     type: str
     sizes: tuple[int, ...]
-    initial: str
 
     @property
     def tensor(self) -> Tensor:
@@ -51,6 +47,11 @@ class StepVariable:
     def first_assigned(self) -> str:
         """The name of the op that gives it its first value."""
         return f"{self.name}/Assign"
+
+    @property
+    def read(self) -> str:
+        """The name of the op that reads it for checkpoints and fetches."""
+        return f"{self.name}/Read/ReadVariableOp"
 
     @property
     def dtype(self) -> tf.DType:
@@ -67,8 +68,8 @@ class StepVariable:
         definition = VariableDef(
             variable_name=f"{self.name}:0",
             initializer_name=self.first_assigned,
-            snapshot_name=f"{self.name}/Read/ReadVariableOp:0",
-            initial_value_name=self.initial,
+            snapshot_name=f"{self.read}:0",
+            initial_value_name=graph.get_operation_by_name(self.first_assigned).inputs[1].name,
             is_resource=True,
         )
         with graph.as_default():
@@ -77,18 +78,9 @@ class StepVariable:
         return found
 
 
-@frozen
-class _Wanted:
-    name: str
-    shape: tuple[int, ...]
-    dtype: str
-    initial: Initial
-    placed: Placed
-
-
 @define
 class VariableWriter:
-    """Collects variables, and adds them to a graph together.
+    """Writes variables, and after all of them their first values.
 
     Attributes:
         ledger: The ledger of the graph.
@@ -96,7 +88,7 @@ class VariableWriter:
 
     ledger: Ledger = field(repr=False)
     _writer: StepWriter = field(init=False, repr=False)
-    _wanted: list[_Wanted] = field(factory=list, repr=False)
+    _wanted: list[tuple[StepVariable, Initial, Placed]] = field(factory=list, repr=False)
     _graph: tf.Graph = field(factory=tf.Graph, init=False, repr=False)  # has what functions make
     _made: dict[str, Tensor] = field(factory=dict, init=False, repr=False)  # by its name in there
 
@@ -104,49 +96,34 @@ class VariableWriter:
         self._writer = self.ledger.writer("init")
         self._graph.seed = self.ledger.seed
 
-    def add(self, name: str, shape: Sequence[int], dtype: str, initial: Initial, placed: Placed) -> None:
-        """Ask for a variable.
+    def add(
+        self, name: str, shape: Sequence[int], dtype: str, initial: Initial, placed: Placed
+    ) -> StepVariable:
+        """Write a variable, whose first value `finish` writes."""
+        writer, made = self._writer, StepVariable(name, dtype, tuple(shape))
+        handle = writer.variable(name, dtype, made.sizes, name, placed, {"debug_name": f"{name}/"})
+        writer.write("VarIsInitializedOp", f"{name}/IsInitialized/VarIsInitializedOp", (handle,), placed)
+        writer.read(made.read, handle, placed, role="save")
+        self._wanted.append((made, initial, placed))
+        return made
 
-        Args:
-            name: Its name.
-            shape: Its shape.
-            dtype: The name of its type.
-            initial: A function that makes the first value on the variable's device, nodes that make it, the
-                number that all its elements are, or a variable with the same first value.
-            placed: Its place.
-        """
-        self._wanted.append(_Wanted(name, tuple(shape), dtype, initial, placed))
+    def finish(self) -> None:
+        """Write the first values of all variables."""
+        known: dict[str, Tensor] = {}
+        for each, initial, placed in self._wanted:
+            value = known[each.name] = self._first(each, initial, placed, known)
+            self._writer.assign(each.first_assigned, each.tensor, value, placed)
 
-    def finish(self) -> dict[str, Any]:
-        """Add everything to the graph; return the variables by name."""
-        handles = [self._handle(each) for each in self._wanted]
-        initial: dict[str, Tensor] = {}
-        for each, handle in zip(self._wanted, handles, strict=True):
-            value = initial[each.name] = self._first(each, initial)
-            self._writer.assign(f"{each.name}/Assign", handle, value, each.placed)
-        return {
-            each.name: StepVariable(self.ledger, each.name, each.dtype, each.shape, initial[each.name].name)
-            for each in self._wanted
-        }
-
-    def _handle(self, wanted: _Wanted) -> Tensor:
-        name, writer, placed = wanted.name, self._writer, wanted.placed
-        debug = {"debug_name": f"{name}/"}
-        handle = writer.variable(name, wanted.dtype, wanted.shape, name, placed, debug)
-        asked = f"{name}/IsInitialized/VarIsInitializedOp"
-        writer.write("VarIsInitializedOp", asked, (handle,), placed)
-        writer.read(f"{name}/Read/ReadVariableOp", handle, placed, role="save")
-        return handle
-
-    def _first(self, wanted: _Wanted, known: Mapping[str, Tensor]) -> Tensor:
+    def _first(
+        self, variable: StepVariable, initial: Initial, placed: Placed, known: Mapping[str, Tensor]
+    ) -> Tensor:
         """Write the first value of a variable; `known` are those of variables before it."""
-        scope, initial = f"{wanted.name}/Initializer", wanted.initial
-        writer, placed = self._writer, wanted.placed
+        scope, writer = f"{variable.name}/Initializer", self._writer
         if isinstance(initial, Tensor):
             return initial
         if isinstance(initial, float):
-            number = writer.constant(f"{scope}/Const", initial, wanted.dtype, placed)
-            dims = writer.constant(f"{scope}/Fill/dims", wanted.shape, "int32", placed)
+            number = writer.constant(f"{scope}/Const", initial, variable.type, placed)
+            dims = writer.constant(f"{scope}/Fill/dims", variable.sizes, "int32", placed)
             return writer.write("Fill", f"{scope}/Fill", (dims, number), placed)[0]
         if isinstance(initial, str):
             return known[initial]

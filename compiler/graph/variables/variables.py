@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import product
 from typing import Any
 
 import tensorflow as tf
 from attrs import define, evolve, field, frozen
 
-from compiler.graph.dtypes import size_in_bytes
 from compiler.graph.ledger import Ledger
 from compiler.graph.stamp.sources import CutSource, WeightSource
 from compiler.graph.tower.template import WeightInfo
@@ -21,7 +21,7 @@ from compiler.placement.variable_rules import place_variables as assign_devices
 from compiler.plan import Plan, VariableInfo, VariablePlacement
 from compiler.reasons import Placed, Reason
 from compiler.shards import Shard
-from compiler.step.record import Fragment
+from compiler.step.record import Fragment, Tensor
 from compiler.topology import Device
 
 AVERAGE = "ExponentialMovingAverage"  # suffix of the name of a moving average
@@ -49,7 +49,7 @@ class SlotSpec:
         if self.shape is None and self.dtype is None:
             return weight.bytes
         shape, dtype = self.shape, self.dtype
-        return size_in_bytes(weight.shape if shape is None else shape, dtype or weight.dtype) or 0
+        return Tensor("", dtype or weight.dtype, weight.shape if shape is None else shape).bytes or 0
 
 
 @define
@@ -292,33 +292,25 @@ def create_variables(
         variable.parts = tuple(_parts(variable))
         initial = _Initial(info)
         nodes = None if variable.parts else _first_nodes(info)
-        whole = initial if nodes is None else nodes
         for copy in range(len(placement.copies) or 1):
-            first: Initial = info.name if copy else whole
-            writer.add(_copy_name(info.name, copy), info.shape, info.dtype, first, variable.placed(copy))
+            first: Initial = info.name if copy else nodes or initial
+            name, place = copy_name(info.name, copy), variable.placed(copy)
+            variable.copies.append(writer.add(name, info.shape, info.dtype, first, place))
         for each in variable.updated:
-            _add_slots(writer, each, slots.get(each.name, ()))
+            for copy, slot in product(range(len(each.placement.copies) or 1), slots.get(each.name, ())):
+                name, place = copy_name(f"{each.name}/{slot.suffix}", copy), each.slot_place(copy)
+                shape = each.info.shape if slot.shape is None else slot.shape
+                added = writer.add(name, shape, slot.dtype or info.dtype, slot.initial, place)
+                each.slots.setdefault(slot.suffix, []).append(added)
             if averaged and info.trainable:
                 first = partial(initial.part, each) if isinstance(each, VariablePart) else info.name
-                writer.add(f"{each.name}/{AVERAGE}", each.info.shape, info.dtype, first, each.slot_place(0))
+                name, shape = f"{each.name}/{AVERAGE}", each.info.shape
+                each.average = writer.add(name, shape, info.dtype, first, each.slot_place(0))
         if separate and info.declared != "sum":
-            writer.add(f"{info.name}/{MEAN}", info.shape, info.dtype, info.name, variable.beside())
-    found = writer.finish()
-    for variable in made.values():
-        _take_copies(variable, found)
-        for each in variable.updated:
-            _take_slots(each, found, slots.get(each.name, ()))
+            name, place = f"{info.name}/{MEAN}", variable.beside()
+            variable.mean = writer.add(name, info.shape, info.dtype, info.name, place)
+    writer.finish()
     return made
-
-
-def _add_slots(writer: VariableWriter, variable: GraphVariable, slots: Sequence[SlotSpec]) -> None:
-    """Ask for the slots of every copy of a variable, or those of a part of one."""
-    info = variable.info
-    for copy in range(len(variable.placement.copies) or 1):
-        for slot in slots:
-            name, place = _copy_name(f"{info.name}/{slot.suffix}", copy), variable.slot_place(copy)
-            shape = info.shape if slot.shape is None else slot.shape
-            writer.add(name, shape, slot.dtype or info.dtype, slot.initial, place)
 
 
 def cut_weights(weights: Mapping[str, WeightInfo], rulebook: Rulebook) -> dict[str, WeightInfo]:
@@ -332,7 +324,7 @@ def cut_weights(weights: Mapping[str, WeightInfo], rulebook: Rulebook) -> dict[s
         shards = pieces_of(rulebook, info.name, info.shape, info.bytes)
         first = FirstValue(info, shards)
         for shard in shards:
-            size = size_in_bytes(shard.shape, info.dtype) or 0
+            size = Tensor("", info.dtype, shard.shape).bytes or 0
             found[shard.name] = evolve(
                 info, name=shard.name, shape=shard.shape, bytes=size, initializer=first, shard=shard
             )
@@ -349,13 +341,6 @@ def _first_nodes(info: WeightInfo) -> Fragment | None:
     return first_nodes(evolve(info, initializer=whole)) if is_plain(whole) else None
 
 
-def _initial_value(info: WeightInfo) -> tf.Tensor:
-    if info.shard is not None:
-        made: tf.Tensor = info.initializer.piece(info.shard.number)
-        return made
-    return called(info)
-
-
 @define
 class _Initial:
     """Makes the first value of a variable, and keeps it for what begins with a part of it."""
@@ -364,7 +349,8 @@ class _Initial:
     value: Any = None
 
     def __call__(self) -> tf.Tensor:
-        self.value = _initial_value(self.info)
+        info = self.info
+        self.value = called(info) if info.shard is None else info.initializer.piece(info.shard.number)
         return self.value
 
     def part(self, part: VariablePart) -> tf.Tensor:
@@ -384,7 +370,7 @@ def part_infos(
 
 
 def _part_info(info: WeightInfo, shard: Shard) -> WeightInfo:
-    size = size_in_bytes(shard.shape, info.dtype) or 0
+    size = Tensor("", info.dtype, shard.shape).bytes or 0
     return evolve(info, name=shard.name, shape=shard.shape, bytes=size, constraint=None, shard=shard)
 
 
@@ -408,24 +394,9 @@ def checkpoint_copy(name: str, clone: int | str) -> str:
     return f"{name}/replica_{clone}"
 
 
-def _copy_name(name: str, copy: int) -> str:
+def copy_name(name: str, copy: int) -> str:
+    """Return the name of a copy of a variable or slot; copy 0 has that of the variable itself."""
     return checkpoint_copy(name, copy) if copy else name
-
-
-def _take_copies(variable: GraphVariable, found: Mapping[str, Any]) -> None:
-    """Set the copies of a variable, and their mean, from all variables that were made."""
-    copies = range(len(variable.placement.copies) or 1)
-    variable.copies = [found[_copy_name(variable.name, copy)] for copy in copies]
-    variable.mean = found.get(f"{variable.name}/{MEAN}")
-
-
-def _take_slots(variable: GraphVariable, found: Mapping[str, Any], slots: Sequence[SlotSpec]) -> None:
-    """Set the slots and the average of a variable, or of a part of one, from all variables that were made."""
-    copies = range(len(variable.placement.copies) or 1)
-    for slot in slots:
-        own = f"{variable.name}/{slot.suffix}"
-        variable.slots[slot.suffix] = [found[_copy_name(own, copy)] for copy in copies]
-    variable.average = found.get(f"{variable.name}/{AVERAGE}")
 
 
 def create_variable(
@@ -434,6 +405,6 @@ def create_variable(
     """Make one variable."""
     writer = VariableWriter(ledger)
     value = writer.called(f"{name}/Initializer", initial, placed)
-    writer.add(name, value.known_shape or (), value.dtype, value, placed)
-    made: StepVariable = writer.finish()[name]
+    made = writer.add(name, value.known_shape or (), value.dtype, value, placed)
+    writer.finish()
     return made

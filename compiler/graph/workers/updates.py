@@ -17,7 +17,8 @@ from attrs import evolve, frozen
 from compiler.graph.assembly import Assembly
 from compiler.graph.fragments import write_traced
 from compiler.graph.gradients.clip import clip_gradients
-from compiler.graph.gradients.collect import regularize_gradients, sum_gradients
+from compiler.graph.gradients.collect import sum_gradients
+from compiler.graph.gradients.regularize import regularize_gradients
 from compiler.graph.gradients.summed import SummedGradient, join_parts, values_of
 from compiler.graph.gradients.weighting import LossSum, inverse_weights
 from compiler.graph.update.apply import apply_gradients, step_scalars

@@ -54,47 +54,31 @@ def reduce_packed(reductions: Sequence[Reduction], aggregation: Aggregation, siz
 
 
 def fill_buckets(reductions: Sequence[Reduction], size: int) -> list[list[int]]:
-    """Return the positions in `reductions` of the members of each bucket, in the order of the last ones.
+    """Return which sums go together: consecutive ones of one kind, as many as a bucket can hold.
 
     Args:
         reductions: The sums of a step, in the order in which they are made.
         size: The size of a bucket in bytes. A gradient of this size or of unknown size has a bucket of its
             own.
-    """
-    return fill([_bytes(each) for each in reductions], [_kind(each) for each in reductions], size)
-
-
-def fill(sizes: Sequence[int | None], kinds: Sequence[Hashable], size: int) -> list[list[int]]:
-    """Return which values go together: consecutive ones of one kind, as many as a bucket can hold.
-
-    Args:
-        sizes: The bytes of each value, or None if it has a bucket of its own.
-        kinds: The kind of each value.
-        size: The bytes of a bucket.
 
     Returns:
-        The positions of the members of each bucket, in the order of the last ones.
+        The positions in `reductions` of the members of each bucket, in the order of the last ones.
     """
     open_buckets: dict[Hashable, _Bucket] = {}
     full: list[list[int]] = []
-    for at, (weight, kind) in enumerate(zip(sizes, kinds, strict=True)):
+    for at, each in enumerate(reductions):
+        weight = None if isinstance(each.values[0], Rows) else each.values[0].bytes  # rows may be any number
         if weight is None or weight >= size:
             full.append([at])
             continue
-        bucket = open_buckets.setdefault(kind, _Bucket())
+        bucket = open_buckets.setdefault(_kind(each), _Bucket())
         if bucket.bytes + weight > size:
             full.append(bucket.members)
-            bucket = open_buckets[kind] = _Bucket()
+            bucket = open_buckets[_kind(each)] = _Bucket()
         bucket.members.append(at)
         bucket.bytes += weight
     full += [bucket.members for bucket in open_buckets.values()]
     return sorted(full, key=lambda members: members[-1])
-
-
-def _bytes(reduction: Reduction) -> int | None:
-    """Return the size of one clone's value, or None for rows, whose number may be unknown."""
-    value = reduction.values[0]
-    return None if isinstance(value, Rows) else value.bytes
 
 
 def _kind(reduction: Reduction) -> _Kind:

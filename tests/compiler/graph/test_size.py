@@ -12,7 +12,7 @@ import pytest
 
 from compiler.graph import size
 from compiler.graph.build import compile_graph
-from compiler.graph.forecasts.many_clones import map_many
+from compiler.graph.many_clones import map_many
 from compiler.graph.tower.traces import Traces
 from compiler.pipeline import make_plan
 from compiler.plan import Plan

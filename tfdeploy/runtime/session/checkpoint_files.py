@@ -102,7 +102,7 @@ class ClientFiles(ServerFiles):
                 op = tf.raw_ops.SaveV2(
                     prefix=part,
                     tensor_names=[each.name for each in group.slices],
-                    shape_and_slices=[each.spec for each in group.slices],
+                    shape_and_slices=[each.region.spec for each in group.slices],
                     tensors=tensors,
                 )
                 session.run(op, dict(zip(tensors, values, strict=True)))

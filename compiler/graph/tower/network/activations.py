@@ -14,7 +14,7 @@ _LAYERS: Mapping[str, Callable[..., Any]] = {"relu": keras.layers.ReLU, "softmax
 """Activations whose function in `keras.ops` takes fewer arguments, or does less, than their layer."""
 
 
-def activation_of(name: str, args: list[Any], kwargs: Mapping[str, Any]) -> Any:
+def activation_of(name: str, *args: Any, **kwargs: Any) -> Any:
     """Return the activation that a call such as `leaky_relu(negative_slope = 0.1)` describes.
 
     Returns:
@@ -28,7 +28,7 @@ def activation_of(name: str, args: list[Any], kwargs: Mapping[str, Any]) -> Any:
     assert signature is not None, f"{name} is in the table"
     if not args and not kwargs:
         return signature.name
-    given = dict(zip((each.name for each in signature.positional), args, strict=False)) | dict(kwargs)
+    given = dict(zip((each.name for each in signature.positional), args, strict=False)) | kwargs
     if signature.name in _LAYERS:
         return _LAYERS[signature.name](**given)
     defaults = {

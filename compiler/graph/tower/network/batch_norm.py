@@ -19,6 +19,7 @@ from attrs import define, field, frozen
 
 from compiler.graph.adapters.keras_private import flattened_layers, reduction_axes
 from compiler.graph.tower.ports import make_port
+from compiler.graph.tower.template import MomentExchange
 from compiler.plan import Plan, WorkerPlan
 
 
@@ -53,25 +54,6 @@ def sync_policy(plan: Plan) -> SyncPolicy | None:
     return SyncPolicy(update.batch_norm == "synchronized", refusal)
 
 
-@define
-class TracedMomentExchange:
-    """What a traced batch normalization exchanges with that of the other clones, as `MomentExchange`.
-
-    Attributes:
-        name: The name of the exchange.
-        sent: Mean, variance and number of elements of the tower's own batch.
-        received: The ports for the same figures of the whole batch.
-        gradients_sent: For each part of the loss, its gradients by the received mean and variance.
-        gradients_received: The ports for the sums of these over all towers.
-    """
-
-    name: str
-    sent: tuple[tf.Tensor, ...]
-    received: tuple[tf.Tensor, ...]
-    gradients_sent: list[tuple[tf.Tensor, ...]] = field(factory=list)
-    gradients_received: list[tuple[tf.Tensor, ...]] = field(factory=list)
-
-
 _CURRENT: ContextVar[tuple[Exchanges, str] | None] = ContextVar(
     "exchanges of the layer that is called", default=None
 )
@@ -98,7 +80,7 @@ class Exchanges:
 
     policy: SyncPolicy
     graph: tf.Graph = field(repr=False)
-    found: list[TracedMomentExchange] = field(factory=list)
+    found: list[MomentExchange] = field(factory=list)
 
     @contextmanager
     def within(self, layer: keras.Layer, path: str) -> Iterator[None]:
@@ -151,7 +133,8 @@ class Exchanges:
 
         def exchange(mean: tf.Tensor, variance: tf.Tensor, count: tf.Tensor) -> Any:
             received = _ports(f"{name}/moments", ("mean", "variance", "count"), (mean, variance, count))
-            traced = TracedMomentExchange(name, (mean, variance, count), received)
+            shape = tuple(mean.shape.as_list())
+            traced = MomentExchange(name, (mean, variance, count), received, mean.dtype.name, shape)
             self.found.append(traced)
 
             def gradient(by_mean: tf.Tensor, by_variance: tf.Tensor, _: tf.Tensor) -> Any:

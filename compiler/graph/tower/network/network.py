@@ -101,7 +101,7 @@ class _Maker:
         """Return the object of a call; `category` is empty if any object may be there."""
         category = category or ("" if call.name == "python" else _category_of(call.name))
         if category == "activation" and call.name != "python":
-            return self.constructed(call, category, partial(_activation, call.name), {})
+            return self.constructed(call, category, partial(activation_of, call.name), {})
         if call.name == "python":
             kwargs = {key: self._argument(value, "") for key, value in call.kwargs.items()}
             return make_own(call, category, kwargs, self.base)
@@ -147,10 +147,6 @@ def _called(call: ir.Call, maker: Callable[..., Any], args: list[Any], kwargs: d
 def _category_of(name: str) -> str:
     """Return the first category that has an object of this name."""
     return next((each for each in signatures.CATEGORIES if signatures.find(each, name) is not None), "")
-
-
-def _activation(name: str, *args: Any, **kwargs: Any) -> Any:
-    return activation_of(name, list(args), kwargs)
 
 
 def _find(name: str, namespaces: tuple[Any, ...]) -> Callable[..., Any]:

@@ -7,8 +7,8 @@ import re
 import pytest
 import tensorflow as tf
 
-from compiler.graph.tower.template import LossPart, Template
-from compiler.graph.tower.trim import TracedPart, TracedTensors, trim
+from compiler.graph.tower.template import Gradient, LossPart, Template, TowerResults
+from compiler.graph.tower.trim import trim
 
 PATHS = {"encoder_query": "encoder/query", "plain": "plain"}
 
@@ -42,10 +42,14 @@ def template() -> Template:
         with tf.name_scope("metrics/total/"):
             total = tf.reduce_sum(out, name="Sum")
         found = tf.gradients(scaled, [kernel, table], name="gradients")
-        gradients = dict(zip(("encoder/query/kernel", "plain/table"), found, strict=True))
-        traced = TracedTensors(
-            outputs=[out],
-            losses=[TracedPart(loss, None, gradients)],
+        dense, rows = found
+        gradients = {
+            "encoder/query/kernel": Gradient(dense),
+            "plain/table": Gradient(rows.values, rows.indices),
+        }
+        traced = TowerResults(
+            outputs=(out,),
+            losses=(LossPart(loss, None, gradients),),
             state_updates={},
             metric_states={"total": (total,)},
             metrics={},
@@ -145,9 +149,9 @@ def test_each_result_is_known_by_the_output_of_its_op() -> None:
         with tf.name_scope("loss/"):
             value = tf.multiply(tf.reduce_sum(drawn, name="sum"), share, name="value")
             weight = tf.reduce_sum(third, name="weight")
-        traced = TracedTensors(
-            outputs=[third, first],
-            losses=[TracedPart(value, weight)],
+        traced = TowerResults(
+            outputs=(third, first),
+            losses=(LossPart(value, weight),),
             state_updates={"norm/mean": second, "norm/any": anything},
             metric_states={},
             metrics={},

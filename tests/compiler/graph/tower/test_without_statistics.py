@@ -44,10 +44,10 @@ def template() -> Template:
     graph.versions.producer = 7
     part = LossPart("loss", "weight", {"kernel": Gradient("gradient:1", "indices")})
     exchange = MomentExchange(
-        "norm", ("moment",), ("received",), (("back",),), (("returned", None),), "float32", ()
+        "norm", ("moment",), ("received",), "float32", (), [("back",)], [("returned", None)]
     )
     return Template(
-        Fragment(graph),
+        fragment=Fragment(graph),
         weights={"norm/mean": "mean", "kernel": "kernel"},
         inputs={"x": "x"},
         seed="seed",

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from compiler.graph.build import compile_graph
-from compiler.graph.forecasts.many_clones import map_many
 from compiler.graph.inspect.placement_map import map_placement
+from compiler.graph.many_clones import map_many
 from compiler.kinds.deployment.grid import NotAlikeError
 from compiler.mapping.records import PlacementMap
 from compiler.pipeline import make_plan

@@ -11,11 +11,10 @@ import tensorflow as tf
 from attrs import evolve
 
 import grammar
-from compiler.graph.dtypes import size_in_bytes
 from compiler.graph.fragments import write_traced
 from compiler.graph.inspect.placement_map import map_placement
 from compiler.reasons import Placed, Reason
-from compiler.step.record import Run
+from compiler.step.record import Run, Tensor
 from compiler.step.writer import Spot
 from dsl import ir
 from tests.folders import EXAMPLES
@@ -126,7 +125,7 @@ def size(graph: tf.Graph, tensor: str, arrived: str, nodes: dict[str, Any]) -> i
         )
         found = graph.get_operation_by_name(taker).inputs[at]
     shape = found.shape.as_list() if found.shape.rank is not None else [None]
-    return size_in_bytes(shape, found.dtype.name)
+    return Tensor("", found.dtype.name, shape).bytes
 
 
 def check(training: Training) -> int:

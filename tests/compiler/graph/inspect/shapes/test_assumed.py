@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from compiler.graph.build import compile_graph
-from compiler.graph.forecasts.assumed_sizes import sized_step
 from compiler.graph.inspect.placement_map import map_placement
+from compiler.graph.sized_step import sized_step
 from compiler.mapping.records import MapAssumption, PlacementMap
 from compiler.pipeline import make_plan
 from compiler.report.terminal import terminal_map

@@ -16,7 +16,7 @@ NUMBERS = np.array([[-2.0, -0.5, 0.5, 3.0]], np.float32)
 @pytest.mark.parametrize("name", ["relu", "softmax", "leaky_relu", "tanh"])
 def test_without_arguments_an_activation_is_its_name(name: str) -> None:
     """As if it were written without brackets."""
-    assert activation_of(name, [], {}) == name
+    assert activation_of(name) == name
 
 
 @pytest.mark.parametrize(
@@ -33,5 +33,5 @@ def test_arguments_go_to_the_activation(
     name: str, args: list[Any], kwargs: dict[str, Any], wanted: list[float]
 ) -> None:
     """By place and by name, and what is not given has its default."""
-    made = activation_of(name, args, kwargs)
+    made = activation_of(name, *args, **kwargs)
     np.testing.assert_allclose(keras.ops.convert_to_numpy(made(NUMBERS)), [wanted], rtol=1e-6)

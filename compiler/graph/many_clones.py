@@ -16,16 +16,9 @@ from attrs import evolve, field, frozen
 
 from compiler.graph.build import compile_step
 from compiler.graph.compiled import CompiledGraph
-from compiler.graph.forecasts.assumed_sizes import sized_step
-from compiler.graph.forecasts.work_of_many import (
-    forecast_of,
-    is_timed,
-    require_few_alone,
-    stands,
-    work_of_many,
-)
 from compiler.graph.inspect.placement_map import map_placement
 from compiler.graph.size import too_large_to_run
+from compiler.graph.sized_step import sized_step
 from compiler.graph.tower.traces import Traces
 from compiler.kinds.deployment.grid import MapGrid, NotAlikeError
 from compiler.kinds.deployment.layout import (
@@ -41,6 +34,8 @@ from compiler.kinds.deployment.layout import (
 from compiler.kinds.growing.forecasts import Peak, Peaks, with_memory, with_time
 from compiler.kinds.growing.grow import kinds_of
 from compiler.kinds.growing.grow_graph import FewGraphs, grow_graph
+from compiler.kinds.growing.grow_parts import Among, grow_parts
+from compiler.kinds.growing.grow_step import FewSteps, grow_step, has_same_work
 from compiler.kinds.growing.workers import Workers, held_for_each
 from compiler.kinds.names.fit import Listed
 from compiler.kinds.names.patterns import Patterns
@@ -50,11 +45,14 @@ from compiler.kinds.why import KnownReasons
 from compiler.mapping.records import PlacementMap
 from compiler.pipeline import make_plan
 from compiler.plan import Plan, WorkerPlan
-from compiler.process import collector_paused
+from compiler.process import collector_paused, cores, on_one_machine
 from compiler.step.read.held import held_variables
 from compiler.step.read.memory import forecast_memory
 from compiler.step.read.transfers import list_transfers
-from compiler.time.forecast import StepForecast
+from compiler.step.read.work import step_parts, timed_step
+from compiler.step.read.workers import steps_of_all
+from compiler.time.costs import choose_costs
+from compiler.time.forecast import StepForecast, forecast_step
 from compiler.time.profile import FoundProfile
 from compiler.time.work import StepWork
 from compiler.towers import each_clone_reads
@@ -62,6 +60,9 @@ from dsl.diagnostics import Diagnostic, SpecError
 
 _SEED = 0
 """The seed of the graphs with few clones, by which their traced towers are found again."""
+
+_MOST_ALONE = 64
+"""How many clones, or workers, that update by themselves are simulated one by one, at most."""
 
 _FOR_EACH = {"SplitV": "input", "Unpack": "update"}
 """The types of ops that make a tensor for each clone or worker, with their roles."""
@@ -137,10 +138,10 @@ def _map_many(
     plan: Plan, grid: MapGrid, traces: Traces, machine: FoundProfile | None, extras: Extras, *, fold: bool
 ) -> ManyClones:
     apart = isinstance(plan, WorkerPlan)
-    timed = extras.time and is_timed(plan, machine)
+    timed = extras.time and (machine is not None or plan.spec.devices.kind is not None)
     simulated = timed or not extras.time
     if simulated:
-        require_few_alone(plan, grid)
+        _require_few_alone(plan, grid)
     whole = apart or grid.sums > 0
     few, more = (grid.cut(count, grid.groups if whole else count) for count in (FEW, MORE))
     compiled = first = _compiled(plan, few, traces)
@@ -164,10 +165,12 @@ def _map_many(
     own = compiled.warnings[len(compiled.plan.warnings) :]
     work = time = None
     if timed or extras.costs:
-        fold = fold and stands(plan, grid, timed=simulated)
-        work = work_of_many(plan, grid, ((first, few), (compiled, more)), tasks or patterns, fold=fold)
+        fold = fold and _stands(plan, grid, timed=simulated)
+        work = _work_of_many(plan, grid, ((first, few), (compiled, more)), tasks or patterns, fold=fold)
     if timed and work is not None:
-        time = forecast_of(work, plan, machine)
+        profile = machine.profile if machine is not None else None
+        costs = choose_costs(work, plan.spec.devices, profile, cores())
+        time = None if costs is None else forecast_step(work, costs)
     if time is not None:
         source = machine.path if machine is not None else plan.spec.devices.kind or ""
         found = with_time(found, time.for_map(source))
@@ -231,3 +234,64 @@ def _peaks(compiled: CompiledGraph, patterns: Patterns) -> Peaks:
 def _compiled(plan: Plan, grid: MapGrid, traces: Traces) -> CompiledGraph:
     smaller = make_plan(with_grid(plan, grid), emulate=plan.emulate)
     return compile_step(evolve(smaller, model=plan.model), base=traces.base, seed=_SEED, traces=traces)
+
+
+def _require_few_alone(plan: Plan, grid: MapGrid) -> None:
+    """Check that not very many clones update by themselves of which none can stand for others.
+
+    Raises:
+        NotAlikeError: There are too many to simulate their updates.
+    """
+    loops = grid.hosts if isinstance(plan, WorkerPlan) else grid.clones
+    if plan.spec.update.mode == "async" and not _stands(plan, grid, timed=True) and loops > _MOST_ALONE:
+        raise NotAlikeError("the time of updates is forecast that each makes by itself")
+
+
+def _stands(plan: Plan, grid: MapGrid, *, timed: bool) -> bool:
+    """Whether one of the tasks with clones may stand for others in the work of a step.
+
+    Clones that are not in step would take the cores of a machine from each other that they share, all at the
+    same moment, if one stood for others. That matters for the time of a step if they compute on these cores.
+    """
+    if grid.job is None or grid.hosts <= MORE:
+        return False
+    if not timed:
+        return True
+    if plan.emulate:
+        return False
+    in_step = plan.spec.update.mode != "async"
+    return in_step or grid.kind == "gpu" or not on_one_machine(plan.spec.devices.jobs)
+
+
+def _work_of_many(
+    plan: Plan,
+    grid: MapGrid,
+    pair: tuple[tuple[CompiledGraph, MapGrid], tuple[CompiledGraph, MapGrid]],
+    patterns: Patterns,
+    *,
+    fold: bool,
+) -> StepWork:
+    """Return the work of a step of many clones; one task stands for others if `fold` lets it.
+
+    Args:
+        plan: The plan of all clones.
+        grid: Their grid.
+        pair: The graphs with a few clones and with somewhat more, each with its grid.
+        patterns: The names in the graph with a few, with places for the numbers of tasks alone if the clones
+            of a task are not alike.
+        fold: Whether one task may stand for others.
+    """
+    (few, few_grid), (more, more_grid) = pair
+    if isinstance(plan, WorkerPlan):
+        parts = grow_parts(_among(few, few_grid), _among(more, more_grid), patterns, grid, plan)
+        return steps_of_all(plan, parts, fold=fold)
+    works = [timed_step(sized_step(each)) for each in (few, more)]
+    known = FewSteps(works[0], patterns, works[1], more_grid)
+    if not has_same_work(grow_step(known, more_grid, more.plan), known.more):
+        raise NotAlikeError("the step of nine has what does not follow from that of four")
+    return grow_step(known, grid, plan, fold=fold)
+
+
+def _among(compiled: CompiledGraph, grid: MapGrid) -> Among:
+    assert isinstance(compiled.plan, WorkerPlan)
+    return Among(compiled.plan, grid, step_parts(sized_step(compiled)))

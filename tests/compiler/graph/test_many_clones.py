@@ -13,8 +13,8 @@ from attrs import evolve
 from compiler.conditions.expect import check_expectations
 from compiler.graph.build import compile_graph
 from compiler.graph.compiled import CompiledGraph
-from compiler.graph.forecasts.many_clones import ManyClones, map_many
 from compiler.graph.inspect.placement_map import map_placement
+from compiler.graph.many_clones import ManyClones, map_many
 from compiler.kinds.deployment.grid import NotAlikeError
 from compiler.kinds.deployment.layout import Extras, why_not
 from compiler.kinds.growing.grow_step import has_same_work

@@ -302,7 +302,7 @@ def _finish(
 ) -> CompiledGraph:
     """Join the towers: losses, metrics, update, summaries, evaluation and initialisation."""
     plan, ledger = assembly.plan, assembly.ledger
-    scores, exchange, updates = scores_of(assembly), None, None
+    scores, exchange, updates = scores_of(assembly), None, Updates()
     shown = read_weights(assembly)
     if assembly.rules is not None and isinstance(plan, WorkerPlan):
         exchange = build_between(assembly, plan, scores.losses, scores.states, joined)
@@ -311,13 +311,13 @@ def _finish(
         updates = exchange.updates
     elif assembly.rules is not None:
         updates = UPDATE_MODES[plan.update.mode](assembly)
-        time_after(ledger, feeds.ahead, updates.by_clone or (updates.train_op,))
-    rates = updates.learning_rates if updates is not None else {}
+        ends = updates.by_clone or tuple(filter(None, (updates.train_op,)))
+        time_after(ledger, feeds.ahead, ends)
     loops = _loops(assembly, updates, scores.regularization, feeds)
     watched = (loops[0].loss, loops[0].metrics) if loops else (scores.total_loss, scores.metrics)
-    clones = _clones(assembly)
+    clones = tuple(_clone(assembly, each) for each in assembly.towers)
     parts = _parts_of_loss(plan, clones, scores.regularization)
-    summary_op = build_summaries(assembly, watched[0], parts, rates, watched[1], updates, shown)
+    summary_op = build_summaries(assembly, watched[0], watched[1], parts, updates, shown)
     evaluated = build_evaluation(assembly, evaluation, scores)
     init_op, after_restore_op = initialisation(assembly)
     return CompiledGraph(
@@ -332,12 +332,12 @@ def _finish(
         losses=scores.losses,
         regularization=scores.regularization,
         metrics=scores.metrics,
-        learning_rates=rates,
+        learning_rates=updates.learning_rates,
         loss_scale=assembly.loss_scale.value if assembly.loss_scale is not None else None,
         applied=assembly.applied,
-        train_op=updates.train_op if updates is not None else None,
+        train_op=updates.train_op,
         train_loops=loops,
-        publish_op=updates.publish_op if updates is not None else None,
+        publish_op=updates.publish_op,
         summary_op=summary_op,
         init_op=init_op,
         after_restore_op=after_restore_op,
@@ -352,11 +352,11 @@ def _finish(
 
 
 def _loops(
-    assembly: Assembly, updates: Updates | None, regularization: Tensor, feeds: Feeds
+    assembly: Assembly, updates: Updates, regularization: Tensor, feeds: Feeds
 ) -> tuple[TrainLoop, ...]:
     """Return what each clone repeats if each updates by itself, else nothing."""
     loops: list[TrainLoop] = []
-    for tower, op in zip(assembly.towers, updates.by_clone if updates is not None else (), strict=False):
+    for tower, op in zip(assembly.towers, updates.by_clone, strict=False):
         scope = f"clone_{tower.tower.index}/metrics"
         at = Spot(assembly.ledger.writer("metric"), scope, assembly.rulebook.optimizer())
         metrics = {node.name: combine_metric(at, node, [tower]) for node in assembly.plan.model.metrics}
@@ -381,10 +381,6 @@ def _parts_of_loss(plan: Plan, clones: Sequence[Clone], regularization: Tensor) 
         **{f"clone_{each.index}/clone_loss": each.loss for each in shown},
         "regularization_loss": regularization,
     }
-
-
-def _clones(assembly: Assembly) -> tuple[Clone, ...]:
-    return tuple(_clone(assembly, stamped) for stamped in assembly.towers)
 
 
 def _clone(assembly: Assembly, stamped: StampedTower) -> Clone:

@@ -21,10 +21,9 @@ from compiler.step.writer import Spot
 def build_summaries(
     assembly: Assembly,
     total_loss: Tensor,
-    parts: Mapping[str, Tensor],
-    rates: Mapping[str, Tensor],
     metrics: Mapping[str, MetricTensors],
-    updates: Updates | None,
+    parts: Mapping[str, Tensor],
+    updates: Updates,
     weights: Mapping[str, Tensor],
 ) -> Tensor | None:
     """Return one tensor with all summaries of a step, or None if the spec has none.
@@ -32,11 +31,9 @@ def build_summaries(
     Args:
         assembly: The graph under construction.
         total_loss: The loss of the step with regularization.
-        parts: The parts of the loss by their tags.
-        rates: The learning rate of each group of weights, of which the first is shown; empty without an
-            optimizer.
         metrics: The metrics by name.
-        updates: The update of the step, whose gradients are summarized; None without an optimizer.
+        parts: The parts of the loss by their tags.
+        updates: The update of the step: its gradients, and the learning rate of the first group of weights.
         weights: What `read_weights` gives.
     """
     wanted = assembly.plan.spec.train.summaries
@@ -57,12 +54,14 @@ def build_summaries(
             ]
             return tf.compat.v1.summary.merge(made, name="merged")
 
-    scalars = {"loss": total_loss, **dict(zip(["learning_rate"], rates.values(), strict=False))}
+    scalars = {"loss": total_loss}
+    for rate in [*updates.learning_rates.values()][:1]:
+        scalars["learning_rate"] = rate
     scalars |= {name: metric.result for name, metric in metrics.items()}
     more = wanted in {"gradients", "all"}
     if more:
         scalars |= parts
-    gradients = updates.gradients if updates is not None and more else {}
+    gradients = updates.gradients if more else {}
     at = Spot(assembly.ledger.writer("summary"), "", assembly.rulebook.summaries())
     given = (scalars, gradients, assembly.applied, weights if wanted == "all" else {})
     found: Tensor = write_traced(at, summarized, *given)

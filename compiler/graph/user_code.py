@@ -64,37 +64,24 @@ def load_function(path: str, base: Path, call: Span | None, *, of_model: bool = 
     module_name, _, name = path.partition(":")
     where = Where(path, call=call)
     if not module_name or not name:
-        raise RunError(
-            errors.python_function(
-                where, reason="this does not name a function", advice="write `module:function`"
-            )
-        )
+        reason, advice = "this does not name a function", "write `module:function`"
+        raise RunError(errors.python_function(where, reason=reason, advice=advice))
     try:
         with _last_on_path(base):
             module = _module(module_name, base)
-    except ModuleNotFoundError as error:
-        if error.name != module_name:
-            raise _failed(error, where, of_model=of_model) from error
-        reason = f"there is no module `{module_name}`, neither beside the spec nor installed"
-        raise RunError(errors.python_function(where, reason=reason)) from error
     except Exception as error:
-        raise _failed(error, where, of_model=of_model) from error
-    found = getattr(module, name, None)
-    if not callable(found):
+        if isinstance(error, ModuleNotFoundError) and error.name == module_name:
+            reason = f"there is no module `{module_name}`, neither beside the spec nor installed"
+            raise RunError(errors.python_function(where, reason=reason)) from error
+        if of_model:
+            raise SpecError([diagnosed(error, path, call)]) from error
+        raise RunError(failure(error, where)) from error
+    function: Callable[..., Any] | None = getattr(module, name, None)
+    if function is None or not callable(function):
         near = nearest(name, [each for each in vars(module) if not each.startswith("_")])
-        advice = f"there is `{near}`" if near else None
-        raise RunError(
-            errors.python_function(where, reason=f"its module has no function `{name}`", advice=advice)
-        )
-    function: Callable[..., Any] = found
+        reason, near_by = f"its module has no function `{name}`", f"there is `{near}`" if near else None
+        raise RunError(errors.python_function(where, reason=reason, advice=near_by))
     return function
-
-
-def _failed(error: Exception, where: Where, *, of_model: bool) -> Exception:
-    """Return the error to raise if the import of a module fails."""
-    if of_model:
-        return SpecError([diagnosed(error, where.path, where.call)])
-    return RunError(failure(error, where))
 
 
 @frozen

@@ -95,22 +95,17 @@ def check_call(layer: Any, step: str, values: Sequence[Any], span: Span | None) 
         values: The tensors that reach it, with their batch axis.
         span: The place of the step in the spec.
     """
-    of_sets = isinstance(layer, _ENCODERS) and layer.output_mode in _OF_SETS
-    if len(values) == 1 and values[0].shape.rank == 1 and (of_sets or isinstance(layer, _OF_AN_AXIS)):
-        raise SpecError([_diagnosed(step, values, ValueError("expected min_ndim=2, found ndim=1"), span)])
-    wanted = layer.input_spec
-    if len(values) != 1 or not hasattr(wanted, "min_ndim"):
+    if len(values) != 1:
         return
-    rank = values[0].shape.rank
-    for limit, wrong in (
-        (wanted.ndim, rank != wanted.ndim),
-        (wanted.min_ndim, rank < (wanted.min_ndim or 0)),
-    ):
-        if limit is not None and wrong:
-            fault = ValueError(
-                f"expected {'' if limit is wanted.ndim else 'min_'}ndim={limit}, found ndim={rank}"
-            )
-            raise SpecError([_diagnosed(step, values, fault, span)])
+    rank, wanted = values[0].shape.rank, layer.input_spec
+    exact, least = getattr(wanted, "ndim", None), getattr(wanted, "min_ndim", None)
+    of_sets = isinstance(layer, _ENCODERS) and layer.output_mode in _OF_SETS
+    if rank == 1 and (of_sets or isinstance(layer, _OF_AN_AXIS)):
+        exact, least = None, 2
+    if exact is not None and rank != exact:
+        raise SpecError([_wrong_rank(step, values[0], exact, span, at_least=False)])
+    if least is not None and rank < least:
+        raise SpecError([_wrong_rank(step, values[0], least, span, at_least=True)])
 
 
 def outputs_of(made: Any, step: str, call: CallNode) -> Sequence[Any]:
@@ -130,9 +125,8 @@ def check_output(made: Any, step: str, values: Sequence[Any], span: Span | None)
 
     A layer for one tensor that is called on a list of tensors stacks them along a new first axis.
     """
-    stacked = len(values) > 1 and made.shape.rank == values[0].shape.rank + 1 and made.shape[0] == len(values)
-    if stacked:
-        raise SpecError([_diagnosed(step, values, AttributeError("'list' object has no attribute"), span)])
+    if len(values) > 1 and made.shape.rank == values[0].shape.rank + 1 and made.shape[0] == len(values):
+        raise SpecError([_mismatch(step, values, span)])
 
 
 def check_operation(
@@ -309,25 +303,35 @@ def _diagnosed(
 ) -> Diagnostic:
     rank = _RANK.search(str(fault))
     if rank is not None and len(values) == 1:
-        return errors.wrong_rank(
-            step,
-            _shape(values[0]),
-            tf.as_dtype(values[0].dtype).name,
-            int(rank[2]) - 1,
-            span,
-            at_least=rank[1] is not None,
-        )
+        return _wrong_rank(step, values[0], int(rank[2]), span, at_least=rank[1] is not None)
+    if _OF_LISTS.search(str(fault)) and len(values) > 1:
+        return _mismatch(step, values, span, alone=alone)
+    return _mismatch(step, values, span, first_sentence(fault), alone)
+
+
+def _wrong_rank(step: str, value: Any, rank: int, span: Span | None, *, at_least: bool) -> Diagnostic:
+    dtype = tf.as_dtype(value.dtype).name
+    return errors.wrong_rank(step, _shape(value), dtype, rank - 1, span, at_least=at_least)
+
+
+def _mismatch(
+    step: str,
+    values: Sequence[Any],
+    span: Span | None,
+    reason: str | None = None,
+    alone: Collection[int] = (),
+) -> Diagnostic:
+    """Return what is said of tensors that a step does not take; by default, because they are several."""
     types = [tf.as_dtype(each.dtype).name for each in values]
     shapes = [" ".join(each) for each in zip(types, _shapes(values, alone), strict=True)]
     advice = None
-    if 0 < len(alone) < len(values):
-        shown = listed(_with_batch(values, alone))
-        advice = f"the first axis of examples is that of the batch, and a weight has none: here are {shown}"
-    if _OF_LISTS.search(str(fault)) and len(values) > 1:
+    if reason is None:
         advice = "make one tensor of them by a merging layer, such as `Add()` or `Concatenate()`"
         reason = f"its input must be one tensor, not {len(values)}"
-        return errors.shape_mismatch(span, step=step, shapes=shapes, reason=reason, advice=advice)
-    return errors.shape_mismatch(span, step=step, shapes=shapes, reason=first_sentence(fault), advice=advice)
+    elif 0 < len(alone) < len(values):
+        shown = listed(_with_batch(values, alone))
+        advice = f"the first axis of examples is that of the batch, and a weight has none: here are {shown}"
+    return errors.shape_mismatch(span, step=step, shapes=shapes, reason=reason, advice=advice)
 
 
 def _shape(value: Any) -> list[int | None]:

@@ -46,7 +46,7 @@ def new_statistics(assembly: Assembly, joins: Collection[Join] = ALL) -> list[St
     In a mean, clones are weighted by their examples. Synchronized statistics are equal in all clones.
     """
     writer = assembly.ledger.writer("aggregate")
-    made: list[tuple[GraphVariable, Join, Tensor]] = []
+    made: list[Statistic] = []
     for weight in dict.fromkeys(each.weight for each in assembly.variables.values()):
         towers = [each for each in assembly.towers if weight in each.template.state_updates]
         pieces = assembly.pieces_of(weight)
@@ -65,8 +65,8 @@ def new_statistics(assembly: Assembly, joins: Collection[Join] = ALL) -> list[St
                 joined = change(writer, variable.name, of_clones, before, beside)
             else:
                 joined = mean(writer, variable.name, of_clones, shares, beside)
-            made.append((variable, join, joined))
-    return [Statistic(variable, join, value) for variable, join, value in made]
+            made.append(Statistic(variable, join, joined))
+    return made
 
 
 def _read_by(assembly: Assembly, tower: StampedTower, variable: GraphVariable) -> Tensor:
@@ -79,15 +79,11 @@ def _read_by(assembly: Assembly, tower: StampedTower, variable: GraphVariable) -
     return at.read(variable.copies[0].tensor)
 
 
-def _own_value(tower: StampedTower, weight: str) -> Tensor:
-    return tower.record(tower.template.state_updates[weight])
-
-
 def _cut(
     assembly: Assembly, writer: StepWriter, tower: StampedTower, pieces: Sequence[GraphVariable]
 ) -> Sequence[Tensor]:
     """Return the value that a tower has for a statistic, or those for its pieces, cut where it was made."""
-    value = _own_value(tower, pieces[0].weight)
+    value = tower.record(tower.template.state_updates[pieces[0].weight])
     shards = [each.info.shard for each in pieces if each.info.shard is not None]
     if not shards:
         return [value]

@@ -27,7 +27,7 @@ class Updates:
     """What an update mode adds to a graph.
 
     Attributes:
-        train_op: Does a step.
+        train_op: Does a step; None if nothing is trained.
         learning_rates: The learning rate of each group of weights, by its glob; scalars.
         by_clone: The ops of clones that update each by itself, in loops of their own. `train_op` then runs
             each of them once.
@@ -37,10 +37,10 @@ class Updates:
             `async`, those of clone 0.
     """
 
-    train_op: Run
-    learning_rates: Mapping[str, Tensor]
+    train_op: Run | None = None
+    learning_rates: Mapping[str, Tensor] = field(factory=dict)
     by_clone: tuple[Run, ...] = ()
-    publish_op: Run | None = field(default=None)
+    publish_op: Run | None = None
     gradients: Mapping[str, Tensor] = field(factory=dict)
 
 

@@ -160,7 +160,8 @@ class _Follower:
             groups, before = divmod(begin, _GROUP)
             ahead = tf.constant([groups * _COUNTS_PER_GROUP[op.type], 0], counter.dtype)
             shape = tf.constant([end - begin + before], tf.int64)
-            attributes = {"dtype": op.node_def.attr["dtype"], "Tshape": _type(tf.int64)}
+            number = tf.compat.v1.AttrValue(type=tf.int64.as_datatype_enum)
+            attributes = {"dtype": op.node_def.attr["dtype"], "Tshape": number}
             drawn = tf.compat.v1.get_default_graph().create_op(
                 op.type,
                 [shape, key, counter + ahead, algorithm],
@@ -192,10 +193,6 @@ class _Follower:
                 block = tf.reshape(draw(begin * inner, end * inner), [end - begin, inner // row, row])
                 kept.append(block[:, shard.start : shard.stop])
         return tf.reshape(tf.concat(kept, 0) if len(kept) > 1 else kept[0], shard.shape)
-
-
-def _type(dtype: tf.DType) -> Any:
-    return tf.compat.v1.AttrValue(type=dtype.as_datatype_enum)
 
 
 _PLAIN = (keras.initializers.Zeros, keras.initializers.Ones)

@@ -8,7 +8,7 @@ from attrs import define, evolve, field
 
 from compiler.graph.ledger import Ledger
 from compiler.graph.loss_scale import LossScale
-from compiler.graph.optimizers import UpdateRules
+from compiler.graph.optimizers import Optimizer, UpdateRules
 from compiler.graph.stamp.sources import CutSource, WeightSource
 from compiler.graph.stamp.stamp import StampedTower
 from compiler.graph.variables.variables import GraphVariable, joined_source
@@ -64,6 +64,11 @@ class Assembly:
     def updated_of(self, weight: str) -> list[GraphVariable]:
         """Return what gradients of a weight are summed for: its variables, or the parts of its clones."""
         return [each for variable in self.pieces_of(weight) for each in variable.updated]
+
+    def rule_of(self, variable: str) -> Optimizer:
+        """Return the update rule of a trainable variable, or of a part of one."""
+        assert self.rules is not None
+        return self.rules.of(variable)
 
     def source_of(self, weight: str, clone: int) -> WeightSource | CutSource:
         """Return what a clone reads of a weight.

@@ -24,9 +24,8 @@ from compiler.graph.gradients.regularize import with_regularizers
 from compiler.graph.gradients.weighting import tower_loss
 from compiler.graph.inputs.feeding import Feeds, feed_towers
 from compiler.graph.inputs.staging import time_after
-from compiler.graph.inspect.own_devices import require_own_devices
 from compiler.graph.inspect.room import require_holdable
-from compiler.graph.inspect.verify_placement import verify_placement
+from compiler.graph.inspect.verify_placement import require_own_devices, verify_placement
 from compiler.graph.ledger import Ledger
 from compiler.graph.loss_scale import LossScale
 from compiler.graph.optimizers import UpdateRules, make_groups
@@ -44,8 +43,7 @@ from compiler.graph.step_of import step_of
 from compiler.graph.summaries import build_summaries, read_weights
 from compiler.graph.tower.recompute import Forward, scopes_of
 from compiler.graph.tower.template import Template, WeightInfo
-from compiler.graph.tower.traces import Traced, Traces
-from compiler.graph.tower.without_statistics import templates_of_towers
+from compiler.graph.tower.traces import Traced, Traces, templates_of_towers
 from compiler.graph.update import UPDATE_MODES, Updates
 from compiler.graph.update.whole_tables import tables_dominate
 from compiler.graph.variables.variables import (

@@ -16,7 +16,7 @@ from compiler.checks.compatibility import gradients_can_be_summed
 from compiler.figures import size
 from compiler.graph.stamp.lookups import usage_of
 from compiler.graph.tower.template import Gradient, Template
-from compiler.graph.tower.without_statistics import templates_of_towers
+from compiler.graph.tower.traces import templates_of_towers
 from compiler.placement.rules import Rulebook
 from compiler.plan import Plan, VariablePlacement, WorkerPlan
 from compiler.reasons import Placed

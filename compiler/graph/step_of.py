@@ -10,8 +10,8 @@ from attrs import evolve
 
 from compiler.graph.compiled import CompiledGraph
 from compiler.graph.finished import in_graph
-from compiler.graph.inspect.own_devices import shared_places
 from compiler.graph.inspect.shapes import assumed_graph, shaped_graph
+from compiler.graph.inspect.verify_placement import shared_places
 from compiler.graph.variables.variables import AVERAGE, GraphVariable, copy_name
 from compiler.plan import WorkerPlan
 from compiler.process import collector_paused

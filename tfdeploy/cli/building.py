@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from compiler.graph.compiled import CompiledGraph
-    from compiler.graph.forecasts.many_clones import ManyClones
+    from compiler.graph.many_clones import ManyClones
     from compiler.kinds.deployment.layout import Extras
     from compiler.kinds.records.kind_map import AnyMap
     from compiler.kinds.records.step_kinds import StepKinds

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from compiler.graph.compiled import CompiledGraph
-    from compiler.graph.forecasts.many_clones import ManyClones
+    from compiler.graph.many_clones import ManyClones
     from compiler.kinds.deployment.layout import Extras
     from dsl import ir
     from tfdeploy.runtime.plans import SharedTowers

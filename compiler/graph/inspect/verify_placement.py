@@ -20,10 +20,13 @@ from compiler.graph.stamp.lookups import declares_strings
 from compiler.graph.step_records import used_ops
 from compiler.graph.variables.variables import GraphVariable
 from compiler.placement.rules import Rulebook
+from compiler.plan import WorkerPlan
 from compiler.reasons import Placed, Reason
 from compiler.step.record import Entered, Op, Use
+from compiler.topology import Host
 from dsl.diagnostics import Diagnostic, SpecError
 from dsl.errors import plan as errors
+from dsl.ir.place import PARAMETER_SERVER
 from dsl.source import Span
 
 if TYPE_CHECKING:
@@ -187,3 +190,44 @@ def takes_resources(op_type: str) -> bool:
     if definition is None:
         return False
     return any(each.type == tf.resource.as_datatype_enum for each in definition.input_arg)
+
+
+if TYPE_CHECKING:
+    from compiler.graph.compiled import CompiledGraph
+
+
+def require_own_devices(compiled: CompiledGraph) -> None:
+    """Raise SpecError if a worker's graph has ops on another worker that keeps no variables."""
+    plan = compiled.plan
+    if not isinstance(plan, WorkerPlan):
+        return
+    worker = plan.worker
+    allowed = {worker.host, *homes_of_variables(compiled)}
+    abroad = compiled.exchange.abroad if compiled.exchange is not None else ()
+    for name, entry in compiled.ledger.entries.items():
+        device = entry.device
+        if device.job != PARAMETER_SERVER and device.host not in allowed and name not in abroad:
+            rule = entry.placed.reason.rule
+            span = rule.span if rule is not None else plan.spec.place.span
+            ref = f"{worker.host[0]}[{worker.host[1]}]"
+            raise SpecError([errors.other_workers_device(span, worker=ref, device=device.ref, op=name)])
+
+
+def homes_of_variables(compiled: CompiledGraph) -> set[Host]:
+    """Return the tasks that keep what workers share between steps."""
+    return {each.device.host for each in shared_places(compiled)}
+
+
+def shared_places(compiled: CompiledGraph) -> Iterator[Placed]:
+    """Yield the places of what workers share between steps."""
+    exchange = compiled.exchange
+    if exchange is not None and exchange.meeting is not None:
+        yield exchange.meeting.placed
+        return
+    yield compiled.ledger.entries[str(compiled.global_step.name).removesuffix(":0")].placed
+    for variable in compiled.variables.values():
+        for copy in range(len(variable.copies)):
+            yield variable.beside(copy)
+            yield variable.slot_place(copy)
+        if variable.placement.updates is not None:
+            yield variable.placement.updates

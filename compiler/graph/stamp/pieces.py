@@ -12,8 +12,7 @@ from collections.abc import Mapping, Sequence
 from attrs import frozen
 
 from compiler.graph.stamp.riders import Rider, carry
-from compiler.graph.stamp.rows import gather_rows
-from compiler.graph.stamp.sources import CutSource
+from compiler.graph.stamp.sources import CutSource, gather_rows
 from compiler.reasons import Placed
 from compiler.shards import Shard
 from compiler.step.record import Tensor

@@ -23,8 +23,7 @@ from compiler.graph.stamp.pieces import DealtRows, PieceWriter
 from compiler.graph.stamp.pipeline import PipelineWriter
 from compiler.graph.stamp.places import Layout, TowerPlaces
 from compiler.graph.stamp.riders import Rider, read_together
-from compiler.graph.stamp.rows import gather_rows
-from compiler.graph.stamp.sources import CutSource, WeightSource
+from compiler.graph.stamp.sources import CutSource, WeightSource, gather_rows
 from compiler.graph.stamp.stages import require_pipeline
 from compiler.graph.tower.template import Template
 from compiler.placement.rules import Rulebook, following

@@ -24,8 +24,7 @@ from attrs import evolve, frozen
 
 from compiler.graph.adapters.tensorflow_private import op_definition
 from compiler.graph.nodes import count_inputs
-from compiler.graph.tower.ports import SCOPE as PORTS
-from compiler.graph.tower.template import Template, base_of
+from compiler.graph.tower.template import PORTS, Template, base_of
 from compiler.step.record import HANDLES, Tensor
 from compiler.time.work import PASSED_ON, flops
 

@@ -6,11 +6,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any, Literal, TypeAlias
 
+import tensorflow as tf
 from attrs import field, frozen
 
-from compiler.graph.tower.copied_rows import CopiedRows
 from compiler.shards import Shard
 from compiler.step.record import Fragment, Role, Tensor
+
+PORTS = "ports"
+"""The scope of the ports."""
 
 Join: TypeAlias = Literal["first", "mean", "sum"]
 """How the new values that clones have for a state become one: the first, their mean, or all changes."""
@@ -60,6 +63,25 @@ class WeightInfo:
     def weight(self) -> str:
         """The name of the whole weight, by which rules, towers and files know it."""
         return self.name if self.shard is None else self.shard.of
+
+
+@frozen
+class CopiedRows:
+    """Rows of which each comes several times in a row, by tensor names.
+
+    Attributes:
+        rows: The rows, of which each is there once.
+        times: How often each of them comes.
+        divisor: The number by which the copies are divided, or None.
+        shape: The shape of the rows, with axes of size one for the copies.
+        made_by: The op that makes the copies.
+    """
+
+    rows: str
+    times: int
+    divisor: str | None
+    shape: tuple[int, ...]
+    made_by: str
 
 
 @frozen
@@ -234,3 +256,15 @@ def nodes_before(nodes: Mapping[str, Any], results: Iterable[str]) -> set[str]:
             seen.add(name)
             pending += map(base_of, nodes[name].input)
     return seen
+
+
+def make_port(dtype: Any, shape: Any, name: str) -> tf.Tensor:
+    """Return a port of the tower that is being traced.
+
+    Args:
+        dtype: Its type.
+        shape: Its shape.
+        name: Its name, which no other port has.
+    """
+    with tf.name_scope(""):
+        return tf.compat.v1.placeholder(dtype, shape, name=f"{PORTS}/{name}")

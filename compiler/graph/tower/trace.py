@@ -35,9 +35,16 @@ from compiler.graph.tower.network.network import Network, make, metric_for
 from compiler.graph.tower.network.operations import Operation, for_each_example
 from compiler.graph.tower.network.own_objects import require_summable
 from compiler.graph.tower.network.precision import dtype_policy, in_float32, keep_tables, widen_penalties
-from compiler.graph.tower.ports import make_port
 from compiler.graph.tower.refusals import check_call, check_operation, check_output, outputs_of, refusal
-from compiler.graph.tower.template import Gradient, Join, LossPart, Template, TowerResults, WeightInfo
+from compiler.graph.tower.template import (
+    Gradient,
+    Join,
+    LossPart,
+    Template,
+    TowerResults,
+    WeightInfo,
+    make_port,
+)
 from compiler.graph.tower.trim import trim
 from compiler.graph.user_code import UserCode
 from compiler.model.graph import CallNode, LayerNode, ModelGraph, ObjectiveNode, TensorTermNode

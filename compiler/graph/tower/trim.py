@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import attrs
@@ -11,9 +11,8 @@ import tensorflow as tf
 from attrs import evolve
 
 from compiler.graph.fragments import ancestors, made_by, map_tensors, recorded
-from compiler.graph.tower.copied_rows import copied_rows
 from compiler.graph.tower.simplify import Shape, Simplifier
-from compiler.graph.tower.template import Gradient, Template, TowerResults, nodes_before
+from compiler.graph.tower.template import CopiedRows, Gradient, Template, TowerResults, nodes_before
 from compiler.step.record import Fragment, Made, Role
 
 _GRADIENT = re.compile(r"^gradients/(?:part_\d+/)?(?:(?P<forward>.+)_grad/)?")
@@ -169,3 +168,43 @@ def _follows(graph_def: Any) -> dict[str, str]:
         if forward is not None:
             follows[node.name] = forward
     return follows
+
+
+_SUMMED = (tf.float32, tf.float64)
+"""The types of which rows are added up without copies; sums of others are rounded at other times."""
+
+
+def copied_rows(
+    values: str, nodes: Mapping[str, Any], shape_of: Callable[[str], Shape | None]
+) -> CopiedRows | None:
+    """Return the rows of which others are copies, or None if it is not certain that they are copies.
+
+    A mean divides the copies by their number.
+
+    Args:
+        values: The tensor of the copies, of shape [n, width].
+        nodes: The nodes of the tower by name.
+        shape_of: Returns the static shape of a tensor, or None if its rank is unknown.
+    """
+    made = nodes[values.partition(":")[0]]
+    if made.op != "Reshape" or made.attr["T"].type not in [each.as_datatype_enum for each in _SUMMED]:
+        return None
+
+    def input_of(node: Any, number: int) -> Any:
+        return nodes[node.input[number].partition(":")[0]]
+
+    divisor, copies = None, input_of(made, 0)
+    if copies.op == "RealDiv" and shape_of(copies.input[1]) == ():
+        if input_of(copies, 1).op == "Placeholder":  # a port, which the ops of a tower do not have
+            return None
+        divisor, copies = copies.input[1], input_of(copies, 0)
+    if copies.op != "Tile" or input_of(copies, 1).op != "Const":
+        return None
+    times = tf.make_ndarray(input_of(copies, 1).attr["value"].tensor)
+    shape, of_rows = shape_of(copies.input[0]), shape_of(values)
+    sizes = tuple(each for each in shape or () if each is not None)
+    if not sizes or sizes != shape or any(each != 1 for each in sizes[1:-1]):
+        return None
+    if times[0] != 1 or times[-1] != 1 or of_rows is None or of_rows[-1] != sizes[-1]:
+        return None
+    return CopiedRows(copies.input[0], int(times.prod()), divisor, sizes, copies.name)

@@ -57,7 +57,6 @@ def apply_gradients(
     Returns:
         The names of the ops that end the updates.
     """
-    assert assembly.rules is not None
     done: list[str] = []
     fused: list[Callable[[], str]] = []
     parts: dict[str, list[tuple[VariablePart, Value]]] = {}
@@ -70,7 +69,7 @@ def apply_gradients(
             scope = f"{assembly.scope}/{copy_name(variable.name, copy)}"
             at = Spot(assembly.ledger.writer("update"), scope, variable.beside(copy))
             if gate is None and _is_one_op(assembly, variable, copy, value):
-                rule = assembly.rules.of(variable.name)
+                rule = assembly.rule_of(variable.name)
                 slots = [variable.slots[each][copy] for each in rule.slots]
                 given = (variable.copies[copy].tensor, slots, value, scalars.of(rule, at))
                 reads = reads_of(assembly, variable, copy)
@@ -88,8 +87,7 @@ def _is_one_op(assembly: Assembly, variable: GraphVariable, copy: int, gradient:
 
     Such an op holds the lock of its variable, and needs no turn.
     """
-    assert assembly.rules is not None
-    alone = isinstance(gradient, Tensor) and assembly.rules.of(variable.name).is_one_op(gradient)
+    alone = isinstance(gradient, Tensor) and assembly.rule_of(variable.name).is_one_op(gradient)
     averaged = copy == 0 and variable.average is not None
     return alone and not (slots_are_remote(variable, copy) or variable.info.constraint or averaged)
 
@@ -104,8 +102,7 @@ def _apply(
     gate: Gate | None,
 ) -> str:
     """Write an update that is more than one op; return the name of the op that ends it."""
-    assert assembly.rules is not None
-    rule, handle = assembly.rules.of(variable.name), variable.copies[copy].tensor
+    rule, handle = assembly.rule_of(variable.name), variable.copies[copy].tensor
     at = at if gate is None else at.waiting(gate.at(at.placed))
     contested = _is_contested(assembly, variable, copy, gradient)
     turn = take_turn(at, variable.name, contested=contested, after=tensors_of(gradient))
@@ -126,8 +123,7 @@ def _apply(
 
 def _is_contested(assembly: Assembly, variable: GraphVariable, copy: int, gradient: Value) -> bool:
     """Whether another update could run between the ops of this one, because it is more than one op."""
-    assert assembly.rules is not None
-    alone = assembly.rules.of(variable.name).is_one_op(gradient) and not slots_are_remote(variable, copy)
+    alone = assembly.rule_of(variable.name).is_one_op(gradient) and not slots_are_remote(variable, copy)
     followed = variable.info.constraint is not None or variable.average is not None
     return assembly.plan.updates_meet and (followed or not alone)
 
@@ -227,8 +223,7 @@ def _update(
     assembly: Assembly, part: VariablePart, gradient: Value, scalars: StepScalars, gate: Gate | None
 ) -> Tensor:
     """Return the new elements of a part, which is updated in a variable of its own."""
-    assert assembly.rules is not None
-    rule, at = assembly.rules.of(part.name), _beside(assembly, part, part.name, gate)
+    rule, at = assembly.rule_of(part.name), _beside(assembly, part, part.name, gate)
     own = assembly.ledger.writer("variable").variable(
         at.name("part"), part.info.dtype, part.info.shape, f"{part.name}/updated", at.placed
     )
@@ -255,8 +250,7 @@ def apply_at_slots(
     Returns:
         The name of the op that ends the update.
     """
-    assert assembly.rules is not None
-    rule, home = assembly.rules.of(variable.name), variable.copies[copy].tensor
+    rule, home = assembly.rule_of(variable.name), variable.copies[copy].tensor
     weight, there = at.read(home, "sent"), evolve(at, placed=variable.slot_place(copy))
     # clones that take turns at a variable share the one in which the update is made
     shared = f"{variable.copies[copy].name}/at_slots"

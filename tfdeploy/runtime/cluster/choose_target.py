@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import tensorflow as tf
 
 from compiler.graph.build import compile_graph
-from compiler.graph.inspect.own_devices import homes_of_variables
+from compiler.graph.inspect.verify_placement import homes_of_variables
 from compiler.graph.session_options import session_config
 from compiler.graph.tower.traces import Traces
 from compiler.pipeline import for_worker

@@ -18,8 +18,7 @@ import tensorflow as tf
 from attrs import define, field, frozen
 
 from compiler.graph.adapters.keras_private import flattened_layers, reduction_axes
-from compiler.graph.tower.ports import make_port
-from compiler.graph.tower.template import MomentExchange
+from compiler.graph.tower.template import MomentExchange, make_port
 from compiler.plan import Plan, WorkerPlan
 
 

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from compiler.graph.build import compile_graph
 from compiler.graph.gradients.collect import Copied, sum_rows
-from compiler.graph.tower.copied_rows import copied_rows
+from compiler.graph.tower.trim import copied_rows
 from compiler.pipeline import make_plan
 from tests.support import spec_of
 

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from compiler.graph.tower.template import Gradient, LossPart, MomentExchange, Template
-from compiler.graph.tower.without_statistics import only_first_keeps_statistics, without_statistics
+from compiler.graph.tower.traces import only_first_keeps_statistics, without_statistics
 from compiler.pipeline import make_plan
 from compiler.step.record import Fragment
 from tests.support import classifier

@@ -8,7 +8,7 @@ import keras
 import numpy as np
 import pytest
 
-from compiler.graph.tower.network.activations import activation_of
+from compiler.graph.tower.network.network import activation_of
 
 NUMBERS = np.array([[-2.0, -0.5, 0.5, 3.0]], np.float32)
 

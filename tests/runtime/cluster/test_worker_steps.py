@@ -1,15 +1,20 @@
-"""What the chief does in the end with the updates of all workers, if each has a graph of its own."""
+"""What the chief does in the end with the updates of all workers, and when a step of all cannot end."""
 
 from __future__ import annotations
 
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
+import pytest
 from attrs import define, evolve, field
 
 from compiler.graph.workers.coordination import State
+from compiler.graph.workers.meeting import OPEN
+from tfdeploy.runtime.cluster.monitor import MissingTask
+from tfdeploy.runtime.cluster.replica_group import ReplicaGroup
 from tfdeploy.runtime.cluster.worker_group import WorkerGroup
 from tfdeploy.runtime.cluster.worker_steps import AsyncChiefSteps
+from tfdeploy.runtime.membership.addresses import Task
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -66,6 +71,20 @@ class Group:
             if ready(now):
                 return now
         raise AssertionError("what the chief waits for does not come")
+
+
+@pytest.mark.parametrize(("kind", "ends"), [(None, False), ("silent", False), ("refused", True)])
+def test_a_step_goes_on_while_a_worker_only_does_not_answer(kind: str | None, *, ends: bool) -> None:
+    """A machine that is busy answers late, which is no reason to make a step anew; one that is gone is."""
+
+    class Open(ReplicaGroup):
+        def state(self) -> Any:
+            return SimpleNamespace(phase=OPEN, generation=7, lost=0)
+
+    absent = () if kind is None else (MissingTask(Task("worker", 1), "a:1", "", 0.0, kind),)
+    engine: Any = SimpleNamespace(monitor=SimpleNamespace(timed_out=None, absent=absent))
+    stop: Any = SimpleNamespace(received=None, arrived=None)
+    assert Open(engine, stop, generation=7, open_session=lambda _: None)._cannot_end(60.0) is ends
 
 
 def test_in_the_end_no_update_begins_that_had_not_begun() -> None:

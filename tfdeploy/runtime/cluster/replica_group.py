@@ -328,11 +328,15 @@ class ReplicaGroup(WorkerGroup):
                 over.wait(LONG)
 
     def _cannot_end(self, taken: float) -> bool:
-        """Whether the step that is being made can no longer end."""
+        """Whether the step that is being made can no longer end.
+
+        It can if a worker only does not answer: its process is stopped, or its machine is busy.
+        """
         monitor = self.engine.monitor
+        gone = any(each.kind != "silent" for each in monitor.absent)
         if self.crew is not None and self.crew.is_stale():
             return True
-        if monitor.timed_out is not None or monitor.absent or (self._is_stopping() and taken > STOPPING):
+        if monitor.timed_out is not None or gone or (self._is_stopping() and taken > STOPPING):
             return True
         try:
             state = self.state()

@@ -144,14 +144,14 @@ def train(
     with closing(Engine.start(compiled)) as engine:
         engine.start_from(_start(width))
         FedGraph(compiled).train_on(engine.session, _examples(width, batch))
-        engine.logged_step(traced=True)
+        engine.step(logged=True, traced=True)
         for _ in range(STEPS - 2):
-            engine.step()
+            engine.step(logged=False)
         peaks: dict[str, int] = {}
         engine.on_run_metadata = lambda found: peaks.update(
             {each.device: peak_of_tensors(each.node_stats) for each in found.step_stats.dev_stats}
         )
-        engine.logged_step()
+        engine.step(logged=True)
         memory = forecast_memory(compiled.step)
         placement = map_placement(compiled, engine.assigned, memory)
         first = (

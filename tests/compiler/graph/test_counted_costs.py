@@ -183,8 +183,8 @@ def test_a_step_of_a_run_is_one_call_of_a_callable_made_once() -> None:
         session = _Counting(training.session)
         engine = Engine(training.compiled, session, add_saving(training.compiled))
         for _ in range(3):
-            engine.step()
+            engine.step(logged=False)
         assert (session.made, session.calls) == (1, 3)
         for _ in range(2):
-            engine.logged_step()
+            engine.step(logged=True)
         assert (session.made, session.calls) == (2, 5)

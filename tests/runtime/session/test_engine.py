@@ -68,25 +68,25 @@ def test_a_report_has_every_value_at_its_place(*, applied: bool | None, summary:
         graph(applied=applied is not None, summary=summary), SimpleNamespace(make_callable=callable_of)
     )
     for _ in range(2):
-        assert own.logged_step() == StepReport(
+        assert own.step(logged=True) == StepReport(
             3.0,
             2.0,
             {"near[0]": 0.5, "near[1]": 0.25, "far[0]": 0.5, "far[1]": 0.25},
             {"a/*": 0.125, "b/*": 0.125},
             b"s" if summary else None,
             0.5,
+            applied is not False,
         )
-        assert own.applied is (applied is not False)
-        assert own.waited == 0.5
 
 
-def test_a_plain_step_gives_the_loss_of_the_data() -> None:
+@pytest.mark.parametrize(("applied", "waits", "waited"), [(False, [-1.0], 0.0), (True, [], None)])
+def test_a_plain_step_gives_the_loss_of_the_data(
+    *, applied: bool, waits: list[float], waited: float | None
+) -> None:
     """It is skipped if any part of it was, and waits as long as its longest wait."""
-    values = [np.float32(2), None, [-1.0], [True, False]]
+    values = {"data_loss": np.float32(2), "waits": waits, "applied": [True, applied], "returned": None}
     own = engine(graph(applied=True, summary=False), SimpleNamespace(make_callable=lambda _: lambda: values))
-    assert (own.step(), own.applied, own.waited) == (2.0, False, 0.0)
-    values[2:] = [[], []]
-    assert (own.step(), own.applied, own.waited) == (2.0, True, None)
+    assert own.step(logged=False) == StepReport(2.0, 2.0, waited=waited, applied=applied)
 
 
 def test_weights_and_their_averages_start_from_new_values() -> None:
@@ -147,11 +147,13 @@ def test_an_update_of_a_clone_is_traced_the_first_time() -> None:
         "data_loss": np.float32(2),
         "metrics": {"a": 0.5, "b": 0.25},
         "waits": [0.125, 0.25],
+        "applied": [],
+        "returned": None,
     }
 
     class Own(Engine):
         def traced(self, fetches: Any, feed: Any = None) -> Any:
-            assert (fetches["op"][:5], feed) == ("train", None)
+            assert (fetches["returned"][:5], feed) == ("train", None)
             made.append("traced")
             return values
 
@@ -171,7 +173,7 @@ def test_an_update_of_a_clone_is_traced_the_first_time() -> None:
 
     def make_callable(fetches: dict[str, Any]) -> Callable[[], dict[str, Any]]:
         def run() -> dict[str, Any]:
-            made.append(fetches["op"])
+            made.append(fetches["returned"])
             return values
 
         return run

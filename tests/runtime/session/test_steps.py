@@ -23,21 +23,13 @@ class Scripted:
         self.compiled = SimpleNamespace(plan=plan, train_loops=())
         self.script = list(script)
         self.made: list[str] = []
-        self.applied, self.waited, self.on_run_metadata = True, None, None
+        self.on_run_metadata = None
 
-    def _make(self, kind: str) -> float:
-        self.made.append(kind)
-        self.applied, self.waited = self.script.pop(0) if self.script else (True, None)
-        return float(len(self.made))
-
-    def step(self) -> float:
-        """Make a step without a report; its loss is its number."""
-        return self._make("plain")
-
-    def logged_step(self, *, traced: bool = False) -> StepReport:
-        """Make a step with a report."""
-        loss = self._make("traced" if traced else "logged")
-        return StepReport(loss, loss / 2, {}, {}, waited=self.waited)
+    def step(self, *, logged: bool, traced: bool = False) -> StepReport:
+        """Make a step, whose loss is its number."""
+        self.made.append("traced" if traced else "logged" if logged else "plain")
+        applied, waited = self.script.pop(0) if self.script else (True, None)
+        return StepReport(float(len(self.made)), 0.0, waited=waited, applied=applied)
 
 
 def steps(engine: Any) -> SyncSteps:

@@ -275,26 +275,6 @@ class ReplicaGroup(WorkerGroup):
             self.began = None
         return True
 
-    def apply(self, *, logged: bool = False, traced: bool = False) -> Any:
-        """Make the second part of a step: apply the sum.
-
-        Args:
-            logged: Whether a report is needed.
-            traced: Whether to note on which devices the ops run.
-
-        Returns:
-            The values of `Engine.step_fetches` by name, on the chief.
-        """
-        engine, op = self.engine, self.exchange.apply
-        if not self.worker.is_chief:
-            return engine.repeated("apply", lambda: op)
-        key = f"apply{' logged' * logged}"
-        return engine.repeated(
-            key,
-            lambda: engine.step_fetches(op, logged=logged) | {"applied": engine.whether_applied},
-            traced=traced,
-        )
-
     def _has_sum(self) -> bool:
         with suppress(tf.errors.OpError):
             return int(self.engine.session.run(self.exchange.staged)) > 0

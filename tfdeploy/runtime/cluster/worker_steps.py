@@ -63,13 +63,9 @@ class _ChiefSteps(Steps):
         ]
         self._first = True
 
-    def _run(self, op: Any, feed: Mapping[Any, Any], *, logged: bool) -> tuple[Any, StepReport]:
-        """Run `op`; return its value and the report of the step, which has the loss alone unless `logged`."""
+    def _run(self, op: Any, feed: Mapping[Any, Any], *, logged: bool) -> StepReport:
         first, self._first = self._first, False
-        engine, logged = self.group.engine, logged or first
-        key = f"chief's {'logged ' * logged}step"
-        values = engine.repeated(key, lambda: engine.step_fetches(op, logged=logged), feed, traced=first)
-        return values["op"], StepReport.of(values)
+        return self.group.engine.report("chief's step", op, feed, logged=logged or first, traced=first)
 
 
 class SyncChiefSteps(_ChiefSteps):
@@ -107,7 +103,7 @@ class SyncChiefSteps(_ChiefSteps):
         present = [float(each == self.tick) for each in state.arrived]
         exchange = self.group.exchange
         feed = {} if exchange.present is None else {exchange.present: present}
-        _, report = self._run(exchange.apply, feed, logged=logged)
+        report = self._run(exchange.apply, feed, logged=logged)
         self.group.count_own()
         self.tick += 1
         examples = sum(size for size, here in zip(self.sizes, present, strict=True) if here)
@@ -154,18 +150,18 @@ class ReplicaSteps(SyncSteps):
 
     def _once(self, *, logged: bool) -> StepResult:
         """Make a step, or none if a signal comes while a worker is missing."""
-        engine, first = self._engine, self._first
+        first = self._first
         self.group.raise_if_timed_out()
         if not self.group.collect(traced=first):
-            engine.applied = True
             return StepResult(0, 0.0, steps=0)
         self._first, logged = False, logged or first
-        values = self.group.apply(logged=logged, traced=first)
-        engine.applied, report = all(values["applied"]), StepReport.of(values)
+        report = self._engine.report("apply", self.group.exchange.apply, logged=logged, traced=first)
         self.group.count_own()
         if self.group.crew is not None:
             self.group.crew.stepped()
-        return StepResult(self._examples, report.data_loss, report if logged else None)
+        return StepResult(
+            self._examples, report.data_loss, report if logged else None, applied=report.applied
+        )
 
 
 class AsyncChiefSteps(_ChiefSteps):
@@ -198,10 +194,10 @@ class AsyncChiefSteps(_ChiefSteps):
     def _update(self, *, logged: bool) -> StepResult:
         first, group = self._first, self.group
         begun = time.perf_counter()
-        numbers, report = self._run(group.exchange.step, {group.ops.mine: group.mine}, logged=logged)
+        report = self._run(group.exchange.step, {group.ops.mine: group.mine}, logged=logged)
         self.slowest = max(self.slowest, time.perf_counter() - begun)
         group.progress()
-        self.claimed, state = group.claimed(numbers)
+        self.claimed, state = group.claimed(report.returned)
         group.count_own(updates=state.done[group.worker.index])
         self.loss = report.data_loss
         done = self._made(state)
@@ -445,7 +441,7 @@ class ReplicaLoop(WorkerLoop):
                     with group.engine.activity.doing("making a step", kind="step"):
                         if not group.collect():
                             return
-                        group.apply()
+                        group.engine.repeated("apply", lambda: group.exchange.apply)
                     made += 1
                     group.count_own(made)
                     group.progress()

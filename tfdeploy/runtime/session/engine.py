@@ -37,32 +37,40 @@ AVERAGE = "/ExponentialMovingAverage"  # ends the name of a weight's moving aver
 
 @frozen
 class StepReport:
-    """The report of a logged step.
+    """What is known of a step that was made.
 
     Attributes:
-        loss: The loss with regularisation.
+        loss: The loss with regularisation, if the step was logged.
         data_loss: The loss without regularisation.
-        metrics: The values of the metrics by name.
+        metrics: The values of the metrics by name, if the step was logged.
         learning_rates: The learning rate of each group of weights by its glob; empty if the report is of one
             clone alone.
         summary: A serialised `tf.compat.v1.Summary`, if the graph makes one.
         waited: The seconds until the examples of the step were ready; None if they are not measured.
+        applied: Whether the variables have changed. Under `mixed_float16` a step whose gradients are not
+            finite is skipped, and changes the scale of the loss alone.
+        returned: What the op of the step has returned.
     """
 
     loss: float
     data_loss: float
-    metrics: Mapping[str, float]
-    learning_rates: Mapping[str, float]
+    metrics: Mapping[str, float] = field(factory=dict)
+    learning_rates: Mapping[str, float] = field(factory=dict)
     summary: bytes | None = field(default=None, repr=False)
     waited: float | None = None
+    applied: bool = True
+    returned: Any = field(default=None, eq=False, repr=False)
 
     @classmethod
-    def of(cls, values: Mapping[str, Any], waited: float | None = None) -> StepReport:
-        """Return the report of what `Engine.step_fetches` fetches, of the loss alone if no more is there."""
+    def of(cls, values: Mapping[str, Any]) -> StepReport:
+        """Return the report of what `Engine.report` fetches."""
         data_loss = float(values["data_loss"])
         metrics, rates = (named(values.get(each, {}).items()) for each in ("metrics", "rates"))
-        loss = float(values.get("loss", data_loss))
-        return cls(loss, data_loss, metrics, rates, values.get("summary"), waited)
+        waited = max((max(0.0, float(each)) for each in values["waits"]), default=None)
+        loss, summary = float(values.get("loss", data_loss)), values.get("summary")
+        return cls(
+            loss, data_loss, metrics, rates, summary, waited, all(values["applied"]), values["returned"]
+        )
 
 
 @define
@@ -77,9 +85,6 @@ class Engine:
         activity: Is notified of all progress.
         lost: Returns whether a task was lost since the session was opened; None without a cluster.
         files: Writes and reads the files of checkpoints.
-        applied: Whether the last step changed the variables. Under `mixed_float16` a step whose gradients
-            are not finite is skipped, and changes the scale of the loss alone.
-        waited: The seconds that the last step has waited for its examples; None if they are not measured.
         assigned: The full name of the device on which TensorFlow ran each op, by op name, as far as `traced`
             has seen it.
         closing: The seconds that closing the session may take.
@@ -94,8 +99,6 @@ class Engine:
     activity: Activity = field(factory=Activity, repr=False)
     lost: Callable[[], bool] | None = field(default=None, repr=False)
     files: ServerFiles = field(factory=ServerFiles, repr=False)
-    applied: bool = True
-    waited: float | None = None
     assigned: dict[str, str] = field(factory=dict, repr=False)
     closing: float = PATIENCE
     on_run_metadata: Callable[[Any], None] | None = field(default=None, repr=False)
@@ -202,42 +205,67 @@ class Engine:
             self._kept[key] = made
         return self._kept[key](*given.values())
 
-    def step(self) -> float:
-        """Make one step and return its loss over the global batch, without regularisation."""
-        compiled = self.compiled
-        loss, _, waits, applied = self.repeated(
-            "step", lambda: [compiled.data_loss, compiled.train_op, self._waits, self.whether_applied]
+    def step(self, *, logged: bool, traced: bool = False) -> StepReport:
+        """Make one step; `traced` also notes the devices of its ops."""
+        waits = [each for pipe in self.compiled.train_inputs for each in pipe.waits]
+        return self.report(
+            "step", self.compiled.train_op, logged=logged, traced=traced, waits=waits, profiled=True
         )
-        self.applied, self.waited = all(applied), _longest(waits)
-        return float(loss)
 
-    def logged_step(self, *, traced: bool = False) -> StepReport:
-        """Make one step and return its report; `traced` also notes the devices of its ops."""
+    def loop_step(self, loop: TrainLoop, *, traced: bool = False) -> StepReport:
+        """Make an update of one clone alone (async). May be called from several threads."""
+        waits = [] if loop.waited is None else [loop.waited]
+        return self.report(f"clone {loop.clone}", loop.train_op, loop=loop, traced=traced, waits=waits)
+
+    def report(
+        self,
+        key: str,
+        op: Any,
+        feed: Mapping[Any, Any] | None = None,
+        *,
+        loop: TrainLoop | None = None,
+        logged: bool = True,
+        traced: bool = False,
+        waits: Sequence[Any] = (),
+        profiled: bool = False,
+    ) -> StepReport:
+        """Run the op of a step, of all clones or of one that trains alone.
+
+        Args:
+            key: Distinguishes it from other ops.
+            op: The op.
+            feed: What is fed to it.
+            loop: The clone that trains alone.
+            logged: Whether more than the loss is to be reported.
+            traced: Whether the devices of its ops are noted.
+            waits: The seconds that its examples have been waited for.
+            profiled: Whether the times of its ops are taken if they are wanted.
+        """
+        compiled, profiled = self.compiled, profiled and self.on_run_metadata is not None
 
         def fetches() -> dict[str, Any]:
-            found = self.step_fetches(self.compiled.train_op)
-            return found | {"waits": self._waits, "applied": self.whether_applied}
+            of = compiled if loop is None else loop
+            found = {"returned": op, "data_loss": of.data_loss, "waits": [], "applied": []}
+            if waits and not is_op_determinism_enabled():  # for which TensorFlow has no clock
+                found["waits"] = list(waits)
+            if loop is None and compiled.applied is not None:
+                found["applied"] = [compiled.applied]
+            if logged:
+                found["metrics"] = {name: each.result for name, each in of.metrics.items()}
+                found["loss"] = compiled.total_loss if loop is None else loop.loss
+            if logged and loop is None:
+                found["rates"] = dict(compiled.learning_rates)
+                found |= {} if compiled.summary_op is None else {"summary": compiled.summary_op}
+            return found
 
-        if self.on_run_metadata is not None and not traced:
-            metadata = tf.compat.v1.RunMetadata()
-            options = tf.compat.v1.RunOptions(trace_level=tf.compat.v1.RunOptions.FULL_TRACE)
-            values = self.session.run(fetches(), options=options, run_metadata=metadata)
-            self.on_run_metadata(metadata)
-        else:
-            values = self.repeated("logged step", fetches, traced=traced)
-        self.applied, self.waited = all(values["applied"]), _longest(values["waits"])
-        return StepReport.of(values, self.waited)
-
-    def step_fetches(self, op: Any, *, logged: bool = True) -> dict[str, Any]:
-        """Return what is fetched with the op of a step: the loss, and all that is logged if it is to be."""
-        compiled = self.compiled
-        found = {"op": op, "data_loss": compiled.data_loss}
-        if logged:
-            metrics = {name: each.result for name, each in compiled.metrics.items()}
-            rates = dict(compiled.learning_rates)
-            found |= {"loss": compiled.total_loss, "metrics": metrics, "rates": rates}
-            found |= {"summary": compiled.summary_op} if compiled.summary_op is not None else {}
-        return found
+        if traced or not profiled:
+            values = self.repeated(f"{key}{' logged' * logged}", fetches, feed, traced=traced)
+            return StepReport.of(values)
+        metadata = tf.compat.v1.RunMetadata()
+        options = tf.compat.v1.RunOptions(trace_level=tf.compat.v1.RunOptions.FULL_TRACE)
+        values = self.session.run(fetches(), options=options, run_metadata=metadata)
+        self.on_run_metadata(metadata)
+        return StepReport.of(values)
 
     def evaluate_batch(self) -> tuple[int, list[list[Any]], dict[str, list[Any]]]:
         """Evaluate the next batch of the evaluation's data.
@@ -259,22 +287,6 @@ class Engine:
         self.activity.note_progress()
         return int(count), parts, values
 
-    def loop_step(self, loop: TrainLoop, *, traced: bool = False) -> StepReport:
-        """Make an update of one clone alone (async). May be called from several threads."""
-
-        def fetches() -> dict[str, Any]:
-            metrics = {name: each.result for name, each in loop.metrics.items()}
-            losses = {"loss": loop.loss, "data_loss": loop.data_loss}
-            return {
-                "op": loop.train_op,
-                **losses,
-                "metrics": metrics,
-                "waits": _timed(*_present(loop.waited)),
-            }
-
-        values = self.repeated(f"clone {loop.clone}", fetches, traced=traced)
-        return StepReport.of(values, _longest(values["waits"]))
-
     def publish(self) -> None:
         """Bring the shared variables up to date, if clones train copies of their own (local)."""
         if self.compiled.publish_op is not None:
@@ -284,31 +296,9 @@ class Engine:
         """Return the learning rate of each group of weights at the present step, by the glob of the group."""
         return named(self.session.run(dict(self.compiled.learning_rates)).items())
 
-    @property
-    def _waits(self) -> list[Any]:
-        return _timed(*(each for pipe in self.compiled.train_inputs for each in pipe.waits))
-
-    @property
-    def whether_applied(self) -> list[Any]:
-        """What says whether a step was applied, if one may be skipped, else nothing."""
-        return _present(self.compiled.applied)
-
     def global_step(self) -> int:
         """Return the global step."""
         return int(self.session.run(self.saving.reads["global_step"]))
-
-
-def _present(*fetches: Any) -> list[Any]:
-    return [each for each in fetches if each is not None]
-
-
-def _timed(*waits: Any) -> list[Any]:
-    """Return `waits`; nothing in a process with deterministic ops, for which TensorFlow has no clock."""
-    return [] if is_op_determinism_enabled() else list(waits)
-
-
-def _longest(waits: Sequence[Any]) -> float | None:
-    return max((max(0.0, float(each)) for each in waits), default=None)
 
 
 def named(values: Iterable[tuple[str, Any]]) -> dict[str, float]:

@@ -170,6 +170,7 @@ class StepResult:
             not measured.
         steps: By how many the global step has moved. It may be 0 or more than 1 if other workers count into
             the same global step.
+        applied: Whether the weights have changed.
     """
 
     examples: int
@@ -177,6 +178,7 @@ class StepResult:
     report: StepReport | None = None
     waited: float | None = None
     steps: int = 1
+    applied: bool = True
 
 
 class Steps(ABC):
@@ -227,7 +229,7 @@ class SyncSteps(Steps):
         del until
         done = self._once(logged=logged)
         examples, skipped, waited = done.examples, 0, done.waited
-        while not self._engine.applied:
+        while not done.applied:
             skipped += 1
             if skipped == MOST_SKIPPED:
                 spec = self._engine.compiled.plan.spec
@@ -238,12 +240,12 @@ class SyncSteps(Steps):
         return evolve(done, examples=examples, waited=waited)
 
     def _once(self, *, logged: bool) -> StepResult:
-        if not (logged or self._first or self._engine.on_run_metadata is not None):
-            loss = self._engine.step()
-            return StepResult(self._examples, loss, waited=self._engine.waited)
-        report = self._engine.logged_step(traced=self._first)
+        logged = logged or self._first or self._engine.on_run_metadata is not None
+        report = self._engine.step(logged=logged, traced=self._first)
         self._first = False
-        return StepResult(self._examples, report.loss, report, report.waited)
+        return StepResult(
+            self._examples, report.loss, report if logged else None, report.waited, applied=report.applied
+        )
 
 
 class AsyncSteps(CloneThreads[StepResult], Steps):

@@ -9,7 +9,7 @@ from attrs import frozen
 
 from benchmarks.models import PROBLEMS
 from compiler.time.profile import Profile
-from tfdeploy.runtime.calibrate.processes import measure_in_processes, profile_of
+from tfdeploy.runtime.calibrate.processes import joined, measure_in_processes
 
 MODELS = ("lenet", "mlp", "transformer", "embedding", "resnet50")
 
@@ -142,7 +142,7 @@ def profile_between(
     found = measure_in_processes(arguments, threads, between)
     if found is None:
         raise SystemExit(f"{spec.stem} cannot be calibrated")
-    return profile_of(found[0], (str(spec),), wide=found[-1] if len(found) > 1 else None)
+    return joined(found, str(spec))
 
 
 def cases(model: str) -> Iterator[Case]:

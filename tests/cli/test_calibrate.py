@@ -13,7 +13,7 @@ import pytest
 from attrs import evolve
 from click.testing import CliRunner
 
-from compiler.time.profile import MeasuredMachine, OpCost, read_profile
+from compiler.time.profile import MeasuredMachine, OpCost, Profile, read_profile
 from dsl.files.typed_json import to_json
 from tests import forked
 from tests.cli.conftest import Command
@@ -21,7 +21,6 @@ from tfdeploy.cli.commands import calibrate
 from tfdeploy.cli.common import Common
 from tfdeploy.cli.group import load
 from tfdeploy.runtime.calibrate import processes
-from tfdeploy.runtime.calibrate.processes import Measured
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -219,8 +218,9 @@ def test_the_summary_of_what_was_measured() -> None:
         OpCost("Relu", (), "", 1, 1, number, 1.0, seconds, seconds)
         for number, seconds in ((1, 1e-6), (2, 1e-6), (0, 1e-6), (1, 0.0))
     )
-    one = Measured(MeasuredMachine("a processor", 1, "2.21.0"), ops, 0.0, 2e-6, 0.0, 3e-3, 2e-3)
-    assert calibrate._summary(one, None) == [
+    machine = MeasuredMachine("a processor", 1, "2.21.0")
+    one = Profile(machine, (), 0.0, 2e-6, 0.0, 1e9, 1e9, ops, (), serial=3e-3, parallel=2e-3)
+    assert calibrate._summary(one) == [
         "a processor, 1 core, TensorFlow 2.21.0",
         "a step took 3.00 ms on one thread",
         "2 kinds of ops; starting an op takes 2.00 µs",

@@ -61,7 +61,7 @@ def test_what_tensorflow_refuses_is_an_error_in_the_spec(monkeypatch: pytest.Mon
     monkeypatch.setattr(measure._Measurement, "ready", ready)
     request = MeasureRequest(False, 1, True, 2, 0.1, 2)
     with pytest.raises(RunError, match="a step on made-up examples failed: assertion failed: too large"):
-        measure.measure(classifier(), request)
+        measure.measure(classifier(), request, lambda: None)
 
 
 def test_the_lower_quartile_counts() -> None:
@@ -122,7 +122,7 @@ def test_steps_that_are_not_simulated_alone_hand_over_as_ops_start(
 ) -> None:
     """Such have loops, or exchange gradients with other workers; to others a simulation is fitted."""
     monkeypatch.setattr(measure, "crossings", lambda _: ())
-    monkeypatch.setattr(measure, "fitted", lambda found, _: found)
+    monkeypatch.setattr(measure, "fitted", lambda found, *_: found)
     turns = [
         measure._Turn(Round(seconds, 1.5), TracedSteps(frozenset({"op"}), [{"op": (2.0, 1)}]))
         for seconds in (5.0, 4.0)
@@ -140,4 +140,4 @@ def test_steps_that_are_not_simulated_alone_hand_over_as_ops_start(
     )
     found = measure._Measurement.result(measurement)
     assert (found.step_start, found.op_start, found.serial, found.parallel) == (0.5, 7e-6, 5.0, 4.0)
-    assert (found.hand_over, found.processors, found.tower_processors) == (hand_over, 1.5, None)
+    assert (found.hand_over, found.awake, found.tower_awake) == (hand_over, 1.5, None)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from compiler.time.profile import LinkCost
 from dsl.diagnostics import RunError
 from dsl.files.typed_json import parse_record
 from tests.folders import ROOT
@@ -17,7 +18,6 @@ from tfdeploy.runtime.calibrate.network import (
     FREE,
     SEVERAL,
     SMALL,
-    NetworkCosts,
     StepTime,
     _other,
     costs_of,
@@ -32,7 +32,10 @@ with network.link_measured(1 << 22, turns=3) as link:
     assert link.number == 6
     for _ in range(3):
         link.take_turn()
-    print(to_json(link.costs()))
+    costs = link.costs()
+    assert costs["cluster_start"] > 0
+    assert costs["cluster_processors"] > 0
+    print(to_json(costs["links"][0]))
 """
 
 
@@ -44,17 +47,15 @@ def test_a_link_has_a_latency_and_a_speed() -> None:
     )
     out, err = process.communicate(timeout=120)
     assert process.returncode == 0, err
-    found = parse_record(out.splitlines()[-1], NetworkCosts)
-    assert found.start > 0
-    assert found.processors > 0
-    assert found.link.kind == "network"
-    assert found.link.latency >= 0
-    assert found.link.bytes_per_second is not None
-    assert 0 < found.link.bytes_per_second < 1e12
-    assert found.link.message >= 0
-    assert found.link.processors > 0  # both tasks copy what is sent
-    assert found.link.work is not None
-    assert 0 < found.link.work < 1
+    found = parse_record(out.splitlines()[-1], LinkCost)
+    assert found.kind == "network"
+    assert found.latency >= 0
+    assert found.bytes_per_second is not None
+    assert 0 < found.bytes_per_second < 1e12
+    assert found.message >= 0
+    assert found.processors > 0  # both tasks copy what is sent
+    assert found.work is not None
+    assert 0 < found.work < 1
     assert FREE == "127.0.0.1:0"
 
 
@@ -77,15 +78,14 @@ def test_costs_follow_from_the_differences_of_steps() -> None:
         "exchanging": step(9000, 10_000 + 120 * SEVERAL),
     }
     costs = costs_of(found, 4_000_000)
-    assert (costs.start, costs.processors) == pytest.approx((600, 1.5))
-    link = costs.link
+    assert (costs["cluster_start"], costs["cluster_processors"]) == pytest.approx((600, 1.5))
+    (link,) = costs["links"]
     assert (link.latency, link.message, link.asking, link.giving) == pytest.approx((100, 30, 40, 50))
     assert (link.work, link.processors) == pytest.approx((120, 1.5))
     assert link.bytes_per_second == pytest.approx((FEW * 4_000_000 - SMALL) / 4000, rel=0.01)
-    still = costs_of(
-        {**found, "asking": step(4000), "giving": step(5000), "exchanging": step(6000, 0.0)}, 1 << 20
-    )
-    assert (still.link.asking, still.link.giving, still.link.work) == (0, 0, 0)
+    still = {**found, "asking": step(4000), "giving": step(5000), "exchanging": step(6000, 0.0)}
+    (link,) = costs_of(still, 1 << 20)["links"]
+    assert (link.asking, link.giving, link.work) == (0, 0, 0)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 
 from tests import forked
 from tfdeploy.runtime.calibrate import processes
-from tfdeploy.runtime.calibrate.processes import Turns, at_once, run_in_turns
+from tfdeploy.runtime.calibrate.processes import Turns, run_in_turns
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -70,8 +70,3 @@ def test_a_process_whose_turns_end_ends() -> None:
         ours.close()
         with pytest.raises((SystemExit, BrokenPipeError)):
             wait()
-
-
-def test_a_process_that_measures_alone_waits_for_nobody() -> None:
-    """Nothing is read from its standard input."""
-    assert at_once() is None

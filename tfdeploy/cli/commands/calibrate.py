@@ -13,8 +13,9 @@ from tfdeploy.cli.options import common_options, emulate_option, force_option, o
 from tfdeploy.progress import busy
 
 if TYPE_CHECKING:
+    from compiler.time.profile import Profile
     from dsl import ir
-    from tfdeploy.runtime.calibrate.processes import Measured, MeasureRequest
+    from tfdeploy.runtime.calibrate.processes import MeasureRequest
 
 
 @click.command()
@@ -64,7 +65,7 @@ def command(
     With a profile, `plan`, `diff` and `expect` know how long a step takes. Steps are run on made-up examples,
     in processes of their own, so no data is read. The machine should do nothing else meanwhile.
     """
-    from tfdeploy.runtime.calibrate.processes import MeasureRequest, profile_of
+    from tfdeploy.runtime.calibrate.processes import MeasureRequest, joined
 
     if answer is not None and threads is not None:
         request = MeasureRequest(emulate, threads, threads == 1, steps, seconds, turns)
@@ -90,10 +91,8 @@ def command(
     found = _measured(again, [1, cores()] if cores() > 1 else [1])
     if found is None:
         return _FAILED
-    first, wide = found[0], found[1] if len(found) > 1 else None
-    profile = profile_of(first, (spec,), wide=wide)
-    write_output(path, to_json(profile, indent=1) + "\n")
-    for line in (*_summary(first, wide), *_disturbed(others.share())):
+    write_output(path, to_json(joined(found, spec), indent=1) + "\n")
+    for line in (*_summary(*found), *_disturbed(others.share())):
         say(line)
     say(f"{path}: written")
     return 0
@@ -133,7 +132,7 @@ def _measure(common: Common, path: str, answer: Path, request: MeasureRequest) -
     answer.write_text(to_json(found), encoding="utf-8")
 
 
-def _measured(command: list[str], threads: list[int]) -> list[Measured] | None:
+def _measured(command: list[str], threads: list[int]) -> list[Profile] | None:
     """Measure with each number of threads; return None if a process failed, and has said why."""
     from tfdeploy.runtime.calibrate.processes import measure_in_processes
 
@@ -142,18 +141,19 @@ def _measured(command: list[str], threads: list[int]) -> list[Measured] | None:
         return measure_in_processes(command, threads)
 
 
-def _summary(one: Measured, wide: Measured | None) -> list[str]:
+def _summary(one: Profile, wide: Profile | None = None) -> list[str]:
     """Return lines that say what was measured."""
     from compiler.figures import duration, plural
 
     kinds = sum(each.alone > 0 and each.ops > 0 for each in one.ops)
-    times = [f"{duration(one.serial)} on one thread"]
+    times = [(one.serial, "on one thread")]
     if wide is not None:
-        times.append(f"{duration(one.parallel)} with {one.machine.cores} ops at a time")
-        times.append(f"{duration(wide.serial)} with {one.machine.cores} threads for each op")
+        times.append((one.parallel, f"with {one.machine.cores} ops at a time"))
+        times.append((wide.serial, f"with {one.machine.cores} threads for each op"))
+    took = ", ".join(f"{duration(each)} {words}" for each, words in times if each is not None)
     return [
         f"{one.machine.processor}, {plural(one.machine.cores, 'core')}, TensorFlow {one.machine.tensorflow}",
-        f"a step took {', '.join(times)}",
+        f"a step took {took}",
         f"{plural(kinds, 'kind')} of ops; starting an op takes {duration(one.op_start)}",
     ]
 

@@ -36,11 +36,11 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import define, evolve, field, frozen
 
-from compiler.time.profile import MeasuredMachine, OpCost
+from compiler.time.profile import MeasuredMachine, OpCost, Profile
 from compiler.time.work import crossings
 from tfdeploy.runtime.adapted import adapted
 from tfdeploy.runtime.calibrate.network import large_of, link_measured
-from tfdeploy.runtime.calibrate.processes import Measured, MeasureRequest, Wait, at_once
+from tfdeploy.runtime.calibrate.processes import MeasureRequest, Wait, reached
 from tfdeploy.runtime.calibrate.rounds import (
     Round,
     TracedSteps,
@@ -74,7 +74,7 @@ FEWEST = 2
 """The least number of steps without a trace in a turn."""
 
 
-def measure(spec: ir.Spec, request: MeasureRequest, wait: Wait = at_once) -> Measured:
+def measure(spec: ir.Spec, request: MeasureRequest, wait: Wait) -> Profile:
     """Measure the ops of a spec in this process, which must not have run a session before.
 
     If the spec has jobs, the devices of all tasks are logical CPUs of this process, and the link between two
@@ -102,10 +102,7 @@ def measure(spec: ir.Spec, request: MeasureRequest, wait: Wait = at_once) -> Mea
             if link is not None:
                 link.take_turn()
     found = measurement.result()
-    if link is None:
-        return found
-    costs = link.costs()
-    return evolve(found, cluster_start=costs.start, cluster_processors=costs.processors, links=(costs.link,))
+    return found if link is None else evolve(found, **link.costs())
 
 
 def _largest_sent(work: StepWork) -> int:
@@ -205,7 +202,7 @@ class _Measurement:
         with self._busy(made.session, others):
             return _Turn(plain, self._traced(made))
 
-    def result(self) -> Measured:
+    def result(self) -> Profile:
         """Return what was found in all turns."""
         import tensorflow as tf
 
@@ -218,16 +215,22 @@ class _Measurement:
         factor = own / traced if own and traced else 1.0
         alone = _scaled(alone, factor)
         crowded = _scaled(_fastest(self.beside), factor) if self.beside else alone
-        found = Measured(
-            machine,
-            self._costs(alone, crowded),
-            self.start,
-            self.op_start,
-            0.0,
-            serial,
-            serial,
-            cores_used(plain),
-            cores_used(self.tower) if self.tower else None,
+        ops = self._costs(alone, crowded)
+        flops, moved = reached(ops)
+        found = Profile(
+            machine=machine,
+            specs=(),
+            step_start=self.start,
+            op_start=self.op_start,
+            hand_over=0.0,
+            flops_per_second=flops,
+            bytes_per_second=moved,
+            ops=ops,
+            links=(),
+            awake=cores_used(plain),
+            tower_awake=cores_used(self.tower) if self.tower else None,
+            serial=serial,
+            parallel=serial,
         )
         if not self.beside:
             return found
@@ -235,7 +238,7 @@ class _Measurement:
         found = evolve(found, parallel=parallel)
         if self.work.loops or self.compiled.exchange is not None:
             return evolve(found, hand_over=self.op_start)
-        return fitted(found, self.work)
+        return fitted(found, self.work, parallel)
 
     def _ends_of_tower(self) -> list[Any]:
         """Return the ops of the first clone that no other op of it needs: with them all of its ops run."""

@@ -49,21 +49,6 @@ STEPS, LEAST_STEPS = 96, 5
 """How many steps are made of each kind in all turns together, and at least in each of them."""
 
 
-@frozen
-class NetworkCosts:
-    """What was measured, in seconds.
-
-    Attributes:
-        start: A step of two tasks that exchange nothing.
-        processors: The cores that such a step uses.
-        link: The link between the tasks.
-    """
-
-    start: float
-    processors: float
-    link: LinkCost
-
-
 @contextmanager
 def link_measured(large: int, turns: int) -> Iterator[LinkMeasurement]:
     """Start the servers of two tasks; yield what measures the link between them, in turns.
@@ -124,8 +109,8 @@ class LinkMeasurement:
             for name, step in self.steps.items():
                 self._found.setdefault(name, []).append(self._turn(step))
 
-    def costs(self) -> NetworkCosts:
-        """Return the costs by the lower quartile of the turns so far, in which others do least."""
+    def costs(self) -> dict[str, Any]:
+        """Return fields of a profile by the lower quartile of the turns so far, in which others do least."""
         times = {
             name: StepTime(
                 quartile(each.seconds for each in turns), quartile(each.processor for each in turns)
@@ -174,8 +159,8 @@ def large_of(sizes: Iterable[int]) -> int:
     return min(MOST, max(LEAST, *sizes, 0))
 
 
-def costs_of(found: Mapping[str, StepTime], large: int) -> NetworkCosts:
-    """Return the costs that follow from the times of the steps."""
+def costs_of(found: Mapping[str, StepTime], large: int) -> dict[str, Any]:
+    """Return the fields of a profile that follow from the times of the steps."""
     nothing, one = found["nothing"], found["one"]
     more, few = found["several"].beyond(one), found["much"].beyond(one)
     message = max(0.0, more.seconds) / (SEVERAL - 1)
@@ -195,7 +180,8 @@ def costs_of(found: Mapping[str, StepTime], large: int) -> NetworkCosts:
         asking=asking,
         giving=giving,
     )
-    return NetworkCosts(nothing.seconds, nothing.processor / nothing.seconds, link)
+    used_by_nothing = nothing.processor / nothing.seconds
+    return {"cluster_start": nothing.seconds, "cluster_processors": used_by_nothing, "links": (link,)}
 
 
 def _steps(tf: Any, large: int) -> dict[str, list[Any]]:

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from attrs import Factory, evolve, frozen
 
-from compiler.time.profile import LinkCost, MeasuredMachine, OpCost, Profile
+from compiler.time.profile import OpCost, Profile
 from dsl.files.typed_json import read_record
 from dsl.schema.hardware import REACHED_BYTES, REACHED_FLOPS, TABLE
 
@@ -55,74 +55,26 @@ class MeasureRequest:
     turns: int
 
 
-@frozen
-class Measured:
-    """The answer. Times are in seconds.
-
-    Attributes:
-        machine: The machine.
-        ops: The costs of ops with as many threads as were asked for; `wide` is empty.
-        step_start: The time of a step without ops.
-        op_start: The time of starting an op.
-        hand_over: The time until a thread that has nothing to do takes an op.
-        serial: The time of a step that runs one op at a time.
-        parallel: The time of a step with a thread for each core; equal to `serial` if there is one.
-        processors: The cores that the process used, as a mean, while it ran one op at a time.
-        tower_processors: The cores that it used while it ran one tower with a thread for each core; None if
-            one thread works on an op.
-        cluster_start: The time of a step without ops of two processes; None if the spec has no jobs.
-        cluster_processors: The cores that such a step uses.
-        links: The links that were measured.
-    """
-
-    machine: MeasuredMachine
-    ops: tuple[OpCost, ...]
-    step_start: float
-    op_start: float
-    hand_over: float
-    serial: float
-    parallel: float
-    processors: float = 1.0
-    tower_processors: float | None = None
-    cluster_start: float | None = None
-    cluster_processors: float = 1.0
-    links: tuple[LinkCost, ...] = ()
-
-
-def profile_of(found: Measured, specs: tuple[str, ...], *, wide: Measured | None = None) -> Profile:
-    """Return the profile of what was measured.
+def joined(answers: Sequence[Profile], spec: str) -> Profile:
+    """Return the profile of a spec.
 
     Args:
-        found: The answer of a process with one thread for each op.
-        specs: The paths of the specs.
-        wide: The answer of a process with a thread for each core for each op, if there are several cores.
+        answers: The answer of a process with one thread for each op, and if there are several cores, that of
+            one with a thread for each core.
+        spec: The path of the spec.
     """
-    known = (
-        {_key(each): each.alone for each in wide.ops if each.type not in ALONE} if wide is not None else {}
-    )
-    ops = tuple(evolve(each, wide=known.get(_key(each))) for each in found.ops)
-    return Profile(
-        machine=found.machine,
-        specs=specs,
-        step_start=found.step_start,
-        op_start=found.op_start,
-        hand_over=found.hand_over,
-        flops_per_second=_rate(
-            [(each.flops, each.alone) for each in ops if each.flops > each.bytes], CORE.flops * REACHED_FLOPS
-        ),
-        bytes_per_second=_rate(
-            [(each.bytes, each.alone) for each in ops if each.flops <= each.bytes],
-            CORE.memory * REACHED_BYTES,
-        ),
-        ops=ops,
-        links=found.links,
-        cluster_start=found.cluster_start,
-        cluster_processors=found.cluster_processors,
-        awake=wide.processors if wide is not None else 0.0,
-        tower_awake=wide.tower_processors if wide is not None else None,
-        serial=found.serial,
-        parallel=found.parallel,
-    )
+    first, *wide = answers
+    known = {_key(each): each.alone for answer in wide for each in answer.ops if each.type not in ALONE}
+    ops = tuple(evolve(each, wide=known.get(_key(each))) for each in first.ops)
+    awake, tower_awake = (wide[0].awake, wide[0].tower_awake) if wide else (0.0, None)
+    return evolve(first, specs=(spec,), ops=ops, awake=awake, tower_awake=tower_awake)
+
+
+def reached(ops: Sequence[OpCost]) -> tuple[float, float]:
+    """Return the operations per second of ops that mostly compute, and the bytes per second of others."""
+    computing = [(each.flops, each.alone) for each in ops if each.flops > each.bytes]
+    moving = [(each.bytes, each.alone) for each in ops if each.flops <= each.bytes]
+    return _rate(computing, CORE.flops * REACHED_FLOPS), _rate(moving, CORE.memory * REACHED_BYTES)
 
 
 def _rate(work: list[tuple[int, float]], otherwise: float) -> float:
@@ -145,10 +97,6 @@ _TURN = b"\n"
 
 Wait = Callable[[], None]
 """Ends the turn of this process, and returns when its next one begins."""
-
-
-def at_once() -> None:
-    """Begin the next turn at once, as a process does that measures alone."""
 
 
 class Turns:
@@ -175,11 +123,7 @@ class Turns:
             raise SystemExit(1)
 
 
-def nothing() -> None:
-    """Do nothing when each process has had a turn."""
-
-
-def run_in_turns(commands: Sequence[Sequence[str]], between: Callable[[], None] = nothing) -> bool:
+def run_in_turns(commands: Sequence[Sequence[str]], between: Callable[[], None] = lambda: None) -> bool:
     """Run processes that measure, each of which works while the others wait.
 
     Args:
@@ -277,8 +221,8 @@ LARGEST = 1 << 26
 
 
 def measure_in_processes(
-    arguments: Sequence[str], threads: Sequence[int], between: Callable[[], None] = nothing
-) -> list[Measured] | None:
+    arguments: Sequence[str], threads: Sequence[int], between: Callable[[], None] = lambda: None
+) -> list[Profile] | None:
     """Start a process for each number of threads; return None if one failed, and has said why.
 
     Returns:
@@ -292,4 +236,4 @@ def measure_in_processes(
         ]
         if not run_in_turns(commands, between):
             return None
-        return [read_record(each, Measured, LARGEST) for each in answers.values()]
+        return [read_record(each, Profile, LARGEST) for each in answers.values()]

@@ -14,10 +14,9 @@ from typing import Any
 from attrs import define, evolve, field, frozen
 
 from compiler.time.costs import profiled_costs
-from compiler.time.profile import OpCost
+from compiler.time.profile import OpCost, Profile
 from compiler.time.simulation.simulate import simulate
 from compiler.time.work import StepWork
-from tfdeploy.runtime.calibrate.processes import Measured, profile_of
 
 
 @frozen
@@ -149,21 +148,20 @@ SLOWEST_HAND_OVER = 5e-5
 _HALVINGS = 10
 
 
-def fitted(found: Measured, work: StepWork) -> Measured:
+def fitted(found: Profile, work: StepWork, measured: float) -> Profile:
     """Return what was measured, with hand-over and slowing by others for which the simulation is right."""
     parallel = evolve(work, inner_threads=1, op_threads=found.machine.cores)
 
-    def is_enough(other: Measured) -> bool:
-        seconds = simulate(parallel, profiled_costs(profile_of(other, ()))).seconds
-        return seconds + found.step_start >= found.parallel
+    def is_enough(other: Profile) -> bool:
+        return simulate(parallel, profiled_costs(other)).seconds + found.step_start >= measured
 
-    def handing_over(seconds: float) -> Measured:
+    def handing_over(seconds: float) -> Profile:
         return evolve(found, hand_over=seconds)
 
-    def slowed(part: float) -> Measured:
+    def slowed(part: float) -> Profile:
         return evolve(found, ops=tuple(_slowed(each, part) for each in found.ops))
 
-    def slower(more: float) -> Measured:
+    def slower(more: float) -> Profile:
         slowest = handing_over(SLOWEST_HAND_OVER)
         return evolve(slowest, ops=tuple(_slower(each, more) for each in found.ops))
 

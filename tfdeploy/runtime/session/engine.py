@@ -241,7 +241,7 @@ class Engine:
             waits: The seconds that its examples have been waited for.
             profiled: Whether the times of its ops are taken if they are wanted.
         """
-        compiled, profiled = self.compiled, profiled and self.on_run_metadata is not None
+        compiled, take_times = self.compiled, self.on_run_metadata if profiled else None
 
         def fetches() -> dict[str, Any]:
             of = compiled if loop is None else loop
@@ -258,13 +258,13 @@ class Engine:
                 found |= {} if compiled.summary_op is None else {"summary": compiled.summary_op}
             return found
 
-        if traced or not profiled:
+        if traced or take_times is None:
             values = self.repeated(f"{key}{' logged' * logged}", fetches, feed, traced=traced)
             return StepReport.of(values)
         metadata = tf.compat.v1.RunMetadata()
         options = tf.compat.v1.RunOptions(trace_level=tf.compat.v1.RunOptions.FULL_TRACE)
         values = self.session.run(fetches(), options=options, run_metadata=metadata)
-        self.on_run_metadata(metadata)
+        take_times(metadata)
         return StepReport.of(values)
 
     def evaluate_batch(self) -> tuple[int, list[list[Any]], dict[str, list[Any]]]:

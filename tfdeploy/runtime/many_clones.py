@@ -51,16 +51,6 @@ def map_by_kinds(
 
     The reason is written after "because".
 
-    Args:
-        spec: The spec.
-        emulate: Whether every declared device is a logical CPU of this process.
-        verbose: Whether TensorFlow's own messages are shown.
-        profile: The file of a profile; by default the one beside the spec, if there is one.
-        extras: What is wanted beside the map.
-        towers: Traced towers that may be used again.
-        start: Called before anything of TensorFlow is needed.
-        telling: Returns what is open while something takes long; it is given what that is.
-
     Raises:
         SpecError: If the spec does not fit its devices.
         RunError: If the file is no profile.

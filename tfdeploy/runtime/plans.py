@@ -153,11 +153,6 @@ SHARED_SEED = 0
 def graph_of(plan: Plan, *, seed: int | None = None, traces: Traces | None = None) -> CompiledGraph:
     """Start TensorFlow and return the graph of a plan, which is run.
 
-    Args:
-        plan: The plan.
-        seed: The seed of the run if the spec has none.
-        traces: Traced towers that may be used again; those that they lack are added to them.
-
     Raises:
         SpecError: If the graph cannot be built.
     """
@@ -169,10 +164,6 @@ def graph_of(plan: Plan, *, seed: int | None = None, traces: Traces | None = Non
 
 def step_of_plan(plan: Plan, towers: SharedTowers | None = None) -> CompiledGraph:
     """Start TensorFlow and return a plan compiled to its step, of which no graph is made.
-
-    Args:
-        plan: The plan.
-        towers: Traced towers that may be used again; those that they lack are added to them.
 
     Raises:
         SpecError: If there can be no graph of it.
@@ -194,12 +185,6 @@ def many_of(
     towers: SharedTowers | None = None,
 ) -> ManyClones:
     """Start TensorFlow and return the map of a plan with many clones that are alike, without its graph.
-
-    Args:
-        plan: The plan.
-        machine: The profile of the machine, if there is one.
-        extras: What is wanted beside the map.
-        towers: Traced towers that may be used again; those that they lack are added to them.
 
     Raises:
         NotAlikeError: The map has to be made from the graph of the plan; the message says why.

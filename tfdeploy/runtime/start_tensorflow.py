@@ -77,9 +77,6 @@ FATAL_ONLY = "3"  # what TensorFlow logs as an error is also raised, or has no c
 def start_tensorflow(*, verbose: bool = False) -> Any:
     """Import TensorFlow and Keras, and let TensorFlow reach servers of this machine without a proxy.
 
-    Returns:
-        The module `tensorflow`.
-
     Raises:
         RunError: If the process may not have as much memory, or as many open files, as that takes.
     """

@@ -223,11 +223,7 @@ LARGEST = 1 << 26
 def measure_in_processes(
     arguments: Sequence[str], threads: Sequence[int], between: Callable[[], None] = lambda: None
 ) -> list[Profile] | None:
-    """Start a process for each number of threads; return None if one failed, and has said why.
-
-    Returns:
-        What was measured with each number of threads.
-    """
+    """Start a process for each number of threads; return None if one failed, and has said why."""
     with tempfile.TemporaryDirectory(prefix="tfdeploy-") as folder:
         answers = {each: Path(folder, f"{each}.json") for each in threads}
         commands = [

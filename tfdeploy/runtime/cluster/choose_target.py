@@ -86,18 +86,7 @@ class ThreadMonitor(HealthMonitor):
 def emulated_workers(
     compiled: CompiledGraph, plan: WorkerPlan, stream: Stream, stop: StopSignals, reporter: Reporter
 ) -> Iterator[SessionTarget]:
-    """Start all workers but the chief as threads, which end when the chief ends the training.
-
-    Args:
-        compiled: The graph of the chief.
-        plan: The plan of the chief.
-        stream: The whole training data, of which each worker reads its share.
-        stop: The signals of the process.
-        reporter: Is called with notes of the workers.
-
-    Yields:
-        The session target that all workers share.
-    """
+    """Start all workers but the chief as threads, which end when the chief ends the training."""
     base, traces = str(folder_of(plan.spec)), Traces(str(folder_of(plan.spec)))
     server = loopback_server(session_config(plan))  # which lasts as long as this name for it
     target = SessionTarget(server.target)
@@ -122,13 +111,6 @@ def target_for(
     """Yield a function that opens the session target of a run for its compiled graph.
 
     A worker's server is started first, so that others find it while the graph is being built.
-
-    Args:
-        plan: The plan of all clones in one graph, or of the worker that this process is.
-        options: The options of the run, which say to which cluster this process belongs.
-        stop: The signals of the process.
-        stream: The training data, which emulated workers share.
-        own: Measures this process, which is published for the other tasks of its cluster.
     """
     membership, say = options.membership, options.reporter.note
     if not isinstance(plan, WorkerPlan):
@@ -151,13 +133,7 @@ def target_for(
 
 @contextmanager
 def crew_for(spec: ir.Spec, options: RunOptions, own: SelfMeasurement) -> Iterator[tuple[Crew, Server]]:
-    """Start the server of a worker that may come and go; yield its view of all of them, and the server.
-
-    Args:
-        spec: The spec.
-        options: The options of the run, which say to which cluster this process belongs.
-        own: Measures this process, which is published for the other tasks of its cluster.
-    """
+    """Start the server of a worker that may come and go; yield its view of all of them, and the server."""
     membership, say = options.membership, options.reporter.note
     assert membership is not None
     with serve_task(spec, membership) as server, publishing(own, server.published.publish_health):

@@ -56,12 +56,7 @@ class NoAnswer:
 
 
 def probe(address: str, timeout: float) -> NoAnswer | None:
-    """Return None if something at `address` speaks HTTP/2 within `timeout` seconds, else why not.
-
-    Args:
-        address: The address, as `host:port`.
-        timeout: The seconds that the connection may take.
-    """
+    """Return None if something at `address` speaks HTTP/2 within `timeout` seconds, else why not."""
     host, port = split_address(address)
     try:
         connection = socket.create_connection((host, port), timeout)
@@ -235,15 +230,7 @@ class ServerIdentity:
 
 
 def ask(address: str, timeout: float) -> Answer | NoAnswer:
-    """Ask the server at `address` for its identity. May be called from any thread.
-
-    Args:
-        address: The `host:port` of the server.
-        timeout: The approximate number of seconds to wait.
-
-    Returns:
-        The answer, or the reason why there is none.
-    """
+    """Ask the server at `address` for its identity. May be called from any thread."""
     silence = probe(address, timeout)
     if silence is not None:
         return silence
@@ -263,13 +250,7 @@ def ask(address: str, timeout: float) -> Answer | NoAnswer:
 
 
 def read_text(address: str, timeout: float, name: str) -> str | None:
-    """Return a text that was published at a server; empty if there is none yet, None if it does not answer.
-
-    Args:
-        address: The `host:port` of the server.
-        timeout: The approximate number of seconds to wait.
-        name: The name of the variable.
-    """
+    """Return a text that was published at a server; empty if there is none yet, None if it does not answer."""
     if probe(address, timeout) is not None:
         return None
     import tensorflow as tf
@@ -286,13 +267,7 @@ def read_text(address: str, timeout: float, name: str) -> str | None:
 
 
 def shut_down(address: str, timeout: float, secret: Secret) -> bool:
-    """Shut down the server at `address`; return whether it was reached within about `timeout` seconds.
-
-    Args:
-        address: The address, as `host:port`.
-        timeout: The most seconds that this takes.
-        secret: The secret of the run.
-    """
+    """Shut down the server at `address`; return whether it was reached within about `timeout` seconds."""
     found = ask(address, timeout)
     if not isinstance(found, Answer) or found.identity is None:
         return False
@@ -311,14 +286,7 @@ def send_shutdown_token(address: str, timeout: float, shutdown_token: str) -> bo
 
 
 def write_text(address: str, timeout: float, name: str, text: str) -> bool:
-    """Publish a text at the server at `address`; return whether that was possible.
-
-    Args:
-        address: The address of the server, as `host:port`.
-        timeout: The approximate number of seconds to wait.
-        name: The name of the variable.
-        text: The text.
-    """
+    """Publish a text at the server at `address`; return whether that was possible."""
     import tensorflow as tf
 
     with tf.Graph().as_default(), tf.device(CPU):

@@ -366,12 +366,7 @@ def lags(found: Sequence[TaskStatus]) -> dict[str, float]:
 
 
 def read_health(address: str, name: str = HEALTH) -> Health | None:
-    """Return what a process has published at a server of how it does; None if there is no answer.
-
-    Args:
-        address: The `host:port` of the server.
-        name: The name of the variable at the server.
-    """
+    """Return what a process has published at a server of how it does; None if there is no answer."""
     text = read_text(address, TO_ANSWER, name)
     return None if text is None else Health.read(text)
 

@@ -55,12 +55,7 @@ METRICS: tuple[tuple[str, str, str, Callable[[Health], float | None]], ...] = (
 
 
 def exposition(run: str, found: Sequence[TaskStatus]) -> str:
-    """Return how tasks do in the text format of Prometheus.
-
-    Args:
-        run: The name of the run, which is a label of each number.
-        found: The tasks.
-    """
+    """Return how tasks do in the text format of Prometheus."""
     behind = lags(found)
     rows = [("up", "gauge", "Whether the task answers.", {each.name: float(each.well) for each in found})]
     rows += [
@@ -97,12 +92,6 @@ def prometheus(
     spec: ir.Spec, membership: Membership | None, own: SelfMeasurement, run: str
 ) -> Iterator[None]:
     """Offer how the tasks of a run do at `train.prometheus` during a block, if the spec has that.
-
-    Args:
-        spec: The spec.
-        membership: The cluster of this process; None without one.
-        own: Measures this process.
-        run: The name of the run.
 
     Raises:
         RunError: The address cannot be had.

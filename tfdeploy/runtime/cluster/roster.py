@@ -336,10 +336,6 @@ class Crew:
     def call(self, seed: int, check: Callable[[], None]) -> Roster:
         """Call a roster of all that are there, as soon as these are enough.
 
-        Args:
-            seed: The seed of the run.
-            check: Called while it waits; it may raise an exception.
-
         Raises:
             RunError: If too few are there for too long.
             Replaced: If another worker has become the chief.

@@ -102,12 +102,7 @@ class WorkerGroup:
         return self._heard("post", fetches, {self.exchange.tick: tick}, traced=traced)
 
     def until_rung(self, ready: Callable[[State], bool], state: State | None = None) -> State | None:
-        """Wait as `until` does, but be woken by others, which takes fewer readings (sync).
-
-        Args:
-            ready: The condition.
-            state: The state as it was read before, if it was.
-        """
+        """Wait as `until` does, but be woken by others, which takes fewer readings (sync)."""
         while state is None or not ready(state):
             self._check(state)
             if self.stop.received is not None:

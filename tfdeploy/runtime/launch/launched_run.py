@@ -141,15 +141,6 @@ def run_client(
 ) -> Result:
     """Train in one graph: all tasks are servers, and this process is their client.
 
-    Args:
-        command: How the servers are started.
-        options: The options of the run.
-        output: Takes what the servers write.
-        own: The membership of the only task whose server is started here; None to start all.
-
-    Returns:
-        The outcome of the run.
-
     Raises:
         RunError: If a task has ended and cannot be started again; otherwise as `start.run`.
     """
@@ -218,12 +209,6 @@ def run_on_cluster(
     If the addresses of the tasks are not known, all tasks are started on this machine with a copy of the
     spec, and their output becomes notes of the reporter.
 
-    Args:
-        spec: The spec.
-        options: The options of the run.
-        task: The task of this process, such as `worker:1`.
-        join: The place where the tasks meet.
-
     Returns:
         The outcome of the run. See `start.run` for the errors.
     """
@@ -268,11 +253,7 @@ def _launch(spec: ir.Spec, options: RunOptions, own: Membership | None = None) -
 
 @contextmanager
 def copied_spec(spec: ir.Spec, flags: Sequence[str], options: RunOptions) -> Iterator[TaskCommand]:
-    """Write the spec, with its overrides, to a temporary file during the block.
-
-    Yields:
-        How tasks are started with this file.
-    """
+    """Write the spec, with its overrides, to a temporary file during the block."""
     chief = ("--profile", str(options.profile)) if options.profile else ()
     folder_of_modules = ("--modules", str(folder_of(spec).absolute()))
     with temporary_folder() as folder:

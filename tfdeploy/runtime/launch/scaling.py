@@ -70,15 +70,6 @@ def _read(path: Path) -> ScaleRequest | None:
 def scale(spec: ir.Spec, job: str, tasks: int, *, runs: bool) -> int:
     """Let a job of a cluster that was launched have another number of tasks.
 
-    Args:
-        spec: The spec.
-        job: The name of the job.
-        tasks: The number of tasks.
-        runs: Whether a launcher runs the spec.
-
-    Returns:
-        The number of tasks that the job had.
-
     Raises:
         SpecError: If the job cannot have that number.
         RunError: If no launcher runs the spec, or it does not answer.

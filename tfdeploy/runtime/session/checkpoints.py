@@ -77,9 +77,6 @@ class Checkpoints:
 
         A checkpoint of the same step is not written again, unless it has been removed or damaged.
 
-        Returns:
-            The seconds that it took.
-
         Raises:
             RunError: If weights are not finite, or the files cannot be written. Earlier checkpoints are kept.
         """

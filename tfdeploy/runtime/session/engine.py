@@ -229,18 +229,7 @@ class Engine:
         waits: Sequence[Any] = (),
         profiled: bool = False,
     ) -> StepReport:
-        """Run the op of a step, of all clones or of one that trains alone.
-
-        Args:
-            key: Distinguishes it from other ops.
-            op: The op.
-            feed: What is fed to it.
-            loop: The clone that trains alone.
-            logged: Whether more than the loss is to be reported.
-            traced: Whether the devices of its ops are noted.
-            waits: The seconds that its examples have been waited for.
-            profiled: Whether the times of its ops are taken if they are wanted.
-        """
+        """Run the op of a step, of all clones or of one that trains alone."""
         compiled, take_times = self.compiled, self.on_run_metadata if profiled else None
 
         def fetches() -> dict[str, Any]:

@@ -43,14 +43,7 @@ def require_tracker(spec: ir.Spec) -> None:
 def tracking(
     spec: ir.Spec, directory: RunDirectory, reporter: Reporter, signalled: Callable[[], bool]
 ) -> Iterator[None]:
-    """Send what a run writes to its tracker during the block; at its end, wait for what is left.
-
-    Args:
-        spec: The spec.
-        directory: The run directory, with the history from which the run goes on.
-        reporter: Is called with a warning if the tracker has not got everything.
-        signalled: Returns whether a signal has ended the run.
-    """
+    """Send what a run writes to its tracker during the block; at its end, wait for what is left."""
     call = spec.train.track
     if call is None:
         yield

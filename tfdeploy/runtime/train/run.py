@@ -90,9 +90,6 @@ def run_spec(spec: ir.Spec, options: RunOptions, stop: StopSignals) -> Result:
 
     A worker of a cluster that is not the chief has no run directory, and its result has the step alone.
 
-    Returns:
-        The outcome of the run.
-
     Raises:
         SpecError: If the spec does not fit its devices or its data.
         RunError: If the run cannot continue.

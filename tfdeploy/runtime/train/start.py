@@ -17,9 +17,6 @@ if TYPE_CHECKING:
 def run(spec: ir.Spec, options: RunOptions) -> Result:
     """Train a spec in its run directory.
 
-    Returns:
-        The outcome of the run.
-
     Raises:
         SpecError: If the spec cannot be trained as it is.
         RunError: If the run cannot continue.

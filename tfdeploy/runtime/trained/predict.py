@@ -65,9 +65,6 @@ def predict(
         split: The split whose transforms are applied; by default `test`, else `validation`, else `train`.
         force: Whether `predictions` is replaced even if it has no predictions of the same outputs.
 
-    Returns:
-        The number of examples.
-
     Raises:
         SpecError: If the examples do not fit the inputs of the model.
         RunError: If a file cannot be read or written.

@@ -191,11 +191,6 @@ def evaluate_trained(
 ) -> Evaluated:
     """Return the scores of a trained model on the splits `names`, by default on all but `train`.
 
-    Args:
-        trained: The trained model, in its session.
-        warn: Called with a warning about each split of which a score has no value.
-        names: The names of the splits; None for all but `train`.
-
     Raises:
         RunError: If the spec has no split of a name, or its data cannot be read.
     """
@@ -230,11 +225,6 @@ def write_graph(compiled: CompiledGraph, placement: PlacementMap, directory: Pat
 
     The MetaGraphDef has a SaverDef for checkpoints, and the names of the ops to run in the collections
     `init_op`, `after_restore_op`, `train_op`, `total_loss` and `global_step`.
-
-    Args:
-        compiled: The graph.
-        placement: Its placement map.
-        directory: The folder, which is made if it does not exist.
 
     Raises:
         RunError: The files cannot be written.

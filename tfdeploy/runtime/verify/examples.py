@@ -101,9 +101,6 @@ def count_classes(model: ModelGraph, widths: Mapping[int, int]) -> dict[str, int
 
     `widths` has the last dimension of values of the model. An index into a table is below the table's length,
     the target of a loss below the number of its predictions; of what is neither nothing is said.
-
-    Returns:
-        The numbers by the names of inputs.
     """
     found: dict[str, int] = {}
     for each in model.inputs:

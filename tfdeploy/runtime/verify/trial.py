@@ -161,9 +161,6 @@ class LocatedSession:
     def run(self, fetches: Any, feed: Any = None) -> Any:
         """Run a part of the graph.
 
-        Returns:
-            The values of the fetches.
-
         Raises:
             RunError: TensorFlow refuses something.
             OpError: A task was lost.
@@ -209,9 +206,6 @@ class LaunchedServers:
     def verify(self, attempt: Callable[[], Result]) -> Result:
         """Verify a combination; if a server is lost, wait until it is back, and begin again.
 
-        Returns:
-            What the attempt returns.
-
         Raises:
             RunError: Servers do not come back, or the combination has failed `ATTEMPTS` times.
         """
@@ -247,12 +241,6 @@ def launched_servers(
     spec: ir.Spec, flags: Sequence[str], say: Callable[[str], None], *, kills: bool = False
 ) -> Iterator[LaunchedServers]:
     """Start the servers of a spec in one graph as processes of this machine, and end them in the end.
-
-    Args:
-        spec: The spec.
-        flags: Options of their command line.
-        say: Called with what they write to standard error.
-        kills: Whether one of them is killed in each combination.
 
     Raises:
         RunError: If the servers do not start.

@@ -74,11 +74,7 @@ def map_by_kinds(
 
 
 class NothingNamedError(LookupError):
-    """A name is that of no op and no variable.
-
-    Attributes:
-        nearest: The nearest names.
-    """
+    """A name is that of no op and no variable."""
 
     def __init__(self, name: str, nearest: tuple[str, ...]) -> None:
         """Make the message."""

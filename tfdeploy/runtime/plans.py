@@ -213,12 +213,9 @@ class RunOptions:
     """The options of a run.
 
     Attributes:
-        emulate: Whether every declared device is a logical CPU of this process.
         resume: Whether the run continues from a checkpoint: if there is one, never, or in any case.
-        verbose: Whether TensorFlow's own messages are shown.
         own_process: Whether the process exists for this run alone, so that a second signal may end it.
         profile: How many steps are profiled for each of the two kinds of profile; 0 for none.
-        reporter: Is called with the progress of the run.
         membership: The part of this process in a cluster; None if the run needs this process alone.
     """
 

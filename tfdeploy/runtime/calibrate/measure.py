@@ -129,7 +129,6 @@ class _Session:
     """A session.
 
     Attributes:
-        session: The session of TensorFlow.
         step: What makes a step, or a part of it. TensorFlow learns which of its ops are short, so there is
             only one.
     """

@@ -88,7 +88,6 @@ class LinkMeasurement:
 
     Attributes:
         large: The bytes of a large tensor.
-        number: How many steps of each kind a turn has.
         steps: What makes a step of each kind, by name.
         used: Returns the processor time of both processes so far, in seconds.
     """
@@ -142,7 +141,6 @@ class StepTime:
     """The time of a step.
 
     Attributes:
-        seconds: How long it takes, in seconds.
         processor: The processor time of both tasks, in seconds.
     """
 

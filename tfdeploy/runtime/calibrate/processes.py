@@ -39,10 +39,8 @@ class MeasureRequest:
     """What is to be measured.
 
     Attributes:
-        emulate: Whether every declared device is a logical CPU of the process.
         inner_threads: How many threads may work on one op.
         beside: Whether ops are also measured while all cores are busy, and steps without a trace.
-        traced: How many steps are traced.
         seconds: The most that each of the measurements may take.
         turns: In how many turns steps are made.
     """

@@ -177,7 +177,6 @@ class ServerIdentity:
     """The two variables of this process's own server, which last until the process ends.
 
     Attributes:
-        identity: The identity that is published.
         got_invalid_token: Whether a shutdown token has arrived that was not made with the secret of the run.
         devices: The full names of the server's own devices.
     """
@@ -250,7 +249,7 @@ def ask(address: str, timeout: float) -> Answer | NoAnswer:
 
 
 def read_text(address: str, timeout: float, name: str) -> str | None:
-    """Return a text that was published at a server; empty if there is none yet, None if it does not answer."""
+    """Return a text that was published at a server; empty if there is none, None if it does not answer."""
     if probe(address, timeout) is not None:
         return None
     import tensorflow as tf

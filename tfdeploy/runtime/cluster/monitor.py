@@ -70,7 +70,6 @@ class MissingTask:
     """A task that does not answer.
 
     Attributes:
-        task: The task.
         address: Its `host:port`.
         reason: Why there is no answer, in words.
         since: When it last answered, or when training last made progress (`time.monotonic()`).

@@ -47,9 +47,6 @@ class WorkerGroup:
     """One worker's view of all workers.
 
     Attributes:
-        engine: The session of the worker.
-        stop: The signals of the process.
-        say: Called with sentences for users.
         generation: The generation in which the worker trains. The chief begins a new one after each loss of
             a task.
         life: The number of the worker's own start within the generation.
@@ -297,11 +294,7 @@ class WorkerGroup:
 
 @define
 class UpdateReporter:
-    """Makes updates of a worker that are reported, as often as steps are logged.
-
-    Attributes:
-        group: The worker's view of all workers.
-    """
+    """Makes updates of a worker that are reported, as often as steps are logged."""
 
     group: WorkerGroup = field(repr=False)
     _told_at: int = field(default=0, init=False)  # updates of the worker
@@ -334,11 +327,7 @@ class UpdateReporter:
 
 @define
 class UpdateReports:
-    """The reports of the other workers, each of which is returned once.
-
-    Attributes:
-        group: The worker's view of all workers.
-    """
+    """The reports of the other workers, each of which is returned once."""
 
     group: WorkerGroup = field(repr=False)
     _seen: dict[int, float] = field(factory=dict, init=False)

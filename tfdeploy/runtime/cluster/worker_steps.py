@@ -264,12 +264,7 @@ class WorkerLoop:
     """The training of a worker that has a graph of its own.
 
     Attributes:
-        compiled: The graph of the worker.
         stream: The training data of all workers, of which this one reads its share.
-        target: The server at which the session is opened.
-        stop: The signals at which the run stops.
-        reporter: Shows the progress of the run.
-        activity: What the run is doing, for the watchdog.
     """
 
     compiled: CompiledGraph = field(repr=False)

@@ -64,7 +64,6 @@ class TaskCommand:
 
     Attributes:
         spec: The spec as the tasks read it.
-        path: The file of the spec.
         options: The options of the command line that all tasks get.
         resume: The value of `--resume` for tasks that train. A task that is started again always resumes.
         chief_options: Further options for the chief.

@@ -28,12 +28,9 @@ class TaskProcess:
     """The process of a task.
 
     Attributes:
-        task: The task.
-        process: The process.
         begun: When it was started (`time.monotonic()`).
         starts: How often the task was started.
         early: How many of its processes in a row have ended soon after their start.
-        readers: The threads that read the output.
     """
 
     task: Task

@@ -53,7 +53,6 @@ class Checkpoints:
     """The checkpoints of one run.
 
     Attributes:
-        store: The folder of the checkpoints.
         engine: The session whose variables are saved and restored.
         keep: How many of the newest checkpoints are kept.
         newest: The last checkpoint that was written or resumed from.

@@ -78,13 +78,8 @@ class Engine:
     """A session on a compiled graph that can train.
 
     Attributes:
-        compiled: The graph.
-        session: The session.
-        saving: The ops for checkpoints.
         monitor: Monitors the tasks of a cluster, or the threads of its workers.
-        activity: Is notified of all progress.
         lost: Returns whether a task was lost since the session was opened; None without a cluster.
-        files: Writes and reads the files of checkpoints.
         assigned: The full name of the device on which TensorFlow ran each op, by op name, as far as `traced`
             has seen it.
         closing: The seconds that closing the session may take.

@@ -101,7 +101,6 @@ class Tickets:
     """Decides which clone may begin an update: each update needs a ticket, which the clone's thread takes.
 
     Attributes:
-        clones: The number of clones.
         staleness: The most updates by which a clone may be ahead of another one. A clone that would be
             further ahead after its next update waits. The slowest clone never waits, so all updates end.
         begun: The number of tickets that were taken.
@@ -163,7 +162,6 @@ class StepResult:
     """A step that is done, or several steps of different workers together.
 
     Attributes:
-        examples: The number of examples.
         loss: The loss without regularisation.
         report: The report of the step, if it was asked for.
         waited: The seconds in which the step has waited for data, as a mean over the clones; None if they are

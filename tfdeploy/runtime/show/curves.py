@@ -45,14 +45,7 @@ class Curve:
 
 @frozen
 class Frame:
-    """The range of several curves, which always has an extent.
-
-    Attributes:
-        left: The lowest step.
-        right: The highest step.
-        bottom: The lowest value.
-        top: The highest value.
-    """
+    """The range of several curves, which always has an extent."""
 
     left: float
     right: float

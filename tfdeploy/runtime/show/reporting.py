@@ -26,7 +26,6 @@ class StepRange:
     Attributes:
         first: The global step before the first of them.
         last: The global step after the last of them.
-        directory: The run directory.
         left_out: The number of examples at the end of the last epoch that do not fill a step.
     """
 

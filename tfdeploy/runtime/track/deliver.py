@@ -45,12 +45,7 @@ UNDELIVERED = 1
 
 @define
 class Delivery:
-    """What is sent of a run.
-
-    Attributes:
-        directory: The run directory.
-        record: What the tracker has got.
-    """
+    """What is sent of a run."""
 
     directory: RunDirectory
     record: Tracked

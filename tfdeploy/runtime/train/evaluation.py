@@ -52,8 +52,6 @@ class BestTracker:
         goal: Whether the highest or the lowest value is the best.
         score: The name of the score: `loss`, or a metric.
         patience: The number of evaluations without a better one after which training ends; None for no limit.
-        path: The file in which the best evaluation is kept.
-        best: The best evaluation so far.
         since: The number of evaluations since the best one.
     """
 
@@ -265,13 +263,7 @@ class Evaluations:
     """Evaluates the splits of a run, and records the scores in its history and its event files.
 
     Attributes:
-        engine: The session with the evaluation tower.
-        streams: The examples of each split, by name.
-        history: The history of the run.
-        events: The event files of the run.
-        reporter: Is called with the scores.
         stop: The signals of the process. An evaluation ends early if one has been received.
-        clock: Adds up the seconds of evaluations.
         tracker: Compares the evaluations of the watched split; None if the spec does not ask for the best.
         scores: The latest scores of each split, and their step.
         doubted: The splits of which an evaluation had a score without a value, which is told once.

@@ -81,7 +81,6 @@ class Events:
 
     Attributes:
         directory: The folder with a folder of event files for each split.
-        graph: The graph of the run.
         wanted: Whether anything is written.
         purge_from: The first step that this process will make. TensorBoard ignores what earlier processes
             have written about this step and later ones.
@@ -225,7 +224,6 @@ class Profile:
     """Profiles steps after the first one; `before` and `after` are to be called around each step.
 
     Attributes:
-        engine: The session.
         directory: The folder for the profiles.
         steps: How many steps are profiled for each of the two kinds of profile.
         say: Called with a line about the memory that steps of the second kind have taken.

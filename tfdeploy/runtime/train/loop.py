@@ -46,7 +46,6 @@ class Period:
     Attributes:
         steps: The number of steps; None if seconds count.
         seconds: The number of seconds; None if steps count. If both are None, it is never due.
-        clock: Returns the present time in seconds.
     """
 
     steps: int | None = None
@@ -82,9 +81,7 @@ class AdaptivePeriod(Period):
     """The period if a spec gives none: every 5 seconds, or less often if that took over 2 % of the time.
 
     Attributes:
-        steps: None, because seconds count.
         seconds: The number of seconds, which `took` adapts; at least 5.
-        clock: Returns the present time in seconds.
     """
 
     seconds: float | None = SHORTEST_PAUSE
@@ -145,17 +142,8 @@ class Trainer:
     """Makes the steps of a run.
 
     Attributes:
-        engine: The session.
-        stream: The training data.
-        evaluations: Evaluates during training.
-        checkpoints: Writes checkpoints.
-        history: The history of the run.
-        events: The event files of the run.
-        reporter: Is called with the progress.
         stop: The signals of the process, which end the loop after a step.
-        clock: Adds up the seconds of the run.
         after_first: Is called when this process has made its first step.
-        step: The global step.
         examples: The number of examples consumed since the start of the run.
         last_record: The last record of a step in the history.
         group: The chief's view of all workers; None if one graph has all clones.

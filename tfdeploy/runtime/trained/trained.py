@@ -48,12 +48,7 @@ if TYPE_CHECKING:
 
 @frozen
 class TrainedModel:
-    """A trained model: a session with the variables of a checkpoint. It is a context manager that closes it.
-
-    Attributes:
-        engine: The session.
-        checkpoint: The checkpoint.
-    """
+    """A session with the variables of a checkpoint. It is a context manager that closes the session."""
 
     engine: Engine
     checkpoint: Checkpoint

@@ -63,8 +63,6 @@ class Case:
     """One combination.
 
     Attributes:
-        mode: The update mode.
-        aggregate: The aggregation.
         variables: The placement of variables, one of `LAYOUTS`.
         batches: The number of examples of each clone.
         pack: The size of a bucket of packed gradients in bytes; None for no packing.
@@ -307,7 +305,6 @@ class SelectedCases:
     """The cases that are verified.
 
     Attributes:
-        cases: The cases.
         left_out: The reasons why other combinations are not allowed, each with their number.
     """
 

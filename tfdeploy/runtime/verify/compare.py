@@ -202,10 +202,6 @@ class Differences:
     """The largest relative differences between two trainings.
 
     Attributes:
-        weights: The largest difference of a weight or a statistic.
-        slots: The largest difference of a slot.
-        losses: The largest difference of a loss.
-        worst: The name of the variable with the largest difference of all.
         evaluated: The difference of the loss of an evaluation from that of the exported model.
         rounded: The variables that differ by no more than rounding moves them, and do not count.
     """

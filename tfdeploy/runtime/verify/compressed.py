@@ -26,11 +26,7 @@ Array = np.ndarray[Any, Any]
 
 @frozen
 class Cast:
-    """Every value has fewer bits while it is sent, also the sum.
-
-    Attributes:
-        dtype: The type that is sent.
-    """
+    """Every value has fewer bits while it is sent, also the sum."""
 
     dtype: Any
 
@@ -99,8 +95,6 @@ class CompressedSums:
     """The sums of a graph with shared variables, as workers make them.
 
     Attributes:
-        compression: The compression.
-        workers: The number of workers, each of which has as many clones.
         dense: The name of the tensor of each sum, and those of the gradients of all clones.
         rows: The names of the tensors with sums of rows.
     """

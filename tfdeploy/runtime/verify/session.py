@@ -112,13 +112,7 @@ class Options:
 
 @frozen
 class Outcome:
-    """The outcome of one case.
-
-    Attributes:
-        case: The case.
-        differences: How far its results are from those of the reference.
-        seconds: The time that it has taken.
-    """
+    """The outcome of one case."""
 
     case: Case
     differences: Differences
@@ -130,11 +124,7 @@ class Verification:
     """Verifies one spec.
 
     Attributes:
-        spec: The spec.
-        options: What is verified, and how.
         setup: What the trials of all cases have in common.
-        selected: The cases, and the reasons why other combinations are not allowed.
-        weights: The names of the weights that are compared.
         depends_on_clones: Whether results depend on how examples are spread over clones.
     """
 

@@ -60,9 +60,6 @@ class FedGraph:
 
     The graph holds no examples itself. The ops are made when they are first needed, and serve all sessions of
     the graph.
-
-    Attributes:
-        compiled: The graph.
     """
 
     compiled: CompiledGraph
@@ -149,8 +146,6 @@ class LocatedSession:
     """A session of a graph that is verified.
 
     Attributes:
-        session: The session of TensorFlow.
-        compiled: The graph.
         lost: Returns whether a task of the cluster was lost; None if the session is of this process alone.
     """
 
@@ -184,8 +179,6 @@ class LaunchedServers:
     """Servers of a cluster that run on this machine.
 
     Attributes:
-        cluster: The tasks and their addresses.
-        monitor: Monitors the tasks.
         say: Called with a sentence if something is tried again.
         kill: Kills a task, which is started again.
         turns: The tasks that are to be killed, one in each combination.
@@ -274,8 +267,6 @@ class TrialSetup:
     """What all trials of a spec have in common.
 
     Attributes:
-        traces: The traced towers.
-        seed: The seed.
         arrays: The examples, by the names of inputs.
         start: The values with which every trial begins, by their names in a checkpoint.
         servers: The servers on which combinations for a cluster run; None for devices of this process.

@@ -211,10 +211,9 @@ class Training:
 
     def assign(self, values: Mapping[str, Any]) -> None:
         """Give variables of a checkpoint new values, and copies of them too."""
-        from compiler.graph.variables.cut_variable import assigning
+        from compiler.graph.variables.cut_variable import assign
 
-        for name, value in values.items():  # one by one: an average starts from the tensor of its weight
-            self.session.run(*assigning(self.compiled.saved[name], value))
+        assign(self.session.run, self.compiled.saved, values)
         self.session.run(self.compiled.after_restore_op)
 
     def __enter__(self) -> Self:

@@ -69,12 +69,22 @@ def read_saved(run: Callable[[Any], Any], saved: Mapping[str, Saved]) -> dict[st
     return {name: whole_of(each, found[name]) for name, each in saved.items()}
 
 
-def assigning(saved: Saved, value: np.ndarray) -> tuple[list[tf.Operation], dict[tf.Tensor, np.ndarray]]:
-    """Return the ops that give a tensor a new value, and what to feed them.
+def assign(run: Callable[..., Any], saved: Mapping[str, Saved], values: Mapping[str, np.ndarray]) -> None:
+    """Give tensors new values by name, each of the whole tensor in its shape.
 
-    Args:
-        saved: The tensor, as one variable or as several.
-        value: The new value of the whole tensor, in its shape.
+    A value is fed in place of the initial one. A moving average starts from the tensor of its weight, so that
+    it has its turn after that.
     """
-    ops = [each.initializer for each in variables_of(saved)]
-    return ops, {op.inputs[1]: piece for op, piece in zip(ops, pieces_of(saved, value), strict=True)}
+    while values:
+        ops: list[tf.Operation] = []
+        feed: dict[tf.Tensor, np.ndarray] = {}
+        later = {}
+        for name, value in values.items():
+            own = [each.initializer for each in variables_of(saved[name])]
+            if any(op.inputs[1] in feed for op in own):
+                later[name] = value
+                continue
+            ops += own
+            feed |= zip((op.inputs[1] for op in own), pieces_of(saved[name], value), strict=True)
+        run(ops, feed)
+        values = later

@@ -19,7 +19,7 @@ from compiler.graph.adapters.tensorflow_private import fed_callable, is_op_deter
 from compiler.graph.inspect.assigned import read_assigned
 from compiler.graph.session_options import session_config
 from compiler.graph.storage.saving import Saving, add_saving
-from compiler.graph.variables.cut_variable import assigning
+from compiler.graph.variables.cut_variable import assign
 from tfdeploy.runtime.session.checkpoint_files import ServerFiles
 from tfdeploy.runtime.watchdog import Activity, HealthMonitor
 
@@ -146,9 +146,7 @@ class Engine:
 
     def assign(self, values: Mapping[str, Any]) -> None:
         """Set variables, by their names in a checkpoint, to new values."""
-        found = [assigning(self.compiled.saved[name], value) for name, value in values.items()]
-        ops = [op for own, _ in found for op in own]
-        self.session.run(ops, {given: value for _, feed in found for given, value in feed.items()})
+        assign(self.session.run, self.compiled.saved, values)
 
     def start_from(self, weights: Mapping[str, Any]) -> None:
         """Set weights, their moving averages and all of their copies to new values."""

@@ -41,21 +41,9 @@ LAYOUTS = (*VARIABLES, SLOTS_SHARDED)
 AVERAGE_EVERY = 2
 EVERY_LAYER = ir.Call("scopes", ("*",))
 _CPUS = ir.DeviceSet((ir.DevicePattern("cpu"),))
-_TARGETS: dict[str, ir.Target] = {
-    "shared": ir.DeviceSet((ir.DevicePattern("cpu", (0,)),)),
-    "spread": ir.Balanced(_CPUS),
-    "sharded": ir.Sharded(_CPUS),
-    "replicated": ir.Replicated(),
-    SLOTS_SHARDED: ir.Replicated(),
-}
+_FIRST_CPU = ir.DevicePattern("cpu", (0,))
 _SERVERS = ir.DeviceSet((ir.DevicePattern("cpu", (0,), PARAMETER_SERVER),))
-_CLUSTER_TARGETS: dict[str, ir.Target] = {
-    "shared": ir.DeviceSet((ir.DevicePattern("cpu", (0,), PARAMETER_SERVER, (0,)),)),
-    "spread": ir.Balanced(_SERVERS),
-    "sharded": ir.Sharded(_SERVERS),
-    "replicated": ir.Replicated(),
-    SLOTS_SHARDED: ir.Replicated(),
-}
+_FIRST_SERVER = ir.DevicePattern("cpu", (0,), PARAMETER_SERVER, (0,))
 
 
 @frozen
@@ -144,9 +132,15 @@ class Case:
             backup=0,
             recompute=EVERY_LAYER if spec.update.recompute_limit is not None else spec.update.recompute,
         )
-        target = (_CLUSTER_TARGETS if self.workers else _TARGETS)[self.variables]
+        devices, first = (_SERVERS, _FIRST_SERVER) if self.workers else (_CPUS, _FIRST_CPU)
+        targets: dict[str, ir.Target] = {
+            "shared": ir.DeviceSet((first,)),
+            "spread": ir.Balanced(devices),
+            "sharded": ir.Sharded(devices),
+        }
         size, stages = _pipeline(spec)
         clones: ir.Target = _CPUS if size == 1 else ir.Groups(_CPUS, size)
+        target = targets.get(self.variables, ir.Replicated())
         rules = [ir.Rule(ir.Selector("clones"), clones), ir.Rule(ir.Selector("variables"), target), *stages]
         if self.variables == SLOTS_SHARDED:
             rules.append(ir.Rule(ir.Selector("slots"), ir.OverClones()))

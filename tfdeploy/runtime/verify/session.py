@@ -55,16 +55,6 @@ if TYPE_CHECKING:
     from compiler.graph.tower.template import WeightInfo
     from dsl import ir
 
-TOLERANCES = {
-    "float32": 1e-4,
-    "mixed_bfloat16": 5e-2,
-    "mixed_float16": 5e-2,
-    "bfloat16": 5e-2,
-    "float16": 5e-2,
-    "power_sgd": 1e-4,
-}
-"""The largest relative difference that rounding explains, by precision and by compression."""
-
 ROUNDING = {
     "float32": 2.0**-23,
     "mixed_bfloat16": 2.0**-8,
@@ -74,6 +64,9 @@ ROUNDING = {
     "power_sgd": 2.0**-23,
 }
 """The relative change of weights that is lost when results are rounded, by precision and by compression."""
+
+TOLERANCES = {name: 5e-2 if name.endswith("float16") else 1e-4 for name in ROUNDING}
+"""The largest relative difference that rounding explains, likewise."""
 
 SHIFTED = 4
 """How many more references, from weights that are changed by as much, show what rounding moves."""

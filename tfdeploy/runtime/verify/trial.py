@@ -23,7 +23,7 @@ from compiler.graph.inspect.room import require_room
 from compiler.graph.session_options import session_config
 from compiler.graph.storage.export import final_weights
 from compiler.graph.tower.traces import Traces
-from compiler.graph.variables.cut_variable import pieces_of, read_saved, variables_of
+from compiler.graph.variables.cut_variable import assign, read_saved
 from compiler.model.layer_state import State, with_states
 from compiler.pipeline import make_plan
 from compiler.plan import WorkerPlan
@@ -56,27 +56,20 @@ Arrays = Mapping[str, Any]
 
 @define(eq=False)
 class FedGraph:
-    """A compiled graph, with ops that take values for its variables and its inputs from placeholders.
+    """A compiled graph, with ops that take values for its inputs from placeholders.
 
     The graph holds no examples itself. The ops are made when they are first needed, and serve all sessions of
     the graph.
     """
 
     compiled: CompiledGraph
-    _setters: dict[str, list[tuple[tf.Tensor, tf.Operation]]] = field(factory=dict, init=False, repr=False)
     _starts: dict[Any, tuple[tf.Operation, dict[str, tf.Tensor]]] = field(
         factory=dict, init=False, repr=False
     )
 
     def assign(self, session: Any, values: Arrays) -> None:
         """Give variables, and all copies of them, new values; `values` are by their names in a checkpoint."""
-        ops: list[tf.Operation] = []
-        feed: dict[tf.Tensor, Any] = {}
-        for name, value in values.items():
-            setters, saved = self._setters_of(name), self.compiled.saved[name]
-            ops += [op for _, op in setters]
-            feed |= {given: piece for (given, _), piece in zip(setters, pieces_of(saved, value), strict=True)}
-        session.run(ops, feed)
+        assign(session.run, self.compiled.saved, values)
         session.run(self.compiled.after_restore_op)
 
     def train_on(self, session: Any, arrays: Arrays, before: int = 0, total: int = 0) -> None:
@@ -121,17 +114,6 @@ class FedGraph:
             self._starts[key] = pipe.attach(make), given
         op, given = self._starts[key]
         session.run(op, {given[name]: array for name, array in arrays.items()})
-
-    def _setters_of(self, name: str) -> list[tuple[tf.Tensor, tf.Operation]]:
-        """Return a placeholder, and the op that gives its value to a variable, for each piece of a tensor."""
-        if name not in self._setters:
-            self._setters[name] = []
-            with self.compiled.graph.as_default():
-                for variable in variables_of(self.compiled.saved[name]):
-                    given = tf.compat.v1.placeholder(variable.dtype, variable.shape)
-                    op = tf.raw_ops.AssignVariableOp(resource=variable.handle, value=given)
-                    self._setters[name].append((given, op))
-        return self._setters[name]
 
 
 def _batches(size: int | None, tensors: dict[str, tf.Tensor]) -> tf.data.Dataset:

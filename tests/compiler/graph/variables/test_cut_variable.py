@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from compiler.graph.variables.cut_variable import (
     CutVariable,
-    assigning,
+    assign,
     pieces_of,
     read_saved,
     variables_of,
@@ -54,16 +54,16 @@ def test_pieces_and_the_whole_are_made_of_each_other(shards: tuple[Shard, ...]) 
 
 
 def test_tensors_are_read_and_assigned_piece_by_piece() -> None:
-    """In one run of a session, whatever they consist of."""
+    """In one run of a session, whatever they consist of, unless two start from one tensor."""
     shards = cut("w", (5, 4), 0, 2)
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         parts = [tf.compat.v1.Variable(tf.zeros(each.shape), use_resource=True) for each in shards]
-        step = tf.compat.v1.Variable(3.0, use_resource=True)
-        saved = {"w": CutVariable(shards, tuple(parts)), "step": step}
+        first = tf.constant(3.0)
+        step, mean = (tf.compat.v1.Variable(first, use_resource=True) for _ in range(2))
+        saved = {"w": CutVariable(shards, tuple(parts)), "step": step, "mean": mean}
         session.run(tf.compat.v1.global_variables_initializer())
-        session.run(*assigning(saved["w"], WHOLE))
-        session.run(*assigning(saved["step"], np.float32(4.0)))
+        assign(session.run, saved, {"w": WHOLE, "step": np.float32(4.0), "mean": np.float32(5.0)})
         found = read_saved(session.run, saved)
-    assert list(found) == ["w", "step"]
+    assert list(found) == ["w", "step", "mean"]
     np.testing.assert_array_equal(found["w"], WHOLE)
-    assert found["step"] == 4.0
+    assert (found["step"], found["mean"]) == (4.0, 5.0)

@@ -63,5 +63,5 @@ def test_a_server_that_ends_before_it_is_left(
         return assign(name, value)
 
     monkeypatch.setattr(identity, "_assign", assign_and_kill)
-    assert not identity.send_shutdown_token(tasks.address(0), 0.5, "any")
+    assert not identity.write_text(tasks.address(0), 0.5, identity.FINISHED, "any")
     assert capfd.readouterr() == ("", "")

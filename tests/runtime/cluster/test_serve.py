@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.runtime.tasks import secret_of_folder
-from tfdeploy.runtime.cluster.identity import Answer, ask, send_shutdown_token, shut_down
+from tfdeploy.runtime.cluster.identity import FINISHED, Answer, ask, shut_down, write_text
 from tfdeploy.runtime.cluster.monitor import TaskStatus, cluster_status, running_cluster
 from tfdeploy.runtime.membership.addresses import Task, to_tf_config
 from tfdeploy.runtime.membership.membership import fingerprint
@@ -77,7 +77,7 @@ def test_a_server_listens_on_the_loopback_address_alone_and_ends_with_the_run(ta
     secret = secret_of_folder(tasks.folder)
     assert answer.identity.secret == secret.public_digest
     for shutdown_token in ("", "True", secret.shutdown_token("another incarnation"), secret.public_digest):
-        assert send_shutdown_token(tasks.address(0), 10, shutdown_token)
+        assert write_text(tasks.address(0), 10, FINISHED, shutdown_token)
         time.sleep(0.7)  # it looks every half second
     warned = server.until("asked")
     assert warned.endswith(

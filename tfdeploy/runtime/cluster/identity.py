@@ -270,18 +270,7 @@ def shut_down(address: str, timeout: float, secret: Secret) -> bool:
     found = ask(address, timeout)
     if not isinstance(found, Answer) or found.identity is None:
         return False
-    return send_shutdown_token(address, timeout, secret.shutdown_token(found.identity.incarnation))
-
-
-def send_shutdown_token(address: str, timeout: float, shutdown_token: str) -> bool:
-    """Send a token to the server at `address`; return whether that was possible.
-
-    Args:
-        address: The address of the server, as `host:port`.
-        timeout: The approximate number of seconds to wait.
-        shutdown_token: The token, which is valid for one start of the server.
-    """
-    return write_text(address, timeout, FINISHED, shutdown_token)
+    return write_text(address, timeout, FINISHED, secret.shutdown_token(found.identity.incarnation))
 
 
 def write_text(address: str, timeout: float, name: str, text: str) -> bool:

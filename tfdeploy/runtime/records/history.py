@@ -62,6 +62,19 @@ class HistoryRecord(JsonRecord):
     worker: str | None = field(default=None, metadata={OPTIONAL: True})
     time: str = field(factory=_now)
 
+    def figures(self) -> dict[str, float]:
+        """Return every number that the line has, by its name in charts."""
+        found = {
+            "loss": self.loss,
+            "data_loss": self.data_loss,
+            **self.metrics,
+            "learning_rate": self.learning_rate,
+            **self.rates_of_groups(),
+            "examples_per_second": self.examples_per_second,
+            "data_waiting": self.data_waiting,
+        }
+        return {name: value for name, value in found.items() if value is not None}
+
     def rates_of_groups(self) -> dict[str, float]:
         """Return the learning rate of each group under the name of its curve: `learning_rate/logits/*`."""
         return {f"learning_rate/{glob}": rate for glob, rate in (self.learning_rates or {}).items()}

@@ -90,7 +90,11 @@ def read_curves(runs: Sequence[Path], score: str) -> list[Curve]:
         for split in SPLITS:
             of_split = [line for line in lines if line.split == split]
             for worker in dict.fromkeys(line.worker for line in of_split):
-                points = [(line.step, _value(line, score)) for line in of_split if line.worker == worker]
+                points = [
+                    (line.step, line.figures().get(score, math.nan))
+                    for line in of_split
+                    if line.worker == worker
+                ]
                 finite = tuple((step, value) for step, value in points if abs(value) < MOST)
                 name = " ".join(each for each in (str(run) if len(runs) > 1 else "", split, worker) if each)
                 if finite:
@@ -112,13 +116,6 @@ def _read(run: Path) -> list[HistoryRecord]:
     except OSError as fault:
         raise RunError(errors.no_history(path=str(path), reason=system_reason(fault))) from fault
     return [line for line in map(HistoryRecord.read, texts) if line is not None]
-
-
-def _value(line: HistoryRecord, score: str) -> float:
-    if score in SCORES:
-        found = getattr(line, score)
-        return math.nan if found is None else float(found)
-    return {**line.metrics, **line.rates_of_groups()}.get(score, math.nan)
 
 
 BLANK = 0x2800

@@ -13,7 +13,7 @@ from dsl.files.regular import read_regular
 from tfdeploy.runtime.records.result import Result
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from tfdeploy.runtime.records.history import HistoryRecord
     from tfdeploy.runtime.track.tracker import TrackedRun
@@ -78,7 +78,8 @@ class MLflow:
                 _key(f"{record.split}/{name}"), value, _milliseconds(record.time), record.step
             )
             for record in records
-            for name, value in _figures(record)
+            for name, value in record.figures().items()
+            if math.isfinite(value)
         ]
         for at in range(0, len(metrics), 1000):
             self._client.log_batch(self._run, metrics=metrics[at : at + 1000])
@@ -92,22 +93,6 @@ class MLflow:
                 self._client.log_artifact(self._run, str(each))
         result = Result.read(read_regular(files.result)) if files.result.exists() else None
         self._client.set_terminated(self._run, STATES[result.status] if result is not None else "FAILED")
-
-
-def _figures(record: HistoryRecord) -> Iterator[tuple[str, float]]:
-    """Yield the finite figures of a line of the history by name."""
-    figures = {
-        "loss": record.loss,
-        "data_loss": record.data_loss,
-        **record.metrics,
-        "learning_rate": record.learning_rate,
-        **record.rates_of_groups(),
-        "examples_per_second": record.examples_per_second,
-        "data_waiting": record.data_waiting,
-    }
-    for name, value in figures.items():
-        if value is not None and math.isfinite(value):
-            yield name, value
 
 
 def _key(name: str) -> str:

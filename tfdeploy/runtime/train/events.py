@@ -99,16 +99,7 @@ class Events:
         if not self.wanted:
             return
         writer = self._writer(record.split)
-        figures = {
-            "loss": record.loss,
-            "data_loss": record.data_loss,
-            **record.metrics,
-            "learning_rate": record.learning_rate,
-            **record.rates_of_groups(),
-            "examples_per_second": record.examples_per_second,
-            "data_waiting": record.data_waiting,
-        }
-        scalars = {name: value for name, value in figures.items() if value is not None}
+        scalars = record.figures()
         if summary is not None:
             self._rest(writer, summary, scalars, record.step)
         values = [v1.Summary.Value(tag=name, simple_value=value) for name, value in scalars.items()]

@@ -39,40 +39,30 @@ def effective_text(spec: ir.Spec, directory: Path | None = None) -> str:
 
 def with_paths(spec: ir.Spec, moved: Callable[[str], str], directory: str | None) -> ir.Spec:
     """Return the spec with other paths."""
-    train = spec.train
-    train = evolve(
-        train,
-        directory=directory,
-        weights=None if train.weights is None else moved(train.weights),
-        part_weights=tuple(evolve(each, file=moved(each.file)) for each in train.part_weights),
-    )
-    base = Path(spec.path).parent
-    model = evolve(spec.model, bindings=_bindings(spec.model.bindings, moved, base))
-    layers = tuple(
-        evolve(each, bindings=_bindings(each.bindings, moved, base), output=_steps(each.output, moved, base))
-        for each in spec.layers
-    )
-    return evolve(spec, train=train, data=_data(spec.data, moved), model=model, layers=layers)
+    train, base = spec.train, Path(spec.path).parent
+    weights = None if train.weights is None else moved(train.weights)
+    starts = _moved(train.part_weights, moved, base)
+    train = evolve(train, directory=directory, weights=weights, part_weights=starts)
+    parts = {name: _moved(getattr(spec, name), moved, base) for name in ("data", "model", "layers")}
+    return evolve(spec, train=train, **parts)
 
 
-def _bindings(
-    bindings: tuple[ir.Binding, ...], moved: Callable[[str], str], base: Path
-) -> tuple[ir.Binding, ...]:
-    return tuple(evolve(each, value=_steps(each.value, moved, base)) for each in bindings)
-
-
-def _steps(part: Any, moved: Callable[[str], str], base: Path) -> Any:
-    """Return a part of a model with other paths to the files of weights and words that its steps name."""
+def _moved(part: Any, moved: Callable[[str], str], base: Path) -> Any:
+    """Return a part of a spec with its paths moved."""
     if isinstance(part, tuple):
-        return tuple(_steps(each, moved, base) for each in part)
+        return tuple(_moved(each, moved, base) for each in part)
     if isinstance(part, Mapping):
-        return {key: _steps(each, moved, base) for key, each in part.items()}
+        return {key: _moved(each, moved, base) for key, each in part.items()}
+    if isinstance(part, ir.Split):
+        return evolve(part, source=_source(part.source, moved))
     if not has(type(part)):
         return part
     inner = {
-        each.name: _steps(getattr(part, each.name), moved, base) for each in fields(type(part)) if each.eq
+        each.name: _moved(getattr(part, each.name), moved, base) for each in fields(type(part)) if each.eq
     }
-    if isinstance(part, ir.Call):
+    if isinstance(part, ir.PartWeights):
+        inner["file"] = moved(part.file)
+    elif isinstance(part, ir.Call):
         inner["kwargs"] = {
             key: moved(each) if key == "weights" and _is_file(part, each, base) else each
             for key, each in inner["kwargs"].items()
@@ -104,24 +94,14 @@ def files_of(spec: ir.Spec) -> list[Path]:
     return found
 
 
-def _data(data: ir.Data | None, moved: Callable[[str], str]) -> ir.Data | None:
-    if data is None:
-        return None
-    splits: dict[str, Any] = {each: _split(getattr(data, each), moved) for each in ir.SPLITS}
-    return evolve(data, **splits)
-
-
-def _split(split: ir.Split | None, moved: Callable[[str], str]) -> ir.Split | None:
-    if split is None:
-        return None
-    source = split.source
+def _source(source: ir.Call, moved: Callable[[str], str]) -> ir.Call:
     names = FILES[source.name]
-    args = [_moved(each, moved) if at < len(names) else each for at, each in enumerate(source.args)]
-    kwargs = {key: _moved(each, moved) if key in names else each for key, each in source.kwargs.items()}
-    return evolve(split, source=evolve(source, args=tuple(args), kwargs=kwargs))
+    args = [_files(each, moved) if at < len(names) else each for at, each in enumerate(source.args)]
+    kwargs = {key: _files(each, moved) if key in names else each for key, each in source.kwargs.items()}
+    return evolve(source, args=tuple(args), kwargs=kwargs)
 
 
-def _moved(value: ir.Value, moved: Callable[[str], str]) -> ir.Value:
+def _files(value: ir.Value, moved: Callable[[str], str]) -> ir.Value:
     if isinstance(value, str):
         return moved(value)
-    return tuple(_moved(each, moved) for each in value) if isinstance(value, tuple) else value
+    return tuple(_files(each, moved) for each in value) if isinstance(value, tuple) else value

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
 
 from tfdeploy.runtime.session.engine import Engine, StepReport, named
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 def engine(compiled: Any = None, session: Any = None, **more: Any) -> Engine:
@@ -106,16 +103,6 @@ def test_weights_and_their_averages_start_from_new_values() -> None:
     assert done == [{"a": 1, "b": 2, "a/ExponentialMovingAverage": 1}, "after"]
 
 
-def test_progress_is_noted_for_all_who_watch() -> None:
-    """Also without a monitor."""
-    noted: list[str] = []
-    activity: Any = SimpleNamespace(note_progress=lambda: noted.append("activity"))
-    monitor: Any = SimpleNamespace(progress=lambda: noted.append("monitor"))
-    engine(activity=activity).progress()
-    engine(activity=activity, monitor=monitor).progress()
-    assert noted == ["activity", "activity", "monitor"]
-
-
 @pytest.mark.parametrize(("size", "batch"), [(None, 16), (5, 5)])
 @pytest.mark.parametrize("training", [False, True])
 def test_a_stream_is_attached_once_and_started_whenever_it_is_fed(
@@ -137,52 +124,3 @@ def test_a_stream_is_attached_once_and_started_whenever_it_is_fed(
         own.feed(pipe, stream, training=training)
     assert asked == [(batch, {"repeat": training, "drop_remainder": training})]
     assert run == ["start", "puts"] * 2
-
-
-def test_an_update_of_a_clone_is_traced_the_first_time() -> None:
-    """After that it is a callable of its own; it has no learning rates, which belong to all clones."""
-    made: list[Any] = []
-    values = {
-        "loss": np.float32(3),
-        "data_loss": np.float32(2),
-        "metrics": {"a": 0.5, "b": 0.25},
-        "waits": [0.125, 0.25],
-        "applied": [],
-        "returned": None,
-    }
-
-    class Own(Engine):
-        def traced(self, fetches: Any, feed: Any = None) -> Any:
-            assert (fetches["returned"][:5], feed) == ("train", None)
-            made.append("traced")
-            return values
-
-    result = SimpleNamespace(result="metric")
-    loops: list[Any] = [
-        SimpleNamespace(
-            clone=clone,
-            train_op=f"train {clone}",
-            loss="loss",
-            data_loss="data",
-            metrics={"a": result, "b": result},
-            waited="wait",
-        )
-        for clone in range(2)
-    ]
-    saving: Any = None
-
-    def make_callable(fetches: dict[str, Any]) -> Callable[[], dict[str, Any]]:
-        def run() -> dict[str, Any]:
-            made.append(fetches["returned"])
-            return values
-
-        return run
-
-    session = SimpleNamespace(make_callable=make_callable)
-    own = Own(SimpleNamespace(), session, saving)  # type: ignore[arg-type]
-    expected = StepReport(3.0, 2.0, {"a": 0.5, "b": 0.25}, {}, waited=0.25)
-    for loop in loops:
-        assert own.loop_step(loop, traced=True) == expected
-    for loop in loops:
-        assert own.loop_step(loop) == expected
-    assert made == ["traced", "traced", "train 0", "train 1"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -216,22 +215,6 @@ def test_the_seed_of_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
     assert chosen(None, "auto") == 99
 
 
-@pytest.mark.parametrize(
-    ("received", "status"),
-    [(None, None), (signal.SIGINT, "interrupted"), (signal.SIGTERM, "terminated")],
-)
-def test_a_signal_ends_a_run_with_its_result(received: signal.Signals | None, status: str | None) -> None:
-    """The result says which signal it was; without one nothing is written."""
-    checked: list[object] = []
-    run: Any = SimpleNamespace(
-        stop=SimpleNamespace(received=received, check=checked.append),
-        _finish=lambda trainer, status, resumed: (trainer, status, resumed),
-    )
-    trainer: Any = "trainer"
-    _Run._check(run, trainer, 10)
-    assert checked == ([] if status is None else [("trainer", status, 10)])
-
-
 class Checkpoints:
     """Checkpoints of which one cannot be read."""
 
@@ -334,79 +317,3 @@ def test_what_is_there_is_saved_after_a_worker_was_missing(
     assert saved == ([(12, 384)] if is_lost else [])
     alone: Any = SimpleNamespace(group=None)
     _Run._save_what_is_there(alone)
-
-
-def test_a_map_is_made_again_if_more_ops_have_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And otherwise it is the same one."""
-    made: list[tuple[object, ...]] = []
-
-    def make(*given: object) -> object:
-        made.append(given)
-        return len(made)
-
-    monkeypatch.setattr(module, "map_placement", make)
-    run: Any = SimpleNamespace(placement=None, placed={}, assigned={}, memory="memory", time="time")
-    graph: Any = "graph"
-    assert [_Run._placement_of(run, graph) for _ in range(2)] == [1, 1]
-    run.assigned["op"] = "cpu[0]"
-    assert [_Run._placement_of(run, graph) for _ in range(2)] == [2, 2]
-    assert made == [("graph", {}, "memory", "time"), ("graph", {"op": "cpu[0]"}, "memory", "time")]
-
-
-def test_a_map_is_written_if_the_file_does_not_have_it(tmp_path: Path) -> None:
-    """Once for each map, and again if the file is gone."""
-    written: list[str] = []
-    current: list[Any] = [SimpleNamespace(to_json=lambda: "first")]
-    path = tmp_path / "placement.json"
-
-    def write(where: Path, text: str) -> None:
-        where.write_text(text)
-        written.append(text)
-
-    run: Any = SimpleNamespace(
-        written=None,
-        directory=SimpleNamespace(placement=path),
-        _placement_of=lambda compiled: current[0] if compiled == "graph" else None,
-        _write=write,
-    )
-    engine: Any = SimpleNamespace(compiled="graph")
-    assert [_Run._write_placement(run, engine) for _ in range(2)] == [current[0]] * 2
-    path.unlink()
-    _Run._write_placement(run, engine)
-    current[0] = SimpleNamespace(to_json=lambda: "second")
-    _Run._write_placement(run, engine)
-    assert written == ["first", "first", "second"]
-
-
-@pytest.mark.parametrize("soft", [True, False])
-def test_ops_that_ran_elsewhere_are_told_of(*, soft: bool) -> None:
-    """How many went from where to where, the first three by name, and the attribute that lets them."""
-    ops = [
-        SimpleNamespace(name=f"op_{at}", requested="gpu[0]", assigned="cpu[0]" if at else None)
-        for at in range(5)
-    ]
-    placement = SimpleNamespace(misplaced=ops)
-    shown: list[object] = []
-    listener = Listener()
-    spans: Any = {"soft_placement": "span"}
-    devices = SimpleNamespace(soft_placement=soft, span_of=spans.get)
-    run: Any = SimpleNamespace(
-        _write_placement=lambda _: placement, spec=SimpleNamespace(devices=devices), reporter=listener
-    )
-    engine: Any = None
-    events: Any = SimpleNamespace(show_placement=lambda *given: shown.append(given))
-    _Run._show_placement(run, engine, events, 7)
-    assert shown == [(placement, 7)]
-    (warning,) = listener.warnings
-    assert warning.code == "TFD515"
-    assert "4 from `gpu[0]` to `cpu[0]`" in warning.message
-    said = "\n".join([warning.message, *warning.notes])
-    assert [name for name in (f"op_{at}" for at in range(5)) if f"`{name}`" in said] == [
-        "op_0",
-        "op_1",
-        "op_2",
-    ]
-    assert warning.span == ("span" if soft else None)
-    placement.misplaced = []
-    _Run._show_placement(run, engine, events, 8)
-    assert len(listener.warnings) == 1

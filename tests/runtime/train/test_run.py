@@ -150,10 +150,17 @@ def test_the_spec_that_is_kept_is_the_same_run(
 
 
 def test_a_run_in_two_parts_is_the_run(project: Project, shared: RunBefore) -> None:
-    """A run that stops and goes on sees the examples, and ends at the weights, of one that did not stop."""
+    """A run that stops and goes on sees the examples, and ends at the weights, of one that did not stop.
+
+    A damaged line of its history is taken out, which is told.
+    """
     whole, _ = shared()
     project.run(train__steps=25)
-    result = project.run()
+    history = project.run_directory / "history.jsonl"
+    history.write_text(f"damage\n{history.read_text()}")
+    listener = Listener()
+    result = project.run(reporter=listener)
+    assert [(each.code, str(history) in each.message) for each in listener.warnings] == [("TFD743", True)]
     assert result.resumed_from == 25
     assert project.steps() == [10, 20, 25, 30, 40, 50, 60]
     assert same(project.variables(60), whole.variables(60))

@@ -105,14 +105,12 @@ class Tickets:
             further ahead after its next update waits. The slowest clone never waits, so all updates end.
         begun: The number of tickets that were taken.
         made: The number of updates of each clone that have ended.
-        largest_lead: The most updates by which a clone has been ahead of another one so far.
     """
 
     clones: int
     staleness: int | None = None
     begun: int = 0
     made: list[int] = field(init=False)
-    largest_lead: int = 0
     _until: int = field(default=0, init=False)
     _closed: bool = field(default=False, init=False)
     _changed: threading.Condition = field(factory=threading.Condition, init=False, repr=False)
@@ -145,7 +143,6 @@ class Tickets:
         """Note that an update of `clone` has ended."""
         with self._changed:
             self.made[clone] += 1
-            self.largest_lead = max(self.largest_lead, max(self.made) - min(self.made))
             self._changed.notify_all()
 
     def _may_begin(self, clone: int) -> bool:

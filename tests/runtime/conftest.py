@@ -12,9 +12,11 @@ from typing import Any
 
 import pytest
 
+from dsl.diagnostics import Diagnostic
 from tests import forked
 from tests.folders import ROOT
 from tests.runtime.tasks import Tasks
+from tfdeploy.runtime.show.reporting import Reporter
 
 DIGITS = ROOT / "examples" / "data" / "digits"
 
@@ -63,6 +65,22 @@ train {{
   deterministic = true
 }}
 """
+
+
+class Listener(Reporter):
+    """Keeps the warnings and notes of a run."""
+
+    def __init__(self) -> None:
+        self.warnings: list[Diagnostic] = []
+        self.notes: list[str] = []
+
+    def warn(self, diagnostic: Diagnostic) -> None:
+        """Keep a warning."""
+        self.warnings.append(diagnostic)
+
+    def note(self, text: str) -> None:
+        """Keep a note."""
+        self.notes.append(text)
 
 
 class Project:

@@ -7,19 +7,15 @@ import os
 import signal
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.forked import words_of
+from tests.runtime.conftest import Listener
 from tests.runtime.tasks import Process, Tasks
 from tfdeploy.runtime import watchdog as module
-from tfdeploy.runtime.show.reporting import Reporter
 from tfdeploy.runtime.stop import StopSignals
 from tfdeploy.runtime.watchdog import Activity, Watchdog
-
-if TYPE_CHECKING:
-    from dsl.diagnostics import Diagnostic
 
 SPEC = """
 tfdeploy = 1
@@ -48,37 +44,26 @@ def examples():
 """
 
 
-class Warned(Reporter):
-    """Keeps the warnings of a run."""
-
-    def __init__(self) -> None:
-        self.found: list[Diagnostic] = []
-
-    def warn(self, diagnostic: Diagnostic) -> None:
-        """Keep it."""
-        self.found.append(diagnostic)
-
-
 def test_it_is_said_again_when_the_wait_has_doubled(monkeypatch: pytest.MonkeyPatch) -> None:
     """A wait is told a few times, not every moment; what goes on, or is at nothing, is not told of."""
     monkeypatch.setattr(module, "AT_FIRST", 0.5)
     monkeypatch.setattr(module, "LEAST", 0.5)
     monkeypatch.setattr(module, "LOOK_EVERY", 0.01)
-    activity, warned = Activity(), Warned()
+    activity, warned = Activity(), Listener()
     activity.causes["data"] = lambda: [("the data have not come", None)]
     with StopSignals() as stop, Watchdog(activity, stop, warned).watching():
         time.sleep(0.7)
-        assert warned.found == []
+        assert warned.warnings == []
         with activity.doing("step 7"):
             end = time.monotonic() + 60
-            while len(warned.found) < 3 and time.monotonic() < end:
+            while len(warned.warnings) < 3 and time.monotonic() < end:
                 time.sleep(0.01)
             waited = activity.idle
     assert waited >= 0.5 * 2 * 2
     assert all(
-        each.message.startswith("the run has made no progress in step 7 for ") for each in warned.found
+        each.message.startswith("the run has made no progress in step 7 for ") for each in warned.warnings
     )
-    assert {each.notes[0] for each in warned.found} == {"the data have not come"}
+    assert {each.notes[0] for each in warned.warnings} == {"the data have not come"}
 
 
 def test_a_source_that_blocks_is_named_and_can_be_interrupted(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dsl.diagnostics import RunError
-from tests.runtime.train.test_run import Listener
+from tests.runtime.conftest import Listener
 from tfdeploy.runtime.records.lock import MARKER
 
 if TYPE_CHECKING:

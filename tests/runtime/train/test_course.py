@@ -11,10 +11,10 @@ import tensorflow as tf
 
 from dsl import ir
 from dsl.diagnostics import Diagnostic, RunError
+from tests.runtime.conftest import Listener
 from tfdeploy.runtime.records.result import Clock
 from tfdeploy.runtime.records.store import BrokenCheckpoint
 from tfdeploy.runtime.session.checkpoints import DamagedCheckpoint
-from tfdeploy.runtime.show.reporting import Reporter
 from tfdeploy.runtime.train import run as module
 from tfdeploy.runtime.train.run import MOST_FRUITLESS, _choose_seed, _Run
 
@@ -25,22 +25,6 @@ if TYPE_CHECKING:
 LOST = tf.errors.UnavailableError(None, None, "the connection is gone")
 OTHER = tf.errors.InvalidArgumentError(None, None, "a label is no class")
 REFUSED = RunError(Diagnostic("TFD730", "no number"))
-
-
-class Listener(Reporter):
-    """Keeps what it is told."""
-
-    def __init__(self) -> None:
-        self.notes: list[str] = []
-        self.warnings: list[Diagnostic] = []
-
-    def note(self, text: str) -> None:
-        """Keep a note."""
-        self.notes.append(text)
-
-    def warn(self, diagnostic: Diagnostic) -> None:
-        """Keep a warning."""
-        self.warnings.append(diagnostic)
 
 
 class Target:

@@ -11,7 +11,7 @@ import tfdeploy
 from dsl.diagnostics import Diagnostic, RunError
 from tests.data.sources.test_images import jpeg
 from tests.data.sources.test_tfrecord import example, record
-from tfdeploy.runtime.show.reporting import Reporter
+from tests.runtime.conftest import Listener
 
 SPEC = """
 tfdeploy = 1
@@ -29,23 +29,12 @@ train { epochs = 2, seed = 1 }
 """
 
 
-class Told(Reporter):
-    """Keeps the warnings of a run."""
-
-    def __init__(self) -> None:
-        self.warnings: list[Diagnostic] = []
-
-    def warn(self, diagnostic: Diagnostic) -> None:
-        """Keep a warning."""
-        self.warnings.append(diagnostic)
-
-
-def fault_of(spec: str, folder: Path, told: Told | None = None) -> Diagnostic:
+def fault_of(spec: str, folder: Path, told: Listener | None = None) -> Diagnostic:
     """Return how a run of a spec in a folder ends."""
     (folder / "s.tfdeploy").write_text(spec)
     loaded = tfdeploy.load(folder / "s.tfdeploy", {"train.directory": str(folder / "run")})
     with pytest.raises(RunError) as caught:
-        tfdeploy.run(loaded, reporter=told or Told())
+        tfdeploy.run(loaded, reporter=told or Listener())
     return caught.value.diagnostic
 
 
@@ -153,7 +142,7 @@ def test_a_run_in_which_no_evaluation_counted(tmp_path: Path) -> None:
     """The data are named once, and the end says that there is no best; what was trained is there."""
     arrays(tmp_path, "train.npz")
     arrays(tmp_path, "bad.npz", bad=7)
-    place, told = f"`{tmp_path / 'bad.npz'}`, example 7, array `inputs`", Told()
+    place, told = f"`{tmp_path / 'bad.npz'}`, example 7, array `inputs`", Listener()
     found = fault_of(JUDGED, tmp_path, told)
     assert (found.code, found.message) == ("TFD718", "no evaluation on `validation` counted: `loss` is nan")
     assert found.span is not None
@@ -190,7 +179,7 @@ def test_an_evaluation_for_which_no_example_counts(tmp_path: Path, kind: str) ->
         spec = spec.replace("input(int32, [])", "input(int32, [1])").replace(
             '"label")', '"label") -> reshape(label, [1])'
         )
-    told = Told()
+    told = Listener()
     assert fault_of(spec, tmp_path, told).message == (
         "no evaluation on `validation` counted: no example counts for `loss`"
     )

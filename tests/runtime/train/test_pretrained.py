@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from dsl.diagnostics import RunError
+from tests.runtime.conftest import Listener
 from tfdeploy import api
-from tfdeploy.runtime.show.reporting import Reporter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,17 +37,6 @@ clones {{ batch = 2 }}
 train {{ steps = 1 }}
 """
 FILE = "mobilenet_2_5_128_tf_no_top.h5"
-
-
-class Listener(Reporter):
-    """Keeps the notes."""
-
-    def __init__(self) -> None:
-        self.notes: list[str] = []
-
-    def note(self, text: str) -> None:
-        """Keep a note."""
-        self.notes.append(text)
 
 
 @pytest.fixture

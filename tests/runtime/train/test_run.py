@@ -11,25 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dsl.diagnostics import Diagnostic, RunError, SpecError
-from tests.runtime.conftest import Project
-from tfdeploy.runtime.show.reporting import Reporter
-
-
-class Listener(Reporter):
-    """Keeps the warnings and notes."""
-
-    def __init__(self) -> None:
-        self.warnings: list[Diagnostic] = []
-        self.notes: list[str] = []
-
-    def warn(self, diagnostic: Diagnostic) -> None:
-        """Keep a warning."""
-        self.warnings.append(diagnostic)
-
-    def note(self, text: str) -> None:
-        """Keep a note."""
-        self.notes.append(text)
+from dsl.diagnostics import RunError, SpecError
+from tests.runtime.conftest import Listener, Project
 
 
 def same(first: dict[str, Any], second: dict[str, Any]) -> bool:

@@ -10,8 +10,7 @@ import pytest
 
 from compiler.graph.storage.weight_files import read_weights
 from dsl.diagnostics import RunError
-from tests.runtime.conftest import Project
-from tests.runtime.train.test_run import Listener
+from tests.runtime.conftest import Listener, Project
 from tfdeploy import api
 
 if TYPE_CHECKING:

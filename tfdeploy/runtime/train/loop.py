@@ -135,6 +135,8 @@ def left_out(plan: Plan, size: int | None, examples: int = 0) -> int:
 
 
 NOT_FINITE = "TFD730"
+MUCH = 0.25  # of the training time
+TELLING = 5.0  # seconds of training, before which the share means little
 
 
 @define
@@ -166,13 +168,13 @@ class Trainer:
     group: WorkerGroup | None = None
     profile: Profile | None = None
     _window: Clock = field(factory=Clock)  # of the steps since the last that was logged
-    _waiting: Waiting = field(init=False)
+    _said_waiting: bool = False
     _logged: int = field(init=False)  # the last step that was
-    _told: UpdateReports | None = field(default=None, init=False)
+    _told: UpdateReports | None = field(init=False)
     _report: StepReport | None = field(default=None, init=False)  # the newest that was not logged yet
 
     def __attrs_post_init__(self) -> None:
-        self._waiting, self._logged = Waiting(), self.step
+        self._logged = self.step
         self._told = UpdateReports(self.group) if self.group is not None else None
 
     @property
@@ -271,8 +273,9 @@ class Trainer:
         """Add the time of a step, and report it once if much of the time is spent waiting for data."""
         for clock in (self.clock, self._window):
             clock.took(done.examples, spent, done.waited)
-        share = self._waiting.notice(self.clock)
-        if share is not None:
+        share = self.clock.waiting or 0.0
+        if not self._said_waiting and self.clock.train >= TELLING and share >= MUCH:
+            self._said_waiting = True
             self.reporter.waiting(share, remedy(self.stream.split))
 
     def _is_due(self, step: int, last: int) -> bool:
@@ -350,27 +353,6 @@ class Trainer:
         self.engine.activity.last_step = self.step
         self.clock.checkpoint += spent
         return spent
-
-
-MUCH = 0.25  # of the training time
-TELLING = 5.0  # seconds of training, before which the share means little
-
-
-@define
-class Waiting:
-    """Notices once that steps wait much for data."""
-
-    _said: bool = False
-
-    def notice(self, clock: Clock) -> float | None:
-        """Return the share of the training time spent waiting, if it is to be reported; else None."""
-        if self._said or clock.train < TELLING:
-            return None
-        share = clock.waiting
-        if share is None or share < MUCH:
-            return None
-        self._said = True
-        return share
 
 
 def remedy(train: ir.Split) -> str:

@@ -261,11 +261,7 @@ class _Run:
                 idle = self.clock.examples == before and not isinstance(fault, Changed)
                 fruitless = fruitless + 1 if idle else 0
                 if not is_lost_task(fault, engine.lost) or fruitless == MOST_FRUITLESS:
-                    raise RunError(
-                        errors.step_failed(
-                            "training", reason_of(fault), None, clone=None, layer=None, op=None
-                        )
-                    ) from fault
+                    raise RunError(errors.step_failed("training", reason_of(fault), None)) from fault
                 if not isinstance(fault, Changed):
                     self.reporter.note(f"interrupted: {reason_of(fault)}")
                 why = GO_ON
@@ -492,9 +488,7 @@ class _Run:
         if ops:
             moves = Counter((op.requested, op.assigned or "") for op in ops)
             devices = self.spec.devices
-            span = (
-                devices.span_of("soft_placement") if devices is not None and devices.soft_placement else None
-            )
+            span = devices.span_of("soft_placement") if devices.soft_placement else None
             self.reporter.warn(
                 plan_errors.ops_elsewhere(
                     span,

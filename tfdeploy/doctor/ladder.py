@@ -30,8 +30,7 @@ from dsl.diagnostics import RunError, SpecError
 from dsl.files.typed_json import JsonRecord
 from dsl.schema.functions import AGGREGATIONS
 from tfdeploy.doctor.rungs import FIRST, Installed, Outcome
-from tfdeploy.runtime.session.allocations import peak_of_tensors
-from tfdeploy.runtime.session.engine import Engine
+from tfdeploy.runtime.session.engine import Engine, peak_of_tensors
 from tfdeploy.runtime.verify.trial import FedGraph
 
 DRIVER = Path("/proc/driver/nvidia")

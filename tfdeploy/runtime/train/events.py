@@ -24,7 +24,7 @@ from compiler.step.read.held import held_by_device
 from dsl.formats.cells import printable
 from tfdeploy.runtime.records.files import write_atomically, writing
 from tfdeploy.runtime.records.lock import new_events_name
-from tfdeploy.runtime.session.allocations import peak_of_tensors
+from tfdeploy.runtime.session.engine import peak_of_tensors
 from tfdeploy.runtime.session.faults import refused
 
 if TYPE_CHECKING:

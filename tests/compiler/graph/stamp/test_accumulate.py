@@ -18,7 +18,7 @@ from dsl import ir
 from dsl.diagnostics import SpecError
 from tests.models import data, model, train
 from tests.support import Training, largest_difference
-from tfdeploy.runtime.session.allocations import peak_of_tensors
+from tfdeploy.runtime.session.engine import peak_of_tensors
 
 ROUNDING = 1e-5
 

@@ -22,7 +22,7 @@ from dsl import ir
 from dsl.diagnostics import SpecError
 from tests.models import data, model
 from tests.support import Training
-from tfdeploy.runtime.session.allocations import peak_of_tensors
+from tfdeploy.runtime.session.engine import peak_of_tensors
 
 STAGES = 'clones -> groups(cpu[*], size = 2)\nops("hidden/*") -> group[1]'
 MEASURED = 4

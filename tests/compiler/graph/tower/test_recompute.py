@@ -15,7 +15,7 @@ from dsl import ir
 from dsl.diagnostics import SpecError
 from tests.models import data
 from tests.support import Training, spec_of
-from tfdeploy.runtime.session.allocations import peak_of_tensors
+from tfdeploy.runtime.session.engine import peak_of_tensors
 
 WANTED = 'scopes("block*")'
 TEXT = """

@@ -31,7 +31,7 @@ from tests.compiler.step.read.test_transfers import (
 )
 from tests.folders import EXAMPLES
 from tests.support import Training, spec_of
-from tfdeploy.runtime.session.allocations import peak_of_tensors
+from tfdeploy.runtime.session.engine import peak_of_tensors
 
 
 def measured_peaks(training: Training) -> dict[str, int]:

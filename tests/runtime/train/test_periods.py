@@ -14,7 +14,7 @@ from dsl.diagnostics import RunError
 from tests.support import spec_of
 from tfdeploy.runtime.show.console import LineReporter
 from tfdeploy.runtime.show.reporting import StepRange
-from tfdeploy.runtime.train.loop import AdaptivePeriod, Period, left_out, total_steps
+from tfdeploy.runtime.train.loop import SHORTEST_PAUSE, Period, left_out, total_steps
 
 SPEC = """
 tfdeploy = 1
@@ -69,7 +69,7 @@ def test_seconds_count_from_the_last_time() -> None:
 def test_checkpoints_take_a_fiftieth_of_the_time() -> None:
     """Where the spec does not say, what takes 2 seconds happens every 100, what takes none every 5."""
     clock = Clock()
-    period = AdaptivePeriod(clock=clock)
+    period = Period(seconds=SHORTEST_PAUSE, adapts=True, clock=clock)
     clock.now += 5
     assert period.due(1)
     period.done(2.0)

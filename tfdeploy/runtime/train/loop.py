@@ -46,10 +46,12 @@ class Period:
     Attributes:
         steps: The number of steps; None if seconds count.
         seconds: The number of seconds; None if steps count. If both are None, it is never due.
+        adapts: Whether it is due less often if what is done takes more than 2 % of the time.
     """
 
     steps: int | None = None
     seconds: float | None = None
+    adapts: bool = False
     clock: Callable[[], float] = field(default=time.monotonic, repr=False)
     _last: float = field(init=False)
 
@@ -71,25 +73,11 @@ class Period:
         """Return the first step after `step` at which this is due; None if seconds count."""
         return None if self.steps is None else (step // self.steps + 1) * self.steps
 
-    def done(self, spent: float = 0.0) -> None:  # noqa: ARG002 for a period that adapts
+    def done(self, spent: float = 0.0) -> None:
         """Count the seconds from now; `spent` is how long what was due has taken."""
         self._last = self.clock()
-
-
-@define
-class AdaptivePeriod(Period):
-    """The period if a spec gives none: every 5 seconds, or less often if that took over 2 % of the time.
-
-    Attributes:
-        seconds: The number of seconds, which `took` adapts; at least 5.
-    """
-
-    seconds: float | None = SHORTEST_PAUSE
-
-    def done(self, spent: float = 0.0) -> None:
-        """Count the seconds from now, and adapt the period to those that were spent."""
-        super().done()
-        self.seconds = max(SHORTEST_PAUSE, spent / SHARE)
+        if self.adapts:
+            self.seconds = max(SHORTEST_PAUSE, spent / SHARE)
 
 
 def total_steps(plan: Plan, size: int | None, step: int = 0, examples: int = 0) -> int:
@@ -206,7 +194,9 @@ class Trainer:
         """Make steps, with evaluations and checkpoints when they are due."""
         spec = self.engine.compiled.plan.spec.train
         evaluating = Period.of(spec.evaluate_every if self.evaluations.watched is not None else None)
-        saving = Period.of(spec.checkpoint_every) if spec.checkpoint_every is not None else AdaptivePeriod()
+        saving = Period.of(spec.checkpoint_every)
+        if spec.checkpoint_every is None:
+            saving = Period(seconds=SHORTEST_PAUSE, adapts=True)
         start = self.step
         if evaluating.steps is not None and start and evaluating.due(start):
             self._watch()  # the process may have ended at this step before it has evaluated

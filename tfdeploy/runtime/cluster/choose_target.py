@@ -21,7 +21,7 @@ from tfdeploy.runtime.cluster.monitor import TaskMonitor
 from tfdeploy.runtime.cluster.roster import Crew
 from tfdeploy.runtime.cluster.server import loopback_server, serve_task, server_config
 from tfdeploy.runtime.cluster.session_target import SessionTarget
-from tfdeploy.runtime.cluster.worker_steps import worker_loop
+from tfdeploy.runtime.cluster.worker_steps import loop_of
 from tfdeploy.runtime.membership.addresses import Task
 from tfdeploy.runtime.plans import folder_of
 from tfdeploy.runtime.stop import in_background
@@ -97,7 +97,7 @@ def emulated_workers(
     trainings: list[Future[int]] = []
     target.monitor = ThreadMonitor(trainings)
     for each in graphs:
-        trainings.append(in_background(worker_loop(each, stream, target, stop, reporter).train))  # noqa: PERF401
+        trainings.append(in_background(loop_of(each)(each, stream, target, stop, reporter).train))  # noqa: PERF401
     try:
         yield target
     finally:

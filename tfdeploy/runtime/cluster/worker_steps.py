@@ -519,15 +519,7 @@ class ChangingLoop(ReplicaLoop):
         return time.monotonic() - self._left < LEAVING
 
 
-def worker_loop(
-    compiled: CompiledGraph,
-    stream: Stream,
-    target: SessionTarget,
-    stop: StopSignals,
-    reporter: Reporter,
-    activity: Activity | None = None,
-) -> WorkerLoop:
-    """Return the training of a worker; the arguments are those of `WorkerLoop`."""
+def loop_of(compiled: CompiledGraph) -> type[WorkerLoop]:
+    """Return what trains the worker that has this graph."""
     assert compiled.exchange is not None
-    kind = WorkerLoop if compiled.exchange.meeting is None else ReplicaLoop
-    return kind(compiled, stream, target, stop, reporter, activity or Activity())
+    return WorkerLoop if compiled.exchange.meeting is None else ReplicaLoop

@@ -34,7 +34,7 @@ from tfdeploy.runtime.cluster.monitor import cluster_record
 from tfdeploy.runtime.cluster.prometheus import prometheus
 from tfdeploy.runtime.cluster.replica_group import ReplicaGroup, Standing
 from tfdeploy.runtime.cluster.roster import Changed, Replaced
-from tfdeploy.runtime.cluster.worker_steps import ChangingLoop, worker_loop
+from tfdeploy.runtime.cluster.worker_steps import ChangingLoop, loop_of
 from tfdeploy.runtime.plans import folder_of, graph_of, plan_of, require_devices
 from tfdeploy.runtime.records.directory import RunDirectory
 from tfdeploy.runtime.records.effective import effective_text
@@ -618,7 +618,7 @@ def run_worker(plan: Plan, options: RunOptions, stop: StopSignals, activity: Act
         stop.check()
         with open_target(compiled) as target:
             options.reporter.note(f"compiled in {duration(clock.compile)}")
-            step = worker_loop(compiled, stream, target, stop, options.reporter, activity).train()
+            step = loop_of(compiled)(compiled, stream, target, stop, options.reporter, activity).train()
     return _worker_result(spec, step, clock, stop, options)
 
 

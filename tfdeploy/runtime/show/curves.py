@@ -42,6 +42,12 @@ class Curve:
     label: str
     points: tuple[tuple[int, float], ...]
 
+    @property
+    def words(self) -> str:
+        """The label and the last point, for the legend."""
+        step, value = self.points[-1]
+        return f"{self.label}: {value:.4g} at step {step:,}"
+
 
 @frozen
 class Frame:
@@ -171,9 +177,8 @@ def _painted(text: str, number: int, *, color: bool) -> str:
 
 
 def _legend_line(number: int, curve: Curve, *, color: bool) -> str:
-    step, value = curve.points[-1]
     mark = _painted(chr(BLANK + 0x36), number, color=color)
-    return f"{' ' * MARGIN}{mark} {curve.label}: {value:.4g} at step {step:,}"
+    return f"{' ' * MARGIN}{mark} {curve.words}"
 
 
 WIDTH, HEIGHT = 800, 450
@@ -238,9 +243,7 @@ def _curve(frame: Frame, curve: Curve, color: str) -> str:
 
 def _legend(at: int, curve: Curve) -> str:
     y = HEIGHT + LINE * at
-    step, value = curve.points[-1]
-    said = escape(f"{curve.label}: {value:.4g} at step {step:,}")
-    color = COLORS[at % len(COLORS)]
+    said, color = escape(curve.words), COLORS[at % len(COLORS)]
     return (
         f'<rect x="{LEFT}" y="{y - 9}" width="18" height="4" fill="{color}"/>'
         f'<text x="{LEFT + 26}" y="{y}">{said}</text>'

@@ -231,12 +231,9 @@ class Verification:
 
     def _verify(self, case: Case, exported: Trial) -> Differences:
         """Compare a case with its reference, and its evaluation with that of the weights it exports."""
-        spec, expected = case.apply(self.spec), self._expected(case)
+        spec = case.apply(self.spec)
+        attempt = partial(self._compare, case, spec, self._expected(case), exported)
         servers = self.setup.servers if spec.devices.jobs else None
-
-        def attempt() -> Differences:
-            return self._compare(case, spec, expected, exported)
-
         return attempt() if servers is None else servers.verify(attempt)
 
     def _compare(self, case: Case, spec: ir.Spec, expected: Trajectory, exported: Trial) -> Differences:

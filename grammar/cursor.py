@@ -16,8 +16,7 @@ from attrs import frozen
 from dsl.schema import ROOT
 from grammar import lark_parser
 from grammar.reports import MOST_TOKENS
-from grammar.tokens.brackets import CLOSER, OPENER
-from grammar.tokens.layout import DEEPEST
+from grammar.tokens.brackets import CLOSER, DEEPEST, OPENER
 
 Shape: TypeAlias = Literal["block", "call", "list", "index", "group"]
 

@@ -85,31 +85,23 @@ class _Override:
         if kind not in schema.ROOT or kind in {"place", "expect"}:
             raise _UnknownPathError(0, [each for each in schema.ROOT if each not in {"place", "expect"}])
         if kind == "layer":
-            labels = [block.label for block in syntax.blocks_in(items, kind)]
-            return self._in_named(items, kind, [label for label in labels if label], 1)
+            labels = [block.label for block in syntax.blocks_in(items, kind) if block.label]
+            label = self._part(1, labels)
+            if label not in labels:
+                raise _UnknownPathError(1, labels)
+            return self._in_blocks(items, kind, 2, label)
         if not syntax.blocks_in(items, kind):
             if kind in {"let", "model"}:
                 raise _UnknownPathError(0, [block.kind for block in syntax.blocks_in(items)])
-            items = (*items, self._made(kind))
-        return tuple(
-            item.changed(items=self._in_block(item, 1))
-            if isinstance(item, syntax.Block) and item.kind == kind
-            else item
-            for item in items
-        )
+            span = self._span(0)
+            items = (*items, syntax.Block(kind, span, span, span=span))
+        return self._in_blocks(items, kind, 1)
 
-    def _made(self, kind: str) -> syntax.Block:
-        span = self._span(0)
-        return syntax.Block(kind, span, span, span=span)
-
-    def _in_named(self, items: Items, kind: str, labels: list[str], at: int) -> Items:
-        """Go into the block of `kind` whose name is part `at` of the path."""
-        label = self._part(at, labels)
-        if label not in labels:
-            raise _UnknownPathError(at, labels)
+    def _in_blocks(self, items: Items, kind: str, at: int, label: str | None = None) -> Items:
+        """Go into the blocks of `kind`, or the one with a label."""
         return tuple(
-            item.changed(items=self._in_block(item, at + 1))
-            if isinstance(item, syntax.Block) and item.kind == kind and item.label == label
+            item.changed(items=self._in_block(item, at))
+            if isinstance(item, syntax.Block) and item.kind == kind and label in {None, item.label}
             else item
             for item in items
         )

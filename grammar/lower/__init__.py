@@ -82,14 +82,6 @@ def _facts(parts: dict[str, Any], where: Span, context: Context) -> Facts:
     )
 
 
-_EXCLUSIVE = {
-    "clones": (
-        "batch",
-        "global_batch",
-        "`batch` is for each clone, `global_batch` for all together: keep one",
-    ),
-    "train": ("steps", "epochs", "keep the one that says how long to train"),
-}
 _PERIODS = ("checkpoint_every", "evaluate_every")
 
 
@@ -97,12 +89,6 @@ def _simple(name: str, block: syntax.Block, context: Context) -> Any:
     """Lower a block that has plain attributes only."""
     known = BLOCKS[name]
     fields = blocks.attributes(block, known, context)
-    first, second, advice = _EXCLUSIVE.get(name, ("", "", ""))
-    if first in fields.spans and second in fields.spans:
-        span, other = fields.spans[second], fields.spans[first]
-        context.reports.add(
-            names.conflicting(span, first=first, second=second, place=f"`{name}`", other=other, advice=advice)
-        )
     if fields.bad or known.record is None:
         return None
     values = dict(fields.values)

@@ -36,12 +36,29 @@ class Fields:
         return bool(self.refused) or any(value is BAD for value in self.values.values())
 
 
+_KEEP = "`batch` is for each clone, `global_batch` for all together: keep one"
+_EXCLUSIVE = {
+    "clones": ("batch", "global_batch", "`clones`", _KEEP),
+    "train": ("steps", "epochs", "`train`", "keep the one that says how long to train"),
+    "job": ("tasks", "hosts", "the job", "leave `tasks` out: it is the number of hosts"),
+}
+"""Attributes of which a block has one, the block in words, and what to do."""
+
+
 def attributes(block: syntax.Block, known: Block, context: Context) -> Fields:
     """Lower a block that has attributes only."""
     fields = Fields()
     for item in own_items(block, known, fields, context):
         if isinstance(item, syntax.Attribute):
             attribute(item, known, fields, context)
+    first, second, place, advice = _EXCLUSIVE.get(known.name, ("",) * 4)
+    if first in fields.spans and second in fields.spans:
+        span, other = fields.spans[second], fields.spans[first]
+        context.reports.add(
+            names.conflicting(span, first=first, second=second, place=place, other=other, advice=advice)
+        )
+        if known.name == "job":  # of which it is not known then how many devices there are
+            fields.refused.append(block)
     return fields
 
 

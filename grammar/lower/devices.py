@@ -44,17 +44,6 @@ def _job(block: syntax.Block, context: Context) -> ir.Job | None:
         context.reports.add(
             names.reserved(block.label_span, name=block.label, why="this is a kind of device")
         )
-    if "tasks" in fields.values and "hosts" in fields.values:
-        report = names.conflicting(
-            fields.spans["hosts"],
-            first="tasks",
-            second="hosts",
-            place="the job",
-            other=fields.spans["tasks"],
-            advice="leave `tasks` out: it is the number of hosts",
-        )
-        context.reports.add(report)
-        return None
     if fields.bad or block.label is None:
         return None
     values = dict(fields.values)

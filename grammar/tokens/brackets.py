@@ -26,6 +26,26 @@ BRACKET = {
 }
 
 
+DEEPEST = 50
+
+
+def survey(tokens: list[Token]) -> Token | bool:
+    """Return whether every bracket has a partner, or the first bracket that is nested too deeply."""
+    expected: list[str] = []
+    balanced = True
+    for token in tokens:
+        if token.type in CLOSER:
+            expected.append(CLOSER[token.type])
+            if len(expected) > DEEPEST:
+                return token
+        elif token.type in OPENER:
+            if expected and expected[-1] == token.type:
+                expected.pop()
+            else:
+                balanced = False
+    return balanced and not expected
+
+
 def follow(opened: list[str], kind: str, opens: str = "") -> None:
     """Keep the kinds of the open brackets, the innermost last; `opens` is what an opening one counts as."""
     if kind in CLOSER:
@@ -238,7 +258,7 @@ def balanced(tokens: list[Token], source: Source, reports: Reports) -> list[Toke
     out: list[Token] = []
     for start, end in _items(tokens):
         item = tokens[start:end]
-        if not _matches(item):
+        if survey(item) is not True:
             item = _Item(item, source, reports).mended()
             if end < len(tokens) and tokens[end].type == "LBRACE":
                 reports.taint(span_of(source, tokens[end]))
@@ -275,16 +295,6 @@ def _starts_next(tokens: list[Token], newline: int, indent: int) -> bool:
     if starts_item(tokens, newline + 1):
         return True
     return newline == 0 or tokens[newline - 1].type not in _CONTINUES
-
-
-def _matches(item: list[Token]) -> bool:
-    expected: list[str] = []
-    for token in item:
-        if token.type in CLOSER:
-            expected.append(CLOSER[token.type])
-        elif token.type in OPENER and (not expected or expected.pop() != token.type):
-            return False
-    return not expected
 
 
 class _Item(_Mender):

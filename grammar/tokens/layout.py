@@ -9,7 +9,7 @@ from dsl.source import Source, Span
 from grammar.lark_parser import retyped, span_of
 from grammar.reports import Reports
 from grammar.tokens import brackets
-from grammar.tokens.brackets import CLOSER, OPENER, follow, starts_item
+from grammar.tokens.brackets import CLOSER, DEEPEST, OPENER, follow, starts_item, survey
 
 # --- tokens whose meaning depends on those around them ----------------------------------------------------
 
@@ -80,7 +80,6 @@ def _commas_before_equals(kinds: list[str], number: int) -> list[int]:
 
 # --- brackets and newlines --------------------------------------------------------------------------------
 
-DEEPEST = 50
 _OPERATORS = frozenset({"EQUALS", "PLUS", "STAR", "SLASH", "DOT", "DOTDOT", "COMPARE"})
 _STARTS_NOTHING = _OPERATORS | {"LBRACE"}
 _ASKS_FOR_MORE = _OPERATORS | {"ARROW", "MINUS"}
@@ -92,10 +91,10 @@ def arrange(tokens: list[Token], source: Source, reports: Reports) -> list[Token
     Returns:
         The tokens, or None if brackets are nested too deeply.
     """
-    survey = _survey(tokens)
-    if _reported_depth(survey, source, reports):
+    found = survey(tokens)
+    if _reported_depth(found, source, reports):
         return None
-    if not survey:
+    if not found:
         balanced = brackets.balanced(tokens, source, reports)
         tokens = marked(balanced)  # what followed an unclosed bracket could not be told before
     return _without_idle_newlines(tokens, source, reports)
@@ -103,32 +102,15 @@ def arrange(tokens: list[Token], source: Source, reports: Reports) -> list[Token
 
 def is_too_deep(tokens: list[Token], source: Source, reports: Reports) -> bool:
     """Report the first bracket that is nested too deeply, and return whether there is one."""
-    return _reported_depth(_survey(tokens), source, reports)
+    return _reported_depth(survey(tokens), source, reports)
 
 
-def _reported_depth(survey: Token | bool, source: Source, reports: Reports) -> bool:
-    if isinstance(survey, bool):
+def _reported_depth(found: Token | bool, source: Source, reports: Reports) -> bool:
+    if isinstance(found, bool):
         return False
-    place = span_of(source, survey)
+    place = span_of(source, found)
     reports.add(notation.nested_too_deeply(place, deepest=DEEPEST))
     return True
-
-
-def _survey(tokens: list[Token]) -> Token | bool:
-    """Return whether every bracket has a partner, or the first bracket that is nested too deeply."""
-    expected: list[str] = []
-    balanced = True
-    for token in tokens:
-        if token.type in CLOSER:
-            expected.append(CLOSER[token.type])
-            if len(expected) > DEEPEST:
-                return token
-        elif token.type in OPENER:
-            if expected and expected[-1] == token.type:
-                expected.pop()
-            else:
-                balanced = False
-    return balanced and not expected
 
 
 def _without_idle_newlines(tokens: list[Token], source: Source, reports: Reports) -> list[Token]:

@@ -291,8 +291,10 @@ def render(diagnostics: Iterable[Diagnostic], format: str = "human", *, color: b
             return envelope(found, shown)
         case "sarif":
             return sarif(shown)
-    lines = {"concise": concise, "github": github}[format](shown)
-    return "".join(f"{line}\n" for line in lines)
+    writers = {"concise": concise, "github": github}
+    if format not in writers:
+        raise ValueError(f"there is no format {format!r}")
+    return "".join(f"{line}\n" for line in writers[format](shown))
 
 
 def summary(diagnostics: Sequence[Diagnostic]) -> str:

@@ -34,6 +34,7 @@ class Target:
         self.waited: list[str] = []
         self.ended = 0
         self.monitored: list[str] = []
+        self.starters: dict[object, object] = {}
         self.monitor = self
 
     def wait_for_tasks(self, why: str, check: Callable[[], None]) -> None:
@@ -79,9 +80,9 @@ class Engine:
     made: list[Engine]
 
     def __init__(
-        self, compiled: object, session: object, saving: object, *, assigned: dict[str, str]
+        self, compiled: object, session: object, saving: object, *, assigned: dict[str, str], starters: object
     ) -> None:
-        assert (compiled, session, saving) == ("graph", "graph", "saving")
+        assert (compiled, session, saving, starters) == ("graph", "graph", "saving", {})
         self.assigned, self.closed, self.activity = assigned, False, None
         self.lost = lambda: True
         self.made.append(self)

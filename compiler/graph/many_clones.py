@@ -34,7 +34,6 @@ from compiler.kinds.deployment.layout import (
 from compiler.kinds.growing.forecasts import Peak, Peaks, with_memory, with_time
 from compiler.kinds.growing.grow import kinds_of
 from compiler.kinds.growing.grow_graph import FewGraphs, grow_graph
-from compiler.kinds.growing.grow_parts import Among, grow_parts
 from compiler.kinds.growing.grow_step import FewSteps, grow_step, has_same_work
 from compiler.kinds.growing.workers import Workers, held_for_each
 from compiler.kinds.names.fit import Listed
@@ -50,7 +49,7 @@ from compiler.step.read.held import held_variables
 from compiler.step.read.memory import forecast_memory
 from compiler.step.read.transfers import list_transfers
 from compiler.step.read.work import step_parts, timed_step
-from compiler.step.read.workers import steps_of_all
+from compiler.step.read.workers import GraphPart, StepParts, steps_of_all, work_of
 from compiler.time.costs import choose_costs
 from compiler.time.forecast import StepForecast, forecast_step
 from compiler.time.profile import FoundProfile
@@ -281,17 +280,46 @@ def _work_of_many(
             of a task are not alike.
         fold: Whether one task may stand for others.
     """
-    (few, few_grid), (more, more_grid) = pair
+    (few, _), (more, grid_of_more) = pair
     if isinstance(plan, WorkerPlan):
-        parts = grow_parts(_among(few, few_grid), _among(more, more_grid), patterns, grid, plan)
-        return steps_of_all(plan, parts, fold=fold)
-    works = [timed_step(sized_step(each)) for each in (few, more)]
-    known = FewSteps(works[0], patterns, works[1], more_grid)
-    if not has_same_work(grow_step(known, more_grid, more.plan), known.more):
-        raise NotAlikeError("the step of nine has what does not follow from that of four")
+        return steps_of_all(plan, _parts(few, more, grid_of_more, patterns, grid, plan), fold=fold)
+    known = FewSteps(timed_step(sized_step(few)), patterns, timed_step(sized_step(more)), grid_of_more)
+    unlike = "the step of nine has what does not follow from that of four"
+    return _grown(known, more.plan, grid, plan, unlike, fold=fold)
+
+
+def _grown(
+    known: FewSteps, of_more: Plan, grid: MapGrid, plan: Plan, unlike: str, *, fold: bool = False
+) -> StepWork:
+    """Return the work of a step of many clones, if that of somewhat more follows from that of the few."""
+    if not has_same_work(grow_step(known, known.grid, of_more), known.more):
+        raise NotAlikeError(unlike)
     return grow_step(known, grid, plan, fold=fold)
 
 
-def _among(compiled: CompiledGraph, grid: MapGrid) -> Among:
-    assert isinstance(compiled.plan, WorkerPlan)
-    return Among(compiled.plan, grid, step_parts(sized_step(compiled)))
+def _parts(
+    few: CompiledGraph,
+    more: CompiledGraph,
+    grid_of_more: MapGrid,
+    patterns: Patterns,
+    grid: MapGrid,
+    plan: WorkerPlan,
+) -> StepParts:
+    """Return the parts of a step of the chief among many workers, from those among two and among three."""
+    own, larger = (step_parts(sized_step(each)) for each in (few, more))
+
+    def grown(part: GraphPart, twin: GraphPart) -> GraphPart:
+        known = FewSteps(work_of(few.plan, part), patterns, work_of(more.plan, twin), grid_of_more)
+        unlike = "the step of one of three workers has what does not follow from that of one of two"
+        work = _grown(known, more.plan, grid, plan, unlike)
+
+        def among(chosen: frozenset[int]) -> frozenset[int]:
+            names = {part.ops[at].name for at in chosen}
+            return frozenset(at for at, each in enumerate(work.ops) if each.name in names)
+
+        return GraphPart(work.ops, work.arrows, among(part.own), among(part.gradients), among(part.of_chief))
+
+    chief = grown(own.chief, larger.chief)
+    if own.applied is None or larger.applied is None:
+        return StepParts(chief)
+    return StepParts(chief, grown(own.applied, larger.applied))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from compiler.graph import build
+from compiler.graph import saved
 from compiler.graph.build import compile_graph
 from compiler.graph.inspect.placement_map import map_placement
 from compiler.pipeline import make_plan
@@ -53,8 +53,8 @@ def test_copies_are_equal_bit_for_bit_after_50_steps(aggregate: str, pack: dict[
 
 def test_an_op_waits_for_many_others_by_way_of_few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Initializers of a device are joined there, as is what makes copies equal; each is waited for."""
-    monkeypatch.setattr(build, "MOST_ELSEWHERE", 8)
-    monkeypatch.setattr(build, "MOST_AT_STEP", 12)
+    monkeypatch.setattr(saved, "MOST_ELSEWHERE", 8)
+    monkeypatch.setattr(saved, "MOST_AT_STEP", 12)
     compiled = compile_graph(make_plan(replicated("add_n")))
     init, restored = compiled.init_op, compiled.after_restore_op
     assert sorted(each.name for each in init.control_inputs if "parts" in each.name) == [

@@ -477,6 +477,7 @@ class ChangingLoop(ReplicaLoop):
         step, self.is_chief = 0, False
         while (roster := self._next_roster()) is not None:
             self.crew.enter(roster)
+            self.stream = self.crew.stream = self.crew.stream or self.open_stream()
             self.compiled, self._saving, self.target = self.crew.opening()
             found = self._train_while_all_are_there()
             if found is not None:
@@ -499,7 +500,7 @@ class ChangingLoop(ReplicaLoop):
                 if crew.own in found.members and found.number != crew.generation:
                     return found
             if not ready:
-                self.stream = crew.stream = self.open_stream()
+                crew.stream = crew.stream or self.open_stream()
                 if found is not None:  # so that the others do not wait for its graph
                     crew.graph(order(found.members[0], (*found.members, crew.own)), found.seed)
                 crew.say(ready=True)

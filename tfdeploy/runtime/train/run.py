@@ -189,7 +189,8 @@ class _Run:
 
     def _train_with(self, crew: Crew, streams: Mapping[ir.SplitName, Stream]) -> Result:
         """Train with workers that come and go."""
-        crew.stream = streams["train"]
+        crew.stream = crew.stream or streams["train"]  # one alone, with which its graphs have been prepared
+        streams = {**streams, "train": crew.stream}
 
         def opening() -> tuple[CompiledGraph, Saving, SessionTarget]:
             self.placement = None  # that of another graph

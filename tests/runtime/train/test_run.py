@@ -238,7 +238,7 @@ def test_resume_must(project: Project) -> None:
 def test_resume_never(project: Project, run_before: RunBefore) -> None:
     """`never` begins again, and leaves nothing of the run before."""
     run_before(train__steps=10)
-    result = project.run(train__steps=5, resume="never")
+    result = project.run(train__steps=5, train__checkpoint_every=100, resume="never")
     assert (result.resumed_from, result.steps) == (None, 5)
     assert project.steps() == [5]
     assert sorted(path.name for path in (project.run_directory / "checkpoints").glob("*.json")) == [
@@ -248,9 +248,9 @@ def test_resume_never(project: Project, run_before: RunBefore) -> None:
 
 def test_a_loss_that_is_not_finite(project: Project, run_before: RunBefore) -> None:
     """The run ends with the step and the line of the loss, and the last good checkpoint stays the newest."""
-    run_before(train__steps=10)
+    run_before(train__steps=10, train__checkpoint_every=100)
     with pytest.raises(RunError) as caught:
-        project.run(update__optimizer="SGD(1e30)")
+        project.run(update__optimizer="SGD(1e30)", train__checkpoint_every=100)
     found = caught.value.diagnostic
     assert found.code == "TFD730"
     assert found.notes == ("the checkpoint of step 10 is kept",)

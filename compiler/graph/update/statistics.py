@@ -40,10 +40,17 @@ class Statistic:
     value: Tensor
 
 
-def new_statistics(assembly: Assembly, joins: Collection[Join] = ALL) -> list[Statistic]:
+def new_statistics(
+    assembly: Assembly, joins: Collection[Join] = ALL, *, sent: bool = False
+) -> list[Statistic]:
     """Return the statistics with their values after the step.
 
     In a mean, clones are weighted by their examples. Synchronized statistics are equal in all clones.
+
+    Args:
+        assembly: The graph under construction, with its towers stamped.
+        joins: Which of them are returned, by how they are joined.
+        sent: Whether their means are sent elsewhere, and so are made where those of the first clone are.
     """
     writer = assembly.ledger.writer("aggregate")
     made: list[Statistic] = []
@@ -60,11 +67,12 @@ def new_statistics(assembly: Assembly, joins: Collection[Join] = ALL) -> list[St
         values = [_cut(assembly, writer, each, pieces) for each in towers]
         for variable, *own in zip(pieces, *values, strict=True):
             of_clones, beside = dict(zip(shares, own, strict=True)), variable.beside()
+            home = assembly.ledger.entries[own[0].op].placed if sent else beside
             if join == "sum":
                 before = {each.tower.index: _read_by(assembly, each, variable) for each in towers}
                 joined = change(writer, variable.name, of_clones, before, beside)
             else:
-                joined = mean(writer, variable.name, of_clones, shares, beside)
+                joined = mean(writer, variable.name, of_clones, shares, home)
             made.append(Statistic(variable, join, joined))
     return made
 

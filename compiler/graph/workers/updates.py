@@ -7,9 +7,9 @@ chief takes the sum, applies it once, and begins the next step. A gradient of an
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import prod
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import tensorflow as tf
 from attrs import evolve, frozen
@@ -21,6 +21,7 @@ from compiler.graph.gradients.collect import sum_gradients
 from compiler.graph.gradients.regularize import regularize_gradients
 from compiler.graph.gradients.summed import SummedGradient, join_parts, values_of
 from compiler.graph.gradients.weighting import LossSum, inverse_weights
+from compiler.graph.tower.template import Join
 from compiler.graph.update.apply import apply_gradients, step_scalars
 from compiler.graph.update.statistics import (
     MOVED,
@@ -100,33 +101,37 @@ def _send_report(
     return send, clear, read
 
 
+Posted = TypeVar("Posted", SummedGradient, Statistic)
+
+
 @frozen
-class _Post:
-    """Gradients that a worker puts into one box: a single one, or several small ones as one line."""
+class _Post(Generic[Posted]):
+    """What a worker puts into one box: a single gradient or statistic, or several small ones as one line."""
 
     box: Box
-    members: tuple[SummedGradient, ...]
-
-    @property
-    def _tensors(self) -> list[Tensor]:
-        return [value for each in self.members for value in each.copies if isinstance(value, Tensor)]
+    members: tuple[Posted, ...]
+    values: tuple[Value, ...]
 
     def put(self, worker: int, entries: Mapping[str, Entered]) -> list[str]:
         """Write the ops that fill the box of a worker; return their names."""
-        value = self.members[0].copies[0]
+        value = self.values[0]
         if len(self.members) > 1:
             home = entries[values_of(value).op].placed
             value = pack(self.box.writer, f"{SCOPE}/{self.box.name}", self._tensors, home)
         return self.box.put(worker, value)
 
-    def parted(self, total: Value) -> list[SummedGradient]:
-        """Return the gradients as they are in a sum of boxes."""
+    @property
+    def _tensors(self) -> list[Tensor]:
+        return [each for each in self.values if isinstance(each, Tensor)]
+
+    def parted(self, total: Value) -> Iterable[tuple[Posted, Value]]:
+        """Return the members, each with its value in what was taken out of boxes."""
         totals = [total]
         if len(self.members) > 1:
             assert isinstance(total, Tensor)
-            shapes, scope = [each.known_shape or () for each in self._tensors], f"{SCOPE}/{self.box.name}/sum"
-            totals = [*unpack(self.box.writer, scope, total, shapes, self.box.placed)]
-        return [evolve(each, copies=(own,)) for each, own in zip(self.members, totals, strict=True)]
+            scope, shapes = f"{SCOPE}/{self.box.name}/sum", [each.known_shape or () for each in self._tensors]
+            totals = list[Value](unpack(self.box.writer, scope, total, shapes, self.box.placed))
+        return zip(self.members, totals, strict=True)
 
 
 class _Sync:
@@ -155,10 +160,11 @@ class _Sync:
         gradients, statistics, report = self._gradients(), self._statistics(), self._report()
         entries = self.assembly.ledger.entries
         posted = [op for each in gradients for op in each.put(self._me, entries)]
-        # one op for each, because none is of rows
-        put = [op for box, each in statistics for op in box.put(self._me, each.value)]
-        own = {op for op, (_, each) in zip(put, statistics, strict=True) if each.join == "first"}
-        posted += put
+        before = len(self.assembly.ledger.written)
+        first = [each for each in statistics if each.members[0].join == "first"]
+        posted += [op for each in first for op in each.put(self._me, entries)]
+        own = self.assembly.ledger.names_since(before)  # nobody else has these
+        posted += [op for each in statistics if each not in first for op in each.put(self._me, entries)]
         table = self.coordination.table
         posted += report.put(self._me, write_traced(table.at("report"), reported, self.scores))
         tick = write_traced(table.at("post"), _tick)
@@ -166,7 +172,7 @@ class _Sync:
         rung = table.ring(0, [arrived], self.worker.count - self.plan.update.backup)
         waits = {"posted": table.hear("posted", [rung]), "heard": table.hear("heard")}
         sent = {"tick": tick, "post": Run(rung), **waits, "wake": Run(table.ring(self._me))}
-        boxes = (*(each.box for each in gradients), *(box for box, _ in statistics), report)
+        boxes = (*(each.box for each in gradients), *(each.box for each in statistics), report)
         if not self.worker.is_chief:
             return WorkerExchange(self.worker, self.coordination, boxes=boxes, **sent)
         before = len(self.assembly.ledger.written)
@@ -208,29 +214,33 @@ class _Sync:
         """Return the sum of each of some boxes over all workers, which may have weights."""
         return [each.total(self.worker.count, weights) for each in boxes]
 
-    def _gradients(self) -> list[_Post]:
-        """Return the sums over the worker's own clones, with the boxes for them.
+    def _gradients(self) -> list[_Post[SummedGradient]]:
+        """Return the sums over the worker's own clones, with the boxes for them."""
+        found = [(each, each.copies[0]) for each in sum_gradients(self.assembly)]
+        boxes = [self._box(each.variable, each.part, isinstance(value, Rows)) for each, value in found]
+        return self._posts([(box, *each) for box, each in zip(boxes, found, strict=True)])
 
-        Small ones of a type for one server have a box together. Which these are depends on no worker.
+    def _posts(self, wanted: Sequence[tuple[Box, Posted, Value]], kind: str = "") -> list[_Post[Posted]]:
+        """Return what is put into which box.
+
+        Small values of a type for one server have a box together. Which these are depends on no worker.
         """
-        found: dict[object, list[tuple[Box, SummedGradient]]] = {}
-        for at, each in enumerate(sum_gradients(self.assembly)):
-            value = each.copies[0]
-            box = self._box(each.variable, each.part, isinstance(value, Rows))
+        found: dict[object, list[tuple[Box, Posted, Value]]] = {}
+        for at, (box, each, value) in enumerate(wanted):
             device, small = box.placed.device, isinstance(value, Tensor) and (value.bytes or 0) <= SMALL
             together = small and self.plan.is_server(device)
-            found.setdefault((device.scope, box.dtype) if together else at, []).append((box, each))
-        return [self._post(each) for each in found.values()]
+            found.setdefault((device.scope, box.dtype) if together else at, []).append((box, each, value))
+        return [self._post(each, kind) for each in found.values()]
 
-    def _post(self, together: Sequence[tuple[Box, SummedGradient]]) -> _Post:
+    def _post(self, together: Sequence[tuple[Box, Posted, Value]], kind: str) -> _Post[Posted]:
         # by name, because the order of the gradients may be that of other ops in another worker
-        boxes, members = zip(*sorted(together, key=lambda each: each[0].name), strict=True)
+        boxes, members, values = zip(*sorted(together, key=lambda each: each[0].name), strict=True)
         first = boxes[0]
         if len(boxes) == 1:
-            return _Post(first, members)
+            return _Post(first, members, values)
         size = sum(prod(each.shape) for each in boxes)
-        name = f"together/{first.placed.device.scope}/{first.dtype}"
-        return _Post(Box(name, first.dtype, (size,), first.placed, self.writer), members)
+        name = f"together{kind}/{first.placed.device.scope}/{first.dtype}"
+        return _Post(Box(name, first.dtype, (size,), first.placed, self.writer), members, values)
 
     def _box(self, variable: GraphVariable, part: int = 0, sparse: bool = False) -> Box:
         placed = self.assembly.rulebook.updates(variable.placement)
@@ -238,22 +248,22 @@ class _Sync:
         name = f"{info.name}/part_{part}" if part else info.name
         return Box(name, info.dtype, tuple(info.shape), placed, self.writer, sparse=sparse)
 
-    def _statistics(self) -> list[tuple[Box, Statistic]]:
+    def _statistics(self) -> list[_Post[Statistic]]:
         """Return the statistics with their boxes, and what the worker puts there: its part of their mean.
 
         If statistics are those of clone 0, only the chief puts something there.
         """
-        found: list[tuple[Box, Statistic]] = []
-        for each in new_statistics(self.assembly):
+        found: dict[Join, list[tuple[Box, Statistic, Value]]] = {}
+        for each in new_statistics(self.assembly, sent=True):
             value = each.value
             if each.join == "mean":
-                at = Spot(self.writer, "", each.variable.beside())
+                at = Spot(self.writer, "", self.assembly.ledger.entries[value.op].placed)
                 part = self.plan.own_batch / self.plan.global_batch
                 share = self.writer.constant(at.name("Const"), part, value.dtype, at.placed)
                 (value,) = at.op("Mul", "mul", value, share)
             if each.join != "first" or self.worker.is_chief:
-                found.append((self._box(each.variable), evolve(each, value=value)))
-        return found
+                found.setdefault(each.join, []).append((self._box(each.variable), each, value))
+        return [post for join, each in found.items() for post in self._posts(each, f"/{join}")]
 
     def _report(self) -> Box:
         size = sum(each.elements or 0 for each in self.scores)
@@ -267,11 +277,17 @@ class _Sync:
         found = write_traced(at, _weights, count=self.worker.count, mean=mean)
         self.present, self.here, self.weights = found
 
-    def _conditioned(self, gradients: Sequence[_Post], losses: Sequence[LossSum]) -> list[SummedGradient]:
+    def _conditioned(
+        self, gradients: Sequence[_Post[SummedGradient]], losses: Sequence[LossSum]
+    ) -> list[SummedGradient]:
         """Take the sums over all workers; return the gradients as they are applied."""
         chief = self.chief
         totals = self._totals([each.box for each in gradients], self.weights)
-        summed = [each for post, total in zip(gradients, totals, strict=True) for each in post.parted(total)]
+        summed = [
+            evolve(each, copies=(own,))
+            for post, total in zip(gradients, totals, strict=True)
+            for each, own in post.parted(total)
+        ]
         summed = join_parts(chief, summed, self._inverses(losses))
         return clip_gradients(chief, regularize_gradients(chief, summed))
 
@@ -282,18 +298,19 @@ class _Sync:
             return [None] * len(weights)
         return inverse_weights(self.coordination.table.at("weights"), weights)
 
-    def _new_statistics(self, posted: Sequence[tuple[Box, Statistic]]) -> list[str]:
+    def _new_statistics(self, posted: Sequence[_Post[Statistic]]) -> list[str]:
         """Return the names of the ops that give statistics the values in their boxes."""
         found = []
-        for box, each in posted:
-            if each.join == "first":
-                taken = box.take(0)
-                value = taken
+        for post in posted:
+            join = post.members[0].join
+            if join == "first":
+                total = post.box.take(0)
             else:
-                (value,) = self._totals([box], self.weights if each.join == "mean" else self.here)
-            assert isinstance(value, Tensor)  # no statistic is rows
-            variable = self.chief.variables[each.variable.name]
-            found.append(changed(self.chief, evolve(each, variable=variable, value=value)))
+                (total,) = self._totals([post.box], self.weights if join == "mean" else self.here)
+            for each, value in post.parted(total):
+                assert isinstance(value, Tensor)  # no statistic is rows
+                variable = self.chief.variables[each.variable.name]
+                found.append(changed(self.chief, evolve(each, variable=variable, value=value)))
         return assign_statistics(self.chief, found)
 
     def _begin_next(self, done: Sequence[str]) -> str:

@@ -138,6 +138,18 @@ def test_small_weights_and_gradients_are_one_tensor_each_way_without_rows(update
     )
 
 
+@pytest.mark.parametrize(("update", "tensors"), [("mean", 1), ("first", 0)])
+def test_statistics_of_a_worker_are_one_tensor(update: str, tensors: int) -> None:
+    """Its parts of the means and variances of two layers; those of clone 0 come from the chief alone."""
+    model = DENSE.replace("Dense(1)", "BatchNormalization() -> Dense(1) -> BatchNormalization()")
+    text = model.format(update=f"mode = sync, batch_norm = {update}")
+    compiled = compile_graph(make_plan(spec_of(text), emulate=True, worker=1))
+    assert compiled.exchange is not None
+    boxes = [each for each in compiled.exchange.boxes if f"together/{update}" in each.name]
+    assert [each.shape for each in boxes] == [(2 * (130 + 1),)] * tensors
+    assert len(sent(compiled, "worker[1]", "ps[0]")) == 2 + tensors + 1  # gradients, and the report
+
+
 def after_a_step(compiled: CompiledGraph, examples: dict[str, Any]) -> dict[str, Any]:
     """Return the variables after an update with some examples; pieces are joined."""
     with StepCopy.of(compiled) as copy:

@@ -320,11 +320,11 @@ CONFLICTS = (
         "TFD528",
         (
             ("slots", ("over clones",)),
-            ("replication", ("between_graph",)),
+            ("compress", ("power_sgd",)),
         ),
-        "`slots -> sharded(clones)` cannot be combined with `replication = between_graph`",
-        "every worker keeps all slots, so that training goes on as long as one worker is left",
-        "leave the rule out, or use `replication = in_graph`",
+        "`slots -> sharded(clones)` cannot be combined with `compress = power_sgd`",
+        "what a matrix lacks is found from the whole sum, and each worker has that of its parts alone",
+        "use `compress = bfloat16`, or leave the rule for slots out",
     ),
     Conflict(
         "TFD528",

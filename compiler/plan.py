@@ -181,6 +181,10 @@ class Plan(Shown):
         """The block `update`, which says how gradients change weights."""
         return self.spec.update
 
+    def is_abroad(self, device: Device) -> bool:  # noqa: ARG002 for workers
+        """Whether a device is another worker's, if each worker has all weights."""
+        return False
+
     def tensorflow_device(self, device: Device) -> str:
         """Return the name of a device in the session."""
         return device.emulated_name if self.emulate else device.tensorflow_name
@@ -200,6 +204,10 @@ class WorkerPlan(Plan):
     def keeps_all(self) -> bool:
         """Whether each worker has all weights, so that the workers share no variables."""
         return self.topology.alone
+
+    def is_abroad(self, device: Device) -> bool:
+        """Whether a device is another worker's, if each worker has all weights."""
+        return self.keeps_all and device.host != self.worker.host
 
     @property
     def all_towers(self) -> tuple[Tower, ...]:
@@ -274,11 +282,14 @@ class OwnedPart:
 
     Attributes:
         shard: The part.
-        copy: The number of the clone, which is that of its copy of the variable.
+        copy: The number of the clone in its graph, which is that of its copy of the variable; None if it is a
+            clone of another worker, whose copies are in another graph.
+        device: The device of the clone's copy.
     """
 
     shard: Shard
-    copy: int
+    copy: int | None
+    device: Device
 
 
 @frozen

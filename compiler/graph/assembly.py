@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from attrs import define, evolve, field
@@ -34,6 +35,9 @@ class Assembly:
         scope: The name scope of the ops of the update.
         loss_scale: The dynamic scale of the loss, or None if the precision needs none. With a scale, a step
             may be skipped.
+        squares_of_all: If workers have parts of gradients: returns the sums of the squares of those of whole
+            weights, by weight, from the sums that this worker has.
+        abroad: The names of ops on the devices of other workers: the slots of the parts that these update.
         score_reads: By the name of a variable, the names of its reads for what a step reports. They end
             before the variable changes, so that a report is of the weights that the step began with.
         applied: A boolean tensor that says whether the step was applied. It is set when the update is built.
@@ -50,6 +54,10 @@ class Assembly:
     scope: str = "update"
     loss_scale: LossScale | None = field(default=None, repr=False)
     applied: Tensor | None = field(default=None, repr=False)
+    abroad: frozenset[str] = field(default=frozenset(), repr=False)
+    squares_of_all: Callable[[Mapping[str, Tensor]], Mapping[str, Tensor]] | None = field(
+        default=None, repr=False
+    )
     score_reads: dict[str, list[str]] = field(factory=dict, repr=False)
     _by_weight: dict[str, list[GraphVariable]] | None = field(default=None, repr=False)
 

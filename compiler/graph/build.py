@@ -252,6 +252,7 @@ def _assemble(
         weights, placements, slots, ledger, averaged=averaged, separate=plan.update.mode == "local"
     )
     scaled = plan.update.precision == "mixed_float16" and rules is not None
+    abroad = {name for name, each in ledger.entries.items() if plan.is_abroad(each.device)}
     return Assembly(
         plan,
         rulebook,
@@ -261,6 +262,7 @@ def _assemble(
         step_place,
         rules,
         loss_scale=LossScale.create(step_place, ledger) if scaled else None,
+        abroad=frozenset(abroad),
     )
 
 
@@ -316,7 +318,11 @@ def _finish(
     clones = tuple(_clone(assembly, each) for each in assembly.towers)
     parts = _parts_of_loss(plan, clones, scores.regularization)
     summary_op = build_summaries(assembly, watched[0], watched[1], parts, updates, shown)
+    before = len(ledger.written)
     evaluated = build_evaluation(assembly, evaluation, scores)
+    if exchange is not None and exchange.keeps_apart:  # averages of parts
+        read = {each for each in ledger.names_since(before) if plan.is_abroad(ledger.entries[each].device)}
+        exchange = evolve(exchange, abroad=exchange.abroad | read)
     init_op, after_restore_op = initialisation(assembly)
     return CompiledGraph(
         plan=plan,

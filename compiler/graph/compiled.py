@@ -13,6 +13,7 @@ from compiler.graph.gradients.weighting import LossSum
 from compiler.graph.inputs.iterators import InputPipe
 from compiler.graph.ledger import Ledger
 from compiler.graph.tower.template import WeightInfo
+from compiler.graph.variables.cut_variable import CutVariable
 from compiler.graph.variables.variables import GraphVariable
 from compiler.plan import Plan
 from compiler.step.step import Step
@@ -176,6 +177,12 @@ class CompiledGraph:
     warnings: tuple[Diagnostic, ...] = ()
     everyone: Callable[[], Sequence[CompiledGraph]] = field(default=tuple, repr=False)
     _read: Callable[[CompiledGraph], Step] = field(kw_only=True, repr=False)
+
+    @property
+    def kept_apart(self) -> list[str]:
+        """The names in checkpoints of what is on several workers, if each has a graph of its own."""
+        cut = [name for name, each in self.saved.items() if isinstance(each, CutVariable)]
+        return [*self.copies, *(cut if self.exchange is not None and self.exchange.keeps_apart else ())]
 
     @cached_property
     def step(self) -> Step:

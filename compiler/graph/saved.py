@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from attrs import evolve
+
 from compiler.graph.assembly import Assembly
+from compiler.graph.update.apply import updated_part
 from compiler.graph.update.local import changing
 from compiler.graph.variables.cut_variable import CutVariable
 from compiler.graph.variables.variables import AVERAGE, GraphVariable, checkpoint_copy, copy_name
 from compiler.reasons import Placed
 from compiler.shards import Shard
+from compiler.step.pieces import take_piece
 from compiler.step.record import Run
+from compiler.step.writer import Spot
 from compiler.topology import Device
 
 MOST_AT_STEP = 1024
@@ -102,14 +107,32 @@ def initialisation(assembly: Assembly) -> tuple[Run, Run]:
         made.append(variable.copies)
         made += [[variable.mean]] if variable.mean is not None else []
         equalize(variable.name, variable.copies, variable.beside, variable.kept)
-        for updated in variable.updated:
+        for updated in _updated_here(assembly, variable):
             made += updated.slots.values()
             made += [[updated.average]] if updated.average is not None else []
             for suffix, family in updated.slots.items():
                 if not _is_count(updated, family[0]) or updated is assembly.updated_of(variable.weight)[0]:
                     equalize(f"{updated.name}/{suffix}", family, updated.slot_place, family[0])
     first = [[each.first_assigned for each in family] for family in made]
+    equal += _parts_restored(assembly)
     return _all_of(assembly, first, "init"), _all_of(assembly, equal, "after_restore")
+
+
+def _updated_here(assembly: Assembly, variable: GraphVariable) -> list[GraphVariable]:
+    """Return what is updated of a variable, without the parts of other workers."""
+    is_abroad = assembly.plan.is_abroad
+    return [each for each in variable.updated if not is_abroad(each.slot_place(0).device)]
+
+
+def _parts_restored(assembly: Assembly) -> Iterator[list[str]]:
+    """Write what gives the parts that a worker sends after an update the values that they have before it."""
+    for variable in assembly.variables.values():
+        for part in variable.parts_of_workers:
+            if part.copy is not None:
+                at = Spot(assembly.ledger.writer("init"), f"restore/{part.name}", variable.beside())
+                value = take_piece(at, at.read(variable.kept.tensor), part.shard)
+                own = evolve(at, placed=part.beside())
+                yield [own.assign(updated_part(assembly, own, part), value)]
 
 
 def _all_of(assembly: Assembly, families: Sequence[Sequence[str]], name: str) -> Run:

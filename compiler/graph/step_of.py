@@ -110,4 +110,6 @@ def _ends(compiled: CompiledGraph) -> Ends:
     ends = tuple(each.name for each in exchange.ends)
     sends = tuple(each.name for each in exchange.sends)
     applied = () if exchange.apply is None else (exchange.apply.name, loss)
-    return Ends((loss, *ends, *sends), (), (*ends[:1], *sends), applied, exchange.chief_ops)
+    shared = () if exchange.share is None else (exchange.share, *exchange.share_sends)
+    last = tuple(each.name for each in shared)
+    return Ends((loss, *ends, *sends, *last), (), (*ends[:1], *sends), applied, last, exchange.chief_ops)

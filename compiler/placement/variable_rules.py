@@ -29,6 +29,9 @@ def place_variables(
     infos: Sequence[VariableInfo],
     towers: Sequence[Tower],
     by_rows: Collection[str] = frozenset(),
+    *,
+    everyone: Sequence[Tower] = (),
+    uncut: Collection[str] = frozenset(),
 ) -> tuple[VariablePlacement, ...]:
     """Place every variable.
 
@@ -39,6 +42,8 @@ def place_variables(
         infos: The variables in the order of their creation.
         towers: The towers, whose devices hold the copies of replicated variables.
         by_rows: The names of the variables of which clones get whole rows if each updates a part.
+        everyone: The towers of all workers, if each has a graph of its own and copies of all variables.
+        uncut: The names of the variables of which no clone has a part of the slots.
 
     Returns:
         A placement for each variable, in the order of `infos`.
@@ -47,7 +52,7 @@ def place_variables(
         SpecError: Slots are to be cut over the clones, and their variable is not replicated.
     """
     slots, updates = _deal(book, "slots", infos), _deal(book, "updates", infos)
-    over_clones = [_over_clones(book, info) for info in infos]
+    over_clones = [None if info.name in uncut else _over_clones(book, info) for info in infos]
     weights = [
         info.bytes + (info.slot_bytes if remote is None and divided is None else 0)
         for info, remote, divided in zip(infos, slots, over_clones, strict=True)
@@ -72,7 +77,7 @@ def place_variables(
             infos, slots, over_clones, updates, homes.place(), strict=True
         )
     )
-    return _with_parts(placements, over_clones, len(towers), by_rows)
+    return _with_parts(placements, over_clones, towers, everyone or towers, by_rows)
 
 
 def _over_clones(book: Rulebook, info: VariableInfo) -> Reason | None:
@@ -84,7 +89,8 @@ def _over_clones(book: Rulebook, info: VariableInfo) -> Reason | None:
 def _with_parts(
     placements: Sequence[VariablePlacement],
     over_clones: Sequence[Reason | None],
-    clones: int,
+    towers: Sequence[Tower],
+    everyone: Sequence[Tower],
     by_rows: Collection[str],
 ) -> tuple[VariablePlacement, ...]:
     """Give each clone a part of the variables whose slots are cut; a single clone has them whole."""
@@ -99,16 +105,21 @@ def _with_parts(
     ]
     if alone:
         raise SpecError(alone[:MOST_SHOWN])
-    found, load = [], [0] * clones
+    found, load = [], [0] * len(everyone)
+    own = {tower.number: copy for copy, tower in enumerate(towers)}
     for each, reason in zip(placements, over_clones, strict=True):
         parts: tuple[OwnedPart, ...] = ()
-        if reason is not None and clones > 1:
+        if reason is not None and len(everyone) > 1:
             rows = each.info.name in by_rows
             dealt = parts_for(each.info.name, each.info.shape, load, by_rows=rows)
-            parts = tuple(OwnedPart(shard, copy) for copy, shard in dealt)
-            for part in parts:
+            index = towers[0].devices.index(each.copies[0])
+            parts = tuple(
+                OwnedPart(shard, own.get(everyone[at].number), everyone[at].devices[index])
+                for at, shard in dealt
+            )
+            for at, shard in dealt:
                 held = each.info.slot_bytes or each.info.bytes
-                load[part.copy] += prod(part.shard.shape) * held // prod(each.info.shape)
+                load[at] += prod(shard.shape) * held // prod(each.info.shape)
         found.append(evolve(each, parts=parts))
     return tuple(found)
 

@@ -60,6 +60,7 @@ class Ends:
         loops: Those of each clone, if each updates by itself.
         of_worker: Those of what every worker runs, if each has a graph of its own, else none.
         of_chief: Those of what the chief runs when the others have contributed, if it applies the update.
+        shared: Those of what every worker runs after that, if all give each other what they have updated.
         only_chief: The names of all ops that only the chief has. The step of another worker is without them.
     """
 
@@ -67,6 +68,7 @@ class Ends:
     loops: tuple[tuple[str, ...], ...] = ()
     of_worker: tuple[str, ...] = ()
     of_chief: tuple[str, ...] = ()
+    shared: tuple[str, ...] = ()
     only_chief: frozenset[str] = field(default=frozenset(), repr=False)
 
 
@@ -106,7 +108,7 @@ class Step:
         """The ops that every worker runs, in any order; all, if no worker has a graph of its own."""
         if not self.ends.of_worker:
             return self.run
-        return self.needed_for(self.ends.of_worker, self.ends.only_chief)
+        return self.needed_for((*self.ends.of_worker, *self.ends.shared), self.ends.only_chief)
 
     def needed_for(self, ends: Iterable[str], left_out: Collection[str] = ()) -> list[Op]:
         """Return the ops that run if some are run, in any order.

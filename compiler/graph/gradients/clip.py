@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import tensorflow as tf
 
@@ -29,21 +29,43 @@ def clip_gradients(assembly: Assembly, gradients: Sequence[SummedGradient]) -> l
         return _by_global_norm(assembly, gradients, float(value))
     if clip.name == "value":
         return _changed(assembly, gradients, lambda at, own: write_traced(at, _cut, own, limit=float(value)))
+    families = _by_weight(gradients)
+    whole = None if assembly.squares_of_all is None else _squares_by_weight(assembly, gradients)
+    return [
+        each
+        for weight, family in families.items()
+        for each in _by_own_norm(assembly, family, float(value), None if whole is None else [whole[weight]])
+    ]
+
+
+def _by_weight(gradients: Sequence[SummedGradient]) -> dict[str, list[SummedGradient]]:
     families: dict[str, list[SummedGradient]] = {}
     for each in gradients:
         families.setdefault(each.variable.weight, []).append(each)
-    return [each for family in families.values() for each in _by_own_norm(assembly, family, float(value))]
+    return families
 
 
-def _by_own_norm(assembly: Assembly, pieces: Sequence[SummedGradient], limit: float) -> list[SummedGradient]:
-    """Scale the gradients of all pieces of a weight by the same factor."""
-    if len(pieces) == 1:
+def _by_own_norm(
+    assembly: Assembly,
+    pieces: Sequence[SummedGradient],
+    limit: float,
+    squares: Sequence[Tensor] | None = None,
+) -> list[SummedGradient]:
+    """Scale the gradients of all pieces of a weight by the same factor.
+
+    Args:
+        assembly: The graph under construction.
+        pieces: The gradients.
+        limit: The largest norm.
+        squares: The sums of the squares of the weight's gradient, if more than these pieces count.
+    """
+    if len(pieces) == 1 and squares is None:
 
         def scaled(at: Spot, values: Tensor) -> Tensor:
             return at.times(values, write_traced(at, _factor_of_one, values, limit=limit))
 
         return _changed(assembly, pieces, scaled)
-    squares = _all_squares(assembly, pieces)
+    squares = squares or _all_squares(assembly, pieces)
     at = beside(assembly, pieces[0], SCOPE)
     factor = write_traced(at, _factor, squares, limit=limit, sum_name="norm")
     return _changed(assembly, pieces, lambda at, values: at.times(values, factor))
@@ -53,7 +75,10 @@ def _by_global_norm(
     assembly: Assembly, gradients: Sequence[SummedGradient], limit: float
 ) -> list[SummedGradient]:
     """Scale all gradients by the same factor; all copies of a variable add the same to the norm."""
-    squares = _all_squares(assembly, gradients)
+    if assembly.squares_of_all is None:
+        squares = _all_squares(assembly, gradients)
+    else:
+        squares = [*_squares_by_weight(assembly, gradients).values()]
     at = Spot(assembly.ledger.writer("update"), f"{assembly.scope}/{SCOPE}", assembly.step_place)
     factor = write_traced(at, _factor, squares, limit=limit, name="global_norm")
     return _changed(assembly, gradients, lambda at, values: at.times(values, factor))
@@ -63,6 +88,16 @@ def _changed(
     assembly: Assembly, gradients: Sequence[SummedGradient], change: Callable[[Spot, Tensor], Tensor]
 ) -> list[SummedGradient]:
     return [change_copies(assembly, each, SCOPE, change) for each in gradients]
+
+
+def _squares_by_weight(assembly: Assembly, gradients: Sequence[SummedGradient]) -> Mapping[str, Tensor]:
+    """Return the sums of the squares of the gradients of weights of which other workers have parts, too."""
+    assert assembly.squares_of_all is not None
+    own: dict[str, Tensor] = {}
+    for weight, family in _by_weight(gradients).items():
+        squares, at = _all_squares(assembly, family), beside(assembly, family[0], SCOPE)
+        own[weight] = squares[0] if len(squares) == 1 else at.sum("own_squares", squares)
+    return assembly.squares_of_all(own)
 
 
 def _all_squares(assembly: Assembly, gradients: Sequence[SummedGradient]) -> list[Tensor]:

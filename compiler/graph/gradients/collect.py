@@ -99,8 +99,10 @@ def _reduction(
             at = Spot(writer, f"aggregate/{name}", home)
             value = with_values(value, at.times(values_of(value), factor))
         values.append(value)
-    destinations = _destinations(assembly, variable, homes[number % len(homes)])
-    owner = variable.copy if isinstance(variable, VariablePart) else None
+    rank, owner = number % len(homes), None
+    if isinstance(variable, VariablePart):
+        rank = owner = rank if variable.copy is None else variable.copy
+    destinations = _destinations(assembly, variable, homes[rank])
     distinct = variable.info.shard is not None  # rows of equal index are summed before they are cut
     return Reduction(name, values, homes, destinations, writer, number, owner, distinct)
 

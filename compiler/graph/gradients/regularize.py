@@ -80,7 +80,9 @@ def _regularized(assembly: Assembly, variable: GraphVariable, copy: int, gradien
     scope = f"{assembly.scope}/{copy_name(variable.name, copy)}"
     at = Spot(assembly.ledger.writer("update"), scope, placed)
     own = evolve(at, scope=at.name("regularizer"))
-    weight = own.read(whole.copies[variable.copy if isinstance(variable, VariablePart) else copy].tensor)
+    read = variable.copy if isinstance(variable, VariablePart) else copy
+    assert read is not None  # it is not a part of another worker's
+    weight = own.read(whole.copies[read].tensor)
     late = assembly.plan.update.recompute is not None
     waits = (values.op,) if late and assembly.ledger.entries[values.op].device == placed.device else ()
     told = {"owner": regularizer, "kind": "slope", "ended_after": waits, "needed_only": True}

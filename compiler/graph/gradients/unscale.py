@@ -35,12 +35,22 @@ def unscale(
 
 def gate_of(assembly: Assembly, scale: LossScale, gradients: Sequence[SummedGradient]) -> Gate:
     """Return a gate that is open in a step with finite gradients. The scale is adjusted in every step."""
+    return gate_if(assembly, scale, are_finite(assembly, scale, gradients))
+
+
+def are_finite(assembly: Assembly, scale: LossScale, gradients: Sequence[SummedGradient]) -> Tensor:
+    """Return whether all elements of gradients are finite; a boolean scalar."""
     parts = [  # all copies of a variable get the same bits
         write_traced(beside(assembly, each, NAME), _finite, values_of(each.copies[0])) for each in gradients
     ]
-    at = _at(assembly, scale)
-    finite = write_traced(at, _all, parts)
-    return Gate(assembly.ledger, scale.placed, assembly.scope, finite, scale.follow(at, finite))
+    found: Tensor = write_traced(_at(assembly, scale), _all, parts)
+    return found
+
+
+def gate_if(assembly: Assembly, scale: LossScale, finite: Tensor) -> Gate:
+    """Return a gate that is open if gradients are finite. The scale is adjusted in either case."""
+    followed = scale.follow(_at(assembly, scale), finite)
+    return Gate(assembly.ledger, scale.placed, assembly.scope, finite, followed)
 
 
 def _at(assembly: Assembly, scale: LossScale) -> Spot:

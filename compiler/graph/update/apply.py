@@ -185,13 +185,21 @@ def apply_parts(
         gate: Runs the ops in good steps only, or None if every step is good.
 
     Returns:
-        The names of the ops that end the updates.
+        The names of the ops that end the updates. If other workers have parts of the weight, those of this
+        one are left in variables of their own, because the copies get the new weight when all have theirs.
     """
     parts = [part for part, _ in gradients]
     whole = parts[0].whole
     updated = [_update(assembly, each, gradient, scalars, gate) for each, gradient in gradients]
     done: list[str] = []
     copies = []
+    if whole.parts_of_workers:
+        for part, new in zip(parts, updated, strict=True):
+            done.append(new.op)
+            if part.average is not None:
+                at = _beside(assembly, part, part.name, gate)
+                done.append(move_average(assembly, at, part, new, scalars))
+        return done
     for copy in range(len(whole.copies)):
         at = _beside(assembly, whole, copy_name(whole.name, copy), gate, copy)
         if len(updated) > 1:
@@ -208,6 +216,7 @@ def apply_parts(
         if part.average is not None:
             at, new = _beside(assembly, part, part.name, gate), updated[number]
             if whole.info.constraint is not None:
+                assert part.copy is not None
                 new = take_piece(at, copies[part.copy], part.shard)
             done.append(move_average(assembly, at, part, new, scalars))
     return done
@@ -224,12 +233,18 @@ def _update(
 ) -> Tensor:
     """Return the new elements of a part, which is updated in a variable of its own."""
     rule, at = assembly.rule_of(part.name), _beside(assembly, part, part.name, gate)
-    own = assembly.ledger.writer("variable").variable(
-        at.name("part"), part.info.dtype, part.info.shape, f"{part.name}/updated", at.placed
-    )
+    assert part.copy is not None  # it is not another worker's
+    own = updated_part(assembly, at, part)
     value = take_piece(at, at.read(part.whole.copies[part.copy].tensor), part.shard)
     slots = [part.slots[each][0] for each in rule.slots]
     return update_apart(assembly, at, rule, own, value, slots, gradient, scalars.of(rule))
+
+
+def updated_part(assembly: Assembly, at: Spot, part: VariablePart) -> Tensor:
+    """Write the handle of the variable in which a part is updated."""
+    return assembly.ledger.writer("variable").variable(
+        at.name("part"), part.info.dtype, part.info.shape, f"{part.name}/updated", at.placed
+    )
 
 
 def slots_are_remote(variable: GraphVariable, copy: int) -> bool:

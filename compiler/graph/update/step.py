@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TypeVar
 
 from attrs import field, frozen
 
@@ -14,12 +15,15 @@ from compiler.graph.gradients.summed import SummedGradient, join_parts, values_o
 from compiler.graph.gradients.together import send_together
 from compiler.graph.gradients.unscale import Gate, gate_of, unscale
 from compiler.graph.gradients.weighting import own_inverses
+from compiler.graph.loss_scale import LossScale
 from compiler.graph.optimizers.groups import StepScalars
 from compiler.graph.tower.template import Join
 from compiler.graph.update.apply import apply_gradients
 from compiler.graph.update.statistics import ALL, update_statistics
 from compiler.step.record import Run, Tensor
 from compiler.step.writer import Spot
+
+Decided = TypeVar("Decided")
 
 
 @frozen
@@ -88,13 +92,41 @@ def apply_sums(
         give_statistics: Writes what gives the statistics of batch normalization new values, behind a gate if
             there is one; returns the names of the ops that end this.
     """
+    gradients, gate = condition(assembly, gradients, inverses, gate_of)
+    return apply_conditioned(assembly, scalars, gradients, gate, give_statistics)
+
+
+def condition(
+    assembly: Assembly,
+    gradients: Sequence[SummedGradient],
+    inverses: Sequence[Tensor | None],
+    decide: Callable[[Assembly, LossScale, Sequence[SummedGradient]], Decided],
+) -> tuple[list[SummedGradient], Decided | None]:
+    """Return gradients as they are applied, and what decides whether they are, if the loss has a scale.
+
+    Args:
+        assembly: The graph under construction.
+        gradients: The sums of the parts of the loss.
+        inverses: For each part of the loss, the factor on its gradients, or None.
+        decide: Returns it for the gradients of the loss itself.
+    """
     scale = assembly.loss_scale
     gradients = join_parts(assembly, gradients, inverses)
     if scale is not None:
         gradients = unscale(assembly, scale, gradients)
     gradients = regularize_gradients(assembly, gradients)
-    gate = gate_of(assembly, scale, gradients) if scale is not None else None
-    gradients = clip_gradients(assembly, gradients)
+    decided = decide(assembly, scale, gradients) if scale is not None else None
+    return clip_gradients(assembly, gradients), decided
+
+
+def apply_conditioned(
+    assembly: Assembly,
+    scalars: StepScalars,
+    gradients: Sequence[SummedGradient],
+    gate: Gate | None,
+    give_statistics: Callable[[Gate | None], list[str]],
+) -> Update:
+    """Apply gradients that have been conditioned; the arguments are those of `apply_sums`, and the gate."""
     done = apply_gradients(assembly, gradients, scalars, gate)
     before = len(assembly.ledger.written)
     done += give_statistics(gate)

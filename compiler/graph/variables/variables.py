@@ -18,7 +18,7 @@ from compiler.graph.variables.nodes import Initial, StepVariable, VariableWriter
 from compiler.placement.rules import Rulebook, following
 from compiler.placement.variable_rules import pieces_of
 from compiler.placement.variable_rules import place_variables as assign_devices
-from compiler.plan import Plan, VariableInfo, VariablePlacement
+from compiler.plan import Plan, VariableInfo, VariablePlacement, WorkerPlan
 from compiler.reasons import Placed, Reason
 from compiler.shards import Shard
 from compiler.step.record import Fragment, Tensor
@@ -135,6 +135,11 @@ class GraphVariable:
         return self.parts or (self,)
 
     @property
+    def parts_of_workers(self) -> tuple[VariablePart, ...]:
+        """Its parts, if some of them are updated by other workers."""
+        return self.parts if any(each.copy is None for each in self.parts) else ()
+
+    @property
     def evaluated(self) -> WeightSource:
         """The tf.Variable that is evaluated and exported: average, mean of the copies, or the weight.
 
@@ -187,11 +192,11 @@ class VariablePart(GraphVariable):
 
     Attributes:
         whole: The variable.
-        copy: The number of the clone, and of its copy.
+        copy: The number of the clone, and of its copy; None for a clone of another worker.
     """
 
     whole: GraphVariable = field(kw_only=True, repr=False)
-    copy: int = field(kw_only=True)
+    copy: int | None = field(kw_only=True)
 
     @property
     def shard(self) -> Shard:
@@ -202,7 +207,10 @@ class VariablePart(GraphVariable):
     def beside(self, copy: int = 0) -> Placed:
         """Return the place of an op that is on the device of the clone because it follows the variable."""
         del copy
-        return self.whole.beside(self.copy)
+        if self.copy is not None:
+            return self.whole.beside(self.copy)
+        placed = self.placement.placed
+        return Placed(placed.device, following(self.whole.name, placed))
 
     def of(self, value: tf.Tensor) -> tf.Tensor:
         """Return the elements of the part, from a tensor of the variable's shape."""
@@ -247,7 +255,16 @@ def place_variables(
         )
         for weight in weights.values()
     ]
-    placements = assign_devices(rulebook, infos, plan.towers, by_rows)
+    between = isinstance(plan, WorkerPlan) and plan.keeps_all
+    placements = assign_devices(
+        rulebook,
+        infos,
+        plan.towers,
+        by_rows,
+        everyone=plan.all_towers if between else (),
+        # what a constraint makes of a weight, of which the average moves, no part tells
+        uncut={each.name for each in weights.values() if between and each.constraint is not None},
+    )
     if plan.update.mode == "local":
         together = zip(placements, weights.values(), strict=True)
         return tuple(each if info.declared == "sum" else _copied(each, plan) for each, info in together)
@@ -379,7 +396,7 @@ def _parts(variable: GraphVariable) -> Iterator[VariablePart]:
     placement = variable.placement
     for each in placement.parts:
         info = _part_info(variable.info, each.shard)
-        device = placement.copies[each.copy]
+        device = each.device
         known = evolve(placement.info, name=info.name, shape=info.shape, bytes=info.bytes, shard=each.shard)
         placed = VariablePlacement(
             known,

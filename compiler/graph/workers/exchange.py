@@ -55,6 +55,9 @@ class WorkerExchange:
         meeting: If each worker has all weights: the state of the workers. `post` then sums the gradients over
             all workers, and every worker has an `apply`.
         sends: The ops that send this worker's parts of the sums to others; they are run with `post`.
+        share: If each worker updates parts of the weights: gives its copies the new parts of all workers. It
+            may be run again, and is run after each `apply`.
+        share_sends: The ops that send this worker's parts to others; they are run with `share`.
         staged: How many sums have been made and not been applied yet.
         unstage: Forgets these sums.
         inbox: The messages for this worker.
@@ -88,6 +91,8 @@ class WorkerExchange:
     boxes: tuple[Box, ...] = field(default=(), repr=False)
     meeting: Meeting | None = field(default=None, repr=False)
     sends: tuple[Any, ...] = field(default=(), repr=False)
+    share: Any = field(default=None, repr=False)
+    share_sends: tuple[Any, ...] = field(default=(), repr=False)
     staged: Any = field(default=None, repr=False)
     unstage: Any = field(default=None, repr=False)
     inbox: Inbox | None = field(default=None, repr=False)
@@ -101,6 +106,11 @@ class WorkerExchange:
     def updates(self) -> Updates:
         """The record that other update modes return, with the train op of this graph alone."""
         return Updates(self.ends[-1], self.learning_rates, gradients=self.gradients)
+
+    @property
+    def keeps_apart(self) -> bool:
+        """Whether each worker has something that training needs and no other worker has."""
+        return self.share is not None
 
     @property
     def ends(self) -> tuple[Run, ...]:

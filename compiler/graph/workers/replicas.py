@@ -3,23 +3,31 @@
 A step is two runs. In the first, a worker computes its gradients, takes part in the sum over all workers, and
 keeps the sum in a staging area. That run may fail, because it needs the other workers. The second applies the
 sum, and needs this worker alone, so that it is made as a whole or not at all.
+
+If the slots are cut over the clones, a worker gets the sums of its own parts alone, and conditions them in
+the first run, because the norm of a gradient is one of all parts. In a third run all workers send each other
+the parts that they have updated. It changes nothing that it depends on, so that it can be made again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 from typing import Any
 
+import tensorflow as tf
 from attrs import evolve, field, frozen
 
 from compiler.graph.assembly import Assembly
 from compiler.graph.fragments import write_traced
 from compiler.graph.gradients.collect import sum_gradients
 from compiler.graph.gradients.summed import SummedGradient, tensors_of
+from compiler.graph.gradients.unscale import Gate, are_finite, gate_if
 from compiler.graph.gradients.weighting import LossSum, inverse_weights
-from compiler.graph.update.apply import step_scalars
+from compiler.graph.update.apply import step_scalars, updated_part
 from compiler.graph.update.statistics import Statistic, assign_statistics, changed, new_statistics
-from compiler.graph.update.step import apply_sums, count_update
+from compiler.graph.update.step import apply_conditioned, apply_sums, condition, count_update
+from compiler.graph.variables.variables import GraphVariable, VariablePart
 from compiler.graph.workers.exchange import WorkerExchange, reported, scores_in
 from compiler.graph.workers.meeting import SCOPE, Counts, Meeting
 from compiler.graph.workers.power_sgd import SIDES, LowRank, compressed
@@ -91,19 +99,28 @@ class _Replica:
         joined = joined or join_workers(assembly, plan)
         self.counts, self.between, places = joined.counts, joined.between, joined.between.places
         table = Placed(places[0].device, Reason(f"meeting -> {places[0].device.ref}", "default"))
+        self.owners: dict[str, int] = {}  # the worker that alone needs a sum, by the name of the sum
         self.meeting = Meeting.build(self.counts, table, assembly.ledger, plan)
         self.here = places[plan.worker.index]
 
     def build(self) -> WorkerExchange:
-        """Add both runs of a step."""
+        """Add the runs of a step."""
         plan, own = self.plan, self.assembly
+        self.between.abroad += own.abroad
         gradients, statistics = sum_gradients(own), self._statistics()
         scores = [*(tensor for each in self.losses for tensor in each.tensors), *self.states]
         report = write_traced(self.counts.at("report"), reported, scores)
-        values = {f"{each.variable.name}/part_{each.part}": each.copies[0] for each in gradients}
+        values = {_name_of(each): each.copies[0] for each in gradients}
         exact = {f"{each.variable.name}/statistic": each.value for each in statistics} | {"report": report}
         thin, kept, settled = self._compressed(gradients)
-        stage, totals = self._stage(self._sums(values, exact, thin))
+        for each in gradients:
+            part = each.variable
+            if isinstance(part, VariablePart) and part.whole.parts_of_workers:
+                self.owners[_name_of(each)] = self._owner_of(part)
+        totals, decided = self._sums(values, exact, thin), None
+        if self.owners:
+            gradients, decided = self._conditioned(gradients, totals, scores)
+        stage, totals = self._stage(totals)
         lasting = list[str]()
         for name, one in thin.items():
             left, right, lacking = (_dense(totals.pop(f"{name}/{side}")) for side in SIDES)
@@ -114,18 +131,19 @@ class _Replica:
         scalars = step_scalars(apart)
         total = _dense(totals.pop("report"))
         losses, states = scores_in(self.counts.at("scores"), total, self.losses, scores)
-        summed = [
-            evolve(each, copies=self._spread(each, totals[f"{each.variable.name}/part_{each.part}"]))
-            for each in gradients
-        ]
+        summed = [evolve(each, copies=self._spread(each, totals[_name_of(each)])) for each in gradients]
         new = [evolve(each, value=_dense(totals[f"{each.variable.name}/statistic"])) for each in statistics]
-        update = apply_sums(
-            apart,
-            scalars,
-            summed,
-            self._inverses(losses),
-            lambda gate: assign_statistics(apart, [changed(apart, each) for each in new], gate),
-        )
+
+        def give_statistics(gate: Gate | None) -> list[str]:
+            return assign_statistics(apart, [changed(apart, each) for each in new], gate)
+
+        if self.owners:
+            gate = None
+            if own.loss_scale is not None and decided is not None:
+                gate = gate_if(apart, own.loss_scale, _dense(totals[decided]))
+            update = apply_conditioned(apart, scalars, summed, gate, give_statistics)
+        else:
+            update = apply_sums(apart, scalars, summed, self._inverses(losses), give_statistics)
         own.applied = apart.applied
         counted = count_update(
             apart,
@@ -136,12 +154,16 @@ class _Replica:
             ],
         )
         apply = Run(self.counts.count([counted.name], plan.global_batch))
+        sends = tuple(self.between.sends)
+        share = self._share()
         return WorkerExchange(
             plan.worker,
             meeting=self.meeting,
             post=Run(stage),
-            sends=tuple(self.between.sends),
+            sends=sends,
             apply=apply,
+            share=share,
+            share_sends=tuple(self.between.sends[len(sends) :]),
             learning_rates=scalars.learning_rates,
             losses=losses,
             states=states,
@@ -195,6 +217,107 @@ class _Replica:
         first = [each.lacking.first_assigned for each in thin.values()]
         return Run(writer.after(writer.unique(f"{SCOPE}/forget"), first, self.here))
 
+    # --- slots of parts -----------------------------------------------------------------------------------
+
+    def _owner_of(self, part: VariablePart) -> int:
+        """Return the number of the worker that updates a part."""
+        hosts = [each.device.host for each in self.between.places]
+        return hosts.index(part.beside().device.host)
+
+    def _conditioned(
+        self, gradients: Sequence[SummedGradient], totals: dict[str, Value], scores: Sequence[Tensor]
+    ) -> tuple[list[SummedGradient], str | None]:
+        """Condition the gradients that this worker applies, which take the place of their sums.
+
+        Returns:
+            The gradients, and the name of the total that says whether those of all workers are finite, if the
+            loss has a scale.
+        """
+        apart = evolve(self.assembly, towers=[], squares_of_all=self._squares_of_all)
+        inverses: Sequence[Tensor | None] = [None] * len(self.losses)
+        if any(each.weight is not None for each in self.losses):
+            total = _dense(totals["report"])
+            losses, _ = scores_in(self.counts.at("weights"), total, self.losses, scores)
+            inverses = self._inverses(losses)
+        own = [
+            evolve(each, copies=self._spread(each, totals.pop(_name_of(each)))[:1])
+            for each in gradients
+            if _name_of(each) in totals
+        ]
+        found, finite = condition(apart, own, inverses, are_finite)
+        for each in found:
+            totals[_name_of(each)] = each.copies[0]
+        if finite is None:
+            return found, None
+        at = self.counts.at("finite")
+        faults = self.between.sum("faults", write_traced(at, _is_fault, finite))
+        totals["finite"] = write_traced(at, _is_none, faults)
+        return found, "finite"
+
+    def _squares_of_all(self, own: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        """Return the squares of whole gradients, from those of the parts that this worker has."""
+        cut = [each.name for each in self.assembly.variables.values() if each.parts_of_workers]
+        at = self.counts.at("squares")
+        line = write_traced(at, _line, [own.get(each) for each in cut])
+        found = self.between.sum("squares", line)
+        parts = write_traced(at, _numbers, found, count=len(cut))
+        return {**own, **dict(zip(cut, parts, strict=True))}
+
+    def _share(self) -> Run | None:
+        """Write what gives all copies the parts that workers have updated.
+
+        Small weights of a type are sent as one message.
+        """
+        weights = [each for each in self.assembly.variables.values() if each.parts_of_workers]
+        if not weights:
+            return None
+        packs: dict[object, list[GraphVariable]] = {}
+        for each in weights:
+            alone = (each.info.bytes or 0) > SMALL
+            packs.setdefault(each.name if alone else each.info.dtype, []).append(each)
+        done: list[str] = []
+        for number, members in enumerate(packs.values()):
+            done += self._shared(f"shared_{number}", members)
+        return Run(self.assembly.ledger.writer("update").after(f"{SCOPE}/shared", done, self.here))
+
+    def _shared(self, name: str, weights: Sequence[GraphVariable]) -> list[str]:
+        """Write what gives the copies of weights of one type their parts; return the names of the ops."""
+        writer = self.assembly.ledger.writer("update")
+        parts = [part for each in weights for part in each.parts]
+        order = sorted(range(len(parts)), key=lambda at: self._owner_of(parts[at]))
+        sizes = [0] * len(self.between.places)
+        lines: list[Tensor] = []
+        for part in parts:
+            owner = self._owner_of(part)
+            sizes[owner] += prod(part.info.shape)
+            if owner == self.plan.worker.index:
+                at = Spot(writer, f"{SCOPE}/{part.name}", part.beside())
+                value = at.read(updated_part(self.assembly, at, part))
+                lines.append(writer.reshape(f"{at.scope}/line", value, [-1], self.here))
+        scope = f"{SCOPE}/{name}"
+        if len(lines) > 1:
+            own = writer.concat(f"{scope}/line", lines, 0, self.here)
+        else:
+            own = lines[0] if lines else writer.zeros(f"{scope}/none", (0,), weights[0].info.dtype, self.here)
+        whole = self.between.lines(name, own, sizes)
+        pieces: Sequence[Tensor] = [whole]
+        if len(parts) > 1:
+            pieces = writer.split(
+                f"{scope}/split", whole, [prod(parts[at].info.shape) for at in order], 0, self.here
+            )
+        by_part = dict(zip(order, pieces, strict=True))
+        done: list[str] = []
+        for variable in weights:
+            own_pieces = [by_part.pop(at) for at in sorted(by_part)[: len(variable.parts)]]
+            at = Spot(writer, f"{SCOPE}/{variable.name}", self.here)
+            joined = own_pieces[0]
+            if len(own_pieces) > 1:
+                joined = writer.concat(f"{at.scope}/joined", own_pieces, 0, self.here)
+            value = writer.reshape(f"{at.scope}/whole", joined, variable.info.shape, self.here)
+            for copy, each in enumerate(variable.copies):
+                done.append(evolve(at, placed=variable.beside(copy)).assign(each.tensor, value))
+        return done
+
     # --- the sums -----------------------------------------------------------------------------------------
 
     def _statistics(self) -> list[Statistic]:
@@ -243,12 +366,12 @@ class _Replica:
         found = dict[str, Value]()
         limit = self.plan.update.pack
         small = SMALL if limit is None else limit
-        packs: dict[str, list[tuple[str, Tensor]]] = {}
+        packs: dict[tuple[str, int | None], list[tuple[str, Tensor]]] = {}
         for name, value in values.items():
             if isinstance(value, Rows) or value.bytes is None or value.bytes > small:
-                found[name] = self.between.sum(name, value, aggregation)
+                found |= self._alone(name, value, aggregation)
                 continue
-            pack = packs.setdefault(value.dtype, [])
+            pack = packs.setdefault((value.dtype, self.owners.get(name)), [])
             if sum(each.bytes or 0 for _, each in pack) + value.bytes > (limit or BUCKET) and pack:
                 found |= self._packed(pack, aggregation)
                 pack.clear()
@@ -257,19 +380,27 @@ class _Replica:
             found |= self._packed(pack, aggregation)
         return found
 
+    def _alone(self, name: str, value: Value, aggregation: Aggregation | None) -> dict[str, Value]:
+        """Return the sum of a value under its name, or nothing if another worker alone needs it."""
+        total = self.between.sum(name, value, aggregation, self.owners.get(name))
+        return {} if total is None else {name: total}
+
     def _packed(
         self, members: Sequence[tuple[str, Tensor]], aggregation: Aggregation | None
     ) -> dict[str, Value]:
-        """Return the sums of tensors of one type, which are sent as one."""
+        """Return the sums of tensors of one type, which the same workers need, and which are sent as one."""
         writer, here = self.between.writer, self.here
         name = f"pack_{writer.next_number('packs') - 1}"
         if len(members) == 1:
             ((own, value),) = members
-            return {own: self.between.sum(own, value, aggregation)}
+            return self._alone(own, value, aggregation)
         scope = f"aggregate/{name}"
         flat = [writer.reshape(f"{scope}/Reshape", each, [-1], here) for _, each in members]
-        total = self.between.sum(name, writer.concat(f"{scope}/packed", flat, 0, here), aggregation)
-        assert isinstance(total, Tensor)
+        line, owner = writer.concat(f"{scope}/packed", flat, 0, here), self.owners.get(members[0][0])
+        total = self.between.sum(name, line, aggregation, owner)
+        if total is None:
+            return {}
+        total = _dense(total)
         sizes = [each.elements or 0 for _, each in members]
         parts = writer.split(f"{scope}/split", total, sizes, 0, here)
         return {
@@ -301,7 +432,8 @@ class _Replica:
         variable, writer = gradient.variable, self.between.writer
         scope, found = f"aggregate/{variable.name}", list[Value]()
         by_device = {self.here.device: total}
-        for copy in range(len(variable.copies)):
+        parted = isinstance(variable, VariablePart)
+        for copy in range(1 if parted else len(variable.copies)):
             place = variable.beside(copy)
             if place.device not in by_device:
                 by_device[place.device] = writer.copy(f"{scope}/copy", total, place)
@@ -316,7 +448,27 @@ class _Replica:
         return inverse_weights(self.counts.at("weights"), weights)
 
 
-def _dense(value: Value) -> Tensor:
+def _name_of(gradient: SummedGradient) -> str:
+    return f"{gradient.variable.name}/part_{gradient.part}"
+
+
+def _is_fault(finite: tf.Tensor) -> tf.Tensor:
+    return tf.where(finite, 0.0, 1.0)
+
+
+def _is_none(faults: tf.Tensor) -> tf.Tensor:
+    return tf.equal(faults, 0.0, name="finite")
+
+
+def _line(squares: Sequence[tf.Tensor | None]) -> tf.Tensor:
+    return tf.stack([tf.constant(0.0) if each is None else each for each in squares], name="line")
+
+
+def _numbers(line: tf.Tensor, count: int) -> list[tf.Tensor]:
+    return list(tf.unstack(line, count))
+
+
+def _dense(value: Value | None) -> Tensor:
     """Return a value that is not rows."""
     assert isinstance(value, Tensor)
     return value

@@ -6,8 +6,9 @@ that of the chief. The map lists the ops of the chief's graph. Its counts and su
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import prod
 
 from attrs import evolve
 
@@ -61,12 +62,29 @@ def _devices(own: PlacementMap, step: Step, plan: WorkerPlan) -> Iterator[MapDev
         if each.source != plan.worker.index
         for _op in range(2)
     )
-    held = held_by_device(step, own=True)
+    held, parts = held_by_device(step, own=True), _held_by_parts(step)
     for device in plan.topology.devices:
         row = rows[device.ref]
         row = evolve(row, ops=row.ops + of_each[device.ref] * (plan.worker.count - 1) + queues[device.ref])
         twin = twins.get(device.ref)
-        yield row if twin is None else _with_own(row, rows[twin], own_ops[twin], held[twin])
+        if twin is not None:
+            own_held = Counter(held[twin])
+            own_held.subtract(parts[twin])
+            own_held.update(parts[device.ref])
+            row = _with_own(row, rows[twin], own_ops[twin], own_held)
+        yield row
+
+
+def _held_by_parts(step: Step) -> Mapping[str, Counter[str]]:
+    """Return the bytes of the parts that workers update and of their slots, by device and kind."""
+    found: dict[str, Counter[str]] = defaultdict(Counter)
+    for variable in step.variables.values() if step.ends.shared else ():
+        for part in variable.placement.parts:
+            size = ITEM_BYTES[variable.placement.info.dtype] * prod(part.shard.shape)
+            found[part.device.ref]["other"] += size
+        for slot in variable.slots if variable.placement.parts else ():
+            found[slot.device.ref]["slot"] += slot.bytes
+    return found
 
 
 def _with_own(row: MapDevice, twin: MapDevice, ops: int, held: Mapping[str, int]) -> MapDevice:

@@ -62,7 +62,8 @@ def step_parts(step: Step) -> StepParts:
     chief = read_part(step, step.needed_for(ends.of_worker))
     if not ends.of_chief:
         return StepParts(chief)
-    return StepParts(chief, read_part(step, step.needed_for(ends.of_chief)))
+    shared = read_part(step, step.needed_for(ends.shared)) if ends.shared else None
+    return StepParts(chief, read_part(step, step.needed_for(ends.of_chief)), shared)
 
 
 def graph_step(step: Step) -> StepWork:

@@ -96,10 +96,12 @@ class StepParts:
         chief: What the chief contributes, as each other worker does.
         applied: What only the chief runs, when the others have contributed; None if the workers update the
             variables by themselves.
+        shared: What every worker runs after that, if all give each other what they have updated.
     """
 
     chief: GraphPart
     applied: GraphPart | None = None
+    shared: GraphPart | None = None
 
 
 def steps_of_all(plan: WorkerPlan, parts: StepParts, *, fold: bool = False) -> StepWork:
@@ -119,11 +121,18 @@ def steps_between(plan: WorkerPlan, workers: Sequence[StepParts]) -> StepWork:
     joined, puts, takes = _Joined(), dict[str, int](), list[tuple[str, int]]()
     for worker, parts in enumerate(workers):
         assert parts.applied is not None
-        numbers = joined.add(parts.chief)
-        puts |= {queue: numbers[at] for queue, at in parts.chief.puts.items()}
-        takes += [(queue, numbers[at]) for queue, at in parts.chief.takes.items()]
-        ended = joined.after([numbers[at] for at in parts.chief.last], ENDED, _first_device(plan, worker))
-        _apply(joined, parts.applied, [ended], _first_device(plan, worker))
+        last: Sequence[int] = ()
+        for run in (parts.chief, parts.applied, parts.shared):
+            if run is None:
+                continue
+            first = _first_device(plan, worker)
+            again = joined.after([joined.after(last, ENDED, first)], AGAIN, first) if last else None
+            numbers = joined.add(run)
+            if again is not None:
+                joined.arrows += [Arrow(again, numbers[at]) for at in run.first]
+            puts |= {queue: numbers[at] for queue, at in run.puts.items()}
+            takes += [(queue, numbers[at]) for queue, at in run.takes.items()]
+            last = [numbers[at] for at in run.last]
     joined.arrows += [Arrow(puts[queue], at) for queue, at in takes]
     return work_of(plan, joined.part)
 

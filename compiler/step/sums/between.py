@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
 from compiler.reasons import Placed
 from compiler.step.record import Crossing, Op, Rows, Run, Tensor, Value
@@ -68,27 +68,41 @@ class Between:
         factory=list, init=False, repr=False
     )  # its own, and their types
 
-    def sum(self, name: str, value: Value, aggregation: Aggregation | None = None) -> Value:
+    def sum(
+        self, name: str, value: Value, aggregation: Aggregation | None = None, owner: int | None = None
+    ) -> Value | None:
         """Return the sum of a value over all workers.
 
         Args:
             name: A name, which is the same for all workers.
             value: The value of this worker. Those of the others have its type and, but for rows, its shape.
             aggregation: The algorithm, if it is another one.
+            owner: The worker that alone needs the sum; None if all do.
 
         Returns:
-            The sum on the device of this worker; rows have distinct indices.
+            The sum on the device of this worker; rows have distinct indices. None if this worker needs none.
         """
         values = [
             self._stand_in(f"{name}/worker_{worker}", value, worker) for worker in range(len(self.places))
         ]
-        number = self._whole.next_number("sums") - 1
-        made = (aggregation or self.aggregation)(
-            Reduction(f"workers/{name}", values, self.places, self.places, self._whole, number)
-        )[self.own]
+        return self._joined(name, values, aggregation or self.aggregation, owner)
+
+    def _joined(
+        self, name: str, values: Sequence[Value], aggregation: Aggregation, owner: int | None = None
+    ) -> Value | None:
+        """Return what an aggregation makes of what stands for the values of all workers, as `sum` does."""
+        number, ends = self._whole.next_number("sums") - 1, self.places
+        if owner is not None:
+            ends = [self.places[owner]]
+        found = aggregation(
+            Reduction(f"workers/{name}", values, self.places, ends, self._whole, number, owner)
+        )
         for each in self._whole.take():
             assert isinstance(each, Op)  # aggregations use no fragments
             self._project(each)
+        if owner not in {None, self.own}:
+            return None
+        made = found[self.own if owner is None else 0]
         if isinstance(made, Rows):
             return Rows(self._here(made.values, self.own), self._here(made.indices, self.own))
         return self._here(made, self.own)
@@ -102,8 +116,8 @@ class Between:
         """
         writer, here = self.writer, self.places[self.own]
         flat = [writer.reshape(f"{name}/Reshape", each, [-1], here) for each in own]
-        whole = self.sum(name, writer.concat(f"{name}/packed", flat, 0, here), _gathered)
-        assert isinstance(whole, Tensor)
+        line = writer.concat(f"{name}/packed", flat, 0, here)
+        whole = self.lines(name, line, [sum(each.elements or 0 for each in own)] * len(self.places))
         sizes = [each.elements or 0 for each in own]
         parts = writer.split(f"{name}/split", whole, sizes * len(self.places), 0, here)
         found = [
@@ -111,6 +125,22 @@ class Between:
             for part, each in zip(parts, [*own] * len(self.places), strict=True)
         ]
         return list(zip(*[iter(found)] * len(own), strict=True))
+
+    def lines(self, name: str, own: Tensor, sizes: Sequence[int]) -> Tensor:
+        """Return the lines of all workers, one after another, on the device of this worker.
+
+        Args:
+            name: A name, which is the same for all workers.
+            own: The elements of this worker.
+            sizes: How many each worker has.
+        """
+        values = [
+            self._one(f"{name}/worker_{worker}", evolve(own, shape=(size,)), worker)
+            for worker, size in enumerate(sizes)
+        ]
+        whole = self._joined(name, values, _gathered)
+        assert isinstance(whole, Tensor)
+        return whole
 
     def inbox(self, scope: str) -> Inbox:
         """Write the ops with which a process looks after the messages of this worker."""

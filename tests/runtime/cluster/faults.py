@@ -84,9 +84,10 @@ MODES = {
     "all weights, add_n": "replication = between_graph",
     "all weights, ring": "replication = between_graph, aggregate = ring",
     "all weights, synchronized": "replication = between_graph, batch_norm = synchronized",
+    "all weights, slots cut": "replication = between_graph, clip = global_norm(1.0), ema = 0.9",
     "all weights, power_sgd": "replication = between_graph, compress = power_sgd(rank = 2)",
 }
-REPLICATED = "place { variables -> replicated }"
+REPLICATED = "place {{ variables -> replicated{} }}"
 
 
 @define
@@ -100,6 +101,7 @@ class FaultyRun:
     workers: int = 2
     pace: float = 0.1  # seconds between two batches of a worker, if it has a graph of its own
     servers: int = 2  # without any, each worker has all weights
+    cut: bool = False  # whether each clone has a part of the slots
     tasks: dict[str, Process] = field(factory=dict)
     began: float = field(factory=time.monotonic)
     told: list[str] = field(factory=list)
@@ -113,7 +115,7 @@ class FaultyRun:
                 train='python("paced:Examples")' if self.between else SYNTHETIC,
                 servers=f'job "ps" {{ hosts = {json.dumps(hosts[: self.servers])} }}' if self.servers else "",
                 worker=json.dumps(hosts[self.servers :]),
-                place="" if self.servers else REPLICATED,
+                place="" if self.servers else REPLICATED.format("\n  slots -> sharded(clones)\n" * self.cut),
                 normalized="-> BatchNormalization() " if "batch_norm" in self.update else "",
                 update=self.update,
                 steps=self.steps,
@@ -216,7 +218,7 @@ class FaultyRun:
                 raise TimeoutError(f"training does not go on after step {before}:\n{self.report()}")
             time.sleep(0.05)
         self.read()
-        least = before if not self.servers else saved
+        least = before if not (self.servers or self.cut) else saved
         lost = [step for step in self.beginnings()[said:] if step < least]
         if lost:
             raise AssertionError(f"went back to {lost[0]}, although step {least} was not lost")
@@ -282,6 +284,7 @@ def main(*chosen: str) -> int:
                 update,
                 steps=ENOUGH["async" in title],
                 servers=0 if "all weights" in title else 2,
+                cut="slots cut" in title,
             )
             late = "worker:1"
             try:

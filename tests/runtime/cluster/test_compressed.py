@@ -1,4 +1,4 @@
-"""Gradients that are sent with fewer bits, on real processes: what a run goes on with after a break."""
+"""What each worker has for itself, on real processes: what a run goes on with after a break."""
 
 from __future__ import annotations
 
@@ -25,9 +25,20 @@ model "small" {
 data { train = synthetic(4096, image = feature(float32, [64]), digit = feature(int32, classes = 4)) }
 devices { job "worker" { tasks = 2 } }
 clones { batch = 16 }
-update { optimizer = Momentum(0.01, momentum = 0.9), compress = power_sgd(rank = 2) }
+place { variables -> replicated }
+update {
+  optimizer = Momentum(0.01, momentum = 0.9)
+  replication = between_graph
+  compress = power_sgd(rank = 2)
+}
 train { steps = 12, seed = 3, deterministic = true, checkpoint_every = 3, log_every = 1 }
 """
+
+
+PARTS = SPEC.replace("replicated }", "replicated\n  slots -> sharded(clones)\n}").replace(
+    "compress = power_sgd(rank = 2)", "ema = 0.9"
+)
+"""Each worker has a part of the slots and of the averages."""
 
 
 def train(folder: Path, run: str, *more: str) -> dict[str, object]:
@@ -43,11 +54,21 @@ def train(folder: Path, run: str, *more: str) -> dict[str, object]:
     return found
 
 
-def test_a_run_that_goes_on_computes_what_it_would_have(tmp_path: Path) -> None:
-    """To the bit, because the checkpoint also has what each worker has not sent of its gradients."""
+LACKING = {f"hidden/kernel/power_sgd_lacking/replica_{at}" for at in range(2)}
+
+
+@pytest.mark.parametrize(
+    ("spec", "apart"),
+    [(SPEC, LACKING), (PARTS, {"hidden/kernel/Momentum", "logits/bias/ExponentialMovingAverage"})],
+)
+def test_a_run_that_goes_on_computes_what_it_would_have(tmp_path: Path, spec: str, apart: set[str]) -> None:
+    """To the bit, because the checkpoint also has what each worker alone has: slots, or what it has not sent.
+
+    A checkpoint with slots of parts is one with whole slots, with which every worker can go on, too.
+    """
     import tensorflow as tf
 
-    (tmp_path / "spec.tfdeploy").write_text(SPEC)
+    (tmp_path / "spec.tfdeploy").write_text(spec)
     assert train(tmp_path, "whole")["steps"] == 12
     train(tmp_path, "parts", "--set", "train.steps=5")
     assert train(tmp_path, "parts")["steps"] == 12
@@ -57,7 +78,18 @@ def test_a_run_that_goes_on_computes_what_it_would_have(tmp_path: Path) -> None:
     )
     names = set(whole.get_variable_to_shape_map())
     assert names == set(parts.get_variable_to_shape_map())
-    assert {f"hidden/kernel/power_sgd_lacking/replica_{at}" for at in range(2)} <= names
+    assert apart <= names
     for name in names:
         np.testing.assert_array_equal(whole.get_tensor(name), parts.get_tensor(name), name)
-    assert np.any(whole.get_tensor("hidden/kernel/power_sgd_lacking/replica_1"))
+    assert all(np.any(whole.get_tensor(name)) for name in apart)
+    if spec is PARTS:
+        (tmp_path / "spec.tfdeploy").write_text(PARTS.replace("  slots -> sharded(clones)\n", ""))
+        train(tmp_path, "other", "--set", "train.steps=12")
+        train(tmp_path, "parts", "--set", "train.steps=15")
+        other, last = (
+            tf.train.load_checkpoint(tf.train.latest_checkpoint(str(tmp_path / run / "checkpoints")))
+            for run in ("other", "parts")
+        )
+        assert last.get_tensor("global_step") == 15
+        for name in names:
+            np.testing.assert_allclose(other.get_tensor(name), whole.get_tensor(name), rtol=1e-5, atol=1e-6)

@@ -82,6 +82,19 @@ def test_one_graph_survives_the_server_of_its_master(faulty: MakeRun) -> None:
 
 @pytest.mark.full
 @pytest.mark.slow
+def test_workers_with_parts_of_the_slots_go_on_from_a_checkpoint(faulty: MakeRun) -> None:
+    """What a killed worker alone had is in the checkpoint, the chief too; nothing is lost by a stop."""
+    run = faulty("all weights, slots cut", steps=60, every=5, servers=0, workers=2, cut=True)
+    run.start(*run.names)
+    run.until(10)
+    for name in reversed(run.names):
+        run.kill(name)
+    run.hold("worker:1", 2)
+    finished(run)
+
+
+@pytest.mark.full
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mode", "workers"),
     [

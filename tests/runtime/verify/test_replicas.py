@@ -6,7 +6,7 @@ import pytest
 
 from dsl import ir
 from tests.support import spec_of
-from tfdeploy.runtime.verify.cases import CLUSTERS, Case, SelectedCases
+from tfdeploy.runtime.verify.cases import CLUSTERS, SLOTS_SHARDED, Case, SelectedCases
 from tfdeploy.runtime.verify.session import Options, Verification
 
 MODEL = """
@@ -66,6 +66,12 @@ SPECS = {
         **PLAIN,
         "update": "optimizer = Adam(0.01), accumulate = 2, clip = global_norm(0.5), ema = 0.9",
     },
+    "norms": {
+        **PLAIN,
+        "between": "-> Dense(8, kernel_constraint = MaxNorm(0.5), kernel_regularizer = L2(0.01))",
+        "loss": ", ignore_class = 2",
+        "update": "optimizer = Adam(0.01), clip = norm(0.05), ema = 0.9",
+    },
     "cast": {**PLAIN, "devices": WORKERS, "update": "optimizer = SGD(0.1), compress = bfloat16"},
     "thin": {
         **PLAIN,
@@ -75,29 +81,33 @@ SPECS = {
     },
 }
 QUICK = {
-    ("plain", "ring"),
-    ("masked", "add_n"),
-    ("statistics", "tree"),
-    ("float16", "ring"),
-    ("thin", "add_n"),
-    ("synchronized", "add_n"),
+    ("plain", "ring", "replicated"),
+    ("masked", "add_n", "replicated"),
+    ("statistics", "tree", "replicated"),
+    ("float16", "ring", "replicated"),
+    ("thin", "add_n", "replicated"),
+    ("synchronized", "add_n", "replicated"),
+    ("norms", "ring", SLOTS_SHARDED),
+    ("accumulated", "add_n", SLOTS_SHARDED),
 }
 AGGREGATIONS = ("add_n", "tree", "hierarchical", "ring", "shuffle")
 
 
 @pytest.mark.parametrize(
-    ("name", "aggregate"),
+    ("name", "aggregate", "layout"),
     [
-        pytest.param(name, each, marks=[] if (name, each) in QUICK else [pytest.mark.full])
+        pytest.param(name, each, layout, marks=[] if (name, each, layout) in QUICK else [pytest.mark.full])
+        for layout in ("replicated", SLOTS_SHARDED)
         for name in SPECS
         for each in AGGREGATIONS
+        if name != "thin" or layout == "replicated"
     ],
 )
-def test_all_workers_apply_the_sum_of_all(name: str, aggregate: str) -> None:
+def test_all_workers_apply_the_sum_of_all(name: str, aggregate: str, layout: str) -> None:
     """With two and three workers, equal batches and others, one clone each and two."""
     verification = Verification(spec_of(MODEL.format(**SPECS[name])), Options(steps=3))
     cases = tuple(
-        Case("sync", ir.Call(aggregate), "replicated", batches, pack, workers=workers, between=True)
+        Case("sync", ir.Call(aggregate), layout, batches, pack, workers=workers, between=True)
         for workers, batches, pack in (
             (2, CLUSTERS[2][2], None),
             (3, CLUSTERS[3][2], 100),

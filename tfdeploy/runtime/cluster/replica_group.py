@@ -160,7 +160,7 @@ class ReplicaGroup(WorkerGroup):
 
     def take(self, source: int, at: Standing) -> None:
         """Take the weights of a worker, which stands there, and stand there too."""
-        if source != self.worker.index:
+        if source != self.worker.index and not (self.exchange.keeps_apart and self.is_even(self.state())):
             behind = self.standing().made != at.made
             self.run(self.meeting.set_own, -1)  # until it has all of them
             self.engine.initialise()
@@ -180,15 +180,20 @@ class ReplicaGroup(WorkerGroup):
         """Wait until all workers have said where they stand.
 
         Returns:
-            The first of the workers that have made the most steps, and where it stands; None if a signal
-            comes first.
+            The first of the workers that have made the most steps, and where it stands, as one that has no
+            weights if what another worker alone had is lost; None if a signal comes first.
         """
         self.meet()
         found = self.until(lambda each: {*self.of_members(each.met)} == {self.generation}, self.pause)
         if found is None:
             return None
         source = max(range(self.worker.count), key=self.of_members(found.made).__getitem__)
-        return source, self.stands(found, source)
+        lost = self.exchange.keeps_apart and not self.is_even(found)
+        return source, Standing() if lost else self.stands(found, source)
+
+    def is_even(self, state: MeetingState) -> bool:
+        """Whether all workers have said that they have made the same number of steps."""
+        return len({*self.of_members(state.made)}) == 1
 
     def stands(self, state: MeetingState, worker: int) -> Standing:
         """Return where a worker has said that it stands."""
@@ -209,8 +214,14 @@ class ReplicaGroup(WorkerGroup):
         """Begin a generation, and give the variables their first values, unless they have later ones."""
         self.announce()
         if self.standing().made < 0:
-            self.engine.initialise()
-            self.forget()
+            self.start_anew()
+
+    def start_anew(self) -> None:
+        """Give the variables of this worker their first values."""
+        self.engine.initialise()
+        if self.exchange.keeps_apart:
+            self.engine.session.run(self.engine.compiled.after_restore_op)
+        self.forget()
 
     def forget(self) -> None:
         """Forget what this worker has not sent of its gradients: it is of steps that are not its own."""
@@ -257,11 +268,34 @@ class ReplicaGroup(WorkerGroup):
             RunError: If a worker is missing for too long.
         """
         exchange = self.exchange
+        return self._with_all("collect", [exchange.post, *exchange.sends], self._has_sum, traced=traced)
+
+    def share(self) -> None:
+        """Take the parts of weights that all workers have updated, if each updates its own.
+
+        Raises:
+            tf.errors.OpError: If they do not come, also because of a signal.
+        """
+        exchange = self.exchange
+        if exchange.share is not None:
+            ops = [exchange.share, *exchange.share_sends]
+            if not self._with_all("share", ops):
+                raise tf.errors.AbortedError(None, None, "the others have ended before a step was complete")
+
+    def _with_all(
+        self,
+        key: str,
+        ops: Sequence[Any],
+        is_done: Callable[[], bool] = lambda: False,
+        *,
+        traced: bool = False,
+    ) -> bool:
+        """Run ops that wait for the other workers, as `collect` does."""
         self.woken, self.began = False, time.monotonic()
         try:
-            self.engine.repeated("collect", lambda: [exchange.post, *exchange.sends], traced=traced)
+            self.engine.repeated(key, lambda: ops, traced=traced)
         except tf.errors.OpError as fault:
-            if self._has_sum():
+            if is_done():
                 return True  # a worker was lost after it had sent its part
             self.raise_if_timed_out()
             if self._is_stopping():
@@ -341,7 +375,12 @@ def copy_variables(group: ReplicaGroup, source: int) -> None:
     }
     graph = tf.Graph()
     with graph.as_default():
-        copies = [_copied(each, devices) for saved in compiled.saved.values() for each in variables_of(saved)]
+        apart = compiled.kept_apart
+        copies = [
+            _copied(each, devices)
+            for name, saved in compiled.saved.items()
+            for each in (variables_of(saved) if name not in apart else ())
+        ]
     session = group.open_session(graph)
     try:
         for each in copies:  # one at a time, so that a worker never holds all of them twice

@@ -152,10 +152,13 @@ class ReplicaSteps(SyncSteps):
         """Make a step, or none if a signal comes while a worker is missing."""
         first = self._first
         self.group.raise_if_timed_out()
+        if first:
+            self.group.share()  # what a broken step has not given out yet
         if not self.group.collect(traced=first):
             return StepResult(0, 0.0, steps=0)
         self._first, logged = False, logged or first
         report = self._engine.report("apply", self.group.exchange.apply, logged=logged, traced=first)
+        self.group.share()
         self.group.count_own()
         if self.group.crew is not None:
             self.group.crew.stepped()
@@ -432,11 +435,13 @@ class ReplicaLoop(WorkerLoop):
         made = group.standing().step
         try:
             with group.looked_after():
+                group.share()
                 while self._goes_on(group):
                     with group.engine.activity.doing("making a step", kind="step"):
                         if not group.collect():
                             return
                         group.engine.repeated("apply", lambda: group.exchange.apply)
+                        group.share()
                     made += 1
                     group.count_own(made)
                     group.progress()

@@ -223,7 +223,7 @@ class Checkpoints:
         assert self.newest is not None
         with self._reading(self.newest) as path:
             there = tf.train.load_checkpoint(path).get_variable_to_shape_map()
-            self._read(path, [name for name in self.engine.compiled.copies if name in there])
+            self._read(path, [name for name in self.engine.compiled.kept_apart if name in there])
 
     def _read(self, path: str, names: Sequence[str]) -> None:
         self.engine.files.read(self.engine.session.run, self.engine.saving, path, names)

@@ -370,6 +370,8 @@ class _Run:
         resumed: int | None = at.step
         restored = False
         if wanted == "never" or at.made < 0:
+            if group.standing().made > 0:
+                group.start_anew()  # the checkpoint, if there is one, may lack something
             resumed = self._resume(checkpoints, wanted)
             newest, restored = checkpoints.newest, resumed is not None
             source = group.worker.index
@@ -377,7 +379,7 @@ class _Run:
         else:
             checkpoints.go_on(at.step)
         group.hand_out(source, at)
-        if restored and checkpoints.engine.compiled.copies:
+        if restored:
             checkpoints.restore_apart()
         return resumed, at.examples
 

@@ -84,7 +84,7 @@ class Case:
     @property
     def sends_sums(self) -> bool:
         """Whether gradients are summed between machines, and not put into mailboxes."""
-        replicated = self.variables == "replicated"
+        replicated = self.variables in {"replicated", SLOTS_SHARDED}
         return self.mode == "sync" and self.workers > 0 and (replicated or not self.between)
 
     @property
@@ -207,6 +207,7 @@ def _replicas(clusters: Sequence[tuple[int, Sequence[tuple[int, ...]]]]) -> Iter
             yield Case(
                 "sync", ir.Call(name), "replicated", splits[at % len(splits)], workers=workers, between=True
             )
+        yield Case("sync", ir.Call("add_n"), SLOTS_SHARDED, splits[-1], workers=workers, between=True)
 
 
 def launched_cases(pack: int) -> Iterator[Case]:

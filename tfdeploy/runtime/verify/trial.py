@@ -420,7 +420,10 @@ class ReplicasTrial(WorkerGroupTrial):
         """Let all workers sum their gradients, and each apply the sum; return the loss."""
         self._of_each(lambda exchange: [exchange.post, *exchange.sends])
         self._of_each(lambda exchange: exchange.apply, slice(1, None))
-        return float(self.session.run([self.compiled.data_loss, _exchange_of(self.compiled).apply])[0])
+        loss = self.session.run([self.compiled.data_loss, _exchange_of(self.compiled).apply])[0]
+        if _exchange_of(self.compiled).share is not None:
+            self._of_each(lambda exchange: [exchange.share, *exchange.share_sends])
+        return float(loss)
 
     def assign(self, values: Arrays) -> None:
         """Give the variables of all workers new values."""

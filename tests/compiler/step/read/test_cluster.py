@@ -15,6 +15,7 @@ from compiler.mapping.records import PlacementMap
 from compiler.pipeline import make_plan
 from compiler.step.read.held import held_variables
 from compiler.step.read.transfers import list_transfers
+from compiler.step.read.work import timed_step
 from tests.support import spec_of
 
 SPEC = """
@@ -108,6 +109,24 @@ def test_map_has_what_the_graphs_of_all_workers_have(name: str) -> None:
         # Of metrics and summaries the chief has six ops more, which its map gives to all.
         more = 6 if device.ref in ("worker[1].cpu[0]", "worker[2].cpu[0]") else 0
         assert device.ops == ops[device.ref] + more, device.ref
+
+
+def test_map_has_the_parts_of_slots_that_each_worker_has() -> None:
+    """Also of different sizes, as 350 elements have no three equal parts; and what workers send others."""
+    layout = "variables -> replicated\n  slots -> sharded(clones)"
+    text = SPEC.format(servers="", clones="worker[*].cpu[0]", place=layout)
+    spec = spec_of(text.replace("replication", "ema = 0.9\n  replication").replace("Momentum(0.1)", "Adam()"))
+    graphs: list[Any] = [compile_graph(make_plan(spec, worker=index), seed=0) for index in range(3)]
+    placement = map_placement(graphs[0])
+    assert +_held_by_map(placement) == +_held(graphs)
+    sent = {(each.from_device, each.to_device): (each.tensors, each.bytes) for each in placement.transfers}
+    assert sent == _sent(graphs)
+    kinds = {
+        each.signature.type
+        for each in timed_step(graphs[0].step).ops
+        if each.name.startswith("worker/shared")
+    }
+    assert {"ConcatV2", "SplitV", "NoOp"} <= kinds  # the third run of a step is timed as well
 
 
 def test_workers_that_share_what_one_of_them_has_are_not_alike() -> None:

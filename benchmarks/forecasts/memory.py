@@ -34,11 +34,13 @@ def prepared(
 ) -> tuple[Any, CompiledGraph, dict[str, StepMemory], Callable[..., dict[str, int]]]:
     """Return a session that has made a step, its graph, the forecast, and what measures a step's peaks.
 
+    The session has threads of its own, because how they wait for work is an option of the session.
     Peaks may be asked for without what some ops make.
     """
     compiled = compile_graph(make_plan(spec, emulate=True))
     start = compiled.train_input.attach(lambda: _examples(compiled).repeat())
-    session = tf.compat.v1.Session(graph=compiled.graph, config=session_config(compiled.plan))
+    config = session_config(compiled.plan, use_per_session_threads=True)
+    session = tf.compat.v1.Session(graph=compiled.graph, config=config)
     session.run(compiled.init_op)
     session.run(start)
     session.run([compiled.data_loss, compiled.train_op])

@@ -15,7 +15,9 @@ def session_config(plan: Plan, **more: Any) -> tf.compat.v1.ConfigProto:
 
     With `--emulate`, each declared device is a logical CPU of this process. TensorFlow's graph optimiser
     works through equal towers one by one and gains nothing on CPUs, so it is only used if there are GPUs.
-    Folding and merging of ops is off, so that every op that runs can be found by its name.
+    Folding and merging of ops is off, so that every op that runs can be found by its name. The stages of a
+    pipeline on CPUs keep all threads busy, and a thread that looks for work in vain for a while would take a
+    core from them, so threads sleep at once, and are those of the session alone.
 
     Args:
         plan: The plan.
@@ -35,6 +37,9 @@ def session_config(plan: Plan, **more: Any) -> tf.compat.v1.ConfigProto:
     if options.visible is not None:
         config.gpu_options.visible_device_list = ",".join(str(each) for each in options.visible)
     if not runs_gpus(plan):
+        is_pipeline = plan.update.schedule is not None
+        config.experimental.disable_thread_spinning = is_pipeline
+        config.use_per_session_threads = config.use_per_session_threads or is_pipeline
         config.graph_options.rewrite_options.disable_meta_optimizer = True
     config.graph_options.optimizer_options.opt_level = tf.compat.v1.OptimizerOptions.L0
     return config

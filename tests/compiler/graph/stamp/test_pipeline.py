@@ -12,6 +12,7 @@ from attrs import evolve
 from compiler.graph.build import compile_graph, compile_step
 from compiler.graph.inspect.assigned import read_assigned
 from compiler.graph.inspect.placement_map import map_placement
+from compiler.graph.session_options import session_config
 from compiler.graph.stamp.pipeline import passes
 from compiler.pipeline import make_plan
 from compiler.report.terminal import headline, step_time
@@ -49,6 +50,15 @@ def trained(kind: str, schedule: str, **more: Any) -> tuple[dict[str, bytes], li
     with Training(piped(schedule, kind, **more), data(kind, 3 * 24)) as training:
         losses = training.steps(3)
         return {name: value.tobytes() for name, value in training.values().items()}, losses
+
+
+def test_threads_of_stages_on_cpus_do_not_look_for_work_in_vain() -> None:
+    """They would take cores from other stages; GPUs leave the cores to them."""
+    gpus = {"place": STAGES.replace("cpu", "gpu"), "devices__cpu": "1", "devices__gpu": "4"}
+    plans = [make_plan(piped(each, **more)) for each, more in [("none", {}), ("gpipe", {}), ("gpipe", gpus)]]
+    configs = [session_config(each) for each in plans]
+    assert [each.experimental.disable_thread_spinning for each in configs] == [False, True, False]
+    assert [each.use_per_session_threads for each in configs] == [False, True, False]
 
 
 @pytest.mark.family(every=7)

@@ -51,7 +51,9 @@ class Exporting:
         return path
 
     def run(self, *options: str, **parts: str) -> Any:
-        """Return what the command did."""
+        """Return what the command did; without `--memory` among the options, pods ask for 2 GiB."""
+        if "--memory" not in options and "forecast" not in options:
+            options = (*options, "--memory", "2GiB")
         arguments = [
             str(self.write(**parts)),
             "--kubernetes",

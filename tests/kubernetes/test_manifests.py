@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -15,11 +16,20 @@ import pytest
 import yaml
 
 import grammar
+import tfdeploy
 from tests.folders import ROOT
+from tests.kubernetes.conftest import CSV, SPEC
 from tests.kubernetes.published import hold
+from tfdeploy.kubernetes import Deployment, to_yaml
+from tfdeploy.kubernetes import manifests as manifests_of
+from tfdeploy.kubernetes.deployment import Kind
+from tfdeploy.kubernetes.memory import requests_of
 from tfdeploy.runtime.membership.addresses import Task, read_tf_config
 
 RUN = {"app.kubernetes.io/name": "tfdeploy", "app.kubernetes.io/instance": "my-digits"}
+MIB, GIB = 1 << 20, 1 << 30
+CPUS = '  job "ps" { tasks = 2 }\n  job "worker" { tasks = 3 }'
+LARGE_OPTIMIZER = "SGD(0.1, momentum = 0.9)"
 Container = Callable[[dict[str, Any]], dict[str, Any]]
 
 
@@ -133,7 +143,7 @@ def test_the_client_of_one_graph_is_no_task(
         }
     }
     assert "ports" not in container
-    assert "resources" not in container
+    assert container["resources"] == {"requests": {"memory": "2048Mi"}}
     assert client["spec"]["completions"] == 1
 
 
@@ -248,10 +258,41 @@ def test_faults_of_the_spec_are_not_tried_again(export: Any) -> None:
 def test_gpus_are_those_of_each_task(export: Any, container_of: Container) -> None:
     """A task asks for as many GPUs as its job declares, and for none where that is none."""
     manifests = export.manifests()
-    assert container_of(manifests["Job", "my-digits-worker"])["resources"] == {
-        "limits": {"nvidia.com/gpu": 2}
+    found = {job: container_of(manifests["Job", f"my-digits-{job}"])["resources"] for job in ("worker", "ps")}
+    assert found == {
+        "worker": {"requests": {"memory": "2048Mi"}, "limits": {"nvidia.com/gpu": 2}},
+        "ps": {"requests": {"memory": "2048Mi"}},
     }
-    assert "resources" not in container_of(manifests["Job", "my-digits-ps"])
+
+
+@pytest.mark.family(every=3)
+@pytest.mark.parametrize("kind", ["Job", "TrainJob", "TFJob"])
+def test_pods_ask_for_the_memory_of_the_forecast(kind: Kind) -> None:
+    """The weights and slots of a large layer are on a server, and a client has neither; TensorFlow has 1 GiB.
+
+    There are 2 servers, 3 workers, and a client: the layer's 64 MiB of weights and as much of momentum are on
+    the first server, which also gets the gradient of each worker.
+    """
+    large = (
+        SPEC.replace("[4]", "[4096]").replace("Dense(2", "Dense(4096").replace("SGD(0.1)", LARGE_OPTIMIZER)
+    )
+    spec = grammar.read("large.tfdeploy", text=large.format(data=CSV, jobs=CPUS, mode="sync", train="")).spec
+    placement = tfdeploy.map_placement(spec)
+    needed = requests_of(spec, placement)
+    of_server = next(each.memory_bytes for each in placement.devices if each.ref == "ps[0].cpu[0]")
+    assert of_server > 4 * 64 * MIB
+    assert needed["ps"] == GIB + round(1.25 * of_server)
+    assert needed["client"] == GIB < needed["worker"] < needed["ps"]
+    deployed = Deployment(spec, image="i", name="n", runs="r", kind=kind, memory=needed)
+    asked = re.findall(r"memory: (\d+)Mi", to_yaml(manifests_of(deployed).values()))
+    expected = [needed["ps"], needed["worker"], needed["client"]]
+    assert [int(each) for each in asked] == [-(-each // MIB) for each in expected]
+
+
+def test_a_size_is_one_of_the_language(export: Any) -> None:
+    """What is none is refused before anything is written."""
+    for wrong in ("3", "3s", "GiB", "-1GiB", "3 GiB", "", "0.0B"):
+        assert f"{wrong!r} is not a size" in str(export.run("--memory", wrong).exception)
 
 
 def test_the_spec_is_the_one_that_was_given(export: Any, container_of: Container) -> None:
@@ -318,11 +359,11 @@ def test_texts_survive_yaml(export: Any) -> None:
 
 
 def test_no_tensorflow_is_loaded(export: Any) -> None:
-    """Writing manifests waits neither for TensorFlow nor for NumPy."""
+    """Writing manifests waits neither for TensorFlow nor for NumPy if the memory is given."""
     path = export.write()
     program = (
         "import sys; from tfdeploy.cli.group import load; "
-        f"arguments = [{str(path)!r}, '--kubernetes', '--image', 'i', '--runs', 'r']; "
+        f"arguments = [{str(path)!r}, '--kubernetes', '--image', 'i', '--runs', 'r', '--memory', '2GiB']; "
         "load('export').main(arguments, standalone_mode=False); "
         "print('loaded:', *sorted({name.partition('.')[0] for name in sys.modules}))"
     )

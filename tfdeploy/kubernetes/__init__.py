@@ -1,4 +1,6 @@
-"""Kubernetes manifests for the tasks of a cluster, written from its spec; nothing here needs TensorFlow.
+"""Kubernetes manifests for the tasks of a cluster, written from its spec.
+
+TensorFlow is only needed to forecast the memory that pods ask for.
 
 `manifests(deployment)` gives them, `to_yaml` their text. The kind `Job` makes an indexed Job for each job of
 the spec behind a headless Service, and says in TF_CONFIG where everything is; `TrainJob` makes a TrainJob of

@@ -51,6 +51,8 @@ class Deployment:
         namespace: The namespace, or None for that of whoever applies the manifests.
         port: The port of each task.
         flags: Further arguments of `compile-and-run`.
+        memory: The bytes of memory that a task of each job asks for, and the client; nothing is asked for
+            those that are left out. See `tfdeploy/kubernetes/memory.py`.
     """
 
     spec: ir.Spec
@@ -62,6 +64,7 @@ class Deployment:
     namespace: str | None = None
     port: int = PORT
     flags: tuple[str, ...] = field(default=())
+    memory: Mapping[str, int] = field(factory=dict)
 
     def __attrs_post_init__(self) -> None:
         """Raise a SpecError if a task cannot run on Kubernetes as the spec declares it."""

@@ -28,6 +28,7 @@ CONTAINER = "tensorflow"
 TO_START = 600
 """The seconds that a task may take until its server answers; a worker reads its first examples before."""
 PROBE_TIMEOUT = 20
+MIB = 1 << 20
 TO_END = 120
 """The seconds between SIGTERM and SIGKILL: the chief writes a checkpoint, for which the servers stay."""
 USER = 1000
@@ -116,7 +117,7 @@ def pod(
         container["livenessProbe"] = {**asks, **_every(30, 4)}
     if gpus or memory is not None:
         container["resources"] = {
-            **({"requests": {"memory": str(memory)}} if memory is not None else {}),
+            **({"requests": {"memory": f"{-(-memory // MIB)}Mi"}} if memory is not None else {}),
             **({"limits": {"nvidia.com/gpu": gpus}} if gpus else {}),
         }
     container["securityContext"] = {
@@ -208,6 +209,7 @@ def indexed_job(deployment: Deployment, job: ir.Job) -> Manifest:
         [_index(), {"name": VARIABLE, "value": _tf_config(deployment, job)}],
         port="grpc",
         gpus=job.gpu,
+        memory=deployment.memory.get(job.name),
         fields={"restartPolicy": "Never", "subdomain": deployment.name},
     )
     return _job(deployment, job.name, job.tasks, template, indexed=True)
@@ -220,6 +222,7 @@ def client_job(deployment: Deployment) -> Manifest:
         CLIENT,
         command(deployment, "compile-and-run"),
         [{"name": VARIABLE, "value": to_tf_config(deployment.cluster, None)}],
+        memory=deployment.memory.get(CLIENT),
         fields={"restartPolicy": "Never"},
     )
     return _job(deployment, CLIENT, 1, template, indexed=False)
@@ -363,6 +366,7 @@ def _replicas(deployment: Deployment, job: ir.Job, count: int, name: str) -> Man
         task_command(deployment, name),
         port=PORT_NAME,
         gpus=job.gpu,
+        memory=deployment.memory.get(job.name),
     )
     return {"replicas": count, "restartPolicy": "ExitCode", "template": template}
 

@@ -5,15 +5,18 @@ These are the graph of a spec, a trained model for programs that serve it, or ta
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import click
+from attrs import evolve
 from click.core import ParameterSource
 
 from dsl import ir
 from dsl.diagnostics import SpecError
+from dsl.values import EXAMPLES, quantity
 from tfdeploy.cli.common import Common, say, write_result
 from tfdeploy.cli.faults import telling
 from tfdeploy.cli.files import STDOUT, read_spec
@@ -90,6 +93,20 @@ def _name(ctx: click.Context, param: click.Parameter, value: str | None) -> str 
     return value
 
 
+def _size(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:
+    """Return the bytes of a size as specs have it."""
+    if value is None:
+        return None
+    number, unit = re.fullmatch(r"([\d.]*)(.*)", value, re.DOTALL).groups()  # type: ignore[union-attr]
+    try:
+        found = quantity(float(number), unit)
+    except (ValueError, KeyError):
+        found = None
+    if found is None or found.dimension != "bytes" or found.amount < 1:
+        raise click.BadParameter(f"{value!r} is not a size, as in {EXAMPLES['bytes']}", ctx, param)
+    return int(found.amount)
+
+
 def _time(ctx: click.Context, param: click.Parameter, value: str) -> str:
     """Refuse what Slurm does not take as a time: `sbatch` would, but later."""
     import re
@@ -146,6 +163,12 @@ def _time(ctx: click.Context, param: click.Parameter, value: str) -> str:
     "The port at which servers listen in their pods.",
     type=click.IntRange(1024, 65535),
     default=2222,
+)
+@option(
+    "--memory",
+    "The memory that each pod asks for; default: what it needs by the forecast of a step, and a margin.",
+    metavar="SIZE",
+    callback=_size,
 )
 @option(
     "--out",
@@ -230,7 +253,21 @@ def _checked(common: Common, path: str) -> ir.Spec:
     return spec
 
 
-def _write_manifests(common: Common, path: str, *, out: Path, **place: Any) -> int:
+def _requests(spec: ir.Spec, given: int | None, *, verbose: bool) -> Mapping[str, int]:
+    """Return the bytes that the pods of each job ask for: those that are given, or those of a forecast."""
+    from tfdeploy.kubernetes.deployment import CLIENT
+    from tfdeploy.kubernetes.memory import requests_of
+
+    if given is not None:
+        return dict.fromkeys((*(job.name for job in spec.devices.jobs), CLIENT), given)
+    from tfdeploy.looking import map_placement
+    from tfdeploy.runtime.start_tensorflow import start_tensorflow
+
+    start_tensorflow(verbose=verbose)
+    return requests_of(spec, map_placement(spec))
+
+
+def _write_manifests(common: Common, path: str, *, out: Path, memory: int | None, **place: Any) -> int:
     for needed in ("image", "runs"):
         if not place[needed]:
             raise click.UsageError(f"--kubernetes needs --{needed}")
@@ -239,7 +276,9 @@ def _write_manifests(common: Common, path: str, *, out: Path, **place: Any) -> i
 
     name = place.pop("name") or kubernetes.default_name(spec)
     flags = ("--allow-python",) if common.allow_python else ()
-    found = kubernetes.manifests(kubernetes.Deployment(spec, name=name, flags=flags, **place))
+    deployment = kubernetes.Deployment(spec, name=name, flags=flags, **place)
+    requests = _requests(spec, memory, verbose=common.verbose)
+    found = kubernetes.manifests(evolve(deployment, memory=requests))
     if str(out) == STDOUT:
         write_result(kubernetes.to_yaml(found.values()))
         return 0

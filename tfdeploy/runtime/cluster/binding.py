@@ -23,12 +23,7 @@ if TYPE_CHECKING:
 
 LIBRARY = "libtensorflow"
 
-_TABLE, _COUNT = (
-    32,
-    56,
-)  # in the header of a library in ELF: where its segments are listed, and their number
-_SEGMENT = struct.Struct("<LLQQQQQQ")  # kind, flags, offset, address, and what follows
-_DYNAMIC = 2  # the kind of segment that has the tables below
+_DYNAMIC = 2  # the kind of segment that has the tables below (ELF, as all that follows)
 _PLT_SIZE, _STRINGS, _SYMBOLS, _PLT = 2, 5, 6, 23  # tags in the dynamic segment
 _RELOCATION = struct.Struct("<QQq")  # offset, info, addend
 _SYMBOL_SIZE = 24
@@ -40,6 +35,31 @@ _BIND_TYPE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctype
 
 class BindingError(Exception):
     """A server cannot be made to listen at the wanted address alone."""
+
+
+class _Segment(ctypes.Structure):
+    _fields_ = (
+        ("kind", ctypes.c_uint32),
+        ("flags", ctypes.c_uint32),
+        ("offset", ctypes.c_uint64),
+        ("address", ctypes.c_uint64),
+        ("physical", ctypes.c_uint64),
+        ("file_size", ctypes.c_uint64),
+        ("size", ctypes.c_uint64),
+        ("align", ctypes.c_uint64),
+    )
+
+
+class _Library(ctypes.Structure):
+    _fields_ = (
+        ("base", ctypes.c_uint64),
+        ("name", ctypes.c_char_p),
+        ("segments", ctypes.POINTER(_Segment)),
+        ("count", ctypes.c_uint16),
+    )
+
+
+_EACH = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(_Library), ctypes.c_size_t, ctypes.c_void_p)
 
 
 @contextmanager
@@ -54,7 +74,7 @@ def listening_at(host: str, port: int) -> Iterator[None]:
         BindingError: If the library has no call of `bind` that can be replaced.
     """
     libc = ctypes.CDLL(None, use_errno=True)
-    slots = [slot for base in _libraries() for dynamic in _dynamic(base) for slot in _slots(base, dynamic)]
+    slots = [slot for base, dynamic in _libraries(libc) for slot in _slots(base, dynamic)]
     if not slots:
         raise BindingError("TensorFlow's library does not ask for its ports in a way that is known here")
     wrapper = _BIND_TYPE(_leading_to(host, port, _BIND_TYPE(("bind", libc))))
@@ -116,22 +136,20 @@ def _plain(host: str) -> str:
 # --- the table of functions that a library takes from elsewhere -------------------------------------------
 
 
-def _libraries() -> Iterator[int]:
-    """Yield the address in memory of each of TensorFlow's libraries, which is that of its header."""
-    for line in Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace").splitlines():
-        addresses, _, offset, _, _, *path = line.split(maxsplit=5)
-        if path and LIBRARY in Path(path[0]).name and not int(offset, 16):
-            yield int(addresses.partition("-")[0], 16)
+def _libraries(libc: Any) -> list[tuple[int, int]]:
+    """Return the address in memory of each of TensorFlow's libraries, and that of its dynamic section."""
+    found: list[tuple[int, int]] = []
 
+    def note(library: Any, size: int, data: Any) -> int:
+        del size, data
+        each = library.contents
+        if LIBRARY in Path(each.name.decode(errors="replace")).name:
+            segments = (each.segments[at] for at in range(each.count))
+            found.extend((each.base, each.base + one.address) for one in segments if one.kind == _DYNAMIC)
+        return 0
 
-def _dynamic(base: int) -> Iterator[int]:
-    """Yield the address of the dynamic section of a library."""
-    count = ctypes.c_uint16.from_address(base + _COUNT).value
-    for kind, _, _, address, *_ in _SEGMENT.iter_unpack(
-        ctypes.string_at(base + _read(base + _TABLE), count * _SEGMENT.size)
-    ):
-        if kind == _DYNAMIC:
-            yield base + address
+    libc.dl_iterate_phdr(_EACH(note), None)
+    return found
 
 
 def _slots(base: int, dynamic: int) -> list[int]:

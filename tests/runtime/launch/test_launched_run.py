@@ -11,10 +11,12 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Self
 
 import pytest
+from attrs import evolve
 
 import grammar
 from dsl.diagnostics import Diagnostic, RunError
 from dsl.errors import cluster as errors
+from dsl.files.typed_json import parse_record
 from tests.runtime.tasks import SPEC
 from tfdeploy.runtime.launch import launched_run as module
 from tfdeploy.runtime.launch.launched_run import LaunchOutcome, TaskOutput, copied_spec, run_workers
@@ -92,6 +94,19 @@ def test_the_result_of_the_chief_is_kept(
     output = output_of(tmp_path, lambda text, _: said.append(text))
     output.on_line(task, line, stream)
     assert (output.result, len(said)) == ((line, 0) if kept else (None, 1))
+
+
+def test_the_result_of_a_worker_that_only_knows_the_step_is_neither_kept_nor_shown(tmp_path: Path) -> None:
+    """Of workers that come and go each may be the chief, and so each writes one."""
+    said: list[str] = []
+    path = tmp_path / "spec.tfdeploy"
+    path.write_text(SPEC.replace('job "ps" {{ {ps} }}', "").format(worker="tasks = 2..3"))
+    output = TaskOutput(grammar.load(path), lambda text, _: said.append(text))
+    own = parse_record(RESULT, Result)
+    output.on_line(Task("worker", 1), evolve(own, loss=None).to_json(), "stdout")
+    assert (output.result, said) == (None, [])
+    output.on_line(Task("worker", 1), RESULT, "stdout")
+    assert (output.result, said) == (RESULT, [])
 
 
 def test_a_reader_that_has_gone_is_noted(tmp_path: Path) -> None:

@@ -155,6 +155,7 @@ class Crew:
     _graphs: dict[tuple[int, ...], Prepared] = field(factory=dict, repr=False)
     _stepped: float | None = None  # when the last step was made
     _asked: float = 0.0  # when the roster was read last
+    _stale: int = -1  # the generation after which another one is known
     _prepared: float = 0.0  # when the roster was read last for the next generation
     _one_graph: threading.Lock = field(factory=threading.Lock, init=False, repr=False)
     _told: int = 0  # the roster that has been told of
@@ -292,10 +293,11 @@ class Crew:
         """Whether there is another roster than the one that this process knows, or is to be."""
         if self.leads:
             return self.changed
-        if time.monotonic() - self._asked < LOOK_EVERY:
-            return False
-        found, self._asked = self._read(), time.monotonic()
-        return found is not None and found.number != self.generation
+        if self._stale != self.generation and time.monotonic() - self._asked >= LOOK_EVERY:
+            found, self._asked = self._read(), time.monotonic()
+            if found is not None and found.number != self.generation:
+                self._stale = self.generation
+        return self._stale == self.generation
 
     # --- a worker's ---------------------------------------------------------------------------------------
 

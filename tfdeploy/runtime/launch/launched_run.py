@@ -58,7 +58,7 @@ class TaskOutput:
 
     Attributes:
         results: The results as JSON of the tasks that have written one: the chief, and before it others that
-            were the chief. They are not passed on.
+            were the chief. Neither they nor those of workers that never were it are passed on.
         closed: The error of `emit`, if the reader of the output has closed it.
     """
 
@@ -101,11 +101,11 @@ class TaskOutput:
             with suppress(OSError, ValueError):  # the disk is full, or the run has ended
                 log.write(f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}  {without_color(line)}\n")
         found = result_in(line) if stream == "stdout" and self._may_be_chief(task) else None
-        if found is not None and found.is_whole:
+        if found is None:
+            self._pass_on(f"{task.ref:<{self._width}} | {line}", stream)
+        elif found.is_whole:
             self.results.pop(task, None)
             self.results[task] = line
-        else:
-            self._pass_on(f"{task.ref:<{self._width}} | {line}", stream)
 
     @property
     def result(self) -> str | None:

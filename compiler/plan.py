@@ -304,6 +304,8 @@ class VariablePlacement:
         updates: The place where its gradients are summed, or None if that is beside the variable.
         fewer: If the rule names more devices than the variable has pieces, the reason in words, else None.
         parts: The parts that the clones update, if each has a part of the slots.
+        of_workers: Whether some of these clones are in graphs of other workers. Each worker says the same,
+            also of a small variable with a single part that is its own.
     """
 
     info: VariableInfo
@@ -313,3 +315,4 @@ class VariablePlacement:
     updates: Placed | None = None
     fewer: str | None = None
     parts: tuple[OwnedPart, ...] = ()
+    of_workers: bool = False

@@ -120,7 +120,8 @@ def _with_parts(
             for at, shard in dealt:
                 held = each.info.slot_bytes or each.info.bytes
                 load[at] += prod(shard.shape) * held // prod(each.info.shape)
-        found.append(evolve(each, parts=parts))
+        apart = bool(parts) and len(everyone) > len(towers)
+        found.append(evolve(each, parts=parts, of_workers=apart))
     return tuple(found)
 
 

@@ -136,8 +136,8 @@ class GraphVariable:
 
     @property
     def parts_of_workers(self) -> tuple[VariablePart, ...]:
-        """Its parts, if some of them are updated by other workers."""
-        return self.parts if any(each.copy is None for each in self.parts) else ()
+        """Its parts, if workers with graphs of their own update them."""
+        return self.parts if self.placement.of_workers else ()
 
     @property
     def evaluated(self) -> WeightSource:

@@ -19,7 +19,8 @@ from compiler.graph.inspect.one_step import run_one_step
 from compiler.graph.inspect.placement_map import map_placement
 from compiler.graph.inspect.verify_placement import verify_placement
 from compiler.mapping.records import PlacementMap
-from compiler.pipeline import make_plan
+from compiler.pipeline import for_worker, make_plan
+from compiler.plan import WorkerPlan
 from compiler.step.read.why import explain_placement
 from dsl import ir
 from dsl.diagnostics import Diagnostic, SpecError
@@ -339,3 +340,36 @@ def test_one_clone_has_whole_slots() -> None:
         for rules in (OVER_CLONES, "variables -> replicated")
     ]
     assert names[0] == names[1]
+
+
+def test_workers_agree_on_what_they_send_of_a_weight_with_one_part() -> None:
+    """A single bias is all of one worker, to whom no part of it is another's."""
+    text = """
+tfdeploy = 1
+model "small" {
+  x = input(float32, [3])
+  y = input(float32, [1])
+  p = x -> Dense(1, name = "last")
+  loss = [y, p] -> MeanSquaredError()
+}
+devices { job "worker" { tasks = 3 } }
+clones { batch = 4 }
+place {
+  variables -> replicated
+  slots -> sharded(clones)
+}
+update { replication = between_graph, optimizer = Adam(0.01) }
+train { seed = 1 }
+"""
+    plan = make_plan(spec_of(text))
+    assert isinstance(plan, WorkerPlan)
+    put, taken = set[str](), set[str]()
+    for number in range(plan.worker.count):
+        nodes = compile_graph(for_worker(plan, number)).graph.as_graph_def().node
+        named = {each.name: each for each in nodes}
+        for each in nodes:
+            if each.op in {"QueueEnqueueV2", "QueueDequeueV2"}:
+                queue = named[each.input[0].partition(":")[0]].attr["shared_name"].s.decode()
+                (put if each.op == "QueueEnqueueV2" else taken).add(queue)
+    assert taken
+    assert taken == put

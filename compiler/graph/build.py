@@ -320,10 +320,10 @@ def _finish(
     summary_op = build_summaries(assembly, watched[0], watched[1], parts, updates, shown)
     before = len(ledger.written)
     evaluated = build_evaluation(assembly, evaluation, scores)
-    if exchange is not None and exchange.keeps_apart:  # averages of parts
-        read = {each for each in ledger.names_since(before) if plan.is_abroad(ledger.entries[each].device)}
-        exchange = evolve(exchange, abroad=exchange.abroad | read)
     init_op, after_restore_op = initialisation(assembly)
+    if exchange is not None and exchange.keeps_apart:  # averages of parts, and counts of the steps of parts
+        others = {each for each in ledger.names_since(before) if plan.is_abroad(ledger.entries[each].device)}
+        exchange = evolve(exchange, abroad=exchange.abroad | others)
     return CompiledGraph(
         plan=plan,
         ledger=ledger,

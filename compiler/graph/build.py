@@ -320,7 +320,7 @@ def _finish(
     summary_op = build_summaries(assembly, watched[0], watched[1], parts, updates, shown)
     before = len(ledger.written)
     evaluated = build_evaluation(assembly, evaluation, scores)
-    init_op, after_restore_op = initialisation(assembly)
+    init_op, after_restore_op, after_apart_op = initialisation(assembly)
     if exchange is not None and exchange.keeps_apart:  # averages of parts, and counts of the steps of parts
         others = {each for each in ledger.names_since(before) if plan.is_abroad(ledger.entries[each].device)}
         exchange = evolve(exchange, abroad=exchange.abroad | others)
@@ -345,6 +345,7 @@ def _finish(
         summary_op=summary_op,
         init_op=init_op,
         after_restore_op=after_restore_op,
+        after_apart_op=after_apart_op,
         saved=saved_variables(assembly),
         copies=saved_copies(assembly) if exchange is None else exchange.kept,
         train_inputs=tuple(feeds.pipes),

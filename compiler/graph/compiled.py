@@ -13,8 +13,7 @@ from compiler.graph.gradients.weighting import LossSum
 from compiler.graph.inputs.iterators import InputPipe
 from compiler.graph.ledger import Ledger
 from compiler.graph.tower.template import WeightInfo
-from compiler.graph.variables.cut_variable import CutVariable
-from compiler.graph.variables.variables import GraphVariable
+from compiler.graph.variables.variables import AVERAGE, GraphVariable
 from compiler.plan import Plan
 from compiler.step.step import Step
 from dsl.diagnostics import Diagnostic
@@ -128,6 +127,8 @@ class CompiledGraph:
         summary_op: All summaries of a step in one tensor, or None if the spec has none.
         init_op: Initialises everything except the data.
         after_restore_op: Run it after restoring the saved variables, to make other copies equal to them.
+        after_apart_op: The same for those of `kept_apart`, which are restored after that; None if there is
+            nothing to do.
         saved: The variables of a checkpoint, by their names there.
         copies: The variables of single clones in a checkpoint, by their names there, if each clone trains a
             copy of its own (local). They are restored after `after_restore_op`.
@@ -168,6 +169,7 @@ class CompiledGraph:
     evaluation: Evaluation = field(repr=False)
     train_loops: tuple[TrainLoop, ...] = ()
     publish_op: tf.Operation | None = None
+    after_apart_op: tf.Operation | None = None
     copies: Mapping[str, Any] = field(factory=dict, repr=False)
     exchange: WorkerExchange | None = field(default=None, repr=False)
     loss_scale: tf.Tensor | None = None
@@ -181,8 +183,10 @@ class CompiledGraph:
     @property
     def kept_apart(self) -> list[str]:
         """The names in checkpoints of what is on several workers, if each has a graph of its own."""
-        cut = [name for name, each in self.saved.items() if isinstance(each, CutVariable)]
-        return [*self.copies, *(cut if self.exchange is not None and self.exchange.keeps_apart else ())]
+        cut = [each.parts_of_workers[0] for each in self.variables.values() if each.parts_of_workers]
+        slots = [f"{each.weight}/{suffix}" for each in cut for suffix in each.slots]
+        averages = [f"{each.weight}/{AVERAGE}" for each in cut if each.average is not None]
+        return [*self.copies, *slots, *averages]
 
     @cached_property
     def step(self) -> Step:

@@ -12,6 +12,7 @@ from compiler.graph.update.apply import updated_part
 from compiler.graph.update.local import changing
 from compiler.graph.variables.cut_variable import CutVariable
 from compiler.graph.variables.variables import AVERAGE, GraphVariable, checkpoint_copy, copy_name
+from compiler.plan import WorkerPlan
 from compiler.reasons import Placed
 from compiler.shards import Shard
 from compiler.step.pieces import take_piece
@@ -79,30 +80,35 @@ def _has_pieces(variable: Any, shard: Shard) -> bool:
     return tuple(variable.shape.as_list()) == shard.shape
 
 
-def initialisation(assembly: Assembly) -> tuple[Run, Run]:
-    """Return the op that initialises every variable, and the op that makes all copies equal again."""
+def initialisation(assembly: Assembly) -> tuple[Run, Run, Run | None]:
+    """Return the op that initialises every variable, and the ops that make all copies equal again.
+
+    The last one is for what is on several workers, and None if there is nothing.
+    """
     scales = assembly.loss_scale.saved().values() if assembly.loss_scale is not None else ()
     made: list[Sequence[Any]] = [[each] for each in (assembly.global_step, *scales)]
-    writer, equal = assembly.ledger.writer("init"), list[list[str]]()
+    writer, equal, apart = assembly.ledger.writer("init"), list[list[str]](), list[list[str]]()
 
-    def equalize(name: str, family: Sequence[Any], place: Callable[[int], Placed], kept: Any) -> None:
+    def equalize(
+        name: str,
+        family: Sequence[Any],
+        place: Callable[[int], Placed],
+        kept: Any,
+        done: list[list[str]] = equal,
+    ) -> None:
         """Assign one of several variables, of which a checkpoint has restored the value, to the others."""
         others = [copy for copy, each in enumerate(family) if each is not kept]
         if others:
             scope = f"restore/{name.replace('/', '_')}"
             value = writer.read(writer.unique(scope), kept.tensor, place(0))
             names = {copy: writer.unique(f"{scope}_replica_{copy}") for copy in others}
-            equal.append(
+            done.append(
                 [writer.assign(own, family[copy].tensor, value, place(copy)) for copy, own in names.items()]
             )
 
-    for weight in dict.fromkeys(each.weight for each in assembly.variables.values()):
-        pieces = assembly.updated_of(weight)
-        for suffix, slots in pieces[0].slots.items():
-            for copy in range(len(slots)) if _is_count(pieces[0], slots[0]) else ():
-                family = [slots[0], *(each.slots[suffix][copy] for each in pieces[1:])]
-                places = [pieces[0].slot_place(0), *(each.slot_place(copy) for each in pieces[1:])]
-                equalize(copy_name(f"{weight}/{suffix}/shard", copy), family, places.__getitem__, family[0])
+    for name, family, places in _counts(assembly):
+        of_all = any(assembly.plan.is_abroad(each.device) for each in places)
+        equalize(name, family, places.__getitem__, family[0], apart if of_all else equal)
     for variable in assembly.variables.values():
         made.append(variable.copies)
         made += [[variable.mean]] if variable.mean is not None else []
@@ -114,8 +120,27 @@ def initialisation(assembly: Assembly) -> tuple[Run, Run]:
                 if not _is_count(updated, family[0]) or updated is assembly.updated_of(variable.weight)[0]:
                     equalize(f"{updated.name}/{suffix}", family, updated.slot_place, family[0])
     first = [[each.first_assigned for each in family] for family in made]
-    equal += _parts_restored(assembly)
-    return _all_of(assembly, first, "init"), _all_of(assembly, equal, "after_restore")
+    first += _parts_of_weights(assembly, "init", first=True)
+    equal += _parts_of_weights(assembly, "restore", first=False)
+    after_apart = _all_of(assembly, apart, "after_restore_apart") if apart else None
+    return _all_of(assembly, first, "init"), _all_of(assembly, equal, "after_restore"), after_apart
+
+
+def _counts(assembly: Assembly) -> Iterator[tuple[str, list[Any], list[Placed]]]:
+    """Yield each slot that is the same for all pieces of a weight: its name, variables, and their places.
+
+    If workers have such pieces, it is for the chief to restore those of all.
+    """
+    plan = assembly.plan
+    is_chief = not isinstance(plan, WorkerPlan) or plan.worker.is_chief
+    for weight in dict.fromkeys(each.weight for each in assembly.variables.values()):
+        pieces = assembly.updated_of(weight)
+        for suffix, slots in pieces[0].slots.items():
+            for copy in range(len(slots)) if _is_count(pieces[0], slots[0]) else ():
+                family = [slots[0], *(each.slots[suffix][copy] for each in pieces[1:])]
+                places = [pieces[0].slot_place(0), *(each.slot_place(copy) for each in pieces[1:])]
+                if is_chief or not any(plan.is_abroad(each.device) for each in places):
+                    yield copy_name(f"{weight}/{suffix}/shard", copy), family, places
 
 
 def _updated_here(assembly: Assembly, variable: GraphVariable) -> list[GraphVariable]:
@@ -124,15 +149,28 @@ def _updated_here(assembly: Assembly, variable: GraphVariable) -> list[GraphVari
     return [each for each in variable.updated if not is_abroad(each.slot_place(0).device)]
 
 
-def _parts_restored(assembly: Assembly) -> Iterator[list[str]]:
-    """Write what gives the parts that a worker sends after an update the values that they have before it."""
+def _parts_of_weights(assembly: Assembly, scope: str, *, first: bool) -> Iterator[list[str]]:
+    """Write what gives the parts that a worker updates the values that its weights have.
+
+    These are what it sends after an update and, unless it has its first value, their average.
+
+    Args:
+        assembly: The graph under construction.
+        scope: The name scope of the ops.
+        first: Whether the weights get their first values before.
+    """
     for variable in assembly.variables.values():
+        before = [variable.kept.first_assigned] if first else []
         for part in variable.parts_of_workers:
-            if part.copy is not None:
-                at = Spot(assembly.ledger.writer("init"), f"restore/{part.name}", variable.beside())
-                value = take_piece(at, at.read(variable.kept.tensor), part.shard)
-                own = evolve(at, placed=part.beside())
-                yield [own.assign(updated_part(assembly, own, part), value)]
+            if part.copy is None:
+                continue
+            at = Spot(assembly.ledger.writer("init"), f"{scope}/{part.name}", variable.beside())
+            value = take_piece(at, at.waiting(before).read(variable.kept.tensor), part.shard)
+            own = evolve(at, placed=part.beside())
+            done = [own.assign(updated_part(assembly, own, part), value)]
+            if part.average is not None and not first:
+                done.append(evolve(at, placed=part.slot_place(0)).assign(part.average.tensor, value))
+            yield done
 
 
 def _all_of(assembly: Assembly, families: Sequence[Sequence[str]], name: str) -> Run:

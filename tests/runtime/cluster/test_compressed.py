@@ -35,10 +35,15 @@ train { steps = 12, seed = 3, deterministic = true, checkpoint_every = 3, log_ev
 """
 
 
-PARTS = SPEC.replace("replicated }", "replicated\n  slots -> sharded(clones)\n}").replace(
-    "compress = power_sgd(rank = 2)", "ema = 0.9"
+PARTS = SPEC.replace("replicated }", "replicated\n  slots -> sharded(clones)\n}")
+PARTS = PARTS.replace("compress = power_sgd(rank = 2)", "ema = 0.9")
+PARTS = PARTS.replace("Momentum(0.01, momentum = 0.9)", "Nadam(0.01)").replace(
+    "-> Dense(4", '-> Dense(1, name = "one") -> Dense(4'
 )
-"""Each worker has a part of the slots and of the averages."""
+"""Each worker has a part of the slots and of the averages.
+
+The bias of a single unit has one part, and each part has a count of steps.
+"""
 
 
 def train(folder: Path, run: str, *more: str) -> dict[str, object]:
@@ -54,12 +59,46 @@ def train(folder: Path, run: str, *more: str) -> dict[str, object]:
     return found
 
 
+def damage_slots(prefix: str) -> None:
+    """Alter a byte of the files of a checkpoint of which slots alone consist."""
+    import tensorflow as tf
+
+    def damaged() -> set[str]:
+        found = set()
+        for name in tf.train.load_checkpoint(prefix).get_variable_to_shape_map():
+            try:
+                tf.train.load_checkpoint(prefix).get_tensor(name)
+            except tf.errors.OpError:
+                found.add(name)
+        return found
+
+    for path in sorted(Path(prefix).parent.glob(f"{Path(prefix).name}.data-*")):
+        whole = path.read_bytes()
+        for at in range(0, len(whole), max(1, len(whole) // 16)):
+            path.write_bytes(whole[:at] + bytes([whole[at] ^ 255]) + whole[at + 1 :])
+            if (names := damaged()) and all("/Nadam" in name for name in names):
+                return
+        path.write_bytes(whole)
+    raise AssertionError("no byte is of slots alone")
+
+
+def test_damaged_slots_of_workers_are_found_while_an_older_checkpoint_may_do(tmp_path: Path) -> None:
+    """They are read when the others are there, and their damage is found before."""
+    import tensorflow as tf
+
+    (tmp_path / "spec.tfdeploy").write_text(PARTS)
+    train(tmp_path, "parts", "--set", "train.steps=6")
+    damage_slots(tf.train.latest_checkpoint(str(tmp_path / "parts" / "checkpoints")))
+    found = train(tmp_path, "parts", "--set", "train.steps=9")
+    assert (found["status"], found["steps"], found["resumed_from"]) == ("finished", 9, 3)
+
+
 LACKING = {f"hidden/kernel/power_sgd_lacking/replica_{at}" for at in range(2)}
 
 
 @pytest.mark.parametrize(
     ("spec", "apart"),
-    [(SPEC, LACKING), (PARTS, {"hidden/kernel/Momentum", "logits/bias/ExponentialMovingAverage"})],
+    [(SPEC, LACKING), (PARTS, {"hidden/kernel/Nadam_2", "logits/bias/ExponentialMovingAverage"})],
 )
 def test_a_run_that_goes_on_computes_what_it_would_have(tmp_path: Path, spec: str, apart: set[str]) -> None:
     """To the bit, because the checkpoint also has what each worker alone has: slots, or what it has not sent.

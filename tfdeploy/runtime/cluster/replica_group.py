@@ -219,8 +219,6 @@ class ReplicaGroup(WorkerGroup):
     def start_anew(self) -> None:
         """Give the variables of this worker their first values."""
         self.engine.initialise()
-        if self.exchange.keeps_apart:
-            self.engine.session.run(self.engine.compiled.after_restore_op)
         self.forget()
 
     def forget(self) -> None:

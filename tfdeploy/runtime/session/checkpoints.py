@@ -22,7 +22,7 @@ from tfdeploy.runtime.session.engine import AVERAGE
 from tfdeploy.runtime.session.faults import is_lost_task, reason_of, refused
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 
     from dsl.diagnostics import Diagnostic
     from tfdeploy.runtime.records.lock import DirectoryGuard
@@ -161,7 +161,7 @@ class Checkpoints:
                 raise RunError(errors.checkpoint_unreadable(path=str(found.prefix), reason=found.reason))
             if isinstance(found, Checkpoint):
                 try:
-                    self.restore(found, warn)
+                    self.restore(found, warn, everywhere=False)
                 except DamagedCheckpoint as fault:
                     found = BrokenCheckpoint(found.prefix, step, str(fault))
                 else:
@@ -188,8 +188,16 @@ class Checkpoints:
         self.store.remove_after(step)
         self.newest = next((each for each in self.store.whole() if each.step <= step), None)
 
-    def restore(self, checkpoint: Checkpoint, warn: Callable[[Diagnostic], None]) -> None:
+    def restore(
+        self, checkpoint: Checkpoint, warn: Callable[[Diagnostic], None], *, everywhere: bool = True
+    ) -> None:
         """Restore the variables from `checkpoint`. Slots and averages that it lacks are initialised.
+
+        Args:
+            checkpoint: The checkpoint.
+            warn: Called with warnings about what it lacks, or has in vain.
+            everywhere: Whether also what each worker keeps for itself is restored, which needs all workers;
+                see `restore_apart`.
 
         Raises:
             DamagedCheckpoint: If its content is damaged. Some variables may have been restored by then.
@@ -200,14 +208,17 @@ class Checkpoints:
         with self._reading(checkpoint) as path:
             shapes = self._shapes(path, checkpoint)
             missing = [name for name in compiled.saved if name not in shapes]
-            self._read(path, [name for name in compiled.saved if name in shapes])
-            for name in (each for each in missing if each.endswith(AVERAGE)):
+            own = [name for name in compiled.saved if name not in {*compiled.kept_apart}]
+            self._read(path, [name for name in own if name in shapes])
+            for name in (each for each in own if each in missing and each.endswith(AVERAGE)):
                 weight = name.removesuffix(AVERAGE)
                 self.engine.assign({name: self.engine.values([weight])[weight]})
             self.engine.session.run(compiled.after_restore_op)
             apart = compiled.exchange is None and _clones_in(shapes, compiled.weights) == len(compiled.clones)
             if self.trains and apart:
                 self._read(path, [name for name in compiled.copies if name in shapes])
+            if compiled.exchange is not None:
+                (self._read_apart if everywhere else self._check_apart)(path, shapes)
         if missing:
             warn(errors.starts_anew(prefix, missing))
         slots = tuple(f"{name}/" for name in (*shapes, LOSS_SCALE))
@@ -223,7 +234,26 @@ class Checkpoints:
         assert self.newest is not None
         with self._reading(self.newest) as path:
             there = tf.train.load_checkpoint(path).get_variable_to_shape_map()
-            self._read(path, [name for name in self.engine.compiled.kept_apart if name in there])
+            self._read_apart(path, there)
+
+    def _check_apart(self, path: str, there: Container[str]) -> None:
+        """Read what each worker keeps for itself, so that damage is found while another checkpoint may do.
+
+        TensorFlow's reader has no kind of error for damage. That files cannot be opened is found before.
+        """
+        reader = tf.train.load_checkpoint(path)
+        for name in self.engine.compiled.kept_apart:
+            try:
+                if name in there:
+                    reader.get_tensor(name)
+            except tf.errors.OpError as fault:
+                raise DamagedCheckpoint(reason_of(fault)) from fault
+
+    def _read_apart(self, path: str, there: Container[str]) -> None:
+        compiled = self.engine.compiled
+        self._read(path, [name for name in compiled.kept_apart if name in there])
+        if compiled.after_apart_op is not None:
+            self.engine.session.run(compiled.after_apart_op)
 
     def _read(self, path: str, names: Sequence[str]) -> None:
         self.engine.files.read(self.engine.session.run, self.engine.saving, path, names)

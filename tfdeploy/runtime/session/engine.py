@@ -150,13 +150,13 @@ class Engine:
         assign(self.session.run, self.compiled.saved, values)
 
     def start_from(self, weights: Mapping[str, Any]) -> None:
-        """Set weights, their moving averages and all of their copies to new values."""
+        """Set weights, their moving averages and all of their copies to new values.
+
+        Averages that workers keep for themselves follow the weights that these take.
+        """
+        own = self.compiled.saved.keys() - {*self.compiled.kept_apart}
         averages = {f"{name}{AVERAGE}": value for name, value in weights.items()}
-        saved = {
-            **weights,
-            **{name: value for name, value in averages.items() if name in self.compiled.saved},
-        }
-        self.assign(saved)
+        self.assign({**weights, **{name: value for name, value in averages.items() if name in own}})
         self.session.run(self.compiled.after_restore_op)
 
     def values(self, names: Sequence[str]) -> dict[str, Any]:

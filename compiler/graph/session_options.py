@@ -10,7 +10,7 @@ from compiler.plan import Plan
 from compiler.process import cores, intra_op_threads, runs_gpus
 
 
-def session_config(plan: Plan, **more: Any) -> tf.compat.v1.ConfigProto:
+def session_config(plan: Plan, *, served: bool = False, **more: Any) -> tf.compat.v1.ConfigProto:
     """Return the ConfigProto for sessions of the graph of a plan.
 
     With `--emulate`, each declared device is a logical CPU of this process. TensorFlow's graph optimiser
@@ -21,6 +21,7 @@ def session_config(plan: Plan, **more: Any) -> tf.compat.v1.ConfigProto:
 
     Args:
         plan: The plan.
+        served: Whether the session is one of a server, which refuses sessions with threads of their own.
         more: Further fields of the ConfigProto.
     """
     devices, options = plan.topology.devices, plan.spec.devices
@@ -39,7 +40,7 @@ def session_config(plan: Plan, **more: Any) -> tf.compat.v1.ConfigProto:
     if not runs_gpus(plan):
         is_pipeline = plan.update.schedule is not None
         config.experimental.disable_thread_spinning = is_pipeline
-        config.use_per_session_threads = config.use_per_session_threads or is_pipeline
+        config.use_per_session_threads = config.use_per_session_threads or (is_pipeline and not served)
         config.graph_options.rewrite_options.disable_meta_optimizer = True
     config.graph_options.optimizer_options.opt_level = tf.compat.v1.OptimizerOptions.L0
     return config

@@ -87,10 +87,13 @@ def test_a_plain_step_gives_the_loss_of_the_data(
 
 
 def test_weights_and_their_averages_start_from_new_values() -> None:
-    """As far as there are averages; then all copies are brought up to date."""
+    """As far as there are averages, and workers do not keep them apart; then copies are brought up to date."""
     done: list[Any] = []
+    averages = dict.fromkeys(("a/ExponentialMovingAverage", "b/ExponentialMovingAverage"), 0)
     compiled = SimpleNamespace(
-        saved={"a": 0, "b": 0, "a/ExponentialMovingAverage": 0}, after_restore_op="after"
+        saved={"a": 0, "b": 0, "c": 0, **averages},
+        kept_apart=("b/ExponentialMovingAverage",),
+        after_restore_op="after",
     )
 
     class Own(Engine):
@@ -99,8 +102,8 @@ def test_weights_and_their_averages_start_from_new_values() -> None:
 
     saving: Any = None
     own = Own(compiled, SimpleNamespace(run=done.append), saving)  # type: ignore[arg-type]
-    own.start_from({"a": 1, "b": 2})
-    assert done == [{"a": 1, "b": 2, "a/ExponentialMovingAverage": 1}, "after"]
+    own.start_from({"a": 1, "b": 2, "c": 3})
+    assert done == [{"a": 1, "b": 2, "c": 3, "a/ExponentialMovingAverage": 1}, "after"]
 
 
 @pytest.mark.parametrize(("size", "batch"), [(None, 16), (5, 5)])

@@ -64,7 +64,7 @@ class SessionTarget:
 
     def session(self, compiled: CompiledGraph, graph: tf.Graph | None = None) -> Any:
         """Open a session for a graph, or for another one on the same devices."""
-        config = session_config(compiled.plan)
+        config = session_config(compiled.plan, served=bool(self.url))
         plan = compiled.plan
         if self.membership is not None and isinstance(plan, WorkerPlan):
             tasks = dict.fromkeys((Task.of(plan.worker.host), *self.needs))

@@ -204,7 +204,7 @@ class LaunchedServers:
         plan, task = compiled.plan, self.cluster.chief
         if isinstance(plan, WorkerPlan):
             task = Task.of(plan.worker.host)
-        config = session_config(compiled.plan)
+        config = session_config(compiled.plan, served=True)
         config.operation_timeout_in_ms = int(PATIENCE * 1000)
         return tf.compat.v1.Session(
             f"grpc://{self.cluster.address(task)}", graph=compiled.graph, config=config

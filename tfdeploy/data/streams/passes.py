@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from hashlib import blake2b
+from itertools import takewhile
 from typing import Any
 
 import tensorflow as tf
@@ -123,18 +124,18 @@ class Examples:
     def _decode_batch(self, key: Any, batch: Any) -> Tensors:
         return self._finish(batch if self.source is None else self.source.decode(batch), key)
 
-    def _decode_one(self, key: Any, record: Any) -> Tensors:
-        """Decode one record and change it, as far as that needs no other record.
+    def _decode_one(self, key: Any, record: Any, stop: int) -> Tensors:
+        """Decode one record, and apply the changes before number `stop` to it.
 
         The record stays in the cache of a processor meanwhile.
         """
         source = self.source
         assert source is not None
-        tensors = source.decode_as(record, self._floats())
+        tensors = source.decode_as(record, frozenset() if self._moves_bytes else self._floats())
         batch = {name: tf.expand_dims(tensor, 0) for name, tensor in tensors.items()}
         if key is not None:
             key = tuple(tf.expand_dims(each, 0) for each in key)
-        batch = self._finish(batch, key, 0, self._alone)
+        batch = self._finish(batch, key, 0, stop)
         return {name: tf.squeeze(tensor, 0) for name, tensor in batch.items()}
 
     def _finish_rows(self, element: Any) -> Tensors:
@@ -147,12 +148,30 @@ class Examples:
         return (None, element) if self.seed is None else element
 
     @property
-    def _alone(self) -> int:
+    def _possible_alone(self) -> int:
         """The number of changes before the first one that needs other records."""
         count = len(self.changes)
         pads = (at for at, change in enumerate(self.changes) if isinstance(change, Pad))
         mixes = (at for at in range(count) if lookahead_of(self.changes[: at + 1]))
         return min(next(pads, count), count if self.seed is None else next(mixes, count))
+
+    @property
+    def _moves_bytes(self) -> int:
+        """The number of changes before images of bytes are cast, if they are cropped or flipped before it.
+
+        A byte is moved in a quarter of the time of a float. Casts, and what else treats each number by
+        itself, take a whole batch as fast as its images. It is 0 if images are not of bytes there, or if
+        something else comes after.
+        """
+        moved = sum(1 for _ in takewhile(lambda each: each.moves_only, self.changes))
+        rest = self.changes[moved:]
+        together = all(isinstance(each, OneTensor) and each.single_numbers for each in rest)
+        return moved if self.seed is not None and rest and together else 0
+
+    @property
+    def _alone(self) -> int:
+        """The number of changes that are made to each record by itself."""
+        return self._moves_bytes or self._possible_alone
 
     @property
     def _goes_alone(self) -> bool:
@@ -162,7 +181,7 @@ class Examples:
     def _decoded(self, element: Any) -> Any:
         """Return an element of the dataset with its record decoded, and changed as far as it can be alone."""
         key, record = self._parts(element)
-        tensors = self._decode_one(key, record)
+        tensors = self._decode_one(key, record, self._alone)
         return tensors if key is None else (key, tensors)
 
     def _floats(self) -> frozenset[str]:
@@ -182,7 +201,7 @@ class Examples:
     def single(self, chunk: int) -> Any:
         """Return a dataset of single examples, decoded in chunks if possible."""
         if self._goes_alone:
-            return mapped(self.dataset, lambda each: self._decode_one(*self._parts(each)))
+            return mapped(self.dataset, lambda each: self._decode_one(*self._parts(each), self._alone))
         if self.source is None and not self.changes:
             return self.dataset
         return self.batched(chunk, drop_remainder=False).unbatch()
@@ -192,7 +211,7 @@ class Examples:
         if self.seed is None:
             return self.single(chunk).cache()
         if self.per_record:
-            return mapped(self.dataset, lambda each: (each[0], self._decode_one(None, each[1]))).cache()
+            return mapped(self.dataset, lambda each: (each[0], self._decode_one(None, each[1], self._possible_alone))).cache()
         batches = _grouped(self.dataset, chunk, ragged=self.ragged)
         return mapped(batches, lambda each: (each[0], self._decode_batch(None, each[1]))).unbatch().cache()
 

@@ -25,7 +25,7 @@ from dsl.ir import Call, Spec
 from grammar import read
 
 PAGE = ROOT / "docs" / "applications.md"
-MOST_MEMORY = 8 << 30
+MOST_MEMORY = 20 << 30
 """The most bytes that a process may take."""
 CLASSES = 10
 DEVICES = {"cpu": 1}

@@ -87,9 +87,9 @@ def test_a_plain_step_gives_the_loss_of_the_data(
 
 
 def test_weights_and_their_averages_start_from_new_values() -> None:
-    """As far as there are averages, and workers do not keep them apart; then copies are brought up to date."""
+    """As far as there are averages, and workers do not keep them apart; copies follow."""
     done: list[Any] = []
-    averages = dict.fromkeys(("a/ExponentialMovingAverage", "b/ExponentialMovingAverage"), 0)
+    averages = {"a/ExponentialMovingAverage": 0, "b/ExponentialMovingAverage": 0}
     compiled = SimpleNamespace(
         saved={"a": 0, "b": 0, "c": 0, **averages},
         kept_apart=("b/ExponentialMovingAverage",),

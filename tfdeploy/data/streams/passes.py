@@ -211,7 +211,9 @@ class Examples:
         if self.seed is None:
             return self.single(chunk).cache()
         if self.per_record:
-            return mapped(self.dataset, lambda each: (each[0], self._decode_one(None, each[1], self._possible_alone))).cache()
+            return mapped(
+                self.dataset, lambda each: (each[0], self._decode_one(None, each[1], self._possible_alone))
+            ).cache()
         batches = _grouped(self.dataset, chunk, ragged=self.ragged)
         return mapped(batches, lambda each: (each[0], self._decode_batch(None, each[1]))).unbatch().cache()
 

@@ -150,7 +150,7 @@ def intra_op_threads(plan: Plan) -> int:
 
     Towers on CPUs run at the same time and keep all cores busy. If each of their ops were split for all cores
     as well, the parts would wait for each other: with 4 towers of LeNet on 2 cores, a step takes a fifth
-    longer. TensorFlow has one pool for a process, which its first session makes.
+    longer.
 
     If most of a step is an op that goes through a whole table, that op runs when the towers have ended, and
     gets all cores.
@@ -162,6 +162,15 @@ def intra_op_threads(plan: Plan) -> int:
     if runs_gpus(plan) or busiest == 1 or plan.tables_dominate or os.environ.get("TF_NUM_INTRAOP_THREADS"):
         return 0
     return max(1, cores() // busiest)
+
+
+def threads_sleep(plan: Plan) -> bool:
+    """Whether threads that have nothing to do sleep at once, and do not look for work for a while before.
+
+    The stages of a pipeline on CPUs keep all cores busy, and a thread that looks in vain would take one from
+    them.
+    """
+    return plan.update.schedule is not None and not runs_gpus(plan)
 
 
 def runs_gpus(plan: Plan) -> bool:

@@ -27,8 +27,9 @@ def build(problem: Problem, towers: int) -> Built:
 
 def start(problem: Problem, towers: int) -> Running:
     """Build the graph of the spec and make a step in a session."""
-    import tensorflow as tf
+    from tfdeploy.runtime.start_tensorflow import start_tensorflow
 
+    tf = start_tensorflow()
     compiled, build = _compiled(problem, towers)
     batch = compiled.plan.global_batch
     x, y = problem.arrays(4 * batch)

@@ -17,6 +17,7 @@ from attrs import define, field
 from benchmarks.forecasts.steps import ReplicaSteps, Steps, WorkerSteps
 from dsl import ir
 from tfdeploy.runtime.membership.addresses import Cluster, Task
+from tfdeploy.runtime.start_tensorflow import start_tensorflow
 
 
 @define
@@ -90,6 +91,7 @@ def _server(addresses: list[str], task: int, spec: ir.Spec) -> Any:
 
 def main() -> None:
     """Answer requests until there are none left."""
+    start_tensorflow()
     first = json.loads(sys.stdin.readline())
     process = _Process(first["task"], first["addresses"])
     process.build(first["specs"])

@@ -23,6 +23,7 @@ from compiler.graph.adapters.keras_private import (
     input_shape_of,
 )
 from compiler.graph.fragments import ancestors
+from compiler.graph.session_options import helper_config
 
 T = TypeVar("T")
 
@@ -176,8 +177,7 @@ class _Kept:
         types = (self.graph.get_operation_by_name(each).type for each in ancestors([tensor.op]))
         if tensor.dtype in (tf.resource, tf.variant) or any(each in _UNKNOWN for each in types):
             return tensor
-        config = tf.compat.v1.ConfigProto(device_count={"GPU": 0})
-        config.session_inter_op_thread_pool.add(num_threads=1)  # does not decide on those of later sessions
+        config = helper_config(intra_op_parallelism_threads=1)
         with tf.compat.v1.Session(graph=self.graph, config=config) as session:
             return session.run(tensor)
 

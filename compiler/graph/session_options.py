@@ -7,7 +7,7 @@ from typing import Any
 import tensorflow as tf
 
 from compiler.plan import Plan
-from compiler.process import cores, intra_op_threads, runs_gpus
+from compiler.process import cores, intra_op_threads, runs_gpus, threads_sleep
 
 
 def session_config(plan: Plan, *, served: bool = False, **more: Any) -> tf.compat.v1.ConfigProto:
@@ -15,9 +15,9 @@ def session_config(plan: Plan, *, served: bool = False, **more: Any) -> tf.compa
 
     With `--emulate`, each declared device is a logical CPU of this process. TensorFlow's graph optimiser
     works through equal towers one by one and gains nothing on CPUs, so it is only used if there are GPUs.
-    Folding and merging of ops is off, so that every op that runs can be found by its name. The stages of a
-    pipeline on CPUs keep all threads busy, and a thread that looks for work in vain for a while would take a
-    core from them, so threads sleep at once, and are those of the session alone.
+    Folding and merging of ops is off, so that every op that runs can be found by its name. A session without
+    a server has threads of its own: those that all such sessions share are as many as the first of them
+    wants, whatever that was for.
 
     Args:
         plan: The plan.
@@ -32,16 +32,31 @@ def session_config(plan: Plan, *, served: bool = False, **more: Any) -> tf.compa
         log_device_placement=options.log_placement,
         intra_op_parallelism_threads=intra_op_threads(plan),
         inter_op_parallelism_threads=options.inter_op_threads or 0,
-        **more,
+        **{"use_per_session_threads": not served, **more},
     )
     config.gpu_options.allow_growth = options.allow_growth
     if options.visible is not None:
         config.gpu_options.visible_device_list = ",".join(str(each) for each in options.visible)
     if not runs_gpus(plan):
-        is_pipeline = plan.update.schedule is not None
-        config.experimental.disable_thread_spinning = is_pipeline
-        config.use_per_session_threads = config.use_per_session_threads or (is_pipeline and not served)
+        config.experimental.disable_thread_spinning = threads_sleep(plan)
         config.graph_options.rewrite_options.disable_meta_optimizer = True
+    config.graph_options.optimizer_options.opt_level = tf.compat.v1.OptimizerOptions.L0
+    return config
+
+
+def helper_config(**more: Any) -> tf.compat.v1.ConfigProto:
+    """Return the ConfigProto for sessions that help to read data or to build a graph.
+
+    They leave GPUs to training, and leave no threads behind. Nothing is optimized, which takes longer than it
+    takes to run their graphs.
+
+    Args:
+        more: Further fields of the ConfigProto.
+    """
+    config = tf.compat.v1.ConfigProto(
+        device_count={"GPU": 0}, inter_op_parallelism_threads=2, use_per_session_threads=True, **more
+    )
+    config.graph_options.rewrite_options.disable_meta_optimizer = True
     config.graph_options.optimizer_options.opt_level = tf.compat.v1.OptimizerOptions.L0
     return config
 

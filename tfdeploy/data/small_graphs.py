@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Generator, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
+
+from compiler.graph.session_options import helper_config
 
 NEVER_DATA = (
     tf.errors.AbortedError,
@@ -46,23 +48,11 @@ def may_be_data(error: Exception) -> bool:
     return error.node_def is None or "Iterator" in error.node_def.op or "Iterator" in error.message
 
 
-@contextmanager
-def _session() -> Iterator[Any]:
-    # A pool of its own, so that the first real session still decides on the size of the common one.
-    # Nothing is optimised, which takes longer than it takes to run the graph.
-    config = tf.compat.v1.ConfigProto(device_count={"GPU": 0})
-    config.session_inter_op_thread_pool.add(num_threads=2)
-    config.graph_options.rewrite_options.disable_meta_optimizer = True
-    config.graph_options.optimizer_options.opt_level = tf.compat.v1.OptimizerOptions.L0
-    with tf.compat.v1.Session(config=config) as session:
-        yield session
-
-
 def evaluate(make: Callable[[], Any]) -> Any:
     """Return the values of the tensors that `make` makes in a new graph; raises OpError."""
     with tf.Graph().as_default(), tf.device("/cpu:0"):
         tensors = make()
-        with _session() as session:
+        with tf.compat.v1.Session(config=helper_config()) as session:
             return session.run(tensors)
 
 
@@ -81,7 +71,7 @@ def _elements(make: Callable[[], Any]) -> Generator[Any, None, None]:
 
 def run_to_end(start: Any, tensors: Any) -> Iterator[Any]:
     """Yield the values of tensors of the current graph until its iterator ends; raises OpError."""
-    with _session() as session:
+    with tf.compat.v1.Session(config=helper_config()) as session:
         session.run(start)
         step = session.make_callable(tensors)
         while True:

@@ -71,6 +71,13 @@ def _is_loopback(entry: str) -> bool:
     return bool(entry) and LOOPBACK.endswith(entry)
 
 
+OWN_POOLS = "TF_OVERRIDE_GLOBAL_THREADPOOL"
+"""The variable by which each session has threads of its own for the parts of ops, a pool for each device.
+
+TensorFlow reads it when it makes the first pool. Without it, it would make no other one: all sessions would
+have the threads that the first one asks for, which may be for reading examples or for building a graph.
+"""
+
 FATAL_ONLY = "3"  # what TensorFlow logs as an error is also raised, or has no consequence
 
 
@@ -81,6 +88,7 @@ def start_tensorflow(*, verbose: bool = False) -> Any:
         RunError: If the process may not have as much memory, or as many open files, as that takes.
     """
     os.environ["KERAS_BACKEND"] = "tensorflow"
+    os.environ.setdefault(OWN_POOLS, "true")
     except_loopback(os.environ)
     if "tensorflow" not in sys.modules:
         require_addresses()

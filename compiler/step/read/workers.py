@@ -16,7 +16,7 @@ from itertools import product
 from attrs import define, evolve, field, frozen
 
 from compiler.plan import Plan, WorkerPlan
-from compiler.process import intra_op_threads, on_one_machine, threads_on_one_machine
+from compiler.process import intra_op_threads, on_one_machine, threads_on_one_machine, threads_sleep
 from compiler.step.record import SMALL
 from compiler.time.work import Arrow, Echo, Signature, StepWork, TimedOp
 from compiler.topology import Device
@@ -83,7 +83,7 @@ def work_of(plan: Plan, part: GraphPart) -> StepWork:
         op_threads=plan.spec.devices.inter_op_threads or 0,
         inner_threads=intra_op_threads(plan),
         task_threads=threads_on_one_machine(plan.spec.devices) if shared else {},
-        looking=not shared,
+        looking=not (shared or threads_sleep(plan)),
         pipelines=tuple(each.devices for each in plan.all_towers) if plan.update.schedule is not None else (),
     )
 

@@ -86,7 +86,8 @@ def test_the_options_that_are_not_given() -> None:
     assert not config.log_device_placement
     assert config.gpu_options.allow_growth
     assert config.gpu_options.visible_device_list == ""
-    assert not config.use_per_session_threads
+    assert config.use_per_session_threads
+    assert not session_config(make_plan(classifier()), served=True).use_per_session_threads
 
 
 def test_the_options_of_the_block() -> None:
@@ -99,12 +100,12 @@ def test_the_options_of_the_block() -> None:
         "devices__visible": "[3, 1]",
     }
     plan = make_plan(classifier(clones=2, **settings))
-    config = session_config(plan, use_per_session_threads=True)
+    config = session_config(plan, isolate_session_state=True)
     assert config.allow_soft_placement
     assert config.log_device_placement
     assert not config.gpu_options.allow_growth
     assert config.gpu_options.visible_device_list == "3,1"
-    assert config.use_per_session_threads
+    assert config.isolate_session_state
     assert dict(config.device_count) == {"CPU": 2}
     emulated = session_config(make_plan(classifier(clones=2, **settings), emulate=True))
     assert dict(emulated.device_count) == {"CPU": 4}

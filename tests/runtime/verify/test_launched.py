@@ -38,7 +38,7 @@ def test_a_graph_runs_at_the_server_of_its_task(
     config = SimpleNamespace(operation_timeout_in_ms=0)
     plan = SimpleNamespace() if worker is None else Plan(worker=SimpleNamespace(host=worker))
     monkeypatch.setattr(trial, "WorkerPlan", Plan)
-    monkeypatch.setattr(session_options, "session_config", lambda of: config if of is plan else None)
+    monkeypatch.setattr(session_options, "session_config", lambda of, **_: config if of is plan else None)
     monkeypatch.setattr(
         tf.compat.v1, "Session", lambda target, graph, config: opened.append((target, graph, config))
     )

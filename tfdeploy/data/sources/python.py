@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from compiler.graph.session_options import helper_config
 from compiler.graph.user_code import failure, load_function
 from dsl import ir
 from dsl.diagnostics import Diagnostic, RunError
@@ -116,7 +117,7 @@ class Python(Source):
     def _length(self, result: Any) -> int | None:
         if not self.is_dataset:
             return len(result) if isinstance(result, Sized) else None
-        with tf.compat.v1.Session(config=tf.compat.v1.ConfigProto(device_count={"GPU": 0})) as session:
+        with tf.compat.v1.Session(config=helper_config()) as session:
             known = int(session.run(tf.data.experimental.cardinality(result)))
         return known if known >= 0 else None
 

@@ -7,8 +7,6 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING
 
-import tensorflow as tf
-
 from compiler.graph.build import compile_graph
 from compiler.graph.inspect.verify_placement import homes_of_variables
 from compiler.graph.session_options import session_config
@@ -19,7 +17,7 @@ from tfdeploy.runtime.cluster.health import PUBLISH_EVERY, SelfMeasurement, publ
 from tfdeploy.runtime.cluster.identity import CLIENT_HEALTH, write_text
 from tfdeploy.runtime.cluster.monitor import TaskMonitor
 from tfdeploy.runtime.cluster.roster import Crew
-from tfdeploy.runtime.cluster.server import loopback_server, serve_task, server_config
+from tfdeploy.runtime.cluster.server import loopback_server, serve_task
 from tfdeploy.runtime.cluster.session_target import SessionTarget
 from tfdeploy.runtime.cluster.worker_steps import loop_of
 from tfdeploy.runtime.membership.addresses import Task
@@ -43,24 +41,6 @@ if TYPE_CHECKING:
     from tfdeploy.runtime.stop import StopSignals
 
     Opening = Callable[[CompiledGraph], AbstractContextManager[SessionTarget]]
-
-
-def make_thread_pool(spec: ir.Spec, membership: Membership) -> None:
-    """Make the thread pool of this process for the parts of ops, with the threads of its task's server.
-
-    TensorFlow has one such pool in a process, and makes it for the first session, whatever that is for. A
-    worker reads examples and builds its graph in sessions too, so the server that it starts after that would
-    have as many threads as if it were alone on the machine.
-    """
-    wanted = server_config(spec, membership.own, membership.cluster)
-    config = tf.compat.v1.ConfigProto(
-        device_count={"CPU": 1, "GPU": 0},  # a GPU is left to the server
-        intra_op_parallelism_threads=wanted.intra_op_parallelism_threads,
-        inter_op_parallelism_threads=1,
-        use_per_session_threads=True,  # those that run ops end with the session
-        experimental=wanted.experimental,
-    )
-    tf.compat.v1.Session(graph=tf.Graph(), config=config).close()
 
 
 PATIENCE = 10.0  # seconds; a worker that has not ended by then ends with the process
@@ -88,7 +68,7 @@ def emulated_workers(
 ) -> Iterator[SessionTarget]:
     """Start all workers but the chief as threads, which end when the chief ends the training."""
     base, traces = str(folder_of(plan.spec)), Traces(str(folder_of(plan.spec)))
-    server = loopback_server(session_config(plan))  # which lasts as long as this name for it
+    server = loopback_server(session_config(plan, served=True))  # which lasts as long as this name for it
     target = SessionTarget(server.target)
     graphs = [
         compile_graph(for_worker(plan, index), base=base, seed=compiled.seed, traces=traces)

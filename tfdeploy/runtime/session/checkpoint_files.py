@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
+from compiler.graph.session_options import helper_config
 from tfdeploy.data import small_graphs
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ class ClientFiles(ServerFiles):
         parts = _part_prefixes(saving, prefix) if len(saving.groups) > 1 else [prefix]
         for group, part in zip(saving.groups, parts, strict=True):
             values = run([each.read for each in group.slices])
-            with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+            with tf.Graph().as_default(), tf.compat.v1.Session(config=helper_config()) as session:
                 tensors = [tf.compat.v1.placeholder(tf.as_dtype(each.dtype), each.shape) for each in values]
                 op = tf.raw_ops.SaveV2(
                     prefix=part,

@@ -28,7 +28,7 @@ from dsl.errors import running as errors
 from dsl.errors.files import output_is_read
 from dsl.files.atomic import FOLDER
 from tfdeploy.runtime.adapted import adapted_for_run, require_one_graph
-from tfdeploy.runtime.cluster.choose_target import crew_for, make_thread_pool, target_for
+from tfdeploy.runtime.cluster.choose_target import crew_for, target_for
 from tfdeploy.runtime.cluster.health import SelfMeasurement
 from tfdeploy.runtime.cluster.monitor import cluster_record
 from tfdeploy.runtime.cluster.prometheus import prometheus
@@ -99,8 +99,6 @@ def run_spec(spec: ir.Spec, options: RunOptions, stop: StopSignals) -> Result:
     plan = plan_of(spec, emulate=options.emulate, membership=options.membership)
     require_one_graph(plan)
     require_devices(plan)
-    if isinstance(plan, WorkerPlan) and options.membership is not None:
-        make_thread_pool(spec, options.membership)
     require_tracker(spec)
     activity = Activity(stop=stop)
     with Watchdog(activity, stop, options.reporter).watching():

@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 from attrs import evolve
 
+from compiler.graph.session_options import helper_config
 from dsl import ir
 from dsl.diagnostics import SpecError
 from dsl.schema.signatures import takes_class_numbers, takes_one_hot
@@ -50,7 +51,7 @@ def read_examples(spec: ir.Spec, model: ModelGraph, count: int, seed: int) -> di
     with tf.Graph().as_default() as graph:
         batches = stream.batches(count, repeat=True, drop_remainder=True)
         batch = tf.compat.v1.data.make_one_shot_iterator(batches).get_next()
-        with tf.compat.v1.Session(graph=graph) as session:
+        with tf.compat.v1.Session(graph=graph, config=helper_config()) as session:
             found: dict[str, Any] = session.run(batch)
     return found
 

@@ -283,7 +283,9 @@ class TrialSetup:
         """Open a session for a graph, on the servers of the trials if the spec has jobs."""
         if self.servers is not None and compiled.plan.spec.devices.jobs:
             return LocatedSession(self.servers.session(compiled), compiled, self.servers.monitor.lost)
-        session = tf.compat.v1.Session(target(), graph=compiled.graph, config=session_config(compiled.plan))
+        url = target()
+        config = session_config(compiled.plan, served=bool(url))
+        session = tf.compat.v1.Session(url, graph=compiled.graph, config=config)
         return LocatedSession(session, compiled)
 
 

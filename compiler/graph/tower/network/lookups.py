@@ -19,6 +19,7 @@ import tensorflow as tf
 from attrs import frozen
 
 from compiler.graph.adapters.keras_private import flattened_layers, freeze_lookup
+from compiler.graph.session_options import helper_config
 
 MOST_SALTS = 16
 
@@ -72,7 +73,7 @@ class SortedTable:
 def _distinct_hashes(words: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], int]:
     """Return a hash of each word, all of them different, and the salt that `_hashed` needs for that."""
     for salt in range(MOST_SALTS):
-        with tf.Graph().as_default() as graph, _session(graph) as session:
+        with tf.Graph().as_default(), tf.compat.v1.Session(config=helper_config()) as session:
             marks = session.run(_hashed(tf.constant(words), salt))
         if len(np.unique(marks)) == len(words):
             return marks, salt
@@ -85,16 +86,9 @@ def _hashed(words: tf.Tensor, salt: int) -> tf.Tensor:
     return tf.strings.to_hash_bucket_strong(words, 2**63 - 1, key=[salt, salt])
 
 
-def _session(graph: tf.Graph) -> Any:
-    """Return a session with threads of its own, so that it does not decide on those of later sessions."""
-    config = tf.compat.v1.ConfigProto(device_count={"GPU": 0})
-    config.session_inter_op_thread_pool.add(num_threads=1)
-    return tf.compat.v1.Session(graph=graph, config=config)
-
-
 def _made_frozen(maker: type[keras.Layer], *args: Any, **kwargs: Any) -> keras.Layer:
     """Return a layer for towers, made from the arguments of its class."""
-    with tf.Graph().as_default() as graph, _session(graph) as session:
+    with tf.Graph().as_default(), tf.compat.v1.Session(config=helper_config()) as session:
         layer = maker(*args, **kwargs)
         session.run([tf.compat.v1.global_variables_initializer(), tf.compat.v1.tables_initializer()])
         for each in flattened_layers(layer):

@@ -18,6 +18,7 @@ import tensorflow as tf
 from attrs import frozen
 
 from compiler.graph.adapters.keras_private import initializer_of
+from compiler.graph.session_options import helper_config
 from compiler.graph.user_code import UserCode, load_function
 from compiler.model.graph import ObjectiveNode
 from dsl import ir
@@ -141,7 +142,7 @@ def require_summable(metric: Any, target: Any, prediction: Any, node: ObjectiveN
         batches = [[_made_up(each, generator) for each in (target, prediction)] for _ in range(2)]
         states = [metric.stateless_update_state(zero, *batch) for batch in batches]
         states.append(metric.stateless_update_state(states[0], *batches[1]))
-        with tf.compat.v1.Session() as session:
+        with tf.compat.v1.Session(config=helper_config()) as session:
             starts, (one, other, both) = session.run((first, states))
     if any(np.any(each) for each in starts):
         raise SpecError(

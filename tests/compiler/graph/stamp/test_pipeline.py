@@ -58,7 +58,6 @@ def test_threads_of_stages_on_cpus_do_not_look_for_work_in_vain() -> None:
     plans = [make_plan(piped(each, **more)) for each, more in [("none", {}), ("gpipe", {}), ("gpipe", gpus)]]
     configs = [session_config(each) for each in plans]
     assert [each.experimental.disable_thread_spinning for each in configs] == [False, True, False]
-    assert [each.use_per_session_threads for each in configs] == [False, True, False]
 
 
 @pytest.mark.family(every=7)

@@ -64,7 +64,7 @@ def batches_of(worker: int, arrays: dict[str, Any], spoiled: int) -> dict[str, A
 
 def started(graph: CompiledGraph, target: str, own: dict[str, Any], stack: ExitStack) -> Any:
     """Return a session of a worker on the server that all share, with the worker's data."""
-    session = tf.compat.v1.Session(target, graph=graph.graph, config=session_config(graph.plan))
+    session = tf.compat.v1.Session(target, graph=graph.graph, config=session_config(graph.plan, served=True))
     stack.enter_context(session)
     return session, graph.train_input.attach(lambda: tf.data.Dataset.from_tensor_slices(own))
 
@@ -100,7 +100,7 @@ def test_what_a_spared_worker_leaves_counts_for_nothing() -> None:
     )
     spec = spec_of(TAGGER.format(masked=MASKED, parts=several))
     plans = [make_plan(spec, emulate=True, worker=worker) for worker in range(WORKERS)]
-    server = loopback_server(session_config(plans[0]))
+    server = loopback_server(session_config(plans[0], served=True))
     with ExitStack() as stack:
         traces = Traces(".")
         graphs = [compile_graph(plan, traces=traces) for plan in plans]

@@ -275,8 +275,8 @@ def least_time(step: PreparedStep) -> float:
     for send in step.sends:
         if send.targets:
             pair = (send.source, send.target)
-            links[pair] = links.get(pair, 0.0) + send.link.seconds(send.size)
-            threads += 2 * step.costs.op_start  # the sending op, and the receiving one
+            links[pair] = links.get(pair, 0.0) + send.seconds
+            threads += 2 * step.costs.op_start * send.rounds  # the sending op, and the receiving one
     machines = 1 if work.one_process or work.one_machine else len({each.host for each in work.devices})
     return max((threads / cores / machines, *streams.values(), *links.values()), default=0.0)
 

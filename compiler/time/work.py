@@ -53,13 +53,14 @@ class TimedOp:
         device: The device on which it runs.
         flops: Its floating point operations, as `flops` counts them.
         bytes: The bytes that it reads and writes, as far as shapes are known.
-        times: How often a step runs it; more than once in the loop over micro-batches.
+        times: How often a step runs it.
         clone: The number of its clone, or None.
         scope: The layer, or the part of the step, that it belongs to.
         rule: What placed it, as text, or `NO_RULE`.
         enters: The mutex that it waits for and takes, or nothing.
         leaves: The mutex that it gives back, or nothing.
         begins: Whether its process begins another run with it, which takes what the start of a step takes.
+        rounds: In how many rounds of a loop over micro-batches, one after the other, a step runs it.
     """
 
     name: str
@@ -74,6 +75,7 @@ class TimedOp:
     enters: str = ""
     leaves: str = ""
     begins: bool = False
+    rounds: int = 1
 
     def on(self, device: Device) -> TimedOp:
         """Return the same op on a device; faster than `evolve`, which matters with very many ops."""
@@ -90,6 +92,7 @@ class TimedOp:
             self.enters,
             self.leaves,
             self.begins,
+            self.rounds,
         )
 
 

@@ -350,6 +350,7 @@ class _Growing:
             self._named(op.enters, spot, host, group),
             self._named(op.leaves, spot, host, group),
             op.begins,
+            op.rounds,
         )
 
     def _copies(self, kind: _Kind, host: int) -> int:

@@ -139,13 +139,15 @@ class _Reader:
 
     def _timed(self, op: Op, *, looped: bool) -> TimedOp:
         signature, operations, moved = self._cost(op)
+        rounds = self.step.plan.micro_batches if looped else 1
         return TimedOp(
             name=op.name,
             signature=signature,
             device=op.device,
             flops=operations,
             bytes=moved,
-            times=self.step.plan.micro_batches if looped else 1,
+            times=rounds,
+            rounds=rounds,
             clone=op.clone,
             scope=scope_of(self._inner(op)),
             rule=op.placed.reason.root.text,

@@ -50,6 +50,7 @@ class Send:
         targets: The numbers of the ops that wait.
         times: To how many devices that are alike it is handed, one after the other. Only the last of them is
             simulated.
+        rounds: How often a step hands it over, one after the other.
     """
 
     source: Device
@@ -59,6 +60,17 @@ class Send:
     link: Link
     targets: list[int] = field(factory=list)
     times: int = 1
+    rounds: int = 1
+
+    @property
+    def seconds(self) -> float:
+        """How long the link is taken by the tensor, without the latency."""
+        return self.link.seconds(self.size) * self.rounds
+
+    @property
+    def latency(self) -> float:
+        """How long the tensor is on its way besides, all rounds together."""
+        return self.link.latency * self.rounds
 
 
 @frozen(eq=False)
@@ -119,6 +131,13 @@ class PreparedStep:
         count = len(self.demands)
         return self.demands[task] if task < count else self.giving[task - count]
 
+    def rounds_of(self, task: int) -> int:
+        """Return in how many rounds of a loop a task is done; `task` is that of `demand_of`."""
+        if task < 0:
+            return self.sends[-1 - task].rounds
+        count = len(self.demands)
+        return self.work.ops[task].rounds if task < count else self.sends[task - count].rounds
+
     def home_of(self, device: Device) -> int:
         """Return the number of the machine that a device is in."""
         return self.homes[self.hosts[device.host]]
@@ -152,7 +171,10 @@ def prepare(work: StepWork, costs: Costs) -> PreparedStep:
         on_gpu=on_gpu,
         op_costs=op_costs,
         demands=_demands(op_costs, on_gpu, [inner[each] for each in processes], costs.cores),
-        short=[cost.alone < SHORT and not gpu for cost, gpu in zip(op_costs, on_gpu, strict=True)],
+        short=[
+            cost.alone < SHORT * op.rounds and not gpu
+            for op, cost, gpu in zip(work.ops, op_costs, on_gpu, strict=True)
+        ],
         waits=waits,
         local=local,
         sent=sent,
@@ -185,11 +207,11 @@ def _demand(cost: Cost, inner: int, cores: int) -> Demand:
 
 def _giving(send: Send, op_start: float) -> Demand:
     link = send.link
-    return Demand((2 * op_start + link.giving) * send.times, link.thread_cores, 1.0)
+    return Demand((2 * op_start + link.giving) * send.times * send.rounds, link.thread_cores, 1.0)
 
 
 def _asking(send: Send, copies: int) -> Demand:
-    return Demand(send.link.asking * copies, send.link.thread_cores, 1.0)
+    return Demand(send.link.asking * copies * send.rounds, send.link.thread_cores, 1.0)
 
 
 def _connections(
@@ -216,7 +238,8 @@ def _connections(
             ends = ops[at].device, ops[target].device
             if pair not in links:
                 links[pair] = costs.link(*ends)
-            send = known[key] = Send(*ends, arrow.tensor, arrow.bytes, links[pair])
+            send = Send(*ends, arrow.tensor, arrow.bytes, links[pair], rounds=ops[at].rounds)
+            known[key] = send
             sent[at].append(len(sends))
             sends.append(send)
         send.targets.append(target)

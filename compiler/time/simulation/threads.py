@@ -66,7 +66,7 @@ class Threads:
                 min(pool, key=lambda each: len(each.queue)).queue.append(task)
             for each in pool:
                 if each.idle and not each.waking:
-                    self._wake(each)
+                    self._wake(each, self.step.rounds_of(task.op))
                     break
 
     def let_work(self) -> None:
@@ -100,11 +100,12 @@ class Threads:
         active = Active(task, thread, now, seconds, cores, crowding, after, copies=copies)
         self.clock.let_run(machine, active)
 
-    def _wake(self, thread: Thread) -> None:
-        """Let a thread without work look for some after the time that this takes."""
+    def _wake(self, thread: Thread, rounds: int = 1) -> None:
+        """Let a thread without work look for some after the time that this takes, in each round of a loop."""
         if thread.idle and not thread.waking:
             thread.waking = True
-            self.clock.at(self.clock.now + self.step.costs.hand_over, partial(self._look_for_work, thread))
+            after = self.step.costs.hand_over * rounds
+            self.clock.at(self.clock.now + after, partial(self._look_for_work, thread))
 
     def _look_for_work(self, thread: Thread) -> None:
         thread.waking = False
@@ -157,14 +158,14 @@ class Transfers:
         if own or not send.targets:  # it goes to processes that are not simulated, over links of their own
             cores = link.cores(send.size) / (1 if self.step.work.one_machine else 2)
             if cores > 0:
-                taken, copies = link.seconds(send.size), send.times * run.times
+                taken, copies = send.seconds, send.times * run.times
                 active = Active(task, None, clock.now, taken, cores, 1.0, None, copies=copies)
                 clock.let_run(self.step.home_of(send.source), active)
             return
         if link.asking and number not in run.asked:
             run.early[number] = task
             return
-        taken = link.seconds(send.size) * run.times
+        taken = send.seconds * run.times
         if taken == 0 and link.latency == 0:
             self.arrived(task, send, None, thread)
             return
@@ -176,7 +177,7 @@ class Transfers:
             return
         start = max(clock.now, self._free.get(pair, 0.0))
         self._free[pair] = start + taken
-        self._bring(task, send, start, start + taken + link.latency)
+        self._bring(task, send, start, start + taken + send.latency)
 
     def ask(self, task: Task, number: int) -> None:
         """Bring a tensor that has been asked for, if it is already there."""
@@ -189,7 +190,7 @@ class Transfers:
         """Note that a link carries a tensor, and let it arrive."""
         assert task.cause is not None
         hop = len(self.hops)
-        size = send.size * task.run.times
+        size = send.size * send.rounds * task.run.times
         self.hops.append(Hop(send.source, send.target, send.tensor, size, start, end, task.cause))
         self.clock.at(end, lambda: self.arrived(task, send, hop, None))
 
@@ -198,10 +199,10 @@ class Transfers:
         task, send = self._waiting[pair][0]
         link, clock, step = send.link, self.clock, self.step
         machines = [step.home_of(each) for each in pair]
-        began, taken = clock.now, link.seconds(send.size) * task.run.times
+        began, taken = clock.now, send.seconds * task.run.times
 
         def ended() -> None:
-            self._bring(task, send, began, clock.now + link.latency)
+            self._bring(task, send, began, clock.now + send.latency)
             self._waiting[pair].popleft()
             if self._waiting[pair]:
                 self._carry(pair)

@@ -162,10 +162,31 @@ def test_an_idle_thread_comes_late() -> None:
 
 
 def test_short_ops_stay_on_their_thread() -> None:
-    """Ops below the limit run one after the other although another core is free."""
+    """Ops below the limit run one after the other although another core is free, in a loop as well."""
     fan = [op("a=1"), *(op(f"{name}=0.002") for name in "bcde")]
     work = step(fan, [("a", name) for name in "bcde"])
     assert milliseconds(work, Machine()) == pytest.approx(1 + 4 * 0.002)
+    looped = step(
+        [evolve(op("a=1"), rounds=8), *(evolve(op(f"{name}=0.016"), rounds=8) for name in "bc")],
+        [("a", "b"), ("a", "c")],
+    )
+    assert milliseconds(looped, Machine()) == pytest.approx(1 + 2 * 0.016)
+
+
+def test_each_round_of_a_loop_waits_by_itself() -> None:
+    """For a thread that has nothing to do, for threads that hand tensors over, and for the tensors."""
+    names = ["a=10", "b=20", "c=10", "d=2"]
+    fork = step(
+        [evolve(op(each), rounds=3) for each in names], [("a", "b"), ("a", "c"), ("b", "d"), ("c", "d")]
+    )
+    assert milliseconds(fork, Machine(hand_over=3e-3)) == pytest.approx(10 + 3 * 3 + 20 + 2)
+    pair = step(
+        [evolve(op("a=1"), rounds=4), evolve(op("b=1", OTHER_CPU), rounds=4)], [("a", "b")], {"a": 1000}
+    )
+    machine = Machine(op_start=0.5e-3, speed=1e6, latency=2e-3)
+    found = simulate(pair, machine)
+    assert found.seconds * 1e3 == pytest.approx(1 + 4 * (2 * 0.5 + 1 + 2) + 1)
+    assert [each.bytes for each in found.hops] == [4000]
 
 
 def test_a_link_carries_one_tensor_at_a_time() -> None:

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from functools import partial
+from typing import TYPE_CHECKING, Literal
 
-from attrs import field, frozen
+from attrs import define, field, frozen
 
 from compiler.topology import Device
 from dsl import ir
+
+__all__ = ["Kind", "Placed", "Reason", "record"]
+
+if TYPE_CHECKING:
+    from attrs import frozen as record
+else:  # what mypy alone keeps from being changed is made in a third of the time; a step has very many
+    record = partial(define, unsafe_hash=True, weakref_slot=False)
 
 Kind = Literal["rule", "default", "follows"]
 
@@ -37,7 +45,7 @@ class Reason:
         return self if self.cause is None else self.cause.root
 
 
-@frozen
+@record
 class Placed:
     """The place of a thing.
 

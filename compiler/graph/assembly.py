@@ -103,7 +103,7 @@ class Assembly:
         """
         rule = self.rules.weights.get(variable.name) if self.rules is not None else None
         if rule is None or not rule.by_rows:
-            return evolve(source, by_rows=False)
+            return source
         updated = any(each is source.variable for each in variable.copies)
         sent = bool(variable.slots) and variable.slots_elsewhere
         whole = sent or bool(variable.parts) or variable.info.regularizer is not None

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from itertools import count
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import tensorflow as tf
-from attrs import astuple, evolve, frozen, has
+from attrs import evolve, fields, frozen, has
 
 from compiler.graph.adapters.tensorflow_private import python_functions
 from compiler.step.record import Fragment, Made, Rows, Shape, Tensor, Use
@@ -133,11 +133,11 @@ def write_traced(
         What the function returns, with records of tensors and rows, and names of ops.
     """
     traces = _known.setdefault(function if owner is None else owner, {})
-    key = (getattr(function, "__func__", None), kind, _kind(given), tuple(fixed.items()))
+    tensors = list[Tensor]()
+    key = (getattr(function, "__func__", None), kind, _kind(given, tensors), tuple(fixed.items()))
     if key not in traces:
         traces[key] = _traced(function, given, fixed, needed_only=needed_only)
-    trace, tensors = traces[key], list[Tensor]()
-    map_tensors(given, tensors.append)
+    trace = traces[key]
     named = {f"{_GIVEN}{number}": each for number, each in enumerate(tensors)}
     use = at.writer.use(trace.fragment, at.scope, named, at.placed, ended_after)
     return map_tensors(trace.results, partial(_in_use, use=use), (Tensor, str))
@@ -174,15 +174,25 @@ def variable_shape(shape: Shape) -> tf.TensorShape:
     return tf.TensorShape(None if None in shape else shape)
 
 
-def _kind(given: Any) -> Hashable:
-    """Return what a trace depends on of what is given."""
+def _kind(given: Any, tensors: list[Tensor]) -> Hashable:
+    """Return what a trace depends on of what is given, and note the tensors in it."""
     if isinstance(given, Tensor):
+        tensors.append(given)
         return given.dtype, given.shape, given.holds
     if isinstance(given, Mapping):
-        return tuple((name, _kind(each)) for name, each in given.items())
+        return tuple([(name, _kind(each, tensors)) for name, each in given.items()])
     if isinstance(given, (list, tuple)):
-        return tuple(map(_kind, given))
-    return (type(given), *map(_kind, astuple(given, recurse=False))) if has(type(given)) else given
+        return tuple([_kind(each, tensors) for each in given])
+    parts = _parts_of(given.__class__)
+    return (
+        given if parts is None else (type(given), *[_kind(getattr(given, each), tensors) for each in parts])
+    )
+
+
+@cache
+def _parts_of(kind: type) -> tuple[str, ...] | None:
+    """Return the names of the parts of a record; None for the class of something else."""
+    return tuple(each.name for each in fields(kind)) if has(kind) else None
 
 
 def map_tensors(
@@ -202,9 +212,10 @@ def map_tensors(
         return {name: map_tensors(each, change, kinds, rows) for name, each in given.items()}
     if isinstance(given, (list, tuple)):
         return type(given)(map_tensors(each, change, kinds, rows) for each in given)
-    if not has(type(given)):
+    names = _parts_of(given.__class__)
+    if names is None:
         return given
-    parts = [map_tensors(each, change, kinds, rows) for each in astuple(given, recurse=False)]
+    parts = [map_tensors(getattr(given, each), change, kinds, rows) for each in names]
     return (rows if isinstance(given, Rows) else type(given))(*parts)
 
 

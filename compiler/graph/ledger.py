@@ -56,23 +56,28 @@ class Ledger:
     @property
     def entries(self) -> Mapping[str, Entered]:
         """The place and the role of each op, by its name."""
-        new = self.written[self._entered :]
-        self._entered += len(new)
-        entries, names = self._entries, list[str]()
-        for each in new:
+        if self._entered < len(self.written):
+            self._enter()
+        return self._entries
+
+    def _enter(self) -> None:
+        """Enter what has been written since the last call, and give its names to nothing else."""
+        entries, begin, names = self._entries, self._entered, list[str]()
+        self._entered = len(self.written)
+        for each in self.written[begin:]:
             if isinstance(each, Op):
                 entries[each.name] = each
                 names.append(each.name)
                 continue
-            own = [each.names[own] for own in each.ops]
-            names += own
-            if isinstance(each.placed, Placed) and isinstance(each.role, str):
-                entries |= dict.fromkeys(own, Entry(each.placed, each.role, each.clone))
-            else:
-                of_each = zip(map(each.place_of, each.ops), map(each.role_of, each.ops), strict=True)
-                entries |= zip(own, (Entry(*given, each.clone) for given in of_each), strict=True)
+            known = dict[tuple[int, Role], Entry]()  # by the identity of a place, which the use keeps alive
+            for own in each.ops:
+                placed, role, name = each.place_of(own), each.role_of(own), each.names[own]
+                found = known.get((id(placed), role))
+                if found is None:
+                    found = known[id(placed), role] = Entry(placed, role, each.clone)
+                entries[name] = found
+                names.append(name)
         self._names.reserve(names)
-        return entries
 
     @cached_property
     def ops(self) -> Mapping[str, Op]:
@@ -82,7 +87,7 @@ class Ledger:
     def unique(self, name: str) -> str:
         """Return a name that nothing has yet: the wanted one, or one with a number after it."""
         if self._entered < len(self.written):
-            self.entries  # noqa: B018 reserves the names of what has been written
+            self._enter()
         return self._names(name)
 
     def names_since(self, begin: int) -> frozenset[str]:

@@ -63,12 +63,14 @@ def _in_order(ops: Mapping[str, Op]) -> dict[str, Op]:
     return found
 
 
-def _lacking(op: Op, ops: Mapping[str, Op], found: Collection[str]) -> set[str]:
+def _lacking(op: Op, ops: Mapping[str, Op], found: Collection[str]) -> Collection[str]:
     """Return the names of what an op takes and waits for that is not there yet."""
     before = [each.op for each in op.inputs if each.op not in found]
     if op.waits:
         before += [each for each in op.waits if each not in found]
-    if before and op.type == "Merge":  # which begins before the first iteration has ended
+    if not before:
+        return before
+    if op.type == "Merge":  # which begins before the first iteration has ended
         before = [each for each in before if ops[each].type != "NextIteration"]
     return set(before)
 
@@ -130,6 +132,7 @@ def _nodes_of(fragment: Fragment) -> Mapping[str, _Node]:
 def used_ops(use: Use, ops: Iterable[str] | None = None) -> Iterator[Op]:
     """Yield the records of ops of a fragment in a step: all of them, or those with some own names."""
     nodes, names, instead, given = _nodes_of(use.fragment), use.names, use.instead, use.given
+    placed, role, waits = use.placed, use.role, use.waits
     tensors: dict[str, Tensor] = {}  # made in the step, or given
     for own in use.ops if ops is None else ops:
         node, name, makes = nodes[own], names[own], list[Tensor]()
@@ -146,11 +149,11 @@ def used_ops(use: Use, ops: Iterable[str] | None = None) -> Iterator[Op]:
             name,
             node.type,
             tuple(takes),
-            use.place_of(own),
-            use.role_of(own),
+            placed if isinstance(placed, Placed) else placed[own],
+            role if isinstance(role, str) else role[own],
             tuple(makes),
             node.attributes,
-            tuple(use.waits_of(own)) if node.waits or own in use.waits else (),
+            tuple(use.waits_of(own)) if node.waits or own in waits else (),
             use.clone,
         )
 

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 from attrs import define, evolve, field, frozen
 
-from compiler.reasons import Reason
+from compiler.reasons import Reason, record
 from dsl.files.typed_json import NAME, Count, Size, plain
 from dsl.shown import Shown
 
@@ -286,7 +286,7 @@ class MapVariable:
     group: str | None = None
 
 
-@frozen
+@record
 class MapOp:
     """An op.
 
@@ -533,13 +533,16 @@ class PlacementMap(Shown):
 
     def counted(self, sought: Sought | None = None, *, misplaced: bool = False) -> Iterator[Counted]:
         """Yield the ops, those that are alike together."""
+        towers, devices = self._towers, dict[str, tuple[str]]()
         for op in self.misplaced if misplaced else self.ops:
-            outer, _, inner = op.name.partition("/")
-            tower = self._towers.get(outer)
+            name = op.name
+            outer, _, inner = name.partition("/")
+            tower = towers.get(outer)
             if tower is None:
-                inner = op.name
-            if sought is None or sought.matches(op.name) or (op.clone is not None and sought.matches(inner)):
-                yield Counted(op, None, 1, (op.requested,), op.name, tower, inner)
+                inner = name
+            if sought is None or sought.matches(name) or (op.clone is not None and sought.matches(inner)):
+                found = devices.get(op.requested) or devices.setdefault(op.requested, (op.requested,))
+                yield Counted(op, None, 1, found, name, tower, inner)
 
     @cached_property
     def _towers(self) -> dict[str, int]:

@@ -256,12 +256,11 @@ def matrix(placement: AnyMap, view: View) -> list[str]:
     """Return the lines of the table of the ops that `view` chooses, by the devices asked for."""
     if view.every_clone:
         placement = placement.expanded()
-    ops = view.chosen(placement)
-    if not ops:
-        return [view.nothing()]
     fold_from = len(placement.clones) + 1 if view.every_clone else FOLD_FROM
-    tree = CountedScopes.of(ops, folded(placement, fold_from))
+    tree = CountedScopes.of(view.chosen(placement), folded(placement, fold_from))
     root = tree.root
+    if not root.total:
+        return [view.nothing()]
     depth = fitting_depth(root) if view.depth is None else view.depth
     shown = list(root.walk(depth))
     everything = placement.devices

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from fnmatch import translate
 from typing import Literal, TypeVar
 
@@ -57,13 +57,13 @@ class View:
         """The styles of text."""
         return Ink(self.color)
 
-    def chosen(self, placement: AnyMap) -> list[Counted]:
-        """Return the ops of a map that are shown, those that are alike together.
+    def chosen(self, placement: AnyMap) -> Iterator[Counted]:
+        """Yield the ops of a map that are shown, those that are alike together.
 
         The glob matches names with or without the scope of a clone. Ops that have not run are not misplaced.
         """
         sought = None if self.glob is None else Sought.of_glob(self.glob, matcher(self.glob))
-        return list(placement.counted(sought, misplaced=self.only_misplaced))
+        return placement.counted(sought, misplaced=self.only_misplaced)
 
     def nothing(self) -> str:
         """Return the message that there is no op to show."""

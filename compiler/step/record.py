@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import prod
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, cast
 
 from attrs import field, frozen
 
-from compiler.reasons import Placed
+from compiler.reasons import Placed, record
 from compiler.topology import Device
 
 Role = Literal[
@@ -46,7 +46,7 @@ SMALL = 1 << 16
 """The most bytes of a tensor that is sent in one piece with others."""
 
 
-@frozen
+@record
 class Tensor:
     """A tensor that an op of a step makes, or that was there before.
 
@@ -75,22 +75,18 @@ class Tensor:
     @property
     def known_shape(self) -> tuple[int, ...] | None:
         """Its shape, if all axes have known sizes."""
-        if self.shape is None:
-            return None
-        sizes = tuple(each for each in self.shape if each is not None)
-        return sizes if len(sizes) == len(self.shape) else None
+        shape = self.shape
+        return None if shape is None or None in shape else cast("tuple[int, ...]", shape)
 
     @property
     def elements(self) -> int | None:
         """The number of its elements, if that is known."""
-        shape = self.known_shape
-        return None if shape is None else prod(shape)
+        return _elements(self.shape)
 
     @property
     def bytes(self) -> int | None:
         """Its bytes, if they are known."""
-        count, size = self.elements, ITEM_BYTES.get(self.dtype)
-        return None if count is None or size is None else count * size
+        return _bytes(self.dtype, self.shape)
 
     @property
     def held_bytes(self) -> int | None:
@@ -102,6 +98,17 @@ class Tensor:
         """Its type and shape, such as `float32[3,?]`."""
         axes = "..." if self.shape is None else ",".join("?" if n is None else str(n) for n in self.shape)
         return f"{self.dtype}[{axes}]"
+
+
+@lru_cache(maxsize=1 << 14)
+def _elements(shape: Shape | None) -> int | None:
+    return None if shape is None or None in shape else prod(cast("tuple[int, ...]", shape))
+
+
+@lru_cache(maxsize=1 << 14)
+def _bytes(dtype: str, shape: Shape | None) -> int | None:
+    count, size = _elements(shape), ITEM_BYTES.get(dtype)
+    return None if count is None or size is None else count * size
 
 
 @frozen
@@ -134,7 +141,7 @@ class Run:
     name: str
 
 
-@frozen
+@record
 class Entry:
     """The record of one op.
 
@@ -154,7 +161,7 @@ class Entry:
         return self.placed.device
 
 
-@frozen
+@record
 class Op:
     """An op of a step.
 
@@ -237,6 +244,24 @@ class Fragment:
         return {node.name: node for node in self.nodes.node}
 
     @cached_property
+    def waits(self) -> Mapping[str, Sequence[str]]:
+        """The names of the ops that each op waits for besides, by the names of those that do."""
+        found = {
+            own: [each[1:] for each in node.input if each.startswith("^")] for own, node in self.node.items()
+        }
+        return {own: waits for own, waits in found.items() if waits}
+
+    def waits_of(self, own: str, names: Mapping[str, str], given: Mapping[str, Tensor]) -> list[str]:
+        """Return the names in a step of what an op of a use waits for.
+
+        Args:
+            own: The own name of the op.
+            names: The names of the ops of the use, by their own.
+            given: What they take from elsewhere, by the names that they have for it.
+        """
+        return [given[each].op if each in given else names[each] for each in self.waits.get(own, ())]
+
+    @cached_property
     def levels(self) -> Mapping[str, str]:
         """The first levels of the names, each with that of which it is the second, or a later one."""
         found: dict[str, str] = {}
@@ -283,10 +308,8 @@ class Use:
 
     def waits_of(self, own: str) -> Sequence[str]:
         """Return the names of what an op waits for, by its own name."""
-        if own in self.waits:
-            return self.waits[own]
-        waits = (each[1:] for each in self.fragment.node[own].input if each.startswith("^"))
-        return [self.given[each].op if each in self.given else self.names[each] for each in waits]
+        known = self.waits.get(own)
+        return self.fragment.waits_of(own, self.names, self.given) if known is None else known
 
     def takes(self, own: str) -> list[str]:
         """Return the names of the ops outside of the fragment whose results an op takes, by its own name."""

@@ -21,11 +21,11 @@ class Names:
 
     def __call__(self, name: str) -> str:
         """Return a name that was not returned before: the wanted one, or one with a number after it."""
-        found, number = name, 0
-        while found.lower() in self._used:
+        found, number, used = name, 0, self._used
+        while (known := found.lower()) in used:
             number += 1
             found = f"{name}_{number}"
-        self._used.add(found.lower())
+        used.add(known)
         return found
 
     def reserve(self, names: Iterable[str]) -> None:
@@ -88,12 +88,12 @@ class StepWriter:
             made: What it makes, if its inputs do not tell.
             holds: The type and shape of what is in the variable, if it is the handle of one.
         """
-        taken, given = tuple(inputs), attributes or {}
+        taken, given = tuple(inputs), _NONE if attributes is None else attributes
         value = given.get("value")
         if made is None:
             made = TYPES[kind](taken, given)
         outputs = tuple(
-            Tensor(name, dtype, shape, at, value, holds) for at, (dtype, shape) in enumerate(made)
+            [Tensor(name, dtype, shape, at, value, holds) for at, (dtype, shape) in enumerate(made)]
         )
         if self._after:
             waits = [*waits, *self._before([each.op for each in taken])]
@@ -123,10 +123,11 @@ class StepWriter:
         under = f"{scope}/" if scope else ""
         levels = {own: self.unique(f"{under}{asked}") for own, asked in fragment.levels.items()}
         names = {own: _under(levels, own) for own in fragment.node}
-        end = (fragment.result or "").partition(":")[0]
-        found = Use(fragment, [*names], names, given, placed, self.role, self.clone)
+        ended = {}
         if waits:
-            found = evolve(found, waits={end: (*found.waits_of(end), *waits)})
+            end = (fragment.result or "").partition(":")[0]
+            ended = {end: (*fragment.waits_of(end, names, given), *waits)}
+        found = Use(fragment, [*names], names, given, placed, self.role, self.clone, ended)
         if self._after:
             before = {own: self._before(found.takes(own)) for own in fragment.first}
             found = evolve(found, waits={own: (*found.waits_of(own), *more) for own, more in before.items()})
@@ -142,7 +143,8 @@ class StepWriter:
         Args:
             before: The names of the ops for which they wait.
         """
-        return evolve(self, after=(*self._after, ([*before], set())))
+        after = (*self._after, ([*before], set[str]()))
+        return StepWriter(self.role, self.unique, self.clone, self.ops, self._counts, after)
 
     def _before(self, takes: Sequence[str]) -> list[str]:
         """Return the names of the ops that one waits for which takes something from others."""
@@ -160,7 +162,7 @@ class StepWriter:
             role: What they are for.
             clone: The number of the clone that they belong to, or None.
         """
-        return evolve(self, role=role, clone=clone)
+        return StepWriter(role, self.unique, clone, self.ops, self._counts, self._after)
 
     def after(self, name: str, waits: Iterable[str], placed: Placed) -> str:
         """Write an op that only waits; return its name.
@@ -557,8 +559,11 @@ class Spot:
 
     def waiting(self, before: Iterable[str]) -> Spot:
         """Return the same for ops that wait for others, as `StepWriter.waiting` says."""
-        return evolve(self, writer=self.writer.waiting(before))
+        return Spot(self.writer.waiting(before), self.scope, self.placed)
 
+
+_NONE: Mapping[str, Any] = {}
+"""The attributes of ops that have none."""
 
 _MANY = 1000
 """The number of zeros from which they are no constant in a graph."""

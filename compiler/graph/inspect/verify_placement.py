@@ -13,7 +13,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
-from attrs import define, frozen
+from attrs import define, field, frozen
 
 from compiler.graph.adapters.tensorflow_private import op_definition
 from compiler.graph.stamp.lookups import declares_strings
@@ -22,7 +22,7 @@ from compiler.graph.variables.variables import GraphVariable
 from compiler.placement.rules import Rulebook
 from compiler.plan import WorkerPlan
 from compiler.reasons import Placed, Reason
-from compiler.step.record import Entered, Op, Use
+from compiler.step.record import Entered, Fragment, Op, Use
 from compiler.topology import Host
 from dsl.diagnostics import Diagnostic, SpecError
 from dsl.errors import plan as errors
@@ -73,6 +73,7 @@ def _grouped(strays: Iterator[_Stray]) -> list[Diagnostic]:
 class _Verifier:
     compiled: CompiledGraph
     entries: Mapping[str, Entered]
+    odd: dict[Fragment, frozenset[str]] = field(factory=dict)  # by fragment, what works on more than numbers
 
     def strays(self) -> Iterator[_Stray]:
         yield from self._incomplete()
@@ -80,24 +81,24 @@ class _Verifier:
             if isinstance(each, Op):
                 ops: Iterable[Op] = (each,)
             else:
-                doubtful = [own for own in each.ops if not self._is_plainly_there(each, own)]
+                doubtful = self._doubtful(each)
                 ops = used_ops(each, doubtful) if doubtful else ()
             for op in ops:
                 reason = self._complaint(op)
                 if reason is not None:
                     yield _Stray(op.name, op.device.ref, reason, _span(op.placed))
 
-    def _is_plainly_there(self, use: Use, own: str) -> bool:
-        """Whether an op of a fragment works on nothing but tensors, on a device of its clone for numbers.
+    def _doubtful(self, use: Use) -> Sequence[str]:
+        """Return the ops of a fragment that do not only work on numbers, on a device of their clone.
 
-        There are many such ops in towers, which are not looked at any further.
+        There are many others in towers, which are not looked at any further.
         """
-        node, device = use.fragment.node[own], use.place_of(own).device
-        if use.clone is None or takes_resources(node.op) or declares_strings(node.op):
-            return False
-        made = use.fragment.made[own]
-        strings = device.kind == "gpu" and any(dtype == "string" for dtype, _ in made)
-        return not strings and device in self.compiled.plan.towers[use.clone].devices
+        if use.clone is None:
+            return use.ops
+        if use.fragment not in self.odd:
+            self.odd[use.fragment] = frozenset(_odd(use.fragment))
+        odd, devices = self.odd[use.fragment], self.compiled.plan.towers[use.clone].devices
+        return [own for own in use.ops if own in odd or use.place_of(own).device not in devices]
 
     def _incomplete(self) -> Iterator[_Stray]:
         """Yield the weights whose variables, or the parts that clones update, are not the whole weight."""
@@ -158,6 +159,14 @@ class _Verifier:
             reason = reason.cause
         strings = Rulebook((), self.compiled.plan.topology).strings(tower)
         return op.placed == strings or (op.device.kind == "cpu" and _works_on_strings(op))
+
+
+def _odd(fragment: Fragment) -> Iterator[str]:
+    """Yield the ops of a fragment that work on resources or strings."""
+    for own, node in fragment.node.items():
+        strings = any(dtype == "string" for dtype, _ in fragment.made[own])
+        if strings or takes_resources(node.op) or declares_strings(node.op):
+            yield own
 
 
 def _are_whole(pieces: Sequence[GraphVariable], shape: Sequence[int]) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from attrs import define, evolve, field, frozen
+from attrs import define, field, frozen
 
 from compiler.graph.ledger import Ledger
 from compiler.graph.nodes import count_inputs
@@ -103,7 +103,10 @@ class StampedTower:
         if self.accumulated is not None:
             return self.accumulated.results[name]
         # TensorFlow knows that a gradient has the shape of its weight only while it makes the gradient.
-        return evolve(self.use.tensor(name), shape=self.template.results[name].shape)
+        made = self.use.tensor(name)
+        return Tensor(
+            made.op, made.dtype, self.template.results[name].shape, made.output, made.value, made.holds
+        )
 
     def gradient(self, part: int, weight: str) -> Value:
         """Return the gradient of the tower's scaled loss by a weight; that of an embedding may be sparse."""
@@ -316,8 +319,10 @@ class _Writer:
             The value in the tower; None if the weight is sent with other small ones, or by itself.
         """
         bindings, plan = self.bindings, self.ledger.plan
+        if not isinstance(plan, WorkerPlan) or bindings.role:
+            return None
         rider = Rider(weight, read, f"{read.op}/sent", self.layout.beside(weight, source.placed))
-        if not isinstance(plan, WorkerPlan) or bindings.role or not rider.is_small:
+        if not rider.is_small:
             return None
         if rider.device.host == bindings.tower.device.host or not self._is_used_in_tower(weight):
             return None

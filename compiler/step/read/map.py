@@ -129,15 +129,8 @@ def _ops(step: Step, assigned: Mapping[str, str], rules: _Rules) -> Iterable[Map
         found = known.get(id(placed))
         if found is None:
             found = known[id(placed)] = placed.device.ref, rules.of(placed.reason)
-        yield MapOp(
-            name=name,
-            type=op.type,
-            clone=op.clone,
-            role=op.role,
-            requested=found[0],
-            assigned=None if real is None else refs.get(real, real),
-            rule=found[1],
-        )
+        ran = None if real is None else refs.get(real, real)
+        yield MapOp(name, op.type, op.clone, op.role, found[0], ran, found[1])
 
 
 def _variable(step: Step, variable: Variable, rules: _Rules) -> MapVariable:

@@ -13,23 +13,31 @@ became ready first, that of a simulation of time, each with one to five ops at a
 
 from __future__ import annotations
 
-from collections import Counter, deque
-from collections.abc import Sequence
-from itertools import accumulate, chain
+from collections.abc import Iterator
+from typing import Any, TypeAlias
 
+import numpy as np
 from attrs import define, field, frozen
+from numpy.typing import NDArray
 
 from compiler.mapping.records import MapTensor
 from compiler.process import collector_paused
 from compiler.step.read.rows import RowCounts
 from compiler.step.read.transfers import LARGEST
-from compiler.step.record import Op, Shape, Tensor
+from compiler.step.record import Op, Tensor
 from compiler.step.step import Step
 from compiler.time.costs import PLAIN
 from compiler.time.work import PASSED_ON
 
 _OVER = PLAIN | {"BiasAdd", "SelectV2"}
-"""The types of ops that write over an input that nothing else uses."""
+"""The types of ops that write over an input that nothing else uses. Each makes one tensor."""
+
+_NEVER = 1 << 60
+"""The moment of what does not happen in a step."""
+
+_PHASES = 3
+_WRITTEN_OVER, _MADE, _LEFT = range(_PHASES)
+"""What happens to memory at a moment, in this order."""
 
 
 @frozen
@@ -54,188 +62,188 @@ def forecast_memory(step: Step) -> dict[str, StepMemory]:
         step: The step. Tensors whose sizes are not known count as nothing.
     """
     with collector_paused():
-        devices = [_Device() for _ in step.plan.topology.devices]
-        _Run(step, devices).run()
-        return {each.ref: held.peak() for each, held in zip(step.plan.topology.devices, devices, strict=True)}
+        found = dict(_Run(step).peaks())
+        nothing = StepMemory(0, ())
+        return {each.ref: found.get(at, nothing) for at, each in enumerate(step.plan.topology.devices)}
 
 
-@define
-class _Block:
-    """Memory of a device that holds a tensor, and others that are the same, until the last use of any."""
-
-    tensor: Tensor
-    bytes: int
-    begin: int
-    shares: int = 1
-    end: int | None = None
-
-    def is_there(self, moment: int) -> bool:
-        return self.begin <= moment and (self.end is None or moment <= self.end)
-
-
-@define
-class _Device:
-    """The memory of a device. Each op that runs is a moment."""
-
-    now: int = 0
-    most: int = 0
-    moment: int = -1  # at which it holds the most
-    blocks: list[_Block] = field(factory=list)
-
-    def take(self, tensor: Tensor, size: int, moment: int) -> _Block:
-        block = _Block(tensor, size, moment)
-        self.blocks.append(block)
-        self.now += size
-        if self.now > self.most:
-            self.most, self.moment = self.now, moment
-        return block
-
-    def leave(self, block: _Block, moment: int) -> None:
-        block.shares -= 1
-        if not block.shares:
-            block.end = moment
-            self.now -= block.bytes
-
-    def peak(self) -> StepMemory:
-        """Return the peak, of which what ends at its moment is still a part."""
-        there = (each for each in self.blocks if each.is_there(self.moment))
-        ordered = sorted(there, key=lambda each: (-each.bytes, each.tensor.op, each.tensor.output))
-        alive = tuple(MapTensor(each.tensor.name, each.bytes) for each in ordered)
-        return StepMemory(self.most, alive[:LARGEST], alive)
-
-
-@define
-class _Sizes:
-    """The bytes of tensors, which few types and shapes tell of very many."""
-
-    rows: RowCounts
-    known: dict[tuple[str, Shape | None], int | None] = field(factory=dict)
-
-    def of(self, tensor: Tensor) -> int:
-        key = tensor.dtype, tensor.shape
-        if key not in self.known:
-            self.known[key] = tensor.bytes
-        found = self.known[key]
-        return self.rows.shaped(tensor).bytes or 0 if found is None else found
+Numbers: TypeAlias = NDArray[Any]
 
 
 @define
 class _Run:
-    """The ops of a step, which run one after the other.
+    """The ops of a step, which run one after the other. Each op that runs is a moment.
 
-    A tensor has the number of the first result of its op, plus its own among these. On a device, that is
-    multiplied by the number of devices, and the number of the device is added.
+    A tensor is held on the device on which it is made, and on each that it is sent to. What is held where a
+    tensor is made has the number of the tensor; what is sent comes after all of these.
     """
 
     step: Step
-    devices: Sequence[_Device]
+    rows: RowCounts = field(init=False)
     ops: list[Op] = field(init=False)
-    homes: list[int] = field(init=False)  # the number of the device of each op
-    made: list[int] = field(init=False)  # the number of the first result of each op, on its device
-    takes: list[list[int]] = field(factory=list)  # what each op takes, but for what a loop hands back
     users: list[list[int]] = field(init=False)  # the ops that wait for each, as often as they do
-    uses: dict[int, int] = field(factory=dict)  # how often a tensor is still taken on a device
-    sent: dict[int, list[int]] = field(factory=dict)  # the same tensor on other devices
-    held: dict[int, _Block] = field(factory=dict)
-    sizes: _Sizes = field(init=False)
+    missing: list[int] = field(factory=list)  # for how many of them each op waits
+    homes: Numbers = field(init=False)  # the number of the device of each op
+    first: list[int] = field(factory=list)  # the number of the first tensor that each op makes
+    makers: list[int] = field(factory=list)  # the op that makes each tensor
+    made: list[Tensor] = field(factory=list)
+    bytes: list[int] = field(factory=list)  # of each tensor
+    taken: list[int] = field(factory=list)  # the tensors that ops take, but for what a loop hands back
+    takers: list[int] = field(factory=list)  # the op of each of these
+    passed: dict[int, int] = field(factory=dict)  # by tensor that is passed on, where it is in `taken`, or -1
+    moments: Numbers = field(init=False)  # of each op
+    following: Numbers = field(init=False)  # the moment of the next op on the device of each
 
     def __attrs_post_init__(self) -> None:
-        step, count = self.step, len(self.devices)
-        needed = {op.name for op in step.run}
+        step = self.step
+        needed, self.rows = {op.name for op in step.run}, RowCounts(step.sized)
         self.ops = [op for name, op in step.sized.items() if name in needed]
-        numbers = {each: number for number, each in enumerate(step.plan.topology.devices)}
-        self.homes = [numbers[op.placed.device] for op in self.ops]
-        results = accumulate((len(op.outputs) for op in self.ops), initial=0)
-        self.made = [first * count + home for first, home in zip(results, self.homes, strict=False)]
         self.users = [[] for _ in self.ops]
-        self.sizes = _Sizes(RowCounts(step.sized))
+        numbers = {each: number for number, each in enumerate(step.plan.topology.devices)}
+        self.homes = np.array([numbers[op.placed.device] for op in self.ops], np.int64)
+        for at, op in enumerate(self.ops):
+            self.first.append(len(self.made))
+            self.made += op.outputs
+            self.makers += [at] * len(op.outputs)
+        self.bytes = list(map(self._size, self.made))
         self._link({op.name: at for at, op in enumerate(self.ops)})
+        self._order()
+
+    def _size(self, tensor: Tensor) -> int:
+        found = tensor.bytes
+        return self.rows.shaped(tensor).bytes or 0 if found is None else found
 
     def _link(self, numbers: dict[str, int]) -> None:
-        """Find out what each op takes and waits for."""
-        count = len(self.devices)
+        """Find out what each op takes, waits for and passes on."""
+        users, first, taken, takers = self.users, self.first, self.taken, self.takers
         for at, op in enumerate(self.ops):
-            taken, home = [], self.homes[at]
+            begin, waiting = len(taken), len(op.inputs) + len(op.waits)
             for tensor in op.inputs:
                 source = numbers[tensor.op]
                 if op.type == "Merge" and self.ops[source].type == "NextIteration":
+                    waiting -= 1
                     continue
-                there = self.made[source] + tensor.output * count
-                here = there - self.homes[source] + home
-                if here != there and here not in self.uses:
-                    self.sent.setdefault(there, []).append(here)
-                self.uses[here] = self.uses.get(here, 0) + 1
-                taken.append(here)
-                self.users[source].append(at)
+                taken.append(first[source] + tensor.output)
+                takers.append(at)
+                users[source].append(at)
             for name in op.waits:
-                self.users[numbers[name]].append(at)
-            self.takes.append(taken)
+                users[numbers[name]].append(at)
+            self.missing.append(waiting)
+            if op.type in PASSED_ON and not (op.type == "ReadVariableOp" and op.waits):
+                self._pass_on(at, op, begin)
 
-    def run(self) -> None:
-        """Run each op after those that became ready before it."""
-        missing = Counter(chain.from_iterable(self.users))
-        ready = deque(at for at in range(len(self.ops)) if at not in missing)
-        moment, taken = 0, [list[int]() for _ in self.devices]  # by the op before on each device
-        uses = self.uses
-        while ready:
-            at, moment = ready.popleft(), moment + 1
-            self._make(at, moment)
-            for number in self._results(at):
-                if number not in uses:
-                    self._leave(number, moment)
-            home = self.homes[at]
-            taken[home], given_back = self.takes[at], taken[home]
-            for number in given_back:
-                uses[number] -= 1
-                if not uses[number]:
-                    self._leave(number, moment)
-            for user in self.users[at]:
+    def _pass_on(self, at: int, op: Op, begin: int) -> None:
+        """Note which results of an op are what it takes, and not, for example, its shape."""
+        for tensor in op.outputs:
+            number, place = self.first[at] + tensor.output, tensor.output if op.type == "IdentityN" else 0
+            same = op.type == "ReadVariableOp" or not op.inputs
+            if same or self.bytes[number] == self._size(op.inputs[place]):
+                self.passed[number] = begin + place if len(self.taken) > begin else -1
+
+    def _order(self) -> None:
+        """Let each op run after those that became ready before it."""
+        missing, users = self.missing, self.users
+        order = [at for at, count in enumerate(missing) if not count]
+        for at in order:  # which grows meanwhile
+            for user in users[at]:
                 missing[user] -= 1
                 if not missing[user]:
-                    ready.append(user)
+                    order.append(user)
+        self.moments, self.following = (np.full(len(self.ops), each) for each in (_NEVER, _NEVER))
+        self.moments[order] = np.arange(1, len(order) + 1)
+        ran = np.array(order, np.int64)[np.argsort(self.homes[order], kind="stable")]
+        next_there = self.homes[ran[:-1]] == self.homes[ran[1:]]
+        self.following[ran[:-1][next_there]] = self.moments[ran[1:][next_there]]
 
-    def _results(self, at: int) -> range:
-        """Return the numbers of what an op makes."""
-        first, count = self.made[at], len(self.devices)
-        return range(first, first + len(self.ops[at].outputs) * count, count)
+    def peaks(self) -> Iterator[tuple[int, StepMemory]]:
+        """Yield the peaks, each with the number of its device, of all devices that hold something."""
+        taken, takers, makers = (np.array(each, np.int64) for each in (self.taken, self.takers, self.makers))
+        homes, count = self.homes, len(self.step.plan.topology.devices)
+        away = homes[takers] != homes[makers[taken]]
+        sent, places = np.unique((taken * count + homes[takers])[away], return_inverse=True)
+        held = taken.copy()  # what each op takes, as it is held on its device
+        held[away] = len(makers) + places
+        tensors = np.concatenate((np.arange(len(makers)), sent // count))
+        devices = np.concatenate((homes[makers], sent % count))
+        sizes, begin = np.array(self.bytes, np.int64)[tensors], self.moments[makers[tensors]]
+        of = self._memory(held, (sizes > 0) & (begin < _NEVER))
+        uses = _Ends.of(held, self.following[takers], len(of))
+        left, there = np.maximum(begin, uses.last), np.flatnonzero(of >= 0)
+        shares = _Ends.of(of[there], left[there], len(of))
+        # an op writes over the first input of its size that nothing else uses, then or later
+        over = np.flatnonzero(np.array([op.type in _OVER for op in self.ops], bool)[takers])
+        what, moment, result = held[over], self.moments[takers[over]], np.array(self.first)[takers[over]]
+        fits = (of[what] >= 0) & (sizes[of[what]] == sizes[result]) & (moment < _NEVER)
+        over = over[
+            fits
+            & uses.only(what, self.following[takers[over]], moment)
+            & shares.only(of[what], left[what], moment)
+        ]
+        over = over[np.unique(takers[over], return_index=True)[1]]
+        ends = shares.last * _PHASES + _LEFT
+        ends[of[held[over]]] = self.moments[takers[over]] * _PHASES + _WRITTEN_OVER
+        blocks = there[of[there] == there]
+        for device in np.unique(devices[blocks]):
+            own = blocks[devices[blocks] == device]
+            yield int(device), self._peak(tensors[own], sizes[own], begin[own], ends[own])
 
-    def _make(self, at: int, moment: int) -> None:
-        """Take memory for what an op makes, where it is made and where it is sent to."""
-        op, count, made = self.ops[at], len(self.devices), self.made[at]
-        there = op.type in PASSED_ON and not (op.type == "ReadVariableOp" and op.waits)
-        for tensor in op.outputs:
-            size, number = self.sizes.of(tensor), made + tensor.output * count
-            if not size:
-                continue
-            block = None
-            if not there or (op.inputs and self._is_other(op, tensor, size)):
-                if op.type in _OVER:
-                    self._write_over(self.takes[at], size, moment)
-                block = self.devices[self.homes[at]].take(tensor, size, moment)
-            elif self.takes[at]:
-                block = self.held.get(self.takes[at][tensor.output if op.type == "IdentityN" else 0])
-                if block is not None:
-                    block.shares += 1
-            if block is not None:
-                self.held[number] = block
-            for copy in self.sent.get(number, ()):
-                self.held[copy] = self.devices[copy % count].take(tensor, size, moment)
+    def _memory(self, held: Numbers, there: Numbers) -> Numbers:
+        """Return of what is held the number of what has its memory: itself, or what it is passed on from.
 
-    def _is_other(self, op: Op, tensor: Tensor, size: int) -> bool:
-        """Whether the result of an op that passes something on is not what it takes, such as its shape."""
-        return op.type != "ReadVariableOp" and size != self.sizes.of(
-            op.inputs[tensor.output if op.type == "IdentityN" else 0]
-        )
+        Args:
+            held: What ops take.
+            there: Whether something takes memory.
 
-    def _write_over(self, inputs: Sequence[int], size: int, moment: int) -> None:
-        """Give back the memory of the first input that nothing else uses, before an op takes it again."""
-        for number in inputs:
-            block = self.held.get(number)
-            if block is not None and block.shares == 1 and self.uses[number] == 1 and block.bytes == size:
-                self._leave(number, moment - 1)
-                return
+        Returns:
+            -1 for what takes no memory.
+        """
+        found = np.arange(len(there))
+        for number, place in self.passed.items():
+            found[number] = held[place] if place >= 0 else -1
+        found[~there] = -1
+        while True:
+            further = np.where(found >= 0, found[found], -1)
+            if np.array_equal(further, found):
+                return found
+            found = further
 
-    def _leave(self, number: int, moment: int) -> None:
-        block = self.held.pop(number, None)
-        if block is not None:
-            self.devices[number % len(self.devices)].leave(block, moment)
+    def _peak(self, tensors: Numbers, sizes: Numbers, begin: Numbers, ends: Numbers) -> StepMemory:
+        """Return the peak of a device, of which what ends at its moment is still a part."""
+        moments = np.concatenate((begin * _PHASES + _MADE, ends))
+        order = np.argsort(moments, kind="stable")
+        now = np.cumsum(np.concatenate((sizes, -sizes))[order])
+        most = np.argmax(now)
+        moment = moments[order[most]] // _PHASES
+        there = np.flatnonzero((begin <= moment) & (ends >= moment * _PHASES + _LEFT))
+        found = zip([self.made[each] for each in tensors[there]], sizes[there].tolist(), strict=True)
+        ordered = sorted(found, key=lambda each: (-each[1], each[0].op, each[0].output))
+        alive = tuple(MapTensor(tensor.name, size) for tensor, size in ordered)
+        return StepMemory(int(now[most]), alive[:LARGEST], alive)
+
+
+@frozen
+class _Ends:
+    """The ends of several uses of each of some things.
+
+    Attributes:
+        last: The moment of the last end of each thing.
+        alone: Whether only one use ends then.
+        before: The moment of the last end before that.
+    """
+
+    last: Numbers
+    alone: Numbers
+    before: Numbers
+
+    @classmethod
+    def of(cls, things: Numbers, moments: Numbers, count: int) -> _Ends:
+        last, before = np.zeros(count, np.int64), np.zeros(count, np.int64)
+        np.maximum.at(last, things, moments)
+        latest = moments == last[things]
+        np.maximum.at(before, things[~latest], moments[~latest])
+        return cls(last, np.bincount(things[latest], minlength=count) == 1, before)
+
+    def only(self, things: Numbers, end: Numbers, moment: Numbers) -> Numbers:
+        """Whether the use of a thing that ends at `end` is its only one at a moment before that."""
+        found: Numbers = (end == self.last[things]) & self.alone[things] & (self.before[things] < moment)
+        return found

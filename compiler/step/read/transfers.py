@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from heapq import nsmallest
 
 from attrs import define, field
 
@@ -35,15 +36,17 @@ def list_transfers(
         named: How many of the largest tensors are named; None for all.
         sizes: The bytes of tensors whose sizes depend on the examples, by name, if they are known.
     """
-    sent: dict[tuple[Device, Device], dict[str, int | None]] = {}
+    sent: dict[tuple[int, int], tuple[Device, Device, dict[str, int | None]]] = {}
     least: dict[str, int] = {}
     for tensor, source, target in crossings(step, of_worker):
-        size = (sizes or {}).get(tensor.name, tensor.bytes)
-        sent.setdefault((source, target), {})[tensor.name] = size
+        name, size, pair = tensor.name, tensor.bytes, (source.ordinal, target.ordinal)
+        if sizes is not None:
+            size = sizes.get(name, size)
+        link = sent.get(pair) or sent.setdefault(pair, (source, target, {}))
+        link[2][name] = size
         if size is None:
-            least[tensor.name] = _least_bytes(step, tensor)
-    order = sorted(sent, key=lambda pair: (pair[0].ordinal, pair[1].ordinal))
-    return tuple(_transfer(source, target, sent[source, target], least, named) for source, target in order)
+            least[name] = _least_bytes(step, tensor)
+    return tuple(_transfer(*sent[pair], least, named) for pair in sorted(sent))
 
 
 def crossings(step: Step, of_worker: Host | None = None) -> Iterator[tuple[Tensor, Device, Device]]:
@@ -117,7 +120,7 @@ def _transfer(
     named: int | None,
 ) -> MapTransfer:
     known = {name: size for name, size in tensors.items() if size is not None}
-    largest = sorted(known, key=lambda name: (-known[name], name))[:named]
+    largest = nsmallest(len(known) if named is None else named, known, key=lambda name: (-known[name], name))
     return MapTransfer(
         source.ref,
         target.ref,

@@ -249,7 +249,7 @@ def test_map_of_eight_clones_is_that_of_their_graph(name: str, tmp_path: Path) -
     assert pages[0] == pages[1]
     assert {ref: figures[0] for ref, figures in pages[0].items()} == wanted
     for glob in ("fc1/*", "*/fc2/MatMul", "clone_3/*", "input/*"):
-        chosen, listed = (View(glob=glob).chosen(each) for each in (found.placement, whole))
+        chosen, listed = (list(View(glob=glob).chosen(each)) for each in (found.placement, whole))
         assert sum(each.count for each in chosen) == len(listed), glob
 
 

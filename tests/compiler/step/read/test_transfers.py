@@ -124,7 +124,7 @@ def size(graph: tf.Graph, tensor: str, arrived: str, nodes: dict[str, Any]) -> i
             (name, [*each.input].index(arrived)) for name, each in nodes.items() if arrived in each.input
         )
         found = graph.get_operation_by_name(taker).inputs[at]
-    shape = found.shape.as_list() if found.shape.rank is not None else [None]
+    shape = tuple(found.shape.as_list()) if found.shape.rank is not None else (None,)
     return Tensor("", found.dtype.name, shape).bytes
 
 

@@ -7,9 +7,12 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+import pytest
 
 import grammar
 from dsl import ir
+from dsl.diagnostics import RunError
+from tfdeploy.runtime.records.result import Result, Seconds
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -59,6 +62,19 @@ def spec_of(text: str, **overrides: str) -> ir.Spec:
     reading = grammar.read("test.tfdeploy", pairs, text=text)
     assert reading.spec is not None, [f"{each.code} {each.message}" for each in reading.diagnostics]
     return reading.spec
+
+
+def refusal(call: Callable[..., object], *arguments: Any, **named: Any) -> Any:
+    """Return the diagnostic with which a call is refused."""
+    with pytest.raises(RunError) as caught:
+        call(*arguments, **named)
+    return caught.value.diagnostic
+
+
+def make_result(**more: Any) -> Result:
+    """Return the result of a run."""
+    given = {"status": "finished", "steps": 20, "loss": 0.5, "metrics": {}, "examples_per_second": 1000.0}
+    return Result(**{**given, "seconds": Seconds(1.0, 0.5, 2.0), "directory": "runs/x", **more})  # type: ignore[arg-type]
 
 
 def examples(count: int, seed: int = 0) -> dict[str, Any]:

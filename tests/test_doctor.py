@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import signal
 import socket
+from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import keras
 import pytest
@@ -20,9 +20,6 @@ from tfdeploy.cli.group import load
 from tfdeploy.doctor import Finding, machine, software
 from tfdeploy.doctor.probe import Started
 from tfdeploy.runtime.start_tensorflow import except_loopback
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 GIB = 1 << 30
 STARTED = Started("2.21.0", "3.14.0", "12.5", ("NVIDIA H100", "NVIDIA H100"), GIB // 2)
@@ -61,81 +58,31 @@ def test_findings_are_printed_and_decide_the_exit_code(monkeypatch: pytest.Monke
     assert (done.return_value, done.stdout.endswith("\nnothing here would fail\n")) == (0, True)
 
 
-@pytest.mark.parametrize(
-    ("code", "err", "words"),
-    [
-        (-signal.SIGILL, "", "instructions that this processor lacks"),
-        (-signal.SIGKILL, "", "was killed"),
-        (1, "Traceback\n  at\nImportError: libx.so is missing\n", "ImportError: libx.so is missing"),
-        (1, "", "exit code 1"),
-    ],
-)
-def test_a_tensorflow_that_does_not_start(code: int, err: str, words: str) -> None:
-    """How its process ended says what is wrong."""
-    found, started = software.judge_start(code, "", err)
-    assert (found.state, started, words in found.found) == ("failure", None, True)
-    assert found.advice
-
-
-def test_an_answer_that_is_no_record_is_a_failure() -> None:
-    """It is not taken for a TensorFlow that has started."""
-    found, started = software.judge_start(0, '{"tensorflow": "2.21.0"}', "")
-    assert (found.state, started) == ("failure", None)
-    assert "lacks `keras`" in found.found
-
-
-@pytest.mark.parametrize(
-    ("there", "visible", "state", "words"),
-    [
-        (2, None, "fine", "2: NVIDIA H100, NVIDIA H100"),
-        (4, None, "warning", "the driver has 4, and TensorFlow can use 2"),
-        (4, "0,1", "fine", "because CUDA_VISIBLE_DEVICES is '0,1'"),
-    ],
-)
-def test_gpus(there: int, visible: str | None, state: str, words: str) -> None:
-    """Those that TensorFlow cannot use are noticed, unless they are hidden on purpose."""
-    found = software.judge_gpus(STARTED, there, visible)
-    assert (found.state, words in found.found) == (state, True)
-
-
-@pytest.mark.parametrize(
-    ("free", "state", "words"),
-    [(GIB // 4, "failure", ""), (GIB * 3 // 4, "warning", ""), (4 * GIB, "fine", "so 8 tasks")],
-)
-def test_memory_is_counted_in_processes_of_tensorflow(free: int, state: str, words: str) -> None:
-    """None, one, or several of them fit."""
-    found = machine.judge_memory(8 * GIB, free, STARTED.peak_bytes)
-    assert (found.state, words in found.found) == (state, True)
-
-
-@pytest.mark.parametrize(
-    ("text", "quota"),
-    [("max 100000\n", None), ("150000 100000\n", 1.5), ("", None)],
-    ids=["max", "1.5", "none"],
-)
-def test_the_time_of_cores(tmp_path: Path, text: str, quota: float | None) -> None:
-    """The limit of a control group counts if it is less than the cores."""
+def test_what_is_said_of_what_is_found(tmp_path: Path, golden: Callable[[str, str], None]) -> None:
+    """How TensorFlow has ended, GPUs that it cannot use, processes that fit, limits of cores, and more."""
+    own, root = {name: ["tfdeploy"] for name in software.INNER}, Path("/env")
+    missing = "Traceback\n  at\nImportError: libx.so is missing\n"
+    starts = ((-signal.SIGILL, "", ""), (-signal.SIGKILL, "", ""), (1, "", missing), (1, "", ""))
+    answers = [software.judge_start(*each) for each in (*starts, (0, '{"tensorflow": "2.21.0"}', ""))]
+    assert [started for _, started in answers] == [None] * len(answers)
+    found = [each for each, _ in answers]
+    found += [software.judge_gpus(STARTED, *each) for each in ((2, None), (4, None), (4, "0,1"))]
+    sizes = (GIB // 4, GIB * 3 // 4, 4 * GIB)
+    found += [machine.judge_memory(8 * GIB, free, STARTED.peak_bytes) for free in sizes]
     file = tmp_path / "cpu.max"
-    file.write_text(text)
-    assert machine._quota(file) == quota
+    for text in ("max 100000\n", "150000 100000\n", ""):
+        file.write_text(text)
+        found.append(machine.judge_cores(8, 4, machine._quota(file)))
     assert machine._quota(tmp_path / "none") is None
-    found = machine.judge_cores(8, 4, quota)
-    assert (found.state, "4 of 8" in found.found) == ("fine" if quota is None else "warning", True)
-    assert ("the time of 1.5" in found.found) == (quota == 1.5)
-
-
-@pytest.mark.parametrize(
-    ("settings", "state"),
-    [
-        ({"here": True, "temporary": True, "free": 2 * GIB}, "fine"),
-        ({"here": True, "temporary": True, "free": GIB // 2}, "warning"),
-        ({"here": False, "temporary": True, "free": 2 * GIB}, "warning"),
-        ({"here": True, "temporary": False, "free": 2 * GIB}, "failure"),
-    ],
-)
-def test_disk(settings: Mapping[str, Any], state: str) -> None:
-    """TensorFlow needs temporary files; run directories need space, here or elsewhere."""
-    assert machine.judge_disk("/here", **settings).state == state
+    for here, temporary, free in ((1, 1, 2 * GIB), (1, 1, GIB // 2), (0, 1, 2 * GIB), (1, 0, 2 * GIB)):
+        found.append(machine.judge_disk("/here", here=bool(here), temporary=bool(temporary), free=free))
+    found.append(software.judge_names(own, [root]))
+    found.append(software.judge_names({**own, "grammar": ["tfdeploy", "grammars"]}, [root]))
+    found.append(software.judge_names(own, [root, Path("/other")]))
+    lines = [f"{each.name}, {each.state}: {each.found}\n  = {each.advice}\n" for each in found]
+    packages = ("click>=1.0", "click>=1.0,<2.0", "click>=99", "no-such-package>=1")
+    lines += [f"{each}: {software._what_is_wrong(each)}\n" for each in packages]
+    golden("doctor.txt", "".join(lines).replace(metadata.version("click"), "VERSION"))
 
 
 def test_a_network_without_free_ports_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,31 +117,6 @@ def test_proxies(environment: dict[str, str], state: str) -> None:
     assert machine.proxy(changed).state == "fine"
     assert state == "warning" or changed == environment
     assert all(changed.get(each, "").startswith(kept) for each, kept in environment.items())
-
-
-def test_names_that_are_shared_or_come_from_elsewhere() -> None:
-    """Both are failures, and the other distribution is named."""
-    own = {name: ["tfdeploy"] for name in software.INNER}
-    root = Path("/env")
-    assert software.judge_names(own, [root]).state == "fine"
-    shared = software.judge_names({**own, "grammar": ["tfdeploy", "grammars"]}, [root])
-    assert (shared.state, shared.found) == ("failure", "grammar is also of grammars")
-    moved = software.judge_names(own, [root, Path("/other")])
-    assert (moved.state, "/other" in moved.found) == ("failure", True)
-
-
-@pytest.mark.parametrize(
-    ("need", "wrong"),
-    [
-        ("click>=1.0", ""),
-        ("click>=1.0,<2.0", "click is {click}, not <2.0"),
-        ("click>=99", "click is {click}, not >=99"),
-        ("no-such-package>=1", "no-such-package is missing"),
-    ],
-)
-def test_packages_that_are_missing_or_of_another_version(need: str, wrong: str) -> None:
-    """Each requirement is compared with what is installed."""
-    assert software._what_is_wrong(need) == wrong.format(click=metadata.version("click"))
 
 
 def test_programs(tmp_path: Path) -> None:

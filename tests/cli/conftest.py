@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import gc
 import os
+import shlex
 import subprocess
 import sys
+from collections.abc import Callable, Mapping
 from contextlib import chdir
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import pytest
@@ -16,10 +19,6 @@ from click.testing import CliRunner
 
 from tfdeploy import own_process
 from tfdeploy.cli import main
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
 
 GOOD = """\
 tfdeploy = 1
@@ -93,6 +92,19 @@ class Command:
             sys.stdout.flush()
             sys.stderr.flush()
             return Finished(int(ended.value.code or 0), out.getvalue().decode(), err.getvalue().decode())
+
+    def session(self, *lines: str, **given: Any) -> str:
+        """Return what each command line writes, messages after `!`, and its exit code."""
+        shown = []
+        for line in lines:
+            done = self(*shlex.split(line), **given)
+            errors = "".join(f"! {each}\n" for each in done.err.splitlines())
+            shown.append(f"$ tfdeploy {line}\n{done.out}{errors}[{done.code}]\n")
+        return "\n".join(shown).replace(str(self.directory), "FOLDER")
+
+    def names(self) -> list[str]:
+        """Return the names of all that is in the directory."""
+        return sorted(each.name for each in self.directory.iterdir())
 
     def write(self, name: str, text: str) -> Path:
         """Write a file into the directory."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import click
 import pytest
 
 import grammar
-from tests.cli.conftest import GOOD
+from tests.cli.conftest import GOOD, Command
+from tests.runtime.tasks import SPEC
 from tfdeploy.cli.commands.compile_and_run import _flags, membership_of
 from tfdeploy.cli.common import Common
 from tfdeploy.runtime.membership.addresses import Task
@@ -62,3 +64,22 @@ def test_tasks_get_the_flags_of_this_process(flag: str) -> None:
         "never",
         f"--{flag.replace('_', '-')}",
     ]
+
+
+def test_tasks_and_options_that_are_refused(command: Command, golden: Callable[[str, str], None]) -> None:
+    """Tasks that there are not, are nowhere, or are run by another command; and what contradicts itself."""
+    hosts = {"ps": 'hosts = ["127.0.0.1:2222"]', "worker": 'hosts = ["127.0.0.1:2223", "127.0.0.1:2224"]'}
+    command.write("m.tfdeploy", SPEC.format(**hosts))
+    between = "--set update.replication=between_graph"
+    text = command.session(
+        "serve m.tfdeploy --task ps:7",
+        "serve m.tfdeploy --task ps",
+        "serve m.tfdeploy",
+        f"serve m.tfdeploy --task worker:0 {between}",
+        "serve m.tfdeploy --task ps:0 --set devices.ps.hosts=[]",
+        "compile-and-run m.tfdeploy --emulate --launch",
+        "compile-and-run m.tfdeploy --task worker:0",
+        f"compile-and-run m.tfdeploy {between}",
+        env={"TF_CONFIG": None},
+    )
+    golden("cli/clusters.txt", text)

@@ -1,10 +1,12 @@
-"""`export --kubernetes`: every task of the spec's cluster as a pod that knows who it is."""
+"""`export --kubernetes`: every task of the spec's cluster as a pod that knows who it is, or a refusal."""
 
 from __future__ import annotations
 
 import copy
 import json
 import re
+import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -14,60 +16,47 @@ from typing import Any
 import kubernetes_validate
 import pytest
 import yaml
+from click.testing import CliRunner
 
 import grammar
 import tfdeploy
+from tests.cli.conftest import Command
 from tests.folders import ROOT
 from tests.kubernetes.conftest import CSV, SPEC
 from tests.kubernetes.published import hold
+from tfdeploy.cli.group import load
 from tfdeploy.kubernetes import Deployment, to_yaml
 from tfdeploy.kubernetes import manifests as manifests_of
 from tfdeploy.kubernetes.deployment import Kind
 from tfdeploy.kubernetes.memory import requests_of
 from tfdeploy.runtime.membership.addresses import Task, read_tf_config
 
-RUN = {"app.kubernetes.io/name": "tfdeploy", "app.kubernetes.io/instance": "my-digits"}
 MIB, GIB = 1 << 20, 1 << 30
 CPUS = '  job "ps" { tasks = 2 }\n  job "worker" { tasks = 3 }'
 LARGE_OPTIMIZER = "SGD(0.1, momentum = 0.9)"
+Golden = Callable[[str, str], None]
 Container = Callable[[dict[str, Any]], dict[str, Any]]
 
 
-def pods(manifests: dict[tuple[str, str], dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the templates of all pods."""
-    found = [each["spec"]["template"] for (kind, _), each in manifests.items() if kind == "Job"]
-    for (kind, _), each in manifests.items():
-        if kind == "TFJob":
-            found += [replica["template"] for replica in each["spec"]["tfReplicaSpecs"].values()]
-    return found
-
-
-@pytest.mark.family(every=2)
 @pytest.mark.parametrize("mode", ["async", "sync"])
 @pytest.mark.parametrize("kind", ["Job", "TFJob"])
-def test_manifests_are_of_the_published_schemas(kind: str, mode: str, export: Any) -> None:
+def test_manifests_are_of_the_published_schemas(kind: str, mode: str, export: Any, golden: Golden) -> None:
     """All manifests, with every option, hold to the strict schemas of an older and the newest Kubernetes."""
-    options = (
-        "--kind",
-        kind,
-        "--data",
-        "digits",
-        "--namespace",
-        "team-a",
-        "--name",
-        "run1",
-        "--port",
-        "4000",
-    )
-    manifests = export.manifests(*options, mode=mode)
-    jobs = {("Job", f"run1-{job}") for job in ("ps", "worker")} | {("Service", "run1")}
-    client = {("Job", "run1-client")} if mode == "sync" else set()
-    assert set(manifests) == {("ConfigMap", "run1-spec"), ("NetworkPolicy", "run1")} | client | (
-        jobs if kind == "Job" else {("TFJob", "run1")}
-    )
-    for each in manifests.values():
+    options = f"--kind {kind} --data digits --namespace team-a --name run1 --port 4000 --allow-python".split()
+    done = export.run(*options, mode=mode)
+    golden(f"kubernetes/{kind}_{mode}.yaml", done.stdout)
+    for each in yaml.safe_load_all(done.stdout):
         hold(each)
         assert each["metadata"]["namespace"] == "team-a"
+
+
+def test_pods_have_no_more_rights_than_they_need(export: Any) -> None:
+    """They write into two volumes, and one rule lets in pods of the run at the servers' port alone."""
+    text = export.run("--port", "4000", mode="sync").stdout
+    assert text.count("automountServiceAccountToken: false") == text.count("runAsNonRoot: true") == 3
+    assert text.count("readOnlyRootFilesystem: true") == text.count("allowPrivilegeEscalation: false") == 3
+    assert not re.search("hostNetwork|hostPID|hostIPC", text)
+    assert set(re.findall(r"- name: \S+\n\s+mountPath: (\S+)\n(?!\s+readOnly)", text)) == {"/runs", "/tmp"}  # noqa: S108 a volume of the pod's own
 
 
 @pytest.mark.family(every=3)
@@ -106,7 +95,7 @@ def test_every_pod_of_a_job_knows_its_task(mode: str, export: Any, container_of:
     spec = grammar.read("d", text=manifests["ConfigMap", "my-digits-spec"]["data"]["my-digits.tfdeploy"]).spec
     assert spec is not None
     service = manifests["Service", "my-digits"]
-    assert (service["spec"]["clusterIP"], service["spec"]["selector"]) == ("None", RUN)
+    assert service["spec"]["clusterIP"] == "None"
     for job, tasks in {"ps": 2, "worker": 3}.items():
         manifest = manifests["Job", f"my-digits-{job}"]
         assert (manifest["spec"]["completionMode"], manifest["spec"]["completions"]) == ("Indexed", tasks)
@@ -119,56 +108,11 @@ def test_every_pod_of_a_job_knows_its_task(mode: str, export: Any, container_of:
         command = "compile-and-run" if (job, mode) == ("worker", "async") else "serve"
         for index in range(tasks):
             given = read_tf_config(value.replace("$(TASK_INDEX)", str(index)), spec.devices.jobs)
-            assert given is not None
             assert given.task == Task(job, index)
             assert given.cluster.address(Task(job, index)) == f"my-digits-{job}-{index}.my-digits:2222"
             filled = [each.replace("$(TASK_INDEX)", str(index)) for each in container["args"]]
             options = ["--task", f"{job}:{index}", "--listen-everywhere"]
             assert filled == [command, "/spec/my-digits.tfdeploy", *options]
-
-
-@pytest.mark.parametrize(("kind", "behind"), [("Job", ".my-digits"), ("TFJob", "")])
-def test_the_client_of_one_graph_is_no_task(
-    kind: str, behind: str, export: Any, container_of: Container
-) -> None:
-    """With `replication = in_graph` a Job of one pod trains on all tasks, and has neither port nor GPU."""
-    client = export.manifests("--kind", kind, mode="sync")["Job", "my-digits-client"]
-    container = container_of(client)
-    assert container["args"] == ["compile-and-run", "/spec/my-digits.tfdeploy"]
-    config = json.loads(next(each["value"] for each in container["env"] if each["name"] == "TF_CONFIG"))
-    assert config == {
-        "cluster": {
-            "ps": [f"my-digits-ps-{index}{behind}:2222" for index in range(2)],
-            "worker": [f"my-digits-worker-{index}{behind}:2222" for index in range(3)],
-        }
-    }
-    assert "ports" not in container
-    assert container["resources"] == {"requests": {"memory": "2048Mi"}}
-    assert client["spec"]["completions"] == 1
-
-
-def test_a_tfjob_of_workers_has_a_chief(export: Any, container_of: Container) -> None:
-    """Workers that train are a chief and the others; the operator says who each is, so no argument does."""
-    job = export.manifests("--kind", "TFJob")["TFJob", "my-digits"]
-    found = {
-        kind: (
-            each["replicas"],
-            each["restartPolicy"],
-            container_of(each)["args"][0],
-            len(container_of(each)["args"]),
-        )
-        for kind, each in job["spec"]["tfReplicaSpecs"].items()
-    }
-    assert found == {
-        "PS": (2, "ExitCode", "serve", 3),
-        "Chief": (1, "ExitCode", "compile-and-run", 3),
-        "Worker": (2, "ExitCode", "compile-and-run", 3),
-    }
-    assert job["spec"]["runPolicy"]["cleanPodPolicy"] == "Running"
-    for each in job["spec"]["tfReplicaSpecs"].values():
-        container = container_of(each)
-        assert (container["name"], container["ports"][0]["name"]) == ("tensorflow", "tfjob-port")
-        assert [variable["name"] for variable in container["env"]] == ["HOME", "TFDEPLOY_SECRET_FILE"]
 
 
 def test_what_the_operator_sets_names_the_tasks_of_the_spec(export: Any) -> None:
@@ -195,84 +139,10 @@ def test_what_the_operator_sets_names_the_tasks_of_the_spec(export: Any) -> None
     assert sorted(found) == ["ps:0", "ps:1", "worker:0", "worker:1", "worker:2"]
 
 
-@pytest.mark.parametrize("mode", ["async", "sync"])
-@pytest.mark.parametrize("kind", ["Job", "TFJob"])
-def test_pods_have_no_more_rights_than_they_need(kind: str, mode: str, export: Any) -> None:
-    """Pods are what the restricted standard of Kubernetes asks for, and know nothing of the API server."""
-    found = pods(export.manifests("--kind", kind, "--data", "digits", mode=mode))
-    assert len(found) == {("Job", "async"): 2, ("TFJob", "async"): 3}.get((kind, mode), 3)
-    for pod in found:
-        spec = pod["spec"]
-        (container,) = spec["containers"]
-        assert spec["automountServiceAccountToken"] is False
-        assert spec["enableServiceLinks"] is False
-        assert spec["securityContext"] == {
-            "runAsNonRoot": True,
-            "runAsUser": 1000,
-            "runAsGroup": 1000,
-            "fsGroup": 1000,
-            "fsGroupChangePolicy": "OnRootMismatch",
-            "seccompProfile": {"type": "RuntimeDefault"},
-        }
-        assert container["securityContext"] == {
-            "allowPrivilegeEscalation": False,
-            "readOnlyRootFilesystem": True,
-            "capabilities": {"drop": ["ALL"]},
-        }
-        assert not {"hostNetwork", "hostPID", "hostIPC"} & spec.keys()
-        writable = {each["mountPath"] for each in container["volumeMounts"] if not each.get("readOnly")}
-        assert writable == {"/runs", "/tmp"}  # noqa: S108 a volume of the pod's own
-
-
-@pytest.mark.parametrize("kind", ["Job", "TFJob"])
-def test_only_pods_of_the_run_reach_its_ports(kind: str, export: Any) -> None:
-    """One rule holds for every pod of the run, and lets in pods of the run, at the servers' port alone."""
-    manifests = export.manifests("--kind", kind, "--port", "4000", mode="sync")
-    run = {"podSelector": {"matchLabels": RUN}}
-    assert manifests["NetworkPolicy", "my-digits"]["spec"] == {
-        **run,
-        "policyTypes": ["Ingress"],
-        "ingress": [{"from": [run], "ports": [{"protocol": "TCP", "port": 4000}]}],
-    }
-    for pod in pods(manifests):
-        assert pod["metadata"]["labels"].items() >= RUN.items()
-        for port in pod["spec"]["containers"][0].get("ports", []):
-            assert port["containerPort"] == 4000
-
-
-def test_faults_of_the_spec_are_not_tried_again(export: Any) -> None:
-    """A Job fails at once by exit codes 1 and 2, and starts again what a signal or a lost node has ended."""
-    for (kind, _), manifest in export.manifests(mode="sync").items():
-        if kind == "Job":
-            assert manifest["spec"]["template"]["spec"]["restartPolicy"] == "Never"
-            assert manifest["spec"]["backoffLimit"] == 20 * manifest["spec"]["completions"]
-            assert manifest["spec"]["podFailurePolicy"]["rules"] == [
-                {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
-                {
-                    "action": "FailJob",
-                    "onExitCodes": {"containerName": "tensorflow", "operator": "In", "values": [1, 2]},
-                },
-            ]
-
-
-def test_gpus_are_those_of_each_task(export: Any, container_of: Container) -> None:
-    """A task asks for as many GPUs as its job declares, and for none where that is none."""
-    manifests = export.manifests()
-    found = {job: container_of(manifests["Job", f"my-digits-{job}"])["resources"] for job in ("worker", "ps")}
-    assert found == {
-        "worker": {"requests": {"memory": "2048Mi"}, "limits": {"nvidia.com/gpu": 2}},
-        "ps": {"requests": {"memory": "2048Mi"}},
-    }
-
-
 @pytest.mark.family(every=3)
 @pytest.mark.parametrize("kind", ["Job", "TrainJob", "TFJob"])
 def test_pods_ask_for_the_memory_of_the_forecast(kind: Kind) -> None:
-    """The weights and slots of a large layer are on a server, and a client has neither; TensorFlow has 1 GiB.
-
-    There are 2 servers, 3 workers, and a client: the layer's 64 MiB of weights and as much of momentum are on
-    the first server, which also gets the gradient of each worker.
-    """
+    """A large layer and its slots are on a server, and a client has neither; TensorFlow has 1 GiB."""
     large = (
         SPEC.replace("[4]", "[4096]").replace("Dense(2", "Dense(4096").replace("SGD(0.1)", LARGE_OPTIMIZER)
     )
@@ -305,7 +175,6 @@ def test_the_spec_is_the_one_that_was_given(export: Any, container_of: Container
     found = export.manifests("--set", "train.steps=9", "--data", "digits", jobs=hosts, data=data, train=train)
     manifest = found["ConfigMap", "my-digits-spec"]
     spec = grammar.read("d", text=manifest["data"]["my-digits.tfdeploy"]).spec
-    assert spec is not None
     assert [(job.name, job.tasks, job.hosts) for job in spec.devices.jobs] == [
         ("ps", 2, ()),
         ("worker", 3, ()),
@@ -321,13 +190,6 @@ def test_the_spec_is_the_one_that_was_given(export: Any, container_of: Container
     )
     mounts = {each["name"]: each for each in container_of(found["Job", "my-digits-worker"])["volumeMounts"]}
     assert (mounts["data"]["mountPath"], mounts["data"]["readOnly"]) == ("/data", True)
-
-
-def test_python_is_allowed_where_it_was(export: Any, container_of: Container) -> None:
-    """With `--allow-python` every pod is started with it."""
-    manifests = export.manifests("--allow-python", data='python("data:examples")')
-    for job in ("ps", "worker"):
-        assert container_of(manifests["Job", f"my-digits-{job}"])["args"][-1] == "--allow-python"
 
 
 def test_a_folder_gets_a_file_for_each_manifest(export: Any, tmp_path: Path) -> None:
@@ -350,14 +212,6 @@ def test_a_folder_gets_a_file_for_each_manifest(export: Any, tmp_path: Path) -> 
     assert "is there already" in str(again.exception)
 
 
-def test_texts_survive_yaml(export: Any) -> None:
-    """The spec is readable line by line in the YAML, and TF_CONFIG stands on one line."""
-    text = export.run().stdout
-    assert "  my-digits.tfdeploy: |\n    tfdeploy = 1\n" in text
-    assert text.count('\n          value: \'{"cluster": {') == 2
-    assert "&id" not in text
-
-
 def test_no_tensorflow_is_loaded(export: Any) -> None:
     """Writing manifests waits neither for TensorFlow nor for NumPy if the memory is given."""
     path = export.write()
@@ -373,3 +227,77 @@ def test_no_tensorflow_is_loaded(export: Any) -> None:
     loaded = set(done.stdout.splitlines()[-1].split())
     assert "yaml" in loaded
     assert loaded & {"tensorflow", "keras", "numpy", "rich"} == set()
+
+
+GIVEN = "--kubernetes --image i --runs r"
+
+
+def test_specs_without_a_place_on_kubernetes(
+    export: Any, tmp_path: Path, golden: Callable[[str, str], None]
+) -> None:
+    """What cannot be had is one error at the block or job, exit code 1, and nothing on standard output."""
+    one = '  job "worker" { tasks = 1 }'
+    cases = {
+        "": "  cpu = 2",
+        "--kind TFJob": '  job "ps" { tasks = 1 }\n  job "reader" { tasks = 1 }',
+        "--port 4000": f'{one}\n  job "Worker" {{ tasks = 1 }}',
+        "--set update.mode=sync": '  job "client" { tasks = 1 }',
+        f"--name {'n' * 50}": '  job "ps" { tasks = 1 }\n  job "worker_of_" { tasks = 1000 }',
+        "--set train.directory=../../etc": one,
+    }
+    said = []
+    for options, jobs in cases.items():
+        path = export.write(jobs=jobs)
+        said.append(Command(tmp_path).session(f"export {path.name} {GIVEN} {options}".rstrip()))
+    golden("kubernetes/refused_specs.txt", "\n".join(said))
+
+
+def test_options_that_do_not_go_together(
+    export: Any, tmp_path: Path, golden: Callable[[str, str], None]
+) -> None:
+    """Wrong usage is said in words, with exit code 2."""
+    given = (
+        "",
+        "--saved-model new --kubernetes",
+        "--saved-model new --image i",
+        f"{GIVEN} --emulate",
+        "--kubernetes --runs r",
+        "--kubernetes --image i",
+        f"{GIVEN} --name Run",
+        f"{GIVEN} --port 80",
+    )
+    name = export.write().name
+    lines = [f"export {name} {each}".rstrip() for each in given]
+    golden("kubernetes/refused_options.txt", Command(tmp_path).session(*lines))
+
+
+DEPLOY = ROOT / "deploy"
+TEXT = (DEPLOY / "README.md").read_text().replace("\\\n", " ")
+COMMANDS = [shlex.split(line)[1:] for line in re.findall(r"^\$ tfdeploy( export .*)$", TEXT, re.MULTILINE)]
+
+
+@pytest.mark.parametrize("arguments", COMMANDS, ids=lambda arguments: arguments[-1])
+def test_manifests_of_the_folder_are_what_the_command_writes(
+    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    """The commands of the text write each file of the folder as it is; `--update-golden` renews them."""
+    (tmp_path / "deploy").mkdir()
+    shutil.copy(DEPLOY / "digits.tfdeploy", tmp_path / "deploy")
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(load("export"), arguments, standalone_mode=False)
+    folder = arguments[-1]
+    assert (done.exception, done.stderr, done.stdout) == (None, "", f"{folder}\n")
+    if request.config.getoption("--update-golden"):
+        shutil.rmtree(DEPLOY / folder, ignore_errors=True)
+        shutil.copytree(tmp_path / folder, DEPLOY / folder)
+    written: dict[str, str] = {path.name: path.read_text() for path in (tmp_path / folder).iterdir()}
+    there = {path.name: path.read_text() for path in (DEPLOY / folder).iterdir()}
+    assert there == written, "after a change that is meant: pytest tests/kubernetes --update-golden"
+    for text in written.values():
+        manifest: dict[str, Any] = yaml.safe_load(text)
+        hold(manifest)
+
+
+def test_the_text_has_both_commands() -> None:
+    """One for each kind; were none found, nothing would be compared."""
+    assert [arguments[-1] for arguments in COMMANDS] == ["jobs", "trainjob", "tfjob"]

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from dsl import ir
-from dsl.diagnostics import RunError
+from dsl.formats.render import human
 from dsl.ir.place import split_address
 from grammar import load
 from tests.runtime.tasks import SPEC
+from tests.support import refusal
 from tfdeploy.runtime.membership.addresses import (
     Cluster,
     Membership,
@@ -134,7 +136,6 @@ def test_a_job_that_the_spec_calls_chief_stays_one() -> None:
     jobs = (ir.Job("ps"), ir.Job("chief"), ir.Job("worker", tasks=2))
     text = config({"type": "worker", "index": 1}, ps=["p:1"], chief=["a:1"], worker=["b:1", "c:1"])
     given = read_tf_config(text, jobs)
-    assert given is not None
     assert given.task == Task("worker", 1)
     assert given.cluster.chief == Task("chief", 0)
 
@@ -145,59 +146,23 @@ def test_a_tf_config_without_a_cluster_says_nothing(text: str) -> None:
     assert read_tf_config(text, JOBS) is None
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ('{"cluster": s3cret', "TF_CONFIG is not JSON (line 1, column 13)"),
-        ('["s3cret"]', "TF_CONFIG is no object"),
-        ('{"task": {"type": "worker"}}', "TF_CONFIG names a task and has no `cluster`"),
-        ('{"cluster": {"ps": "s3cret:1"}}', "TF_CONFIG has `cluster[...]`, which is no list"),
-        (
-            config(ps=["p:1"], worker=["a:1", "b:1"]),
-            "TF_CONFIG has 2 addresses for the job `worker`, of which the spec has 3 tasks",
-        ),
-        (
-            config(ps=["p:1"], worker=["a:1", "b:1", "c:1"], evaluator=["s3cret:1"]),
-            "TF_CONFIG has the jobs `evaluator`, which the spec does not",
-        ),
-        (
-            config(ps=["s3cret"], worker=["a:1", "b:1", "c:1"]),
-            "TF_CONFIG has no address for `ps:0`: it is not of the form `host:port`",
-        ),
-        (
-            config(ps=["a:1"], worker=["a:1", "b:1", "c:1"]),
-            "TF_CONFIG has one address for `ps:0` and `worker:0`",
-        ),
-        (
-            config({"type": "worker", "index": True}, ps=["p:1"], worker=["a:1", "b:1", "c:1"]),
-            "TF_CONFIG has `task.index`, which is no whole number",
-        ),
-        (
-            config({"index": 0}, ps=["p:1"], worker=["a:1", "b:1", "c:1"]),
-            "TF_CONFIG has a `task` without a `type`",
-        ),
-        (
-            config({"type": "worker", "index": 3}, ps=["p:1"], worker=["a:1", "b:1", "c:1"]),
-            "TF_CONFIG names a task that the cluster does not have",
-        ),
-        (
-            config({"type": "s3cret"}, ps=["p:1"], worker=["a:1", "b:1", "c:1"]),
-            "TF_CONFIG names a task that the cluster does not have",
-        ),
-    ],
-)
-def test_a_tf_config_that_cannot_be_used(text: str, message: str) -> None:
+def test_a_tf_config_that_cannot_be_used(golden: Callable[[str, str], None]) -> None:
     """It is said what is amiss, and never what the variable holds."""
-    with pytest.raises(RunError) as caught:
-        read_tf_config(text, JOBS)
-    diagnostic = caught.value.diagnostic
-    assert diagnostic.message == message
-    assert "s3cret" not in " ".join([diagnostic.message, *diagnostic.notes, diagnostic.help or ""])
-    told = "is no" in message or "has no `cluster`" in message or "without a `type`" in message
-    if told and "address" not in message:
-        assert diagnostic.help is not None
-        assert '{"cluster": {"ps": ["host:port", ...]' in diagnostic.help
-    if "has the jobs" in message:
-        assert diagnostic.notes == ("the spec has `ps` and `worker`",)
-        assert diagnostic.help is not None
-        assert diagnostic.help.startswith("parameter servers are the job `ps`")
+    workers = ["a:1", "b:1", "c:1"]
+    texts = [
+        '{"cluster": s3cret',
+        '["s3cret"]',
+        '{"task": {"type": "worker"}}',
+        '{"cluster": {"ps": "s3cret:1"}}',
+        config(ps=["p:1"], worker=["a:1", "b:1"]),
+        config(ps=["p:1"], worker=workers, evaluator=["s3cret:1"]),
+        config(ps=["s3cret"], worker=workers),
+        config(ps=["a:1"], worker=workers),
+        config({"type": "worker", "index": True}, ps=["p:1"], worker=workers),
+        config({"index": 0}, ps=["p:1"], worker=workers),
+        config({"type": "worker", "index": 3}, ps=["p:1"], worker=workers),
+        config({"type": "s3cret"}, ps=["p:1"], worker=workers),
+    ]
+    told = [f"{text}\n{''.join(human([refusal(read_tf_config, text, JOBS)]))}" for text in texts]
+    golden("tf_config.txt", "\n".join(told))
+    assert not any("s3cret" in each.partition("\n")[2] for each in told)

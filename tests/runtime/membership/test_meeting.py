@@ -41,7 +41,6 @@ def test_each_process_becomes_the_first_task_that_is_free(place: Place) -> None:
     """A process that enters again is what it was, and the fourth one of three tasks is none."""
     first = place()
     entered = first.enter(HERE, TASKS)
-    assert entered is not None
     assert entered.task == "ps:0"
     others = [place().enter(evolve(THERE, process=each), TASKS) for each in (1, 2, 3)]
     assert [each and each.task for each in others] == ["worker:0", "worker:1", None]
@@ -66,11 +65,9 @@ def test_a_task_whose_process_was_killed_is_free_and_keeps_its_port(place: Place
     assert first.enter(before, ["worker:0"]) is not None
     assert sorted(first.present()) == ["ps:0"]
     again = place().enter(evolve(HERE, process=os.getppid(), port=1), ["worker:0"])
-    assert again is not None
     assert again.port == port
     assert first.enter(evolve(before, task=""), ["worker:1"]) is not None
     elsewhere = place().enter(evolve(THERE, port=2), ["worker:1"])
-    assert elsewhere is not None
     assert elsewhere.port == 2
 
 
@@ -84,7 +81,6 @@ def test_a_port_that_another_program_has_is_not_taken_again(place: Place) -> Non
         before = evolve(HERE, process=killed.pid, port=other.getsockname()[1])
         assert place().enter(before, ["worker:0"]) is not None
         again = place().enter(evolve(HERE, port=7), ["worker:0"])
-        assert again is not None
         assert again.port == 7
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
-from dsl.diagnostics import RunError, SpecError
+from dsl import ir
+from dsl.diagnostics import SpecError
 from grammar import load
 from tests.runtime.tasks import SPEC
+from tests.support import refusal
 from tfdeploy.runtime.membership.addresses import Cluster, Membership, Task, to_tf_config
 from tfdeploy.runtime.membership.membership import (
     LAUNCHER,
@@ -21,11 +23,6 @@ from tfdeploy.runtime.membership.membership import (
     with_run_secret,
 )
 from tfdeploy.runtime.membership.secret import VARIABLE, path_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from dsl import ir
 
 HOSTS = {"ps": 'hosts = ["p:1"]', "worker": 'hosts = ["a:1", "b:1"]'}
 COUNTS = {"ps": "tasks = 1", "worker": "tasks = 2"}
@@ -66,15 +63,14 @@ def test_the_environment_precedes_the_spec(
     """An option names the task if TF_CONFIG names none."""
     environment = {} if config is None else {"TF_CONFIG": config}
     found = find_membership(spec, environment, task)
-    assert found is not None
     assert (found.cluster, found.task, found.given_by) == (cluster, own, given_by)
 
 
 def test_a_task_that_two_say_differently_is_refused(spec: ir.Spec) -> None:
     """Both are named."""
-    with pytest.raises(RunError) as caught:
-        find_membership(spec, {"TF_CONFIG": to_tf_config(OTHER, ONE)}, Task("ps", 0))
-    assert "says that this is `worker:1`, and `--task` says `ps:0`" in caught.value.diagnostic.message
+    environment = {"TF_CONFIG": to_tf_config(OTHER, ONE)}
+    found = refusal(find_membership, spec, environment, Task("ps", 0))
+    assert "says that this is `worker:1`, and `--task` says `ps:0`" in found.message
 
 
 @pytest.mark.parametrize("task", [Task("worker", 2), Task("ps", 1), Task("other", 0)])

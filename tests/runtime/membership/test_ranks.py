@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dsl.diagnostics import RunError
+from tests.support import refusal
 from tfdeploy.runtime.membership.ranks import Rank, nodes_of, rank_of
 
 SLURM = {
@@ -58,11 +58,10 @@ def test_a_manager_numbers_its_processes(environment: dict[str, str], rank: Rank
 )
 def test_what_says_no_number_is_refused_without_showing_it(changed: dict[str, str], name: str) -> None:
     """The message names the variable."""
-    with pytest.raises(RunError) as caught:
-        rank_of({**SLURM, **changed})
-    assert caught.value.diagnostic.code == "TFD788"
-    assert f"`{name}`" in caught.value.diagnostic.message
-    assert next(iter(changed.values())) not in caught.value.diagnostic.message
+    found = refusal(rank_of, {**SLURM, **changed})
+    assert found.code == "TFD788"
+    assert f"`{name}`" in found.message
+    assert next(iter(changed.values())) not in found.message
 
 
 @pytest.mark.parametrize(

@@ -7,17 +7,13 @@ import shutil
 import stat
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
-from dsl.diagnostics import RunError
+from tests.runtime.tasks import Tasks
+from tests.support import refusal
 from tfdeploy.runtime.membership.secret import VARIABLE, own_secret, path_of, secret_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.runtime.tasks import Tasks
 
 SCRIPT = (
     "import os; from tfdeploy.runtime.membership.secret import secret_of; "
@@ -25,12 +21,11 @@ SCRIPT = (
 )
 
 
-def refusal(path: Path) -> str:
+def reason(path: Path) -> str:
     """Return why a file is refused."""
-    with pytest.raises(RunError) as caught:
-        secret_of({VARIABLE: str(path)})
-    assert caught.value.diagnostic.code == "TFD770"
-    return caught.value.diagnostic.message
+    found = refusal(lambda: secret_of({VARIABLE: str(path)}))
+    assert found.code == "TFD770"
+    return found.message
 
 
 def test_whoever_comes_first_makes_it(tmp_path: Path) -> None:
@@ -75,14 +70,14 @@ def test_files_that_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "secret"
     secret_of({VARIABLE: str(path)})
     path.chmod(0o640)
-    assert refusal(path).endswith("others than its user can read it")
+    assert reason(path).endswith("others than its user can read it")
     path.write_text("short")
     path.chmod(0o600)
-    assert refusal(path).endswith("it holds less than 32 bytes")
-    assert refusal(tmp_path).endswith("it is no file")
+    assert reason(path).endswith("it holds less than 32 bytes")
+    assert reason(tmp_path).endswith("it is no file")
     os.mkfifo(tmp_path / "fifo", 0o600)
-    assert refusal(tmp_path / "fifo").endswith("it is no file")
-    assert refusal(path / "below").endswith("not a directory")
+    assert reason(tmp_path / "fifo").endswith("it is no file")
+    assert reason(path / "below").endswith("not a directory")
 
 
 @pytest.mark.full

@@ -17,7 +17,7 @@ from tfdeploy.runtime.cluster.health import PUBLISH_EVERY, SelfMeasurement, publ
 from tfdeploy.runtime.cluster.identity import CLIENT_HEALTH, write_text
 from tfdeploy.runtime.cluster.monitor import TaskMonitor
 from tfdeploy.runtime.cluster.roster import Crew
-from tfdeploy.runtime.cluster.server import loopback_server, serve_task
+from tfdeploy.runtime.cluster.server import keep_buffers, loopback_server, serve_task
 from tfdeploy.runtime.cluster.session_target import SessionTarget
 from tfdeploy.runtime.cluster.worker_steps import loop_of
 from tfdeploy.runtime.membership.addresses import Task
@@ -103,6 +103,7 @@ def target_for(
     elif membership is None:
         yield lambda compiled: emulated_workers(compiled, plan, stream, stop, options.reporter)
     else:
+        keep_buffers()
         with (
             serve_task(plan.spec, membership) as server,
             publishing(own, server.published.publish_health),
@@ -116,6 +117,7 @@ def crew_for(spec: ir.Spec, options: RunOptions, own: SelfMeasurement) -> Iterat
     """Start the server of a worker that may come and go; yield its view of all of them, and the server."""
     membership, say = options.membership, options.reporter.note
     assert membership is not None
+    keep_buffers()
     with serve_task(spec, membership) as server, publishing(own, server.published.publish_health):
         server.announce(say, options.reporter.warn)
         make = partial(worker_target, url=server.target, say=say)

@@ -235,14 +235,17 @@ def _bracketed(host: str | None) -> str:
     return f"[{host}]" if host is not None and ":" in host else str(host)
 
 
-# A server that holds pieces of variables returns memory to the system as soon as it has no use for it.
+# The C library decides by what was freed before how much of what is free it returns to the system. A process
+# that gets whole weights or gradients in each step may so touch new pages for them in each step, or never,
+# which differs from run to run by up to a third of the time. So what is free stays for the next step, unless
+# a server holds pieces of variables: that one returns memory as soon as it has no use for it.
 #
 # TensorFlow's allocator asks for regions twice as large as the last one, keeps what it has ever used, and
 # keeps lists of eight bytes for every 256 bytes of a region, touched or not. The allocator of the C library
 # keeps the buffers of the network in the same way, in a heap for each thread. Beside a large piece that is
 # a tenth of its size. Without both, a large buffer is mapped for its use alone, which costs the time of
 # touching its pages anew. Rows of a batch are smaller: their pages stay, because every step needs as many
-# again. Other servers, which get whole gradients, are left as they are.
+# again.
 
 SYSTEM_ALLOCATOR = "TF_ONEDNN_USE_SYSTEM_ALLOCATOR"
 """The variable of the environment by which TensorFlow leaves tensors of CPUs to the C library."""
@@ -253,11 +256,10 @@ MAPPED_ALONE = 2 << 20
 KEPT_FREE = 8 << 20
 """The bytes that stay free at the end of a heap, for the buffers of the next step."""
 
-_TRIM_THRESHOLD, _MAPPING_THRESHOLD = -1, -3  # of mallopt; a threshold that is set does not grow any more
-_SETTINGS = (
-    ("MALLOC_MMAP_THRESHOLD_", _MAPPING_THRESHOLD, MAPPED_ALONE),
-    ("MALLOC_TRIM_THRESHOLD_", _TRIM_THRESHOLD, KEPT_FREE),
-)
+LARGEST_KEPT, KEPT_WHOLE = 32 << 20, 256 << 20
+"""The same where whole weights or gradients come: the first is the most that the C library allows."""
+
+_MAPPING, _TRIM = ("MALLOC_MMAP_THRESHOLD_", -3), ("MALLOC_TRIM_THRESHOLD_", -1)  # with the option of mallopt
 
 
 def holds_pieces(spec: ir.Spec) -> bool:
@@ -271,8 +273,17 @@ def return_memory_at_once() -> None:
     A setting of the user stays as it is. A C library that knows no such setting is left alone.
     """
     os.environ.setdefault(SYSTEM_ALLOCATOR, "true")
+    _keep(MAPPED_ALONE, KEPT_FREE)
+
+
+def keep_buffers() -> None:
+    """Make this process keep the buffers of a step for the next one, unless the user has set how many."""
+    _keep(LARGEST_KEPT, KEPT_WHOLE)
+
+
+def _keep(mapped: int, free: int) -> None:
     set_option = getattr(ctypes.CDLL(None), "mallopt", None)
-    for variable, option, value in _SETTINGS:
+    for (variable, option), value in ((_MAPPING, mapped), (_TRIM, free)):
         if set_option is not None and variable not in os.environ:
             set_option(option, value)
 
@@ -305,8 +316,7 @@ def serve(
     task = membership.own
     require_server(spec, task)
     with StopSignals(own_process=True) as stop:
-        if holds_pieces(spec):
-            return_memory_at_once()
+        (return_memory_at_once if holds_pieces(spec) else keep_buffers)()
         start_tensorflow(verbose=verbose)
 
         stop.check()

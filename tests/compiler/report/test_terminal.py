@@ -2,57 +2,130 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import pytest
 from attrs import evolve
 
-from compiler.report.terminal import op_list, terminal_map
+from compiler.mapping.records import (
+    DeviceTime,
+    LinkTime,
+    MapOp,
+    MapPathPart,
+    MapTime,
+    MapWorker,
+    PlacementMap,
+)
+from compiler.report.terminal import device_table, fullness, matrix, op_list, step_time, terminal_map
 from compiler.report.view import View
-from tests.placement_maps import make_kinds, make_map, with_counts
+from tests.placement_maps import CLONES, make_kinds, make_map, with_counts
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+ONE, TWO, FOUR, EIGHT = map(make_map, (1, 2, 4, 8))
+SCREEN, DEEP = View(depth=1), View(depth=9)
 
-    from compiler.mapping.records import PlacementMap
+
+def told(*blocks: Iterable[str]) -> str:
+    """Return blocks of lines with an empty line between them."""
+    return "\n".join("".join(f"{line}\n" for line in block) for block in blocks)
+
+
+def of_ops(placement: PlacementMap, **fields: Callable[[MapOp], Any]) -> PlacementMap:
+    """Return a map with other fields of its ops, as functions of these make them."""
+    ops = [evolve(each, **{name: made(each) for name, made in fields.items()}) for each in placement.ops]
+    return with_counts(evolve(placement, ops=tuple(ops)))
 
 
 def moved(placement: PlacementMap) -> PlacementMap:
-    """Return the map after a step that put the ops of `logits` on the CPU."""
-    ops = tuple(
-        evolve(op, assigned="cpu[0]" if "/logits/MatMul" in op.name else op.requested) for op in placement.ops
-    )
-    return with_counts(evolve(placement, ops=ops))
+    """Return the map after a step that put products of `logits` on the CPU."""
+    return of_ops(placement, assigned=lambda op: "cpu[0]" if "/logits/MatMul" in op.name else op.requested)
 
 
 def forecast(placement: PlacementMap) -> PlacementMap:
     """Return the map with a forecast of memory on every device."""
-    devices = tuple(
+    devices = [
         evolve(each, step_bytes=1 << 20, memory_bytes=(1 << 20) + each.variable_bytes + each.slot_bytes)
         for each in placement.devices
-    )
-    return evolve(placement, devices=devices)
+    ]
+    return evolve(placement, devices=tuple(devices))
 
 
+def of_names(*names: str) -> PlacementMap:
+    """Return a map of ops with these names."""
+    ops = [evolve(ONE.ops[0], name=name) for name in names]
+    return with_counts(evolve(ONE, ops=tuple(ops)))
+
+
+def without(placement: PlacementMap, *names: str) -> PlacementMap:
+    """Return a map that lacks some ops."""
+    return with_counts(evolve(placement, ops=tuple(op for op in placement.ops if op.name not in names)))
+
+
+def timed(**more: Any) -> PlacementMap:
+    """Return a map with ten scopes, rules and links that take time, of which five are shown."""
+    parts = tuple(MapPathPart(f"part_{at}", 0.01) for at in range(10))
+    links = tuple(LinkTime("cpu[0]", f"gpu[{at}]", 0.01, 0.5 - at / 100, 64) for at in range(10))
+    time = MapTime(0.1, False, 1.0, "p", (DeviceTime("gpu[0]", 0.004, 0.4),), links, parts, parts[:1])
+    return evolve(ONE, time=evolve(time, **more))
+
+
+def with_limits() -> PlacementMap:
+    """Return a map with forecasts and limits of some devices: those of one machine share its memory."""
+    cpu, *gpus = FOUR.devices
+    known = [
+        evolve(each, memory_bytes=300, memory_limit=1000) for each in (cpu, evolve(cpu, ref="cpu[1]"), *gpus)
+    ]
+    known[4] = evolve(known[4], memory_limit=None)
+    known[5] = evolve(known[5], memory_bytes=None)
+    return evolve(FOUR, devices=tuple(known))
+
+
+def of_workers() -> PlacementMap:
+    """Return the map of two workers with five clones each, of which the first is listed."""
+    first = make_map(5)
+    others = [evolve(each, index=each.index + 5) for each in first.clones]
+    workers = MapWorker("worker:0", (0, 1, 2, 3, 4), True), MapWorker("worker:1", (5, 6, 7, 8, 9), False)
+    return evolve(first, clones=(*first.clones, *others), workers=workers)
+
+
+FIRST, SECOND = "clone_2/conv1/Relu", "clone_4/conv1/Relu"
+IDLE = with_counts(evolve(ONE, devices=(*ONE.devices, evolve(ONE.devices[1], ref="gpu[1]"))))
+LIMITED = with_limits()
+UNKNOWN = evolve(LIMITED, devices=(evolve(LIMITED.devices[0], memory_bytes=None), *LIMITED.devices[1:]))
+LONG = of_ops(ONE, name=lambda op: f"{'long' * 30}/{op.name}")
+LONG_DEVICE = evolve(
+    TWO, devices=(TWO.devices[0], evolve(TWO.devices[1], ref="worker[0].gpu[123456789]")), transfers=()
+)
 VIEWS = {
-    "two_clones": (make_map(2), View()),
-    "one_clone": (make_map(1), View()),
-    "memory": (forecast(make_map(2)), View(depth=1)),
-    "deep": (make_map(2), View(depth=9, glob="clone_1")),
-    "misplaced": (moved(make_map(2)), View(depth=1)),
-    "many_misplaced": (moved(make_map(8)), View(depth=1)),
-    "only_misplaced": (moved(make_map(2)), View(only_misplaced=True)),
-    "all_in_place": (
-        with_counts(
-            evolve(make_map(1), ops=tuple(evolve(op, assigned=op.requested) for op in make_map(1).ops))
-        ),
-        View(depth=1),
-    ),
-    "nothing_matches": (make_map(2), View(glob="conv9")),
-    "eight_gpus": (make_map(8), View(depth=1)),
-    "every_clone": (make_map(8), View(depth=1, every_clone=True)),
+    "two_clones": (TWO, View()),
+    "one_clone": (ONE, View()),
+    "four_clones": (FOUR, View()),
+    "five_clones": (make_map(5), SCREEN),
+    "memory": (forecast(TWO), SCREEN),
+    "deep": (TWO, View(depth=9, glob="clone_1")),
+    "misplaced": (moved(TWO), SCREEN),
+    "many_misplaced": (moved(EIGHT), SCREEN),
+    "only_misplaced": (moved(TWO), View(only_misplaced=True)),
+    "all_in_place": (of_ops(ONE, assigned=lambda op: op.requested), SCREEN),
+    "nothing_matches": (TWO, View(glob="conv9")),
+    "eight_gpus": (EIGHT, SCREEN),
+    "sixteen_devices": (make_map(15), SCREEN),
+    "seventeen_devices": (make_map(16), SCREEN),
+    "every_clone": (EIGHT, View(depth=1, every_clone=True)),
     "64_gpus_of_a_cluster": (make_map(64, host="worker[{}]."), View(depth=2)),
     "64_gpus_each_on_its_own": (make_map(64), View(depth=1, every_clone=True, glob="clone_1*")),
+    "kinds": (make_kinds(3, 2), SCREEN),
+    "every_clone_of_kinds": (make_kinds(3, 2), View(depth=1, every_clone=True)),
+    "twenty_scopes": (of_names(*(f"scope_{at}/inside/op" for at in range(20))), View()),
+    "more_scopes": (of_names(*(f"scope_{at}/inside/op" for at in range(20)), "other/op"), View()),
+    "clones_that_differ": (without(make_map(5), FIRST), SCREEN),
+    "two_kinds_of_clones": (without(make_map(5), FIRST, SECOND), SCREEN),
+    "workers": (of_workers(), SCREEN),
+    "limits": (LIMITED, SCREEN),
+    "unknown_memory": (UNKNOWN, SCREEN),
+    "time": (timed(), SCREEN),
+    "one_device": (evolve(ONE, devices=ONE.devices[:1], transfers=()), SCREEN),
 }
 
 
@@ -68,45 +141,55 @@ def test_terminal_map(name: str, golden: Callable[[str, str], None]) -> None:
 
 def test_colour_adds_nothing_to_what_is_said() -> None:
     """Without its escape sequences the coloured map is the plain one."""
-    plain = terminal_map(moved(make_map(2)), View())
-    coloured = terminal_map(moved(make_map(2)), View(color=True))
+    plain, coloured = (terminal_map(moved(TWO), View(color=color)) for color in (False, True))
     assert coloured != plain
-    for code in ("\x1b[1m", "\x1b[31m", "\x1b[0m"):
-        coloured = coloured.replace(code, "")
-    assert coloured == plain
+    assert re.sub("\x1b" + r"\[\d*m", "", coloured) == plain
 
 
-def test_op_list(golden: Callable[[str, str], None]) -> None:
-    """Every op has a line: device (both, where it moved), role, name, and what put it there."""
-    text = "".join(f"{line}\n" for line in op_list(moved(make_map(2)), View(glob="clone_1")))
-    golden("plan/ops.txt", text)
+def reasons() -> PlacementMap:
+    """Return ops placed by a rule of the spec, by one of another file, by a default, and by another thing."""
+    rules = [CLONES, evolve(CLONES, file="more.tfdeploy"), evolve(CLONES, file=None, line=None, column=None)]
+    rules.append(evolve(CLONES, reason="follows", text="v", decided_by=None))
+    ops = [evolve(ONE.ops[0], name=f"op_{at}", rule=rule) for at, rule in enumerate(rules)]
+    return evolve(ONE, ops=tuple(ops))
 
 
-def test_op_list_of_nothing() -> None:
-    """A glob that matches no op is said to match none."""
-    assert list(op_list(make_map(2), View(glob="conv9/*"))) == ["no op matches conv9/*"]
+@pytest.mark.parametrize(
+    ("name", "blocks"),
+    {
+        "ops": [op_list(moved(TWO), View(glob="clone_1"))],
+        "reasons": [op_list(reasons(), View()), op_list(TWO, View(glob="conv9/*"))],
+        "columns": [matrix(EIGHT, View(1, every_clone=True, width=width)) for width in (80, 79, 60)],
+        "columns_of_hosts": [
+            matrix(make_map(24, host="worker[{}]."), View(1, glob="*_1?/*", every_clone=True, width=width))
+            for width in (300, 100, 60)
+        ],
+        "long_names": [matrix(LONG, View(depth=1, width=width)) for width in (50, 61, 90)],
+        "long_devices": [device_table(LONG_DEVICE, View(width=width)) for width in (69, 68)],
+        "idle_devices": [
+            matrix(IDLE, each) for each in (DEEP, View(depth=9, glob="input"), View(only_misplaced=True))
+        ],
+        "times": [
+            step_time(timed(measured=each, by_scope=(), by_rule=(), links=()), View())
+            for each in (1.0, 0.9951, 0.9949, 0.0)
+        ],
+        "estimate": [
+            step_time(timed(estimate=True, bubble=0.25), View()),
+            step_time(evolve(timed(), mode=evolve(ONE.mode, update="async")), View()),
+            step_time(TWO, View()),
+        ],
+        "full": [fullness(UNKNOWN, View()), fullness(forecast(TWO), View())],
+    }.items(),
+)
+def test_parts_of_a_map(name: str, blocks: list[Iterable[str]], golden: Callable[[str, str], None]) -> None:
+    """Lists of ops with their reasons, tables in lines of several widths, and what is said of time."""
+    golden(f"plan/{name}.txt", told(*blocks))
 
 
-def test_depth_fits_a_screen() -> None:
-    """Without a depth, scopes are opened as long as that takes no more than forty rows."""
-    lines = terminal_map(make_map(4), View()).splitlines()
-    assert "depth 2 of 3; --depth N shows more, --ops every op" in lines
-    assert sum(line.lstrip().split("  ")[0].endswith("/") for line in lines) <= 40
-
-
-@pytest.mark.parametrize(("more", "told"), [(0, False), (1, True)])
-def test_as_many_rows_as_a_screen_has(more: int, told: bool) -> None:
-    """Twenty scopes with one inside each take forty rows; with one row more they stay closed."""
-    one = make_map(1).ops[0]
-    names = [f"scope_{at}/inside/op" for at in range(20)] + ["other/op"] * more
-    ops = tuple(evolve(one, name=name, clone=None) for name in names)
-    lines = terminal_map(with_counts(evolve(make_map(1), ops=ops)), View()).splitlines()
-    assert ("depth 1 of 2; --depth N shows more, --ops every op" in lines) == told
-
-
-def test_every_clone_of_a_map_by_kinds() -> None:
-    """A map of many clones is written out only if every clone is asked for."""
-    kinds = make_kinds(3, 2)
-    assert "clone_0..5/" in terminal_map(kinds, View(depth=1))
-    each = terminal_map(kinds, View(depth=1, every_clone=True))
-    assert [f"clone_{at}/" in each for at in range(7)] == [True] * 6 + [False]
+@pytest.mark.parametrize(
+    ("glob", "number"),
+    [("clone_1/*", 9), ("clone_1", 9), ("conv1/kernel", 4), ("*/Relu", 2), ("Relu", 0), ("gradients", 4)],
+)
+def test_choosing_ops(glob: str, number: int) -> None:
+    """A glob takes whole names, in the graph or inside a tower, and whole scopes."""
+    assert len(list(View(glob=glob).chosen(TWO))) == number

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
 from compiler.mapping.explanation import Explanation, Link
 from compiler.reasons import Reason
 from compiler.report.view import Ink
-from compiler.report.why import why_text
+from compiler.report.why import NAMED, why_text, why_time
+from compiler.shards import Shard
 from dsl import ir
 from dsl.source import Source, Span
+from tests.compiler.report.test_time import FORECAST
 
-SPEC = Source(
+PLACE = Source(
     "train.tfdeploy",
     """\
 place {
@@ -23,92 +30,80 @@ place {
 
 def rule(text: str, role: str) -> ir.Rule:
     """Return the rule that stands as `text` in the spec."""
-    start = SPEC.text.index(text)
+    start = PLACE.text.index(text)
     target = ir.DeviceSet((ir.DevicePattern("gpu"),))
-    return ir.Rule(ir.Selector(role), target, span=Span(SPEC, start, start + len(text)))
+    return ir.Rule(ir.Selector(role), target, span=Span(PLACE, start, start + len(text)))
 
 
-CLONES = Reason("clones -> gpu[*]", "rule", rule("clones -> gpu[*]", "clones"))
-VARIABLES = rule("variables -> cpu[0]", "variables")
-LOGITS = Reason(
+BY_CLONES = Reason("clones -> gpu[*]", "rule", rule("clones -> gpu[*]", "clones"))
+BY_LOGITS = Reason(
     'variables("logits*") -> gpu[0]',
     "rule",
     rule('variables("logits*") -> gpu[0]', "variables"),
-    (VARIABLES,),
+    (rule("variables -> cpu[0]", "variables"),),
 )
-INPUTS = Reason("inputs -> cpu[0]", "default")
+BY_DEFAULT = Reason("inputs -> cpu[0]", "default")
 
 
-def explained(name: str, *chain: Link, clone: int | None = 0, assigned: str | None = None) -> Explanation:
-    """Return the explanation of an op whose chain starts with itself."""
-    kind = "variable" if chain[0].kind == "variable" else "op"
+def explained(name: str, *chain: tuple[str, Reason], **more: Any) -> Explanation:
+    """Return the explanation of an op, or of a variable with `kind`; `chain` has what it follows."""
+    kind, device = more.pop("kind", "op"), more.pop("device", "cpu[0]")
+    links = [Link(kind, name, device, chain[0][1] if chain else BY_DEFAULT)]
+    links += [Link("variable" if "kernel" in each else "op", each, device, why) for each, why in chain[1:]]
     role = "variable" if kind == "variable" else "forward"
-    return Explanation(kind, name, "MatMul", role, clone, chain[0].device, assigned, chain)
-
-
-def test_a_rule_and_the_one_it_beat() -> None:
-    """The deciding rule is marked in the spec, and so is the one that matched and came earlier."""
-    variable = explained("logits/kernel", Link("variable", "logits/kernel", "gpu[0]", LOGITS), clone=None)
-    assert why_text([variable], Ink()) == (
-        "logits/kernel is on gpu[0]\n"
-        "  MatMul, variable\n"
-        " --> train.tfdeploy:4:3\n"
-        "  |\n"
-        "3 |   variables -> cpu[0]\n"
-        "  |   ------------------- matches too, and comes earlier\n"
-        '4 |   variables("logits*") -> gpu[0]\n'
-        "  |   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^ placed by this rule\n"
+    fields = {"clone": None, "assigned": None, **more}
+    return Explanation(
+        kind=kind, name=name, type="MatMul", role=role, requested=device, chain=tuple(links), **fields
     )
 
 
-def test_what_follows_has_its_chain() -> None:
-    """An op that follows others names them, and then the rule that placed the last of them."""
-    name = "clone_1/gradients/logits/MatMul_grad"
-    chain = (
-        Link("op", name, "gpu[0]", Reason("logits/MatMul", "follows")),
-        Link("op", "clone_1/logits/MatMul", "gpu[0]", CLONES),
-    )
-    assert why_text([explained(name, *chain, clone=1, assigned="cpu[0]")], Ink()) == (
-        "clone_1/gradients/logits/MatMul_grad is on gpu[0] (in fact on cpu[0])\n"
-        "  MatMul, forward op of clone 1\n"
-        "  follows the op clone_1/logits/MatMul\n"
-        " --> train.tfdeploy:2:3\n"
-        "  |\n"
-        "2 |   clones -> gpu[*]\n"
-        "  |   ^^^^^^^^^^^^^^^^ placed by this rule\n"
-    )
+def piece(number: int, axis: int) -> Explanation:
+    """Return the explanation of one of two pieces."""
+    shard = Shard("v", number, 2, axis, number * 1500, 1500, (3000, 8, 3000))
+    return explained(f"v/shard_{number}", shard=shard)
 
 
-def test_a_default() -> None:
-    """Where no rule speaks, the default is given as it would be written."""
-    op = explained("input/next", Link("op", "input/next", "cpu[0]", INPUTS), clone=None)
-    assert why_text([op], Ink()) == (
-        "input/next is on cpu[0]\n"
-        "  MatMul, forward op\n"
-        "  placed by the default `inputs -> cpu[0]`: no rule matches it\n"
-    )
+FOLLOWED = Reason("logits/MatMul", "follows")
+WHY = {
+    "a_rule_and_the_one_it_beat": [
+        explained("logits/kernel", ("", BY_LOGITS), kind="variable", device="gpu[0]")
+    ],
+    "a_chain": [
+        explained(
+            "clone_1/gradients/logits/MatMul_grad",
+            *(("", FOLLOWED), ("clone_1/logits/MatMul", BY_CLONES)),
+            clone=1,
+            device="gpu[0]",
+            assigned="cpu[0]",
+        )
+    ],
+    "a_default": [explained("input/next")],
+    "several": [
+        *(
+            explained(f"clone_{at}/a", ("", BY_CLONES), clone=at, device=f"gpu[{at}]")
+            for at in range(NAMED + 2)
+        ),
+        explained("b/read", ("", Reason("logits/kernel", "follows")), ("logits/kernel", BY_DEFAULT)),
+    ],
+    "as_many_as_are_named": [explained(f"op_{at}") for at in range(NAMED)],
+    "one_more": [explained(f"op_{at}") for at in range(NAMED + 1)],
+    "pieces": [piece(0, 0), piece(1, 2)],
+    "a_piece": [piece(1, 2)],
+    "pieces_and_others": [piece(0, 0), piece(1, 2), explained("op")],
+}
 
 
-def test_many_things_by_what_decided() -> None:
-    """What a glob means is told in paragraphs, one for each rule; of many names the first few are given."""
-    many = [
-        explained(f"clone_{at}/a", Link("op", f"clone_{at}/a", f"gpu[{at}]", CLONES), clone=at)
-        for at in range(10)
+@pytest.mark.parametrize("name", WHY)
+def test_why(name: str, golden: Callable[[str, str], None]) -> None:
+    """The rule in its place in the spec, the rules that it beat, and the chain before it."""
+    golden(f"why/{name}.txt", why_text(WHY[name], Ink()))
+
+
+def test_what_is_on_the_critical_path() -> None:
+    """The time of an op counts with that of its transfer; what is beside the path is said to be."""
+    found = [[explained(each) for each in names] for names in (["a=10"], ["c=2"], ["a=10", "b=5", "c=2"])]
+    assert [why_time(each, FORECAST) for each in found] == [
+        "on the critical path: 10.0 ms of a step of 26.0 ms, 38%\n",
+        "not on the critical path of a step of 26.0 ms\n",
+        "2 ops of these on the critical path: 15.0 ms of a step of 26.0 ms, 58%\n",
     ]
-    kernel = (
-        Link("op", "b/read", "gpu[0]", Reason("logits/kernel", "follows")),
-        Link("variable", "logits/kernel", "gpu[0]", INPUTS),
-    )
-    assert why_text([*many, explained("b/read", *kernel)], Ink()) == (
-        "10 ops placed by `clones -> gpu[*]`\n"
-        + "".join(f"  gpu[{at}]  clone_{at}/a\n" for at in range(8))
-        + "  and 2 more; plan --ops --filter lists them all\n"
-        " --> train.tfdeploy:2:3\n"
-        "  |\n"
-        "2 |   clones -> gpu[*]\n"
-        "  |   ^^^^^^^^^^^^^^^^ placed by this rule\n"
-        "\n"
-        "1 op placed by `inputs -> cpu[0]`\n"
-        "  gpu[0]  b/read follows logits/kernel\n"
-        "  placed by the default `inputs -> cpu[0]`: no rule matches it\n"
-    )

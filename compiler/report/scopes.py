@@ -104,18 +104,32 @@ class CountedScopes:
 
     Attributes:
         root: The tree.
+        depth: The levels of scopes that the ops have.
     """
 
     root: Scope = field(init=False)
+    depth: int = 0
     _sets: dict[str, tuple[str, ...]] = field(factory=dict)
     _keys: dict[str | int, tuple[str, tuple[str, ...]]] = field(factory=dict)
     _of: dict[str, tuple[str, ...]] = field(init=False)
 
     @classmethod
-    def of(cls, ops: Iterable[Counted], name: Callable[[Counted], str]) -> CountedScopes:
-        """Return the tree of ops."""
+    def of(
+        cls, ops: Iterable[Counted], name: Callable[[Counted], str], levels: int | None = None
+    ) -> CountedScopes:
+        """Return the tree of ops; of scopes below some levels, if these are given, it has the ops alone."""
         found = cls()
-        found.root = build(ops, name, found._key, lambda each: each.count)
+
+        def shown(op: Counted) -> str:
+            whole = name(op)
+            scopes = whole.split("/", levels) if levels is not None else ()
+            if levels is None or len(scopes) <= levels:
+                found.depth = max(found.depth, whole.count("/"))
+                return whole
+            found.depth = max(found.depth, levels + scopes[levels].count("/"))
+            return whole[: -len(scopes[levels])]
+
+        found.root = build(ops, shown, found._key, lambda each: each.count)
         keys = gathered((ref, key) for key, devices in found._sets.items() for ref in devices)
         found._of = {ref: tuple(each) for ref, each in keys.items()}
         return found

@@ -246,6 +246,9 @@ def fullness(placement: AnyMap, view: View) -> list[str]:
 SCREEN = 40
 """The most rows if no depth is asked for."""
 
+_LEVELS = 2
+"""The levels of scopes that are made at first; large maps have hundreds of thousands of scopes below them."""
+
 NARROWEST = 24
 """The characters that a scope's name has at least, however many devices there are."""
 
@@ -257,7 +260,11 @@ def matrix(placement: AnyMap, view: View) -> list[str]:
     if view.every_clone:
         placement = placement.expanded()
     fold_from = len(placement.clones) + 1 if view.every_clone else FOLD_FROM
-    tree = CountedScopes.of(view.chosen(placement), folded(placement, fold_from))
+    name, levels = folded(placement, fold_from), view.depth or _LEVELS
+    tree = CountedScopes.of(view.chosen(placement), name, levels)
+    while view.depth is None and fitting_depth(tree.root) == levels < tree.depth:
+        levels *= 2
+        tree = CountedScopes.of(view.chosen(placement), name, levels)
     root = tree.root
     if not root.total:
         return [view.nothing()]
@@ -271,7 +278,7 @@ def matrix(placement: AnyMap, view: View) -> list[str]:
     alike = [each.ref for each in others if has_workers and each.ops]
     chosen = view.glob is not None or view.only_misplaced
     idle = [each.ref for each in others if each.ref not in set(alike)]
-    return [*_lines(shown, tree, groups, view), *_remarks(alike, idle, root, depth, chosen=chosen)]
+    return [*_lines(shown, tree, groups, view), *_remarks(alike, idle, tree.depth, depth, chosen=chosen)]
 
 
 def fitting_depth(root: Scope) -> int:
@@ -339,15 +346,15 @@ def _label(row: Row) -> str:
 
 
 def _remarks(
-    alike: Sequence[str], idle: Sequence[str], root: Scope, depth: int, *, chosen: bool
+    alike: Sequence[str], idle: Sequence[str], deepest: int, depth: int, *, chosen: bool
 ) -> Iterator[str]:
     """Return notes on what the table leaves out."""
     if idle:
         yield f"{'none of these' if chosen else 'no ops'} on {device_label(idle)}"
     if alike and not chosen:
         yield f"{device_label(alike)}: the same as on the worker that is listed"
-    if depth < root.depth:
-        yield f"depth {depth} of {root.depth}; --depth N shows more, --ops every op"
+    if depth < deepest:
+        yield f"depth {depth} of {deepest}; --depth N shows more, --ops every op"
 
 
 # --- a list of all ops with device, role, and the reason for the device -----------------------------------

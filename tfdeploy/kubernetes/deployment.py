@@ -18,7 +18,6 @@ from tfdeploy.runtime.membership.addresses import Cluster
 from tfdeploy.runtime.records.effective import with_paths
 
 Kind: TypeAlias = Literal["Job", "TrainJob", "TFJob"]
-KINDS: tuple[Kind, ...] = ("Job", "TrainJob", "TFJob")
 
 SPEC_FOLDER, DATA_FOLDER, RUNS_FOLDER = "/spec", "/data", "/runs"
 """Where containers find the spec, the data files and the run directories."""

@@ -21,65 +21,46 @@ from tfdeploy.runtime.cluster.monitor import CLIENT, TaskStatus, cluster_status,
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from dsl import ir
-    from tfdeploy.runtime.cluster.health import Health, SelfMeasurement
+    from tfdeploy.runtime.cluster.health import SelfMeasurement
     from tfdeploy.runtime.membership.addresses import Membership
 
 
 CONTENT = "text/plain; version=0.0.4; charset=utf-8"
 TO_ANSWER = 10.0  # seconds that a reader may take
-METRICS: tuple[tuple[str, str, str, Callable[[Health], float | None]], ...] = (
-    ("step", "gauge", "The global step to which the task has come.", lambda each: each.step),
-    (
-        "updates_total",
-        "counter",
-        "The updates of a worker that updates by itself.",
-        lambda each: each.updates,
-    ),
-    (
-        "examples_total",
-        "counter",
-        "The examples on which this process has trained.",
-        lambda each: each.examples,
-    ),
-    ("memory_bytes", "gauge", "The memory that the process has.", lambda each: each.memory),
-    ("cpu_seconds_total", "counter", "The processor time that it has used.", lambda each: each.processor),
-    ("sent_bytes_total", "counter", "What it has sent to others.", lambda each: each.sent),
-    ("received_bytes_total", "counter", "What it has received.", lambda each: each.received),
-    ("idle_seconds", "gauge", "The time since it last made progress.", lambda each: each.idle),
-    ("stuck", "gauge", "Whether it makes no progress and computes nothing.", lambda each: each.is_stuck),
+METRICS = (
+    ("step", "gauge", "The global step to which the task has come.", "step"),
+    ("updates_total", "counter", "The updates of a worker that updates by itself.", "updates"),
+    ("examples_total", "counter", "The examples on which this process has trained.", "examples"),
+    ("memory_bytes", "gauge", "The memory that the process has.", "memory"),
+    ("cpu_seconds_total", "counter", "The processor time that it has used.", "processor"),
+    ("sent_bytes_total", "counter", "What it has sent to others.", "sent"),
+    ("received_bytes_total", "counter", "What it has received.", "received"),
+    ("idle_seconds", "gauge", "The time since it last made progress.", "idle"),
+    ("stuck", "gauge", "Whether it makes no progress and computes nothing.", "is_stuck"),
 )
-"""Each number: its name, its type, what it is, and where it is in a record."""
+"""Each number: its name, its type, what it is, and its name in a record of health."""
 
 
 def exposition(run: str, found: Sequence[TaskStatus]) -> str:
     """Return how tasks do in the text format of Prometheus."""
-    behind = lags(found)
-    rows = [("up", "gauge", "Whether the task answers.", {each.name: float(each.well) for each in found})]
+    healths = {each.name: each.health for each in found if each.health is not None}
+    rows: list[tuple[str, str, str, Mapping[str, float]]]
+    rows = [("up", "gauge", "Whether the task answers.", {each.name: each.well for each in found})]
     rows += [
-        (
-            name,
-            kind,
-            doc,
-            {
-                each.name: float(value)
-                for each in found
-                if each.health is not None and (value := get(each.health)) is not None
-            },
-        )
-        for name, kind, doc, get in METRICS
+        (name, kind, doc, {task: getattr(each, which) for task, each in healths.items()})
+        for name, kind, doc, which in METRICS
     ]
-    rows.append(("lag_steps", "gauge", "How many steps it is behind the first.", behind))
+    rows.append(("lag_steps", "gauge", "How many steps it is behind the first.", lags(found)))
     lines = []
     for name, kind, doc, values in rows:
-        if values:
+        known = {task: float(value) for task, value in values.items() if value is not None}
+        if known:
             lines += [f"# HELP tfdeploy_{name} {doc}", f"# TYPE tfdeploy_{name} {kind}"]
-            lines += [
-                f'tfdeploy_{name}{{run="{_escaped(run)}",task="{task}"}} {value:.15g}'
-                for task, value in values.items()
-            ]
+        for task, value in known.items():
+            lines.append(f'tfdeploy_{name}{{run="{_escaped(run)}",task="{task}"}} {value:.15g}')
     return "\n".join([*lines, ""])
 
 

@@ -11,7 +11,7 @@ import pytest
 
 import grammar
 from dsl import ir
-from dsl.diagnostics import RunError
+from dsl.diagnostics import Diagnostic, RunError, SpecError
 from tfdeploy.runtime.records.result import Result, Seconds
 
 if TYPE_CHECKING:
@@ -284,3 +284,16 @@ def ir_of(text: str) -> ir.Spec:
 
     spec: ir.Spec = record(json.loads(text)["spec"])
     return spec
+
+
+def refusal_of(action: Callable[[], object]) -> Diagnostic:
+    """Return the only diagnostic with which an action refuses a spec."""
+    with pytest.raises(SpecError) as caught:
+        action()
+    (found,) = caught.value.diagnostics
+    return found
+
+
+def marked(found: Diagnostic) -> str:
+    """Return the text of a spec at which a diagnostic points; nothing if it has no place."""
+    return "" if found.span is None else found.span.text

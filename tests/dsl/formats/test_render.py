@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Callable, Sequence
 
 import pytest
 from hypothesis import given
@@ -19,83 +21,34 @@ def shown(*diagnostics: Diagnostic) -> str:
     return render(diagnostics).rpartition("\n\n")[0] + "\n"
 
 
-def test_error_with_label_note_and_help() -> None:
-    """Both places are shown with their lines, then facts, then what to do, then how many errors there are."""
-    assert render([NO_GPU]) == (
-        "error[TFD402]: `gpu[7]` does not exist\n"
-        "  --> train.tfdeploy:16:20\n"
-        "   |\n"
-        "10 |   gpu = 4\n"
-        "   |         - only 4 GPUs are declared (0..3)\n"
-        "...\n"
-        "16 |   clones -> gpu[0..7]\n"
-        "   |                    ^ index 7\n"
-        "   |\n"
-        "   = note: ranges include both ends\n"
-        "   = help: use `gpu[0..3]`, or raise `gpu` to 8\n"
-        "\n"
-        "1 error\n"
-        "`tfdeploy explain TFD402` says more about it\n"
-    )
+def marked(text: str, *places: str, said: Sequence[str] = ("this", "that", "those")) -> Diagnostic:
+    """Return an error at the first of some places of a text, with labels at the others."""
+    source = Source("a.tfdeploy", text)
+    (first, *more), (word, *words) = [at(source, each) for each in places], said
+    labels = [Label(span, each) for span, each in zip(more, words, strict=False)]
+    return error("a message", first, word, labels=tuple(labels))
 
 
-def test_several_markers_in_one_line() -> None:
-    """The last text stands beside its marker, the others hang below theirs."""
-    source = Source("a.tfdeploy", "alpha = beta + gamma\n")
-    diagnostic = error(
-        "these do not go together",
-        at(source, "beta"),
-        "a length",
-        labels=(Label(at(source, "gamma"), "a time"), Label(at(source, "alpha"), "needed here")),
-    )
-    assert shown(diagnostic) == (
-        "error[TFD402]: these do not go together\n"
-        " --> a.tfdeploy:1:9\n"
-        "  |\n"
-        "1 | alpha = beta + gamma\n"
-        "  | -----   ^^^^   ----- a time\n"
-        "  | |       |\n"
-        "  | |       a length\n"
-        "  | needed here\n"
-    )
+MODELS = "model {\n  x = f(1,\n    2)\n}\nmodel {\n}\n"
+VALUE, SPEC = Source("--set clones.count", "many"), Source("a.tfdeploy", "clones {\n  count = 2\n}\n")
+SHOWN = {
+    "all_parts": NO_GPU,
+    "several_markers": marked("alpha = beta + gamma\n", "beta", "gamma", "alpha"),
+    "marker_in_a_marker": marked("place { clones -> gpu[7] }", "7", "clones -> gpu[7]"),
+    "wide_signs": marked('\tname = "日本e\u0301\x1b[31m" + x', "x", '"日本e\u0301\x1b[31m"'),
+    "control_signs": error("a \x1b[31m name"),
+    "short_stretch": marked('model "a" {\n  x = input(1)\n}\n', 'model "a" {\n  x = input(1)\n}'),
+    "long_stretch": marked("data {\n\n\n\n\n\n\n\n  a = 1\n}\n", "data {\n\n\n\n\n\n\n\n  a = 1\n}\n"),
+    "stretches_that_meet": marked(MODELS, "model {\n}", MODELS[: MODELS.index("}") + 1], "f(1,\n    2)"),
+    "without_a_place": error("the tool failed", notes=("one\ntwo",), help="try again"),
+    "two_sources": error("no integer", at(VALUE, "many"), labels=(Label(at(SPEC, "2"), "replaced"),)),
+}
 
 
-def test_marker_within_a_marker() -> None:
-    """The primary marker covers the one it lies in, whose text hangs below."""
-    source = Source("a.tfdeploy", "place { clones -> gpu[7] }")
-    diagnostic = error(
-        "no", at(source, "7"), "index", labels=(Label(at(source, "clones -> gpu[7]"), "rule"),)
-    )
-    assert shown(diagnostic) == (
-        "error[TFD402]: no\n"
-        " --> a.tfdeploy:1:23\n"
-        "  |\n"
-        "1 | place { clones -> gpu[7] }\n"
-        "  |         --------------^-\n"
-        "  |         |             |\n"
-        "  |         |             index\n"
-        "  |         rule\n"
-    )
-
-
-def test_tabs_wide_and_combining_characters_and_controls() -> None:
-    """Markers stand below what they mark whatever its width, and no control character is let through."""
-    source = Source("w.tfdeploy", '\tname = "日本e\u0301\x1b[31m" + x')
-    diagnostic = error(
-        "a \x1b[31m name",
-        at(source, "x"),
-        "this",
-        labels=(Label(at(source, '"日本e\u0301\x1b[31m"'), "wide"),),
-    )
-    assert shown(diagnostic) == (
-        "error[TFD402]: a ␛[31m name\n"
-        " --> w.tfdeploy:1:23\n"
-        "  |\n"
-        '1 |     name = "日本e\u0301␛[31m" + x\n'
-        "  |            ------------   ^ this\n"
-        "  |            |\n"
-        "  |            wide\n"
-    )
+@pytest.mark.parametrize("name", SHOWN)
+def test_places_are_marked(name: str, golden: Callable[[str, str], None]) -> None:
+    """Markers are below what they mark, bars beside lines; no control character is let through."""
+    golden(f"render/{name}.txt", render([SHOWN[name]]))
 
 
 def test_long_line_is_cut_around_the_marker() -> None:
@@ -118,60 +71,6 @@ def test_marker_longer_than_the_window_is_cut() -> None:
     assert rows[4] == f"  |     {'^' * 116} name"
 
 
-def test_short_stretch_of_lines_is_shown_whole() -> None:
-    """A part of a few lines has a bar beside it."""
-    source = Source("m.tfdeploy", 'model "a" {\n  x = input(1)\n}\n')
-    assert shown(error("two", Span(source, 0, len(source.text) - 1), "again")) == (
-        "error[TFD402]: two\n"
-        " --> m.tfdeploy:1:1\n"
-        "  |\n"
-        '1 | / model "a" {\n'
-        "2 | |   x = input(1)\n"
-        "3 | | }\n"
-        "  | |_^ again\n"
-    )
-
-
-def test_long_stretch_of_lines_shows_its_ends() -> None:
-    """Of a longer part the first and the last line are shown, the last newline not counted."""
-    source = Source("m.tfdeploy", "data {\n\n\n\n\n\n\n\n  a = 1\n}\n")
-    assert shown(error("two", Span(source, 0, len(source.text)), "again")) == (
-        "error[TFD402]: two\n  --> m.tfdeploy:1:1\n   |\n 1 | / data {\n...  |\n10 | | }\n   | |_^ again\n"
-    )
-
-
-def test_stretches_that_meet_have_bars_of_their_own() -> None:
-    """A part that starts within a line gets a row for its start; one inside another a second bar."""
-    source = Source("m.tfdeploy", "model {\n  x = f(1,\n    2)\n}\nmodel {\n}\n")
-    first = Label(Span(source, 0, source.text.index("}") + 1), "first here")
-    second = Span(source, source.text.rindex("model"), len(source.text) - 1)
-    diagnostic = error(
-        "defined twice", second, "again", labels=(first, Label(at(source, "f(1,\n    2)"), "in it"))
-    )
-    assert shown(diagnostic) == (
-        "error[TFD402]: defined twice\n"
-        " --> m.tfdeploy:5:1\n"
-        "  |\n"
-        "1 | /  model {\n"
-        "2 | |    x = f(1,\n"
-        "  | | _______-\n"
-        "3 | ||     2)\n"
-        "  | ||______- in it\n"
-        "4 | |  }\n"
-        "  | |__- first here\n"
-        "5 | /  model {\n"
-        "6 | |  }\n"
-        "  | |__^ again\n"
-    )
-
-
-def test_diagnostic_without_a_place() -> None:
-    """Without a span there is a message with its remarks; lines after the first are aligned."""
-    assert shown(error("the tool failed", notes=("one\ntwo",), help="try again")) == (
-        "error[TFD402]: the tool failed\n  = note: one\n          two\n  = help: try again\n"
-    )
-
-
 @pytest.mark.parametrize(
     ("text", "place", "line"), [("", "1:1", "1 |"), ("a {", "1:4", "1 | a {"), ("a {\n", "2:1", "2 |")]
 )
@@ -184,44 +83,13 @@ def test_end_of_file(text: str, place: str, line: str) -> None:
     assert rows[4].index("^") == 4 + int(place[2]) - 1
 
 
-def test_value_of_the_command_line_and_a_second_source() -> None:
-    """An error in a `--set` value points into the command line, and shows the file as a second source."""
-    value = Source("--set clones.count", "many")
-    spec = Source("a.tfdeploy", "clones {\n  count = 2\n}\n")
-    diagnostic = error(
-        "`many` is not an integer", at(value, "many"), labels=(Label(at(spec, "2"), "replaced"),)
-    )
-    assert shown(diagnostic) == (
-        "error[TFD402]: `many` is not an integer\n"
-        " --> --set clones.count:1:1\n"
-        "  |\n"
-        "1 | many\n"
-        "  | ^^^^\n"
-        " ::: a.tfdeploy:2:11\n"
-        "  |\n"
-        "2 |   count = 2\n"
-        "  |           - replaced\n"
-    )
-
-
-def test_colour_marks_severity_frame_and_labels() -> None:
+def test_colour_marks_severity_frame_and_labels(golden: Callable[[str, str], None]) -> None:
     """Colour is plain escape sequences, and without them the text is the same."""
     source = Source("a.tfdeploy", "x = 1\n")
     diagnostic = Diagnostic("TFD601", "unused `x`", at(source, "x"), "here", Severity.WARNING)
     painted = render([diagnostic], color=True)
-    bold, yellow, blue, off = "\x1b[1m", "\x1b[1;33m", "\x1b[1;34m", "\x1b[0m"
-    assert painted == (
-        f"{yellow}warning[TFD601]{off}{bold}: unused `x`{off}\n"
-        f"{blue} -->{off} a.tfdeploy:1:1\n"
-        f"{blue}  |{off}\n"
-        f"{blue}1 |{off} x = 1\n"
-        f"{blue}  |{off} {yellow}^{off} {yellow}here{off}\n"
-        "\n1 warning\n`tfdeploy explain TFD601` says more about it\n"
-    )
-    plain = painted
-    for code in (bold, yellow, blue, off):
-        plain = plain.replace(code, "")
-    assert plain == render([diagnostic])
+    golden("render/colour.txt", painted.replace("\x1b", "ESC"))
+    assert re.sub("\x1b" + r"\[[\d;]*m", "", painted) == render([diagnostic])
 
 
 def test_summary_counts_all_and_shows_fifty() -> None:

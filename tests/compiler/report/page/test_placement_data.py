@@ -1,128 +1,92 @@
-"""Devices, links, variables and lines of the spec as the page has them."""
+"""Devices, links, variables, the model and lines of the spec as the page has them.
+
+What scripts of the page read stands in `tests/golden/page/`, with a line for each device, link or rule.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 from attrs import evolve
 
-from compiler.mapping.records import LinkTime, MapSlot, MapSpec, MapTensor
+from compiler.mapping.records import LinkTime, MapSlot, MapSpec, MapTensor, PlacementMap
+from compiler.report.compare import compare
 from compiler.report.page.data import (
-    device_data,
+    Side,
+    diff_data,
     lines_of,
     page_data,
+    places_of,
     rules_of,
     texts_of,
     texts_on_disk,
-    transfer_data,
 )
-from compiler.report.page.tree import Details, Numbers
+from compiler.report.page.tree import Details
+from dsl import ir
 from dsl.source import Source, Span
-from tests.compiler.report.page.pages import LINES, timed_step
+from tests.compiler.report.page.pages import LINES, model, timed_step
+from tests.compiler.report.test_compare import MAPS
 from tests.placement_maps import CLONES, SPEC, VARIABLES, make_kinds, make_map
 from tests.support import classifier, spec_of
 
-if TYPE_CHECKING:
-    from pathlib import Path
 
-
-def test_a_device_has_all_of_its_figures() -> None:
-    """What it holds, what a step needs and what its links carry; a share only if a time was forecast."""
+def whole() -> PlacementMap:
+    """Return a map of which all figures of a device, a variable and a link are known, and the time."""
     placement = make_map(2)
-    first = evolve(
-        placement.devices[0],
-        other_bytes=7,
-        step_bytes=8,
-        memory_bytes=9,
-        memory_limit=10,
-        largest=(MapTensor("a:0", 4), MapTensor("b:0", 3)),
-    )
-    placement = evolve(placement, devices=(first, *placement.devices[1:]))
-    found, *others = device_data(placement)
-    kernels = 1152 + 20480
-    assert found == {
-        "ref": "cpu[0]",
-        "device": "/job:localhost/replica:0/task:0/device:cpu[0]",
-        "ops": first.ops,
-        "variables": kernels,
-        "slots": kernels,
-        "memory": 9,
-        "limit": 10,
-        "step": 8,
-        "other": 7,
-        "largest": [["a:0", 4], ["b:0", 3]],
-        "in": 2 * kernels,
-        "in_unknown": 2,
-        "out": 2 * (kernels + 2048),
-        "out_unknown": 0,
-        "busy": None,
-    }
-    assert [each["ref"] for each in others] == ["gpu[0]", "gpu[1]"]
-    timed = evolve(placement, time=timed_step().for_map("p"))
-    assert device_data(timed)[0]["busy"] == pytest.approx(10 / 28)
-
-
-def test_links_of_several_clones_share_the_names_of_their_tensors() -> None:
-    """A list with the name of one clone is that of all; one with several names, or none, is its own."""
-    placement = make_map(2)
-    of_clone = [(MapTensor(f"clone_{at}/x:0", 64), MapTensor(f"clone_{at}/y:0", 8)) for at in (0, 1)]
-    of_both = (MapTensor("clone_0/x:0", 64), MapTensor("clone_1/x:0", 64))
-    lists = [*of_clone, of_both, (MapTensor("clone_1", 4),)]
-    links = tuple(evolve(each, largest=own) for each, own in zip(placement.transfers, lists, strict=True))
-    busy = LinkTime("cpu[0]", "gpu[1]", 0.01, 0.123456, 64)
-    time = evolve(timed_step().for_map("p"), links=(busy,))
-    known = Numbers()
-    places = Numbers({"cpu[0]": 0, "gpu[0]": 1, "gpu[1]": 2})
-    kernels = 1152 + 20480
-    found = transfer_data(evolve(placement, transfers=links, time=time), places, known)
-    assert found == [
-        [0, 1, 3, kernels + 2048, 0, 0, 0.0, 0],
-        [0, 2, 3, kernels + 2048, 0, 0, 0.1235, 1],
-        [1, 0, 2, kernels, 1, 1, 0.0, -1],
-        [2, 0, 2, kernels, 1, 2, 0.0, -1],
-    ]
-    assert known.values() == [
-        (("clone_{}/x:0", 64), ("clone_{}/y:0", 8)),
-        (("clone_0/x:0", 64), ("clone_1/x:0", 64)),
-        (("clone_1", 4),),
-    ]
-    untimed = transfer_data(evolve(placement, transfers=links), places, Numbers())
-    assert [each[6] for each in untimed] == [None] * 4
-
-
-def test_the_facts_and_the_variables_of_a_map() -> None:
-    """Numbers are spelled with what they count; a variable has its copies, its slots and its group."""
-    placement = make_map(2)
+    tensors = MapTensor("a:0", 4), MapTensor("b:0", 3)
+    cpu, *gpus = placement.devices
+    cpu = evolve(cpu, other_bytes=7, step_bytes=8, memory_bytes=9, memory_limit=10, largest=tensors)
     first, second = placement.variables
     copied = evolve(first, copies=("gpu[0]", "gpu[1]"), group="*/kernel", slots=(MapSlot("a", 5, "gpu[1]"),))
-    data = page_data(evolve(placement, variables=(copied, second)), LINES, Details())
-    assert data["title"] == f"Placement of {SPEC}"
-    assert data["facts"] == [
-        "sync, in_graph, add_n, mean",
-        "2 clones",
-        f"{len(placement.ops)} ops",
-        "2 variables",
-        "TensorFlow 2.21.0",
-        "sha256 000000000000",
-    ]
-    assert data["variables"] == {
-        "conv1/kernel": [(3, 3, 1, 32), "float32", 1152, True, [1, 2], [["a", 5, 2]], "*/kernel"],
-        "logits/kernel": [
-            (512, 10),
-            "float32",
-            20480,
-            True,
-            [],
-            [["logits/kernel/Adam", 20480, 0]],
-            None,
-        ],
-    }
-    assert (data["model"], data["step"], data["measures"]) == (None, None, ["ops", "held"])
-    assert data["files"] == [SPEC]
-    assert data["lines"] == [LINES[SPEC]]
-    assert data["places"] == ["cpu[0]", "gpu[0]", "gpu[1]"]
+    lists = [(MapTensor(f"clone_{at}/x:0", 64), MapTensor(f"clone_{at}/y:0", 8)) for at in (0, 1)]
+    lists += [(MapTensor("clone_0/x:0", 64), MapTensor("clone_1/x:0", 64)), (MapTensor("clone_1", 4),)]
+    links = [evolve(each, largest=own) for each, own in zip(placement.transfers, lists, strict=True)]
+    time = evolve(timed_step().for_map("p"), links=(LinkTime("cpu[0]", "gpu[1]", 0.01, 0.123456, 64),))
+    return evolve(
+        placement, devices=(cpu, *gpus), variables=(copied, second), transfers=tuple(links), time=time
+    )
+
+
+def details() -> Details:
+    """Return the time and the model, with a layer of each kind."""
+    found = model()
+    weight = evolve(found.layers[1], kind="weight", call=ir.Call("weight"))
+    assert [each.begin.line for each in places_of(found)] == [12, 12]
+    return Details(time=timed_step(), model=evolve(found, layers=(found.layers[0], weight, found.layers[2])))
+
+
+def written(data: dict[str, Any]) -> str:
+    """Return the data of a page with a line for each item of its parts."""
+    lines = []
+    for name, value in data.items():
+        parts = value.items() if isinstance(value, dict) else value if isinstance(value, list) else [value]
+        lines += [name, *(f"  {json.dumps(each)}" for each in parts)]
+    return "".join(f"{line}\n" for line in lines)
+
+
+PAGES: dict[str, Callable[[], dict[str, Any]]] = {
+    "plain": lambda: page_data(make_map(2), LINES, Details()),
+    "whole": lambda: page_data(whole(), LINES, details()),
+    "kinds": lambda: page_data(make_kinds(3, 2), LINES, Details()),
+    **{
+        f"diff_{name}": lambda name=name: diff_data(  # type: ignore[misc]  # the name of this turn
+            *(Side(label, each, LINES) for label, each in zip("ab", MAPS[name], strict=True)),
+            compare(*MAPS[name]),
+        )
+        for name in ("a_variable_moved", "one_clone_to_two", "cut", "another_axis", "the_mode")
+    },
+}
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_data_of_a_page(name: str, golden: Callable[[str, str], None]) -> None:
+    """All that scripts read; what is not known is null, and of many clones' tensors one list is there."""
+    golden(f"page/{name}.txt", written(PAGES[name]()))
 
 
 def test_the_lines_around_those_of_rules() -> None:
@@ -149,18 +113,14 @@ def test_the_lines_of_other_places() -> None:
     assert given == {"own.tfdeploy": {1: "a", 2: "b"}}
 
 
-def test_texts_that_have_the_rules() -> None:
-    """Those of a spec that was read; or the file of a map, if it is the one that the map is of."""
+def test_texts_that_have_the_rules(tmp_path: Path) -> None:
+    """Those of a spec that was read; or the file of a map, if its digest is that of the spec of the map."""
     assert texts_of(classifier()) == {}
     spec = spec_of(
         'tfdeploy = 1\nmodel "m" {\n x = input(float32, [2])\n output = x\n}\nplace { variables -> cpu[0] }\n'
     )
     assert list(texts_of(spec)) == ["test.tfdeploy"]
     assert "variables -> cpu[0]" in texts_of(spec)["test.tfdeploy"]
-
-
-def test_the_file_of_a_map_is_read_if_it_is_the_one_that_the_map_is_of(tmp_path: Path) -> None:
-    """By its digest; signs that are no text are replaced."""
     file = tmp_path / "a.tfdeploy"
     raw = b"place {} \xff\n"
     placement = evolve(make_map(1), spec=MapSpec(str(file), hashlib.sha256(raw).hexdigest()))

@@ -520,6 +520,31 @@ def test_a_word_with_the_end_of_a_line_is_refused_in_a_file(tmp_path: Path) -> N
     assert "`words`: a word of its vocabulary has the end of a line in it" in str(caught.value.diagnostic)
 
 
+def test_outputs_that_rounding_decides_are_compared_in_float64(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A softmax of large numbers takes another class for a difference in the last bit, but not in float64."""
+    image = keras.Input((4,), name="image")
+    model = keras.Model(image, layers.Dense(3, "softmax", name="y")(image), name="steep")
+    model.compile("sgd", "categorical_crossentropy")
+    outputs, found = proofs._KerasSteps.outputs, []
+
+    def off(self: Any, values: Any) -> list[Any]:
+        found.append(self.compiled.plan.update.precision)
+        given = outputs(self, values)
+        return [1 - given[0]] if found[-1] in wrong else given
+
+    monkeypatch.setattr(proofs._KerasSteps, "outputs", off)
+    wrong: tuple[str, ...] = ("float32",)
+    made = convert(model, source="model", stem="model", base=tmp_path).proof
+    assert made.rounded > 0.1
+    assert made.largest <= 1e-6
+    assert found == ["float32", "mixed_float64"]
+    wrong = ("float32", "mixed_float64")
+    with pytest.raises(RunError, match="the outputs differ by"):
+        convert(model, source="model", stem="model", base=tmp_path)
+
+
 def test_a_fault_is_told_from_rounding_that_a_model_magnifies(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -298,10 +298,15 @@ CONFLICTS = (
     ),
     Conflict(
         "TFD528",
-        (("replication", ("between_graph",)), ("mode", ("local",))),
-        "`replication = between_graph` cannot be combined with `mode = local`",
-        "the copies of all clones are averaged, and no graph of a single worker has all of them",
-        "leave `replication` out: in one graph, clones of all workers train copies of their own",
+        (
+            ("mode", ("local",)),
+            ("replication", ("between_graph",)),
+            ("variables", ("shared", "spread", "sharded")),
+        ),
+        "`mode = local` and `replication = between_graph` need `variables -> replicated`",
+        "every clone trains a copy of its own, which only the graph of its worker has",
+        "write `variables -> replicated` in `place`, or leave `replication` out: one graph has all copies,"
+        " wherever they are",
     ),
     Conflict(
         "TFD528",

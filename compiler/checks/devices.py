@@ -116,16 +116,18 @@ def workers_can_change(spec: ir.Spec, _: Topology) -> Iterator[Diagnostic]:
     alone = len(spec.devices.jobs) == 1 and keeps_all(spec)
     shards = data is not None and data.per_clone == "shard"
     kept = spec.update.compress is not None and spec.update.compress.name == "power_sgd"
+    local = spec.update.mode == "local"
     written = f"tasks = {job.span_of_tasks}"
     for wrong, span, fault, (reason, advice) in (
         (job.least == 1, tasks, "begins with one worker", _TWO),
-        (not alone, tasks, "needs workers that each have all weights", _ALL),
+        (not (alone or local), tasks, "needs workers that each have all weights", _ALL),
         (isinstance(clones.batch, tuple), clones.span_of("batch"), f"{_CANNOT} a list of batches", _OWN),
         (clones.count is not None, clones.span_of("count"), f"{_CANNOT} `clones.count`", _OWN),
         (clones.global_batch, clones.span_of("global_batch"), f"{_CANNOT} `clones.global_batch`", _OWN),
         (slots, slots and slots[0].span, f"{_CANNOT} `slots -> sharded(clones)`", _PIECES),
         (numbered, numbered and numbered[0].span, f"{_CANNOT} a rule that names a task", _NUMBERED),
         (kept, spec.update.span_of("compress"), f"{_CANNOT} `compress = power_sgd`", _KEPT),
+        (local, spec.update.span_of("mode"), f"{_CANNOT} `mode = local`", _TRAINED),
         (shards, shards and data and data.span_of("per_clone"), f"{_CANNOT} `per_clone = shard`", _SHARES),
     ):
         if wrong:
@@ -157,6 +159,10 @@ _PIECES = (
 _KEPT = (
     "what a worker has not sent yet would be lost with it",
     "use `compress = bfloat16`, which keeps nothing from step to step",
+)
+_TRAINED = (
+    "what a worker that leaves has trained since the last average would leave with it",
+    "use `mode = sync`, or give `tasks` as one number",
 )
 _NUMBERED = ("that task may be absent", "name the devices of all workers, as in `worker[*].gpu[*]`")
 _SHARES = (

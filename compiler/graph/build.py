@@ -376,11 +376,11 @@ def _loops(
 def _parts_of_loss(plan: Plan, clones: Sequence[Clone], regularization: Tensor) -> dict[str, Tensor]:
     """Return the parts of the loss that a summary shows, by their tags.
 
-    If each clone updates by itself, a summary is of an update of clone 0. If workers put their gradients into
-    mailboxes, the update of the chief is not a step of its own clones.
+    If each clone updates by itself, a summary is of an update of clone 0. If workers make a step together,
+    the run in which the chief updates is not that of its own clones.
     """
     shown = clones[:1] if plan.clones_update_alone else clones
-    if isinstance(plan, WorkerPlan) and plan.update.mode == "sync":
+    if isinstance(plan, WorkerPlan) and plan.update.mode != "async":
         shown = ()
     return {
         **{f"clone_{each.index}/clone_loss": each.loss for each in shown},

@@ -110,6 +110,6 @@ def _ends(compiled: CompiledGraph) -> Ends:
     ends = tuple(each.name for each in exchange.ends)
     sends = tuple(each.name for each in exchange.sends)
     applied = () if exchange.apply is None else (exchange.apply.name, loss)
-    shared = () if exchange.share is None else (exchange.share, *exchange.share_sends)
-    last = tuple(each.name for each in shared)
+    shared = exchange.share, *exchange.share_sends, exchange.give
+    last = tuple(each.name for each in shared if each is not None)
     return Ends((loss, *ends, *sends, *last), (), (*ends[:1], *sends), applied, last, exchange.chief_ops)

@@ -41,7 +41,8 @@ def run_one_step(compiled: CompiledGraph) -> dict[str, str]:
         copy.run([compiled.init_op])
         for pipe in (*compiled.train_inputs, evaluation.pipe):
             copy.start(pipe)
-        afterwards = [compiled.after_restore_op, compiled.publish_op]
+        alone = compiled.exchange is None  # else what is published is of all workers
+        afterwards = [compiled.after_restore_op, compiled.publish_op if alone else None]
         for fetches in (*before_a_step(compiled), step, evaluated, afterwards):
             copy.run(fetches)
     return copy.assigned

@@ -19,6 +19,7 @@ from compiler.graph.update.apply import step_scalars
 from compiler.graph.update.statistics import ADDED, MOVED, update_statistics
 from compiler.graph.update.step import Updates, build_update, count_update
 from compiler.graph.variables.variables import GraphVariable
+from compiler.plan import Plan, Tower
 from compiler.reasons import Placed
 from compiler.step.record import Run, Tensor, Value
 from compiler.step.sums import Reduction, reduce_all
@@ -26,7 +27,7 @@ from compiler.step.writer import Spot, StepWriter
 
 
 @frozen
-class _Family:
+class Family:
     """The copies of a weight, statistic or slot, one for each clone.
 
     Attributes:
@@ -42,7 +43,7 @@ class _Family:
     first: bool = False
 
 
-_New: TypeAlias = tuple[_Family, int, Value]
+_New: TypeAlias = tuple[Family, int, Value]
 """What has copies, the number of a copy, and its new value."""
 
 
@@ -59,7 +60,12 @@ def build_local(assembly: Assembly) -> Updates:
     return Updates(
         train_op,
         scalars.learning_rates,
-        publish_op=_publish(assembly),
+        publish_op=publish(
+            assembly,
+            "publish",
+            shares_of(assembly.plan, assembly.plan.towers),
+            [family_of(assembly, each) for each in changing(assembly)],
+        ),
         gradients=updates[0].gradients,
     )
 
@@ -81,11 +87,11 @@ def _average_when_due(assembly: Assembly, done: Mapping[int, str]) -> str:
     due = write_traced(at, _is_due, at.read(assembly.global_step.tensor), every=every)
     no, yes = at.op("Switch", "switch", due, due)
     (open_,), (closed,) = at.op("Identity", "yes", yes), at.op("Identity", "no", no)
-    families = list(_families(assembly))
+    families = list(families_of(assembly))
     averaged = [each for each in families if not each.first]
-    writer = ledger.writer("aggregate")
+    writer, shares = ledger.writer("aggregate"), shares_of(assembly.plan, assembly.plan.towers)
     waits = {clone: (open_.op, each) for clone, each in done.items()}
-    parts = [_write_parts(assembly, writer, each, f"average/{each.name}", waits) for each in averaged]
+    parts = [write_parts(writer, each, f"average/{each.name}", shares, waits) for each in averaged]
     reductions = [
         Reduction(f"average/{each.name}", own, each.places, each.places, writer, number)
         for number, (each, own) in enumerate(zip(averaged, parts, strict=True))
@@ -107,15 +113,15 @@ def _is_due(step: tf.Tensor, every: int) -> tf.Tensor:
     return tf.equal((step + 1) % every, 0, name="due")
 
 
-def _families(assembly: Assembly) -> Iterator[_Family]:
+def families_of(assembly: Assembly) -> Iterator[Family]:
     """Yield what is averaged: weights, statistics, and slots if the spec asks for it, but nothing frozen."""
     for variable in changing(assembly):
-        yield _family(assembly, variable)
+        yield family_of(assembly, variable)
         if assembly.plan.update.average_slots:
             for suffix, slots in variable.slots.items():
                 places = [variable.slot_place(copy) for copy in range(len(slots))]
                 counts = not slots[0].dtype.is_floating
-                yield _Family(f"{variable.name}/{suffix}", slots, places, first=counts)
+                yield Family(f"{variable.name}/{suffix}", slots, places, first=counts)
 
 
 def changing(assembly: Assembly) -> Iterator[GraphVariable]:
@@ -129,12 +135,12 @@ def changing(assembly: Assembly) -> Iterator[GraphVariable]:
     return (each for each in assembly.variables.values() if each.info.trainable or each.weight in statistics)
 
 
-def _family(assembly: Assembly, variable: GraphVariable) -> _Family:
+def family_of(assembly: Assembly, variable: GraphVariable) -> Family:
     """Return the copies of a variable; those of statistics follow clone 0 unless their mean is used."""
     is_float = tf.as_dtype(variable.info.dtype).is_floating
     join = variable.info.joined(assembly.plan.update.batch_norm)
     follows_first = not variable.info.trainable and join == "first"
-    return _Family(
+    return Family(
         variable.name,
         variable.copies,
         [variable.beside(copy) for copy in range(len(variable.copies))],
@@ -142,33 +148,37 @@ def _family(assembly: Assembly, variable: GraphVariable) -> _Family:
     )
 
 
-def _write_parts(
-    assembly: Assembly,
+def shares_of(plan: Plan, towers: Sequence[Tower]) -> Mapping[int, float]:
+    """Return the parts of an update's batch that clones take, by their numbers in the deployment."""
+    return {tower.number: plan.share(tower) for tower in towers}
+
+
+def write_parts(
     writer: StepWriter,
-    family: _Family,
+    family: Family,
     scope: str,
+    shares: Mapping[int, float],
     waits: Mapping[int, Sequence[str]] | None = None,
 ) -> list[Tensor]:
     """Write the value of each copy times the share of its clone.
 
     Args:
-        assembly: The graph under construction.
         writer: Writes the ops.
         family: The copies.
         scope: The scope of the ops.
+        shares: The share of each clone by its number, in the order of the copies.
         waits: For each clone the ops after which its copy is read, if there are any.
     """
     found: list[Tensor] = []
-    for tower, copy, place in zip(assembly.plan.towers, family.copies, family.places, strict=True):
-        own = f"{scope}/copy_{tower.index}"
-        before = (waits or {}).get(tower.index, ())
-        value = writer.read(f"{own}/ReadVariableOp", copy.tensor, place, before)
-        share = writer.constant(f"{own}/of_batch", assembly.plan.share(tower), value.dtype, place)
+    for (clone, part), copy, place in zip(shares.items(), family.copies, family.places, strict=True):
+        own = f"{scope}/copy_{clone}"
+        value = writer.read(f"{own}/ReadVariableOp", copy.tensor, place, (waits or {}).get(clone, ()))
+        share = writer.constant(f"{own}/of_batch", part, value.dtype, place)
         found += writer.write("Mul", f"{own}/share", (value, share), place)
     return found
 
 
-def _follow(writer: StepWriter, family: _Family, after: Sequence[str]) -> list[_New]:
+def _follow(writer: StepWriter, family: Family, after: Sequence[str]) -> list[_New]:
     """Return the value of copy 0 after the update, for each other copy."""
     name, first = f"average/{family.name}/copy_0/ReadVariableOp", family.copies[0].tensor
     value = writer.read(name, first, family.places[0], after)
@@ -189,21 +199,22 @@ def _assign(writer: StepWriter, new: Sequence[_New]) -> list[str]:
     return names
 
 
-def _publish(assembly: Assembly) -> Run:
-    """Return the op that writes the mean of the copies to the variables that are evaluated and saved."""
-    writer = assembly.ledger.writer("save")
-    names = [_publish_one(assembly, writer, each) for each in changing(assembly)]
-    return Run(writer.after("publish", names, assembly.step_place))
+def publish(assembly: Assembly, scope: str, shares: Mapping[int, float], families: Sequence[Family]) -> Run:
+    """Write what gives the variables that are evaluated and saved the means of copies.
 
-
-def _publish_one(assembly: Assembly, writer: StepWriter, variable: GraphVariable) -> str:
-    """Write what assigns the mean of the copies of a variable; return the name of the op."""
-    family, scope = _family(assembly, variable), f"publish/{variable.name}"
-    if family.first:
-        first = family.copies[0].tensor
-        value = writer.read(f"{scope}/ReadVariableOp", first, family.places[0])
-    else:
-        parts = _write_parts(assembly, writer, family, scope)
-        value = writer.add(f"{scope}/mean", parts, variable.beside())
-    mean = variable.mean.tensor
-    return writer.assign(f"{scope}/AssignVariableOp", mean, value, variable.beside())
+    Args:
+        assembly: The graph under construction.
+        scope: The scope of the ops.
+        shares: The share of each clone by its number, in the order of the copies.
+        families: The copies of the variables that change.
+    """
+    writer, names = assembly.ledger.writer("save"), []
+    for family in families:
+        variable, own = assembly.variables[family.name], f"{scope}/{family.name}"
+        if family.first:
+            value = writer.read(f"{own}/ReadVariableOp", family.copies[0].tensor, family.places[0])
+        else:
+            parts = write_parts(writer, family, own, shares)
+            value = writer.add(f"{own}/mean", parts, variable.beside())
+        names.append(writer.assign(f"{own}/AssignVariableOp", variable.mean.tensor, value, variable.beside()))
+    return Run(writer.after(scope, names, assembly.step_place))

@@ -97,11 +97,17 @@ class VariableWriter:
         self._graph.seed = self.ledger.seed
 
     def add(
-        self, name: str, shape: Sequence[int], dtype: str, initial: Initial, placed: Placed
+        self,
+        name: str,
+        shape: Sequence[int],
+        dtype: str,
+        initial: Initial,
+        placed: Placed,
+        shared: str | None = None,
     ) -> StepVariable:
-        """Write a variable, whose first value `finish` writes."""
+        """Write a variable, whose first value `finish` writes; `shared` is its name in another graph."""
         writer, made = self._writer, StepVariable(name, dtype, tuple(shape))
-        handle = writer.variable(name, dtype, made.sizes, name, placed, {"debug_name": f"{name}/"})
+        handle = writer.variable(name, dtype, made.sizes, shared or name, placed, {"debug_name": f"{name}/"})
         writer.write("VarIsInitializedOp", f"{name}/IsInitialized/VarIsInitializedOp", (handle,), placed)
         writer.read(made.read, handle, placed, role="save")
         self._wanted.append((made, initial, placed))

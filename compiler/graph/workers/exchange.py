@@ -56,8 +56,13 @@ class WorkerExchange:
             all workers, and every worker has an `apply`.
         sends: The ops that send this worker's parts of the sums to others; they are run with `post`.
         share: If each worker updates parts of the weights: gives its copies the new parts of all workers. It
-            may be run again, and is run after each `apply`.
+            may be run again, and is run after each `apply`. If each trains weights of its own (local): makes
+            the means over all workers, after each `apply` after which these are due.
         share_sends: The ops that send this worker's parts to others; they are run with `share`.
+        give: Local: gives the copies of this worker the means that `share` has kept.
+        shared: Local: how many times `share` has kept means that `give` has not taken yet.
+        offer: Local: makes the mean of this worker's own copies what others take, if they begin anew.
+        publish: Local, chief: makes the mean of the copies of all workers what is evaluated and saved.
         staged: How many sums have been made and not been applied yet.
         unstage: Forgets these sums.
         inbox: The messages for this worker.
@@ -66,7 +71,7 @@ class WorkerExchange:
         kept: What workers keep for themselves of what they have not sent, by its names in checkpoints: what
             this one keeps, and on the chief also the others.
         forget: Makes what this worker keeps zero; None if nothing is kept.
-        settled: On the chief, how many steps each of the others has applied, if anything is kept.
+        settled: On the chief, how much each of the others has applied, if anything is kept.
     """
 
     worker: Worker
@@ -93,6 +98,10 @@ class WorkerExchange:
     sends: tuple[Any, ...] = field(default=(), repr=False)
     share: Any = field(default=None, repr=False)
     share_sends: tuple[Any, ...] = field(default=(), repr=False)
+    give: Any = field(default=None, repr=False)
+    shared: Any = field(default=None, repr=False)
+    offer: Any = field(default=None, repr=False)
+    publish: Any = field(default=None, repr=False)
     staged: Any = field(default=None, repr=False)
     unstage: Any = field(default=None, repr=False)
     inbox: Inbox | None = field(default=None, repr=False)
@@ -105,12 +114,18 @@ class WorkerExchange:
     @property
     def updates(self) -> Updates:
         """The record that other update modes return, with the train op of this graph alone."""
-        return Updates(self.ends[-1], self.learning_rates, gradients=self.gradients)
+        rates = self.learning_rates
+        return Updates(self.ends[-1], rates, publish_op=self.publish, gradients=self.gradients)
 
     @property
     def keeps_apart(self) -> bool:
-        """Whether each worker has something that training needs and no other worker has."""
-        return self.share is not None
+        """Whether each worker has something without which no other can go on."""
+        return self.share is not None and self.give is None
+
+    @property
+    def is_lender(self) -> bool:
+        """Whether the chief needs this worker for a checkpoint."""
+        return self.share is not None or bool(self.kept)
 
     @property
     def ends(self) -> tuple[Run, ...]:

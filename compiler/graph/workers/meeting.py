@@ -163,10 +163,14 @@ class Counts:
     def count(self, after: Sequence[str], batch: int) -> str:
         """Write what counts a step after other ops; return the name of the op that ends it."""
         for name, by in (("examples", batch), ("number", 1), ("made", 1)):
-            at = self.at("counted", after)
-            one = at.writer.constant(at.name("Const"), by, "int64", at.placed)
-            after = [at.run("AssignAddVariableOp", name, self.variables[name].tensor, one)]
+            after = [self.add("counted", name, by, after)]
         return after[0]
+
+    def add(self, scope: str, name: str, by: int, after: Sequence[str] = ()) -> str:
+        """Write what adds to a variable after other ops; return the name of the op."""
+        at = self.at(scope, after)
+        one = at.writer.constant(at.name("Const"), by, "int64", at.placed)
+        return at.run("AssignAddVariableOp", name, self.variables[name].tensor, one)
 
     def ops(self, given: Tensor) -> tuple[Tensor, Run]:
         """Write what reads all variables as one vector, and what changes them."""

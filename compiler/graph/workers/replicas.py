@@ -11,7 +11,7 @@ the parts that they have updated. It changes nothing that it depends on, so that
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from math import prod
 from typing import Any
 
@@ -24,8 +24,9 @@ from compiler.graph.gradients.collect import sum_gradients
 from compiler.graph.gradients.summed import SummedGradient, tensors_of
 from compiler.graph.gradients.unscale import Gate, are_finite, gate_if
 from compiler.graph.gradients.weighting import LossSum, inverse_weights
+from compiler.graph.tower.template import Join
 from compiler.graph.update.apply import step_scalars, updated_part
-from compiler.graph.update.statistics import Statistic, assign_statistics, changed, new_statistics
+from compiler.graph.update.statistics import ALL, Statistic, assign_statistics, changed, new_statistics
 from compiler.graph.update.step import apply_conditioned, apply_sums, condition, count_update
 from compiler.graph.variables.variables import GraphVariable, VariablePart
 from compiler.graph.workers.exchange import WorkerExchange, reported, scores_in
@@ -72,18 +73,26 @@ def join_workers(assembly: Assembly, plan: WorkerPlan) -> Joined:
     )
 
 
-def build_replicas(
-    assembly: Assembly,
-    plan: WorkerPlan,
-    losses: Sequence[LossSum],
-    states: Sequence[Tensor],
-    joined: Joined | None = None,
-) -> WorkerExchange:
-    """Add a worker's part of the sums, and the update by them."""
-    return _Replica(assembly, plan, losses, states, joined).build()
+@frozen
+class Stage:
+    """What is kept from one run of a step to the next.
+
+    Attributes:
+        put: The name of the op that keeps it.
+        found: What the later run has of it, by name.
+        size: How many times it has been kept and not been taken.
+        clear: Forgets it.
+    """
+
+    put: str
+    found: dict[str, Value]
+    size: Tensor
+    clear: Run
 
 
-class _Replica:
+class Replica:
+    """The part of one worker in the sums of all, and its update by them."""
+
     def __init__(
         self,
         assembly: Assembly,
@@ -107,7 +116,7 @@ class _Replica:
         """Add the runs of a step."""
         plan, own = self.plan, self.assembly
         self.between.abroad += own.abroad
-        gradients, statistics = sum_gradients(own), self._statistics()
+        gradients, statistics = sum_gradients(own), self.statistics()
         scores = [*(tensor for each in self.losses for tensor in each.tensors), *self.states]
         report = write_traced(self.counts.at("report"), reported, scores)
         values = {_name_of(each): each.copies[0] for each in gradients}
@@ -120,7 +129,8 @@ class _Replica:
         totals, decided = self._sums(values, exact, thin), None
         if self.owners:
             gradients, decided = self._conditioned(gradients, totals, scores)
-        stage, totals = self._stage(totals)
+        stage = self.stage(totals)
+        totals = stage.found
         lasting = list[str]()
         for name, one in thin.items():
             left, right, lacking = (_dense(totals.pop(f"{name}/{side}")) for side in SIDES)
@@ -159,7 +169,7 @@ class _Replica:
         return WorkerExchange(
             plan.worker,
             meeting=self.meeting,
-            post=Run(stage),
+            post=Run(stage.put),
             sends=sends,
             apply=apply,
             share=share,
@@ -169,8 +179,8 @@ class _Replica:
             states=states,
             gradients=update.gradients,
             inbox=self.between.inbox("mail/inbox"),
-            staged=self.staged,
-            unstage=self.unstage,
+            staged=stage.size,
+            unstage=stage.clear,
             crossings=tuple(self.between.crossings),
             abroad=frozenset(self.between.abroad),
             kept=kept,
@@ -184,30 +194,34 @@ class _Replica:
         self, gradients: Sequence[SummedGradient]
     ) -> tuple[dict[str, LowRank], dict[str, Any], Tensor | None]:
         """Make what compressions keep from step to step; the chief also has what the others keep."""
-        ledger, own = self.assembly.ledger, self.plan.worker.index
+        ledger = self.assembly.ledger
         before = len(ledger.written)
         thin, kept = compressed(gradients, self.plan, self.between.places, ledger)
-        settled = None
-        if thin and self.plan.worker.is_chief:
-            made = self.counts.variables["made"]
-            others = [
-                Spot(ledger.writer("save"), f"{SCOPE}/made_by_{worker}", place)
-                for worker, place in enumerate(self.between.places)
-                if worker != own
-            ]
-            handles = [
-                at.writer.variable(at.name("handle"), made.type, made.sizes, made.name, at.placed)
-                for at in others
-            ]
-            reads = [at.read(handle) for at, handle in zip(others, handles, strict=True)]
-            settled = Spot(ledger.writer("save"), f"{SCOPE}/made_by_others", self.here).op(
-                "Pack", "all", *reads
-            )[0]
-        host, entries = self.here.device.host, ledger.entries
-        self.between.abroad += [
-            each for each in ledger.names_since(before) if entries[each].device.host != host
-        ]
+        settled = self.made_by_others() if thin and self.plan.worker.is_chief else None
+        self.note_abroad(before)
         return thin, kept, settled
+
+    def made_by_others(self) -> Tensor:
+        """Write how many steps each of the other workers has applied."""
+        made, writer = self.counts.variables["made"], self.assembly.ledger.writer("save")
+        others = [
+            Spot(writer, f"{SCOPE}/made_by_{worker}", place)
+            for worker, place in enumerate(self.between.places)
+            if worker != self.plan.worker.index
+        ]
+        handles = [
+            at.writer.variable(at.name("handle"), made.type, made.sizes, made.name, at.placed)
+            for at in others
+        ]
+        reads = [at.read(handle) for at, handle in zip(others, handles, strict=True)]
+        return Spot(writer, f"{SCOPE}/made_by_others", self.here).op("Pack", "all", *reads)[0]
+
+    def note_abroad(self, before: int) -> None:
+        """Note which of the ops since the first `before` are on devices of other workers."""
+        ledger, host = self.assembly.ledger, self.here.device.host
+        self.between.abroad += [
+            each for each in ledger.names_since(before) if ledger.entries[each].device.host != host
+        ]
 
     def _forget(self, thin: Mapping[str, LowRank]) -> Run | None:
         """Write what forgets what this worker has not sent yet."""
@@ -320,11 +334,11 @@ class _Replica:
 
     # --- the sums -----------------------------------------------------------------------------------------
 
-    def _statistics(self) -> list[Statistic]:
+    def statistics(self, joins: Collection[Join] = ALL) -> list[Statistic]:
         """Return the statistics with this worker's part of their sum over all workers."""
         found = []
         share = self.plan.own_batch / self.plan.global_batch
-        for each in new_statistics(self.assembly):
+        for each in new_statistics(self.assembly, joins):
             at = Spot(self.assembly.ledger.writer("aggregate"), f"aggregate/{each.variable.name}", self.here)
             value = each.value
             if each.join == "mean":
@@ -346,11 +360,11 @@ class _Replica:
         """
         compress = self.plan.update.compress
         if compress is not None and compress.name in CASTS:
-            return self._totals(gradients, sums_of(self.plan.update)) | self._totals(exact)
+            return self.totals(gradients, sums_of(self.plan.update)) | self.totals(exact)
         products = {name: each.product(_dense(gradients[name])) for name, each in thin.items()}
-        totals = self._totals({**gradients, **products, **exact})
+        totals = self.totals({**gradients, **products, **exact})
         sides = {name: each.sides(_dense(totals.pop(name))) for name, each in thin.items()}
-        right = self._totals({f"{name}/right": own for name, (_, own, _) in sides.items()})
+        right = self.totals({f"{name}/right": own for name, (_, own, _) in sides.items()})
         for name, (left, _, lacking) in sides.items():
             totals |= {
                 f"{name}/left": left,
@@ -359,9 +373,7 @@ class _Replica:
             }
         return totals
 
-    def _totals(
-        self, values: Mapping[str, Value], aggregation: Aggregation | None = None
-    ) -> dict[str, Value]:
+    def totals(self, values: Mapping[str, Value], aggregation: Aggregation | None = None) -> dict[str, Value]:
         """Return the sums of values over all workers; small ones of a type are sent as one message."""
         found = dict[str, Value]()
         limit = self.plan.update.pack
@@ -408,37 +420,38 @@ class _Replica:
             for (own, each), part in zip(members, parts, strict=True)
         }
 
-    def _stage(self, totals: Mapping[str, Value]) -> tuple[str, dict[str, Value]]:
-        """Keep the sums from the first run of a step to the second; return the op that does, and the sums."""
-        at = Spot(self.between.writer, f"aggregate/{TOTALS}", self.here)
+    def stage(self, totals: Mapping[str, Value], name: str = TOTALS, placed: Placed | None = None) -> Stage:
+        """Write what keeps values from one run of a step to the next."""
+        at = Spot(self.between.writer, f"aggregate/{name}", placed or self.here)
         tensors = [tensor for each in totals.values() for tensor in tensors_of(each)]
-        told = {"dtypes": [each.dtype for each in tensors], "shared_name": f"tfdeploy/{TOTALS}"}
+        told = {"dtypes": [each.dtype for each in tensors], "shared_name": f"tfdeploy/{name}"}
         put = at.name("put")
         at.writer.write("Stage", put, tensors, at.placed, told)
         made = [(each.dtype, each.shape) for each in tensors]
         taken = list(at.writer.write("Unstage", at.name("take"), (), at.placed, told, made=made))
-        self.staged = at.op("StageSize", "size", **told)[0]
-        self.unstage = Run(at.run("StageClear", "clear", **told))
+        size, clear = at.op("StageSize", "size", **told)[0], Run(at.run("StageClear", "clear", **told))
         found: dict[str, Value] = {}
-        for name, each in totals.items():
+        for own, each in totals.items():
             first = taken.pop(0)
-            found[name] = Rows(first, taken.pop(0)) if isinstance(each, Rows) else first
-        return put, found
+            found[own] = Rows(first, taken.pop(0)) if isinstance(each, Rows) else first
+        return Stage(put, found, size, clear)
 
     # --- the update ---------------------------------------------------------------------------------------
 
     def _spread(self, gradient: SummedGradient, total: Value) -> tuple[Value, ...]:
         """Return the sum for each copy of a variable, on the device of the copy."""
-        variable, writer = gradient.variable, self.between.writer
-        scope, found = f"aggregate/{variable.name}", list[Value]()
-        by_device = {self.here.device: total}
+        variable = gradient.variable
         parted = isinstance(variable, VariablePart)
-        for copy in range(1 if parted else len(variable.copies)):
-            place = variable.beside(copy)
+        places = [variable.beside(copy) for copy in range(1 if parted else len(variable.copies))]
+        return tuple(self.copied(total, f"aggregate/{variable.name}", places))
+
+    def copied(self, total: Value, scope: str, places: Sequence[Placed]) -> list[Value]:
+        """Return a value that is beside this worker's messages, at some places."""
+        by_device = {self.here.device: total}
+        for place in places:
             if place.device not in by_device:
-                by_device[place.device] = writer.copy(f"{scope}/copy", total, place)
-            found.append(by_device[place.device])
-        return tuple(found)
+                by_device[place.device] = self.between.writer.copy(f"{scope}/copy", total, place)
+        return [by_device[place.device] for place in places]
 
     def _inverses(self, losses: Sequence[LossSum]) -> list[Tensor | None]:
         """Return the factors on the sums of each part of the loss: one over its weight, if it has one."""

@@ -35,7 +35,8 @@ from compiler.graph.update.step import applied_values, build_update, join_ends
 from compiler.graph.variables.variables import GraphVariable
 from compiler.graph.workers.coordination import Coordination
 from compiler.graph.workers.exchange import REPORTED, WorkerExchange, reported, scores_in
-from compiler.graph.workers.replicas import Joined, build_replicas
+from compiler.graph.workers.local import LocalReplica
+from compiler.graph.workers.replicas import Joined, Replica
 from compiler.plan import WorkerPlan
 from compiler.step.mailboxes import SCOPE, Box
 from compiler.step.pieces import pack, unpack
@@ -52,7 +53,8 @@ def build_between(
 ) -> WorkerExchange:
     """Add a worker's part of the update and, for the chief, the part that applies it."""
     if plan.keeps_all:
-        return build_replicas(assembly, plan, losses, states, joined)
+        kind = LocalReplica if plan.update.mode == "local" else Replica
+        return kind(assembly, plan, losses, states, joined).build()
     coordination = Coordination.build(assembly.global_step, assembly.step_place, assembly.ledger, plan)
     if plan.update.mode == "async":
         return _build_async(assembly, plan, coordination)

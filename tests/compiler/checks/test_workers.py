@@ -105,6 +105,9 @@ data {{
 """
 
 
+LOCAL = "mode = local, average_every = 2, replication = between_graph"
+
+
 @pytest.mark.parametrize(
     ("what", "text", "fault", "marked"),
     [
@@ -115,6 +118,7 @@ data {{
         ("place", "variables -> worker[*].gpu[0]", "needs workers that each have all weights", "2..4"),
         ("update", "replication = in_graph", "needs workers that each have all weights", "2..4"),
         ("update", "compress = power_sgd(rank = 2)", "cannot be combined with `compress = power_sgd`", None),
+        ("update", LOCAL, "cannot be combined with `mode = local`", "local"),
         ("devices", 'job "more" { tasks = 2 }', "needs workers that each have all weights", "2..4"),
         ("data", "\n per_clone = shard", "cannot be combined with `per_clone = shard`", "shard"),
     ],

@@ -85,6 +85,7 @@ MODES = {
     "all weights, ring": "replication = between_graph, aggregate = ring",
     "all weights, synchronized": "replication = between_graph, batch_norm = synchronized",
     "all weights, slots cut": "replication = between_graph, clip = global_norm(1.0), ema = 0.9",
+    "all weights, local": "replication = between_graph, mode = local, average_every = 7",
     "all weights, power_sgd": "replication = between_graph, compress = power_sgd(rank = 2)",
 }
 REPLICATED = "place {{ variables -> replicated{} }}"

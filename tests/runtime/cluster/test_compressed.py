@@ -93,17 +93,24 @@ def test_damaged_slots_of_workers_are_found_while_an_older_checkpoint_may_do(tmp
     assert (found["status"], found["steps"], found["resumed_from"]) == ("finished", 9, 3)
 
 
+LOCAL = SPEC.replace("compress = power_sgd(rank = 2)", "mode = local\n  average_every = 4")
+"""Each worker trains weights of its own."""
 LACKING = {f"hidden/kernel/power_sgd_lacking/replica_{at}" for at in range(2)}
 
 
 @pytest.mark.parametrize(
     ("spec", "apart"),
-    [(SPEC, LACKING), (PARTS, {"hidden/kernel/Nadam_2", "logits/bias/ExponentialMovingAverage"})],
+    [
+        (SPEC, LACKING),
+        (PARTS, {"hidden/kernel/Nadam_2", "logits/bias/ExponentialMovingAverage"}),
+        (LOCAL, {"hidden/kernel/replica_0", "hidden/kernel/replica_1", "logits/bias/Momentum/replica_1"}),
+    ],
 )
 def test_a_run_that_goes_on_computes_what_it_would_have(tmp_path: Path, spec: str, apart: set[str]) -> None:
     """To the bit, because the checkpoint also has what each worker alone has: slots, or what it has not sent.
 
-    A checkpoint with slots of parts is one with whole slots, with which every worker can go on, too.
+    A checkpoint with slots of parts is one with whole slots, with which every worker can go on, too. One with
+    weights of each worker is that of one graph, and one graph goes on with it as the workers do.
     """
     import tensorflow as tf
 
@@ -121,6 +128,20 @@ def test_a_run_that_goes_on_computes_what_it_would_have(tmp_path: Path, spec: st
     for name in names:
         np.testing.assert_array_equal(whole.get_tensor(name), parts.get_tensor(name), name)
     assert all(np.any(whole.get_tensor(name)) for name in apart)
+    if spec is LOCAL:
+        in_graph = ("--set", "update.replication=in_graph", "--set", "train.steps=15")
+        train(tmp_path, "graph", *in_graph[:2])
+        train(tmp_path, "parts", *in_graph)
+        train(tmp_path, "whole", "--set", "train.steps=15")
+        last = {
+            run: tf.train.load_checkpoint(tf.train.latest_checkpoint(str(tmp_path / run / "checkpoints")))
+            for run in ("whole", "parts", "graph")
+        }
+        for one, other in ((whole, last["graph"]), (last["whole"], last["parts"])):
+            assert set(other.get_variable_to_shape_map()) == names
+            for name in names:
+                found, wanted = other.get_tensor(name), one.get_tensor(name)
+                np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6, err_msg=name)
     if spec is PARTS:
         (tmp_path / "spec.tfdeploy").write_text(PARTS.replace("  slots -> sharded(clones)\n", ""))
         train(tmp_path, "other", "--set", "train.steps=12")

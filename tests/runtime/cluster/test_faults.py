@@ -103,6 +103,7 @@ def test_workers_with_parts_of_the_slots_go_on_from_a_checkpoint(faulty: MakeRun
         ("all weights, add_n", 3),
         ("all weights, synchronized", 2),
         ("all weights, power_sgd", 2),
+        ("all weights, local", 3),
     ],
 )
 def test_no_step_is_lost_while_a_worker_with_all_weights_is_left(

@@ -105,7 +105,6 @@ AGGREGATIONS = ("add_n", "tree", "hierarchical", "ring", "shuffle")
 )
 def test_all_workers_apply_the_sum_of_all(name: str, aggregate: str, layout: str) -> None:
     """With two and three workers, equal batches and others, one clone each and two."""
-    verification = Verification(spec_of(MODEL.format(**SPECS[name])), Options(steps=3))
     cases = tuple(
         Case("sync", ir.Call(aggregate), layout, batches, pack, workers=workers, between=True)
         for workers, batches, pack in (
@@ -113,6 +112,33 @@ def test_all_workers_apply_the_sum_of_all(name: str, aggregate: str, layout: str
             (3, CLUSTERS[3][2], 100),
         )
     )
+    expect_agreement(name, *cases)
+
+
+LOCAL = [each for each in SPECS if each not in {"synchronized", "float16", "cast", "thin"}]
+
+
+@pytest.mark.parametrize(
+    ("name", "aggregate"),
+    [
+        pytest.param(name, each, marks=[] if (name, each) == ("norms", "ring") else [pytest.mark.full])
+        for name in LOCAL
+        for each in AGGREGATIONS
+    ],
+)
+def test_workers_average_what_their_clones_have_trained(name: str, aggregate: str) -> None:
+    """After every other of five steps, with slots and without; the chief evaluates the mean of all clones."""
+    expect_agreement(
+        name,
+        Case("local", ir.Call(aggregate), "replicated", CLUSTERS[2][2], None, False, 2, between=True),
+        Case("local", ir.Call(aggregate), "replicated", CLUSTERS[3][2], 100, True, 3, between=True),
+        steps=5,
+    )
+
+
+def expect_agreement(name: str, *cases: Case, steps: int = 3) -> None:
+    """Expect combinations to compute what their reference does."""
+    verification = Verification(spec_of(MODEL.format(**SPECS[name])), Options(steps=steps))
     verification.selected = SelectedCases(cases, ())
     found = list(verification.outcomes())
     assert len(found) == len(cases)

@@ -14,15 +14,16 @@ import time
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import tensorflow as tf
 from attrs import define, field, frozen
 
 from compiler.graph.variables.cut_variable import variables_of
-from compiler.graph.workers.meeting import OPEN, Meeting, MeetingState
+from compiler.graph.workers.meeting import FINISHED, OPEN, Meeting, MeetingState
 from compiler.plan import WorkerPlan
 from compiler.step.sums.between import SCOPE as MAIL
 from tfdeploy.runtime.cluster.roster import Changed
-from tfdeploy.runtime.cluster.worker_group import LONGEST, PATIENT, WorkerGroup
+from tfdeploy.runtime.cluster.worker_group import LONGEST, PATIENT, SHORTEST, WorkerGroup
 from tfdeploy.runtime.stop import alongside
 
 if TYPE_CHECKING:
@@ -36,6 +37,9 @@ LONG = 0.5
 LOOK_EVERY = 0.1
 STOPPING = 2.0
 """The seconds that a step may take to end after a signal."""
+
+LEAVING = 10.0
+"""The seconds for which a worker that ends waits for what the others need of it."""
 
 
 @frozen
@@ -61,12 +65,16 @@ class ReplicaGroup(WorkerGroup):
         open_session: Opens a session for another graph on the same devices.
         began: When the step that is being made has begun (`time.monotonic()`); None if none is.
         woken: Whether the wait of a step was ended.
+        step: The global step at which the worker is.
+        owes: Whether an average is due that this worker does not have yet (local).
         crew: The tasks that may train, if workers come and go; None if they do not.
     """
 
     open_session: Callable[[tf.Graph], Any] = field(kw_only=True, repr=False)
     began: float | None = None
     woken: bool = False
+    step: int = 0
+    owes: bool = False
     crew: Crew | None = field(default=None, repr=False)
 
     @property
@@ -140,7 +148,17 @@ class ReplicaGroup(WorkerGroup):
         a generation is behind those that have not, however many steps it has made that they have made anew.
         """
         made = at.made if self.crew is None else self.generation
+        self.step = at.step
+        self.owes = self.exchange.give is not None and at.made < self.standing_after(at.step).made
         self.run(self.meeting.set_own, made, at.examples, self.generation, at.step)
+
+    def standing_after(self, step: int, examples: int = 0) -> Standing:
+        """Return where a worker stands after a step, with the averages after this and all steps before.
+
+        An average counts as something that was made (local): who lacks one is behind those that have it.
+        """
+        every = self.engine.compiled.plan.update.average_every
+        return Standing(step + (0 if every is None else step // every), step, examples)
 
     # --- meeting ------------------------------------------------------------------------------------------
 
@@ -148,6 +166,8 @@ class ReplicaGroup(WorkerGroup):
         """Say where this worker stands."""
         self.drain()
         at = self.standing()
+        if self.exchange.offer is not None and at.made >= 0:
+            self.engine.session.run(self.exchange.offer)
         self.run(self.meeting.meet, self.generation, at.made, at.step, at.examples)
 
     def drain(self) -> None:
@@ -159,9 +179,15 @@ class ReplicaGroup(WorkerGroup):
             run([op for op, size in zip(inbox.drops, sizes, strict=True) if size])
 
     def take(self, source: int, at: Standing) -> None:
-        """Take the weights of a worker, which stands there, and stand there too."""
-        if source != self.worker.index and not (self.exchange.keeps_apart and self.is_even(self.state())):
-            behind = self.standing().made != at.made
+        """Take the weights of a worker, which stands there, and stand there too.
+
+        A worker that is there already keeps what it has: parts that no other has, or weights that it has
+        trained itself. Nobody has trained anything before the first step.
+        """
+        behind = self.standing().made != at.made
+        keeps = self.exchange.keeps_apart and self.is_even(self.state())
+        keeps |= self.exchange.give is not None and not behind and at.made > 0
+        if source != self.worker.index and not keeps:
             self.run(self.meeting.set_own, -1)  # until it has all of them
             self.engine.initialise()
             if behind:
@@ -227,11 +253,16 @@ class ReplicaGroup(WorkerGroup):
             self.engine.session.run(self.exchange.forget)
 
     def settle(self) -> None:
-        """Wait until all others have applied the last step, if something that a step changes is theirs."""
+        """Wait until all others have applied the last step, if something that a step changes is theirs.
+
+        Also after a signal: all have what they need for it, and only then does a checkpoint fit together.
+        """
         settled = self.exchange.settled
         if settled is not None:
             made = self.standing().made
-            self.until(lambda _: min(self.engine.session.run(settled)) >= made)
+            while min(self.engine.session.run(settled)) < made:
+                self.raise_if_timed_out()
+                time.sleep(SHORTEST)
 
     def announce(self) -> None:
         """Begin a new generation: all others stop, and say where they stand."""
@@ -265,20 +296,34 @@ class ReplicaGroup(WorkerGroup):
             tf.errors.OpError: If the step has broken.
             RunError: If a worker is missing for too long.
         """
-        exchange = self.exchange
-        return self._with_all("collect", [exchange.post, *exchange.sends], self._has_sum, traced=traced)
+        exchange, self.engine.restored = self.exchange, False
+        fetches = [exchange.post, *exchange.sends]
+        return self._with_all("collect", fetches, lambda: self._has(exchange.staged), traced=traced)
+
+    def applied(self) -> None:
+        """Note that this worker has applied a step, and take part in what the workers share after it."""
+        self.step += 1
+        every = self.engine.compiled.plan.update.average_every
+        self.owes = every is not None and self.step % every == 0
+        self.share()
 
     def share(self) -> None:
         """Take the parts of weights that all workers have updated, if each updates its own.
+
+        If each trains weights of its own, take part in the average, if one is due.
 
         Raises:
             tf.errors.OpError: If they do not come, also because of a signal.
         """
         exchange = self.exchange
-        if exchange.share is not None:
-            ops = [exchange.share, *exchange.share_sends]
-            if not self._with_all("share", ops):
-                raise tf.errors.AbortedError(None, None, "the others have ended before a step was complete")
+        if exchange.share is None or (exchange.give is not None and not self.owes):
+            return
+        ops = [exchange.share, *exchange.share_sends]
+        if not self._with_all("share", ops, lambda: self._has(exchange.shared)):
+            raise tf.errors.AbortedError(None, None, "the others have ended before a step was complete")
+        if exchange.give is not None:
+            self.engine.repeated("give", lambda: exchange.give)
+            self.owes = False
 
     def _with_all(
         self,
@@ -307,10 +352,23 @@ class ReplicaGroup(WorkerGroup):
             self.began = None
         return True
 
-    def _has_sum(self) -> bool:
+    def _has(self, staged: Any) -> bool:
+        """Whether all that a run was to keep is there."""
         with suppress(tf.errors.OpError):
-            return int(self.engine.session.run(self.exchange.staged)) > 0
+            return staged is not None and int(np.min(self.engine.session.run(staged))) > 0
         return False
+
+    def outlast(self) -> None:
+        """Wait a while until the chief has ended, if its last checkpoint may need this process."""
+        needed = self.exchange.is_lender and self.engine.lost is not None
+        end = time.monotonic() + (LEAVING if needed else 0.0)
+        with suppress(tf.errors.OpError):
+            while time.monotonic() < end and not self._is_gone() and self.state().phase != FINISHED:
+                time.sleep(LOOK_EVERY)
+
+    def _is_gone(self) -> bool:
+        """Whether a task has ended, and does not only answer late."""
+        return any(each.kind != "silent" for each in self.engine.monitor.absent)
 
     def _is_stopping(self) -> bool:
         return self.stop.received is not None or self.stop.arrived is not None
@@ -345,10 +403,9 @@ class ReplicaGroup(WorkerGroup):
         It can if a worker only does not answer: its process is stopped, or its machine is busy.
         """
         monitor = self.engine.monitor
-        gone = any(each.kind != "silent" for each in monitor.absent)
         if self.crew is not None and self.crew.is_stale():
             return True
-        if monitor.timed_out is not None or gone or (self._is_stopping() and taken > STOPPING):
+        if monitor.timed_out is not None or self._is_gone() or (self._is_stopping() and taken > STOPPING):
             return True
         try:
             state = self.state()

@@ -18,7 +18,7 @@ from compiler.graph.storage.saving import add_saving
 from compiler.graph.workers.coordination import FINISHED
 from compiler.graph.workers.meeting import FINISHED as FINISHED_TRAINING
 from compiler.graph.workers.meeting import MEETING, TAKING
-from tfdeploy.runtime.cluster.replica_group import LOOK_EVERY, ReplicaGroup
+from tfdeploy.runtime.cluster.replica_group import LEAVING, LOOK_EVERY, ReplicaGroup
 from tfdeploy.runtime.cluster.roster import Changed, order
 from tfdeploy.runtime.cluster.worker_group import LONGEST, PATIENT, UpdateReporter, WorkerGroup
 from tfdeploy.runtime.session.data import feed_training
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 
 LEAST_PATIENCE = 10.0  # seconds that a worker has at least for an update; and as many as the chief takes for:
 UPDATES_OF_PATIENCE = 20
-LEAVING = 10.0  # seconds in which the others go on without a worker that leaves
 
 
 def chief_steps(group: WorkerGroup) -> Steps:
@@ -136,8 +135,10 @@ class ReplicaSteps(SyncSteps):
     def __init__(self, group: ReplicaGroup) -> None:
         super().__init__(group.engine)
         self.group = group
-        self._looking = ExitStack()
-        self._looking.enter_context(group.looked_after())
+        with ExitStack() as looking:
+            looking.enter_context(group.looked_after())
+            group.share()  # what a broken step has not given out yet
+            self._looking = looking.pop_all()
 
     def settle(self) -> list[StepResult]:
         """Wait for the steps of all workers."""
@@ -152,13 +153,11 @@ class ReplicaSteps(SyncSteps):
         """Make a step, or none if a signal comes while a worker is missing."""
         first = self._first
         self.group.raise_if_timed_out()
-        if first:
-            self.group.share()  # what a broken step has not given out yet
         if not self.group.collect(traced=first):
             return StepResult(0, 0.0, steps=0)
         self._first, logged = False, logged or first
         report = self._engine.report("apply", self.group.exchange.apply, logged=logged, traced=first)
-        self.group.share()
+        self.group.applied()
         self.group.count_own()
         if self.group.crew is not None:
             self.group.crew.stepped()
@@ -401,6 +400,7 @@ class ReplicaLoop(WorkerLoop):
             with located_examples(f"a step after {step}", group.engine, self.stream):
                 self._steps(group)
             if self.stop.received is not None:
+                group.outlast()
                 return group.standing().step
 
     def _join(self, group: ReplicaGroup) -> MeetingState | None:
@@ -441,7 +441,7 @@ class ReplicaLoop(WorkerLoop):
                         if not group.collect():
                             return
                         group.engine.repeated("apply", lambda: group.exchange.apply)
-                        group.share()
+                        group.applied()
                     made += 1
                     group.count_own(made)
                     group.progress()

@@ -22,7 +22,7 @@ from tfdeploy.runtime.session.engine import AVERAGE
 from tfdeploy.runtime.session.faults import is_lost_task, reason_of, refused
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from dsl.diagnostics import Diagnostic
     from tfdeploy.runtime.records.lock import DirectoryGuard
@@ -214,11 +214,12 @@ class Checkpoints:
                 weight = name.removesuffix(AVERAGE)
                 self.engine.assign({name: self.engine.values([weight])[weight]})
             self.engine.session.run(compiled.after_restore_op)
-            apart = compiled.exchange is None and _clones_in(shapes, compiled.weights) == len(compiled.clones)
-            if self.trains and apart:
-                self._read(path, [name for name in compiled.copies if name in shapes])
+            apart = self._apart(shapes)
             if compiled.exchange is not None:
-                (self._read_apart if everywhere else self._check_apart)(path, shapes)
+                (self._read_apart if everywhere else self._check_apart)(path, apart)
+            elif self.trains:
+                self._read(path, apart)
+        self.engine.restored = compiled.exchange is not None
         if missing:
             warn(errors.starts_anew(prefix, missing))
         slots = tuple(f"{name}/" for name in (*shapes, LOSS_SCALE))
@@ -226,34 +227,43 @@ class Checkpoints:
         unused = sorted(name for name in others if not name.startswith(slots))
         if unused:
             warn(errors.not_used(path=prefix, names=unused))
-        if self.trains and compiled.copies and compiled.exchange is None and not apart:
-            warn(errors.clones_start_equal(path=prefix, clones=len(compiled.clones)))
+        if self.trains and compiled.copies and compiled.plan.update.mode == "local" and not apart:
+            warn(errors.clones_start_equal(path=prefix, clones=len(compiled.plan.all_towers)))
 
     def restore_apart(self) -> None:
         """Restore what each worker keeps for itself, from the checkpoint whose weights all workers have."""
         assert self.newest is not None
         with self._reading(self.newest) as path:
             there = tf.train.load_checkpoint(path).get_variable_to_shape_map()
-            self._read_apart(path, there)
+            self._read_apart(path, self._apart(there))
 
-    def _check_apart(self, path: str, there: Container[str]) -> None:
+    def _apart(self, there: Collection[str]) -> list[str]:
+        """Return the names of what single clones or workers have for themselves in a checkpoint.
+
+        What clones have trained is only of use to as many clones.
+        """
+        compiled, clones = self.engine.compiled, _clones_in(there, self.engine.compiled.weights)
+        if compiled.plan.update.mode == "local" and clones != len(compiled.plan.all_towers):
+            return []
+        return [name for name in compiled.kept_apart if name in there]
+
+    @staticmethod
+    def _check_apart(path: str, names: Sequence[str]) -> None:
         """Read what each worker keeps for itself, so that damage is found while another checkpoint may do.
 
         TensorFlow's reader has no kind of error for damage. That files cannot be opened is found before.
         """
         reader = tf.train.load_checkpoint(path)
-        for name in self.engine.compiled.kept_apart:
+        for name in names:
             try:
-                if name in there:
-                    reader.get_tensor(name)
+                reader.get_tensor(name)
             except tf.errors.OpError as fault:
                 raise DamagedCheckpoint(reason_of(fault)) from fault
 
-    def _read_apart(self, path: str, there: Container[str]) -> None:
-        compiled = self.engine.compiled
-        self._read(path, [name for name in compiled.kept_apart if name in there])
-        if compiled.after_apart_op is not None:
-            self.engine.session.run(compiled.after_apart_op)
+    def _read_apart(self, path: str, names: Sequence[str]) -> None:
+        self._read(path, names)
+        if self.engine.compiled.after_apart_op is not None:
+            self.engine.session.run(self.engine.compiled.after_apart_op)
 
     def _read(self, path: str, names: Sequence[str]) -> None:
         self.engine.files.read(self.engine.session.run, self.engine.saving, path, names)

@@ -86,6 +86,7 @@ class Engine:
         closing: The seconds that closing the session may take.
         starters: The op that starts each stream, which is as old as the graph.
         on_run_metadata: If it is set, steps are run with times of every op, and it is called with them.
+        restored: Whether what is evaluated is as a checkpoint had it, of which other workers know nothing.
     """
 
     compiled: CompiledGraph = field(repr=False)
@@ -99,6 +100,7 @@ class Engine:
     closing: float = PATIENCE
     on_run_metadata: Callable[[Any], None] | None = field(default=None, repr=False)
     starters: dict[Stream, Any] = field(factory=dict, repr=False)
+    restored: bool = False
     _kept: dict[str, Callable[..., Any]] = field(factory=dict, repr=False)  # what is run again and again
     _has_evaluated: bool = field(default=False, repr=False)
 
@@ -272,7 +274,7 @@ class Engine:
 
     def publish(self) -> None:
         """Bring the shared variables up to date, if clones train copies of their own (local)."""
-        if self.compiled.publish_op is not None:
+        if self.compiled.publish_op is not None and not self.restored:
             self.session.run(self.compiled.publish_op)
 
     def learning_rates(self) -> dict[str, float]:

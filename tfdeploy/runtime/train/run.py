@@ -32,7 +32,7 @@ from tfdeploy.runtime.cluster.choose_target import crew_for, target_for
 from tfdeploy.runtime.cluster.health import SelfMeasurement
 from tfdeploy.runtime.cluster.monitor import cluster_record
 from tfdeploy.runtime.cluster.prometheus import prometheus
-from tfdeploy.runtime.cluster.replica_group import ReplicaGroup, Standing
+from tfdeploy.runtime.cluster.replica_group import ReplicaGroup
 from tfdeploy.runtime.cluster.roster import Changed, Replaced
 from tfdeploy.runtime.cluster.worker_steps import ChangingLoop, loop_of
 from tfdeploy.runtime.plans import folder_of, graph_of, plan_of, require_devices
@@ -373,7 +373,7 @@ class _Run:
             resumed = self._resume(checkpoints, wanted)
             newest, restored = checkpoints.newest, resumed is not None
             source = group.worker.index
-            at = Standing(resumed or 0, resumed or 0, newest.manifest.examples if newest is not None else 0)
+            at = group.standing_after(resumed or 0, newest.manifest.examples if newest is not None else 0)
         else:
             checkpoints.go_on(at.step)
         group.hand_out(source, at)
@@ -428,7 +428,8 @@ class _Run:
     def _steps_to(self, trainer: Trainer, last: int, resumed: int | None) -> Result:
         """Make the steps, and write what the run comes to."""
         engine = trainer.engine
-        if trainer.step < last:
+        owes = isinstance(trainer.group, ReplicaGroup) and trainer.group.owes
+        if trainer.step < last or owes:
             feed_training(engine, trainer.stream, trainer.examples)
             trainer.events.draw_graph()
             if trainer.group is not None:

@@ -204,9 +204,9 @@ def _replicas(clusters: Sequence[tuple[int, Sequence[tuple[int, ...]]]]) -> Iter
     """Yield the sums over workers that each have all weights, for numbers of workers with their batches."""
     for workers, splits in clusters:
         for at, name in enumerate(function_names("aggregation")):
-            yield Case(
-                "sync", ir.Call(name), "replicated", splits[at % len(splits)], workers=workers, between=True
-            )
+            batches = splits[at % len(splits)]
+            sync = Case("sync", ir.Call(name), "replicated", batches, workers=workers, between=True)
+            yield from (sync, evolve(sync, mode="local", average_slots=at % 2 == 0))
         yield Case("sync", ir.Call("add_n"), SLOTS_SHARDED, splits[-1], workers=workers, between=True)
 
 

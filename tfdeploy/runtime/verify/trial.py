@@ -408,6 +408,8 @@ class WorkerGroupTrial(Trial):
 class ReplicasTrial(WorkerGroupTrial):
     """Workers that each have all weights."""
 
+    made = 0  # steps
+
     def _begin(self) -> None:
         number = time.time_ns()
         for each, session in zip(self.graphs, self.sessions, strict=True):
@@ -423,8 +425,12 @@ class ReplicasTrial(WorkerGroupTrial):
         self._of_each(lambda exchange: [exchange.post, *exchange.sends])
         self._of_each(lambda exchange: exchange.apply, slice(1, None))
         loss = self.session.run([self.compiled.data_loss, _exchange_of(self.compiled).apply])[0]
-        if _exchange_of(self.compiled).share is not None:
+        self.made += 1
+        chief, every = _exchange_of(self.compiled), self.compiled.plan.update.average_every or 1
+        if chief.share is not None and self.made % every == 0:
             self._of_each(lambda exchange: [exchange.share, *exchange.share_sends])
+            if chief.give is not None:
+                self._of_each(lambda exchange: exchange.give)
         return float(loss)
 
     def assign(self, values: Arrays) -> None:

@@ -8,6 +8,7 @@ import signal
 import socket
 import struct
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,9 +30,10 @@ def listening(pid: int) -> set[str]:
     """Return the addresses at which a process listens, as the operating system tells."""
     inodes = set()
     for entry in Path(f"/proc/{pid}/fd").iterdir():
-        target = str(entry.readlink())
-        if target.startswith("socket:["):
-            inodes.add(target.removeprefix("socket:[").rstrip("]"))
+        with suppress(FileNotFoundError):  # it was closed meanwhile
+            target = str(entry.readlink())
+            if target.startswith("socket:["):
+                inodes.add(target.removeprefix("socket:[").rstrip("]"))
     found = set()
     for name, family in (("tcp", socket.AF_INET), ("tcp6", socket.AF_INET6)):
         for line in Path(f"/proc/{pid}/net/{name}").read_text().splitlines()[1:]:

@@ -160,13 +160,20 @@ def test_another_number_of_clones(project: Project, run_before: RunBefore) -> No
     assert manifest["examples"] == 10 * 32 + 50 * 64
 
 
-def test_broken_checkpoints_are_passed_over(project: Project, run_before: RunBefore) -> None:
-    """A checkpoint without its manifest does not count, nor one that does not read, and that is said."""
+@pytest.mark.parametrize("damage", [lambda size: slice(size // 2, size // 2 + 64), slice])
+def test_broken_checkpoints_are_passed_over(
+    project: Project, run_before: RunBefore, damage: Callable[[int], slice]
+) -> None:
+    """A checkpoint without its manifest does not count, nor one that does not read, and that is said.
+
+    Neither if some of its tensors are damaged, nor if all are, the step with them.
+    """
     run_before(train__checkpoint_every=10, train__steps=30)
     (project.run_directory / "checkpoints" / "model.ckpt-30.json").unlink()
     data = project.run_directory / "checkpoints" / "model.ckpt-20.data-00000-of-00001"
     content = bytearray(data.read_bytes())
-    content[len(content) // 2 : len(content) // 2 + 64] = bytes(64)
+    part = damage(len(content))
+    content[part] = (each ^ 255 for each in content[part])
     data.write_bytes(content)
     listener = Listener()
     result = project.run(train__steps=40, reporter=listener)

@@ -6,7 +6,7 @@ import re
 import time
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 from attrs import define, field
@@ -249,16 +249,10 @@ class Checkpoints:
 
     @staticmethod
     def _check_apart(path: str, names: Sequence[str]) -> None:
-        """Read what each worker keeps for itself, so that damage is found while another checkpoint may do.
-
-        TensorFlow's reader has no kind of error for damage. That files cannot be opened is found before.
-        """
+        """Read what each worker keeps for itself, so that damage is found while another checkpoint may do."""
         reader = tf.train.load_checkpoint(path)
         for name in names:
-            try:
-                reader.get_tensor(name)
-            except tf.errors.OpError as fault:
-                raise DamagedCheckpoint(reason_of(fault)) from fault
+            _tensor(reader, name)
 
     def _read_apart(self, path: str, names: Sequence[str]) -> None:
         self._read(path, names)
@@ -288,7 +282,7 @@ class Checkpoints:
 
         Raises:
             RunError: If it is of another model.
-            DamagedCheckpoint: If it is of another step than its manifest says.
+            DamagedCheckpoint: If its step is damaged, or another one than its manifest says.
         """
         compiled = self.engine.compiled
         reader = tf.train.load_checkpoint(path)
@@ -302,11 +296,23 @@ class Checkpoints:
         if faults:
             span = compiled.plan.spec.model.span
             raise RunError(errors.checkpoint_does_not_fit(span, path=str(checkpoint.prefix), faults=faults))
-        step = int(reader.get_tensor(STEP))
+        step = int(_tensor(reader, STEP))
         if step != checkpoint.step:
             raise DamagedCheckpoint(f"its tensors are of step {step}")
         found: Mapping[str, list[int]] = shapes
         return found
+
+
+def _tensor(reader: Any, name: str) -> Any:
+    """Return a tensor of a checkpoint, whose files TensorFlow's reader has opened.
+
+    Raises:
+        DamagedCheckpoint: If it is damaged, for which the reader has no kind of error.
+    """
+    try:
+        return reader.get_tensor(name)
+    except tf.errors.OpError as fault:
+        raise DamagedCheckpoint(reason_of(fault)) from fault
 
 
 def _whole(name: str) -> str:

@@ -52,7 +52,7 @@ class _Process:
             if self.task:
                 threading.Thread(target=self.layouts[-1].follow, daemon=True).start()
         pools = {intra_op_threads(_graph(each).plan) for each in self.layouts}
-        assert len(pools) <= 1, f"a process has one pool of threads for ops, not {pools}"
+        assert len(pools) <= 1, f"the layouts of a process have one number of threads for an op, not {pools}"
 
     def forecast(self, profile: str) -> list[tuple[float, float]]:
         from compiler.step.read.work import forecast_time

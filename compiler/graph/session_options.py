@@ -38,10 +38,9 @@ def session_config(plan: Plan, *, served: bool = False, **more: Any) -> tf.compa
     if options.visible is not None:
         config.gpu_options.visible_device_list = ",".join(str(each) for each in options.visible)
     if not runs_gpus(plan):
-        pools = (
-            cpus > 1 and config.intra_op_parallelism_threads != 1
-        )  # whose threads would be in each other's way
-        config.experimental.disable_thread_spinning = pools or threads_sleep(plan)
+        # Each CPU has a pool of threads for the parts of ops; several take cores from each other.
+        several = cpus > 1 and config.intra_op_parallelism_threads != 1
+        config.experimental.disable_thread_spinning = several or threads_sleep(plan)
         config.graph_options.rewrite_options.disable_meta_optimizer = True
     config.graph_options.optimizer_options.opt_level = tf.compat.v1.OptimizerOptions.L0
     return config

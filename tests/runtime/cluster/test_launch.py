@@ -373,6 +373,32 @@ def test_from_python(tasks: Tasks, tmp_path: Path) -> None:
     assert (tmp_path / "run" / "model.keras").exists()
 
 
+@pytest.mark.full
+@pytest.mark.slow
+def test_no_task_waits_for_a_chief_that_a_signal_has_ended(tasks: Tasks, tmp_path: Path) -> None:
+    """The launcher ends the others at once, because the chief has not told them that training is over."""
+    tasks.write("tasks = 1", "tasks = 2")
+    script = (
+        "import sys, tfdeploy\n"
+        "from tfdeploy.runtime.launch import launcher\n"
+        "from tfdeploy.runtime.show.reporting import Reporter\n"
+        "launcher.FINISHING = 3600.0\n"
+        "class Notes(Reporter):\n"
+        "    def note(self, text): print('note ' + text, flush=True)\n"
+        "told = {'train.directory': sys.argv[2], 'train.steps': 10**6}\n"
+        "told['update.replication'] = 'between_graph'\n"
+        "spec = tfdeploy.load(sys.argv[1], told)\n"
+        "try: tfdeploy.run(spec, reporter=Notes())\n"
+        "except KeyboardInterrupt: print('interrupted')\n"
+    )
+    run = tasks.start_script(script, str(tasks.spec), str(tmp_path / "run"))
+    run.until("note worker:0 | step ")
+    run.send(signal.SIGINT)
+    assert run.end() == 0, run.text
+    assert run.lines[-1] == "interrupted"
+    assert none_left(tasks, 0.0)
+
+
 @pytest.mark.parametrize(
     ("visible", "gpus"),
     [

@@ -2,8 +2,9 @@
 
 Transforms that change tensors are applied after examples are batched, because they treat each example by
 itself. Only a `cache` applies them earlier, and records that are decoded one by one, such as images, are also
-changed one by one. Transforms that choose and order examples work on raw records, which are small. What comes
-before the last cache is built once. What comes after it is built for every pass, with a seed of its own.
+changed one by one, but for casts of bytes after crops and flips. Transforms that choose and order examples
+work on raw records, which are small. What comes before the last cache is built once. What comes after it is
+built for every pass, with a seed of its own.
 
 If there are random changes, each record carries a key on its way: the number of the pass, and the number of
 the record in the source. The random numbers of an example follow from its key, not from its place in a batch.
@@ -131,7 +132,7 @@ class Examples:
         """
         source = self.source
         assert source is not None
-        tensors = source.decode_as(record, frozenset() if self._moves_bytes else self._floats())
+        tensors = source.decode_as(record, self._floats())
         batch = {name: tf.expand_dims(tensor, 0) for name, tensor in tensors.items()}
         if key is not None:
             key = tuple(tf.expand_dims(each, 0) for each in key)
@@ -185,8 +186,10 @@ class Examples:
         return tensors if key is None else (key, tensors)
 
     def _floats(self) -> frozenset[str]:
-        """Return the tensors of the source that a cast to float32 is the first to change."""
+        """Return the tensors of the source to decode as floats: a cast to float32 changes them first."""
         assert self.source is not None
+        if self._moves_bytes:
+            return frozenset()
         untouched = {each.name: each.name for each in self.source.fields}
         found: set[str] = set()
         for change in self.changes:

@@ -1,7 +1,6 @@
 """Measures the ops of a spec in this process.
 
-The number of threads that work on one op is fixed for a process by its first session. Calibration therefore
-starts a process for each number.
+A process measures with one number of threads that work on one op; calibration starts one for each number.
 
 1. The time of starting an op is that of an op in a long chain of additions of two numbers.
 2. On one thread, ops run one after the other, and traced steps give the time of each. Tracing itself takes

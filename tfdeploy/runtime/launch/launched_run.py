@@ -191,6 +191,8 @@ def run_workers(command: TaskCommand, output: TaskOutput, *, own_process: bool =
                 launcher.ending = True
                 launcher.send(stop.received)
             time.sleep(POLL)
+        if stop.received is not None:
+            launcher.end_all()  # the chief has not told the others that the run is over, since it can go on
     if stop.received is not None:
         return LaunchOutcome(BASE + stop.received, result=output.result)
     if launcher.failure is not None:

@@ -153,16 +153,23 @@ class Pretended:
         self.failure: Diagnostic | None = None
         self.failed, self.ending = 0, False
         self.sent: list[Any] = []
+        self.ended = False
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         assert self.sent == ([] if self.stop.received is None else [self.stop.received])
+        assert self.ended == (self.stop.received is not None)
 
     def send(self, number: int) -> None:
         """Take down a signal that is sent."""
         self.sent.append(number)
+
+    def end_all(self) -> None:
+        """Take down that all are ended, for which the chief must have ended before."""
+        assert self.finished or self.failure is not None
+        self.ended = True
 
     def outcome(self, _: object) -> int | None:
         """Return the exit code of the chief if it has ended."""

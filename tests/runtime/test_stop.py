@@ -165,3 +165,15 @@ def test_a_signal_counts_once_whoever_notes_it_first() -> None:
     process.send_signal(signal.SIGTERM)
     assert process.communicate(timeout=20) == ("checkpoint\n", None)
     assert process.returncode == 143
+
+
+def test_when_a_signal_arrived_is_known_before_a_thread_has_read_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A wait that looks at both finds both, though the main thread is often the first to handle a signal."""
+    over = threading.Event()
+    monkeypatch.setattr(StopSignals, "_end_at_second", lambda _self, end: over.wait() and end.close())
+    with StopSignals(own_process=True) as stop:
+        signal.raise_signal(signal.SIGINT)
+        assert stop.received is signal.SIGINT
+        assert stop.arrived is not None
+        assert stop.arrived[0] is signal.SIGINT
+    over.set()

@@ -126,8 +126,8 @@ class StopSignals:
 
     Attributes:
         received: The first signal, as soon as the main thread has handled it.
-        arrived: The first signal and when it arrived (`time.monotonic()`). With `own_process` it is known
-            even while the main thread is inside TensorFlow.
+        arrived: The first signal and when it arrived (`time.monotonic()`), known whenever `received` is. With
+            `own_process` it is known even while the main thread is inside TensorFlow.
         given_up: Whether nobody waits for the run any more.
     """
 
@@ -161,9 +161,8 @@ class StopSignals:
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         if self.received is None:
+            self._note(number)  # the thread that reads signals may not have come to it yet
             self.received = signal.Signals(number)
-            if not self._own_process:  # otherwise the thread that reads signals notes it, and counts them
-                self.arrived = self.received, time.monotonic()
         elif self._own_process:
             end_process(BASE + number)  # as the thread does, whichever of the two comes first
         elif callable(before := self._before.get(number)):
@@ -175,12 +174,17 @@ class StopSignals:
     def _end_at_second(self, end: socket.socket) -> None:
         """Read numbers of signals until the other end is closed; end the process at the second signal."""
         with end:
+            first = True
             while data := end.recv(16):
-                for number in data:
-                    if number in SIGNALS and self.arrived is not None:
+                for number in filter(SIGNALS.__contains__, data):
+                    if not first:
                         end_process(BASE + number)
-                    if number in SIGNALS:
-                        self.arrived = signal.Signals(number), time.monotonic()
+                    self._note(number)
+                    first = False
+
+    def _note(self, number: int) -> None:
+        if self.arrived is None:
+            self.arrived = signal.Signals(number), time.monotonic()
 
     def end_run(self, number: signal.Signals) -> None:
         """End a run that cannot be ended in another way: the process, or the wait for its thread."""

@@ -207,7 +207,8 @@ class Pipelining:
     """A way for the two devices of a clone to take its micro-batches.
 
     Attributes:
-        schedule: The schedule; `none` takes one micro-batch after the other.
+        schedule: The schedule; `none` takes one micro-batch after the other, with a thread for the device
+            that has work, and `shared` with both threads.
         rates: The steps per second, turn by turn.
         date: The day of the measurement.
         allocated: The peak of tensors in a step on the first device that TensorFlow's allocator counts.

@@ -217,6 +217,9 @@ def _recomputings(results: Results) -> Iterator[str]:
     yield _table(heads, rows)
 
 
+WITHOUT_SCHEDULE = {"none": "`accumulate` alone", "shared": "`accumulate` alone, with both threads"}
+
+
 def _pipelinings(results: Results) -> Iterator[str]:
     """Yield what pipelines gain, and what they hold."""
     if not results.pipelinings:
@@ -225,17 +228,20 @@ def _pipelinings(results: Results) -> Iterator[str]:
     yield "## Pipelines\n"
     yield (
         "A Transformer of eight blocks on a group of two logical CPUs with one thread each, and eight "
-        "micro-batches in a step. All schedules make steps in turn, and are compared with `accumulate` "
-        "alone, which takes one micro-batch after the other; 1.78 times its steps are the most that two "
-        "equal stages can make. Tensors are those that the allocator counts at the peak of a step on the "
-        "first device. Times are forecast from a profile of the spec without a schedule; *waiting* is the "
-        "part of a step for which stages wait by that forecast. "
+        "micro-batches in a step. All ways make steps in turn, and are compared with `accumulate` alone, "
+        "which takes one micro-batch after the other; 1.78 times its steps are the most that two equal "
+        "stages can make if each has one thread. Logical CPUs share the threads of their session: without "
+        "a schedule, in which one of them has work at a time, one thread is therefore a thread for each, "
+        "and with two either computes with both, as a stage of a pipeline does while the other waits. "
+        "Tensors are those that the allocator counts at the peak of a step on the first device. Times are "
+        "forecast from a profile of the spec without a schedule; *waiting* is the part of a step for "
+        "which stages wait by that forecast. "
         f"`python -m benchmarks --pipelining` measures this part alone. Measured on {days}.\n"
     )
     rows = []
     for each in results.pipelinings:
         share = f"{each.forecast / each.allocated:.2f}"
-        name = "`accumulate` alone" if each.schedule == "none" else f"`schedule = {each.schedule}`"
+        name = WITHOUT_SCHEDULE.get(each.schedule, f"`schedule = {each.schedule}`")
         waits = "" if each.bubble is None else f"{each.bubble:.0%}"
         speed, time = str(results.piped(each.schedule)), f"{each.forecast_ratio:.2f}"
         rows.append((name, speed, time, waits, _mib(each.allocated), share))

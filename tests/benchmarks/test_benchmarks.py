@@ -71,6 +71,7 @@ RESULTS = Results(
     ),
     pipelinings=(
         Pipelining("none", (1.0, 1.2), "2026-02-03", 30 << 20, 33 << 20, 0.8),
+        Pipelining("shared", (1.3, 1.5), "2026-02-03", 30 << 20, 33 << 20, 0.6),
         Pipelining("one_f_one_b", (1.7, 1.98), "2026-02-03", 60 << 20, 63 << 20, 0.5, 0.11),
     ),
     launches=(Launch(BASELINE, (0.1, 0.1)), Launch(f"check {SPEC}", (0.14, 0.16))),
@@ -129,6 +130,7 @@ def test_the_page_states_what_the_data_say(tmp_path: Path) -> None:
     assert "| CSV | ours | 150 |  |  |" in text
     assert "| CSV | by hand | 112 | 1.40 (0.80 to 2.00) | 0.50 |" in text
     assert "| `accumulate` alone | 1.00 | 0.88 |  | 30 MiB | 1.10 |" in text
+    assert "| `accumulate` alone, with both threads | 1.27 (1.25 to 1.30) | 0.84 |  | 30 MiB | 1.10 |" in text
     assert "| `schedule = one_f_one_b` | 1.68 (1.65 to 1.70) | 0.92 | 11% | 60 MiB | 1.05 |" in text
     assert "| add_n | 6 | 0.7 GB |  |  |" in text
     assert "| tree | 15 | 0.9 GB | 73 | 5.3 GB |" in text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
@@ -76,15 +77,29 @@ def _variables(changes: Sequence[Change], ink: Ink) -> Iterator[str]:
     ranked = sorted(ways.items(), key=lambda item: -sum(each.bytes for each in item[1]))
     for (before, after), members in ranked[:ROWS]:
         held = sum(each.bytes for each in members)
-        start = f"  {before} -> {after}  {size(held)} in {len(members):,}: "
-        yield start + _some([each.name for each in members], WIDTH - len(start))
+        yield from _way_lines(before, after, f"{size(held)} in {len(members):,}: ", members)
     if len(ranked) > ROWS:
-        yield f"  and {len(ranked) - ROWS} more ways"
+        yield f"  and {plural(len(ranked) - ROWS, 'more way')}"
+
+
+def _way_lines(before: str, after: str, held: str, members: Sequence[Change]) -> Iterator[str]:
+    """Yield how variables moved: in one line, or if that is too long, each place on lines of its own."""
+    names = [each.name for each in members]
+    start = f"  {before} -> {after}  {held}"
+    if len(start) + len(", ".join([names[0], *["..."] * (len(names) > 1)])) <= WIDTH:
+        yield start + _some(names, WIDTH - len(start))
+        return
+    deeper = " " * 4
+    for place, first in ((before, "  "), (f"-> {after}", deeper)):
+        yield from textwrap.wrap(
+            place, WIDTH, initial_indent=first, subsequent_indent=deeper, break_on_hyphens=False
+        )
+    yield f"{deeper}{held}{_some(names, WIDTH - len(deeper) - len(held))}"
 
 
 def _some(names: Sequence[str], room: int) -> str:
-    """Return as many of the names as there is room for, at least one."""
-    shown = [names[0]]
+    """Return as many of the names as there is room for, at least one; a long one without its middle."""
+    shown = [shorten(names[0], room - len(", ...") * (len(names) > 1))]
     for name in names[1:]:
         if len(", ".join([*shown, name])) + len(", ...") > room:
             return ", ".join([*shown, "..."])
@@ -140,7 +155,7 @@ def _links(changes: Sequence[LinkChange], ink: Ink) -> list[str]:
     head = ("from", "to", "", "before", "after", "change")
     lines = headed([head, *(row[1] for row in rows[:ROWS])], ink, left=3)
     if len(rows) > ROWS:
-        lines.append(f"and {len(rows) - ROWS} more links with smaller changes")
+        lines.append(f"and {plural(len(rows) - ROWS, 'more link')} with smaller changes")
     return lines
 
 

@@ -85,6 +85,11 @@ no_number = Placeless(
     notes=("Slurm, MPI and torchrun set this variable; its value is not shown",),
     help="correct or unset it; without a cluster manager, use `--task` or `--join`",
 )
+no_such_number = Placeless(
+    "TFD788: `{name}` in the environment is not less than `{size}`",
+    notes=("processes are counted from 0; the values are not shown",),
+    help="correct both, or unset them; without a cluster manager, use `--task` or `--join`",
+)
 other_number = Wording(
     "TFD788: {manager} has started {size:d} processes, and the spec has {tasks:counted task}",
     text="{tasks:counted task}",
@@ -92,12 +97,12 @@ other_number = Wording(
 )
 no_meeting = Placeless(
     "TFD788: the tasks cannot meet in {place:quoted}: {reason}",
-    help="name a folder that all of them can write, or an address that all of them can reach: `--join`",
+    help="name a folder of their own that all can write, or an address that all can reach: `--join`",
 )
 all_taken = Placeless(
     "TFD788: no task is left for this process: all have been taken in {place:quoted}",
-    notes=("it could be {refs:alternatives}",),
-    help="end one of the processes, or give the spec more tasks",
+    notes=("it could be {refs:alternatives}", "{holders:each 8}"),
+    help="give each process a task of its own, end one of them, or give the spec more tasks",
 )
 
 # --- another number of tasks ------------------------------------------------------------------------------

@@ -183,6 +183,9 @@ def test_a_program_in_python_meets_the_tasks(tasks: Tasks, replication: str) -> 
             ("--join", "meet", "--set", "train.task_timeout=1s"), {}, "TFD763", id="nobody else comes"
         ),
         pytest.param(("--join", "small.tfdeploy"), {}, "TFD788", id="no folder"),
+        pytest.param((), {"RANK": "3", "WORLD_SIZE": "3"}, "is not less than `WORLD_SIZE`", id="from one"),
+        pytest.param(("--join", "."), {}, "the folder has other files, such as", id="a folder in use"),
+        pytest.param(("--join", "localhost:99999"), {}, "ports are 1 to 65535", id="no port"),
     ],
 )
 def test_what_cannot_be_a_cluster_is_refused(

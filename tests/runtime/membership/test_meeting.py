@@ -6,18 +6,23 @@ import os
 import socket
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from attrs import evolve
 
 from dsl.diagnostics import RunError
-from tests.runtime.tasks import free_ports, secret_of_folder
-from tfdeploy.runtime.membership.meeting import GONE_AFTER, Address, Entry, Folder, this_machine
+from tests.runtime.tasks import SPEC, free_ports, secret_of_folder
+from tests.support import spec_of
+from tfdeploy.runtime.membership import meeting
+from tfdeploy.runtime.membership.addresses import Task
+from tfdeploy.runtime.membership.meeting import GONE_AFTER, Address, Entry, Folder, Met, meet, this_machine
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from tfdeploy.runtime.membership.meeting import Meeting
 
@@ -120,3 +125,115 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="TFD788") as caught:
         Folder(tmp_path / "file").present()
     assert "file" in str(caught.value)
+
+
+def test_a_folder_with_other_files_is_no_place_to_meet(tmp_path: Path) -> None:
+    """It is refused before anything is written, and nothing is removed from it."""
+    (tmp_path / "result-1.json").write_text("{}")
+    (tmp_path / "secret").write_text("mine")
+    with pytest.raises(RunError, match="TFD788") as caught:
+        Folder(tmp_path).enter(HERE, TASKS)
+    assert "the folder has other files, such as `result-1.json`" in str(caught.value)
+    Folder(tmp_path).leave(HERE)
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["result-1.json", "secret"]
+    assert (tmp_path / "secret").read_text() == "mine"
+
+
+def test_a_folder_is_named_in_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that processes in two working directories are seen to meet in two places."""
+    monkeypatch.chdir(tmp_path)
+    assert Folder(Path("meeting")).where == str(tmp_path / "meeting")
+
+
+class Taken:
+    """A place where this process gets no task."""
+
+    where = "there"
+
+    def __init__(self, *entries: Entry) -> None:
+        self.entries = {each.task: each for each in entries}
+
+    def enter(self, entry: Entry, tasks: object) -> None:
+        """Enter nobody."""
+
+    def present(self) -> dict[str, Entry]:
+        """Return who is there."""
+        return self.entries
+
+    def leave(self, entry: Entry) -> None:
+        """Do nothing."""
+
+
+PS, WORKER = evolve(HERE, task="ps:0", process=7), evolve(THERE, task="worker:0", process=8)
+
+
+@pytest.mark.parametrize(
+    ("there", "wanted", "says", "error", "notes"),
+    [
+        ((), [WORKER], "nothing answers there yet", "cannot meet in `there`: nothing listens there", 0),
+        ((PS, WORKER), [WORKER], "worker:0 is process 8 on there", "no task is left", 2),
+        ((PS, WORKER), [PS, WORKER], "a task that is free: all have been taken", "no task is left", 3),
+    ],
+)
+def test_who_gets_no_task_hears_why(
+    monkeypatch: pytest.MonkeyPatch,
+    there: tuple[Entry, ...],
+    wanted: list[Entry],
+    says: str,
+    error: str,
+    notes: int,
+) -> None:
+    """While it waits and in the end: nobody is there, or others are the tasks that it could be."""
+    monkeypatch.setattr(meeting, "SAY_AFTER", 0.0)
+    monkeypatch.setattr(meeting, "POLL", 0.01)
+    spec = spec_of(SPEC.format(ps="tasks = 1", worker="tasks = 1"))
+    spec = evolve(spec, train=evolve(spec.train, task_timeout=0.05))
+    said: list[str] = []
+    with pytest.raises(RunError, match=error) as caught:
+        meet(
+            spec,
+            Taken(*there),
+            "abc",
+            wanted=[Task.parse(each.task) for each in wanted],
+            host=None,
+            say=said.append,
+        )
+    assert said[0].endswith(f": {says}")
+    assert len(caught.value.diagnostic.notes) == notes
+
+
+reserve = meeting._reserve
+
+
+def test_who_waits_for_long_is_still_there(monkeypatch: pytest.MonkeyPatch, place: Place) -> None:
+    """A process that comes much later than the first meets it, and does not count it as gone."""
+    monkeypatch.setattr(meeting, "RENEW_EVERY", 0.02)
+    monkeypatch.setattr(meeting, "GONE_AFTER", 0.4)
+    monkeypatch.setattr(meeting.atexit, "register", lambda *_: None)
+    reserved: list[socket.socket] = []
+    monkeypatch.setattr(meeting, "_reserve", lambda port: reserved.append(reserve(port)) or reserved[-1])
+    spec = spec_of(SPEC.format(ps="tasks = 1", worker="tasks = 1"))
+    spec = evolve(spec, train=evolve(spec.train, task_timeout=60.0))
+
+    def come(task: Task) -> Met:
+        return meet(spec, place(), "abc", wanted=[task], host=None, say=lambda _: None)
+
+    first, second = Task("ps", 0), Task("worker", 0)
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(come, first)
+        time.sleep(1.0)
+        found = come(second)
+        assert (waiting.result().task, found.task) == (first, second)
+        assert waiting.result().cluster == found.cluster
+    for each in reserved:  # by which nothing is renewed any more
+        each.close()
+
+
+def test_who_gives_up_leaves(tmp_path: Path) -> None:
+    """Nothing of it is left where the tasks meet."""
+    spec = spec_of(SPEC.format(ps="tasks = 1", worker="tasks = 1"))
+    spec = evolve(spec, train=evolve(spec.train, task_timeout=0.0))
+    path = tmp_path / "meeting"
+    with pytest.raises(RunError, match="TFD763"):
+        meet(spec, Folder(path), "abc", wanted=[Task("ps", 0)], host=None, say=lambda _: None)
+    assert not path.exists()

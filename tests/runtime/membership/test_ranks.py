@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support import refusal
-from tfdeploy.runtime.membership.ranks import Rank, nodes_of, rank_of
+from tfdeploy.runtime.membership.ranks import Rank, lone_process, nodes_of, rank_of
 
 SLURM = {
     "SLURM_JOB_ID": "71",
@@ -76,3 +76,41 @@ def test_what_says_no_number_is_refused_without_showing_it(changed: dict[str, st
 def test_lists_of_machines_keep_their_order_and_zeros(text: str, nodes: list[str]) -> None:
     """Several brackets are a product, of which the last one varies fastest."""
     assert list(nodes_of(text)) == nodes
+
+
+@pytest.mark.parametrize("number", ["3", "7"])
+def test_processes_are_counted_from_0(number: str) -> None:
+    """Whoever sets the numbers by hand may begin with 1; the last process has the number of all then."""
+    found = refusal(rank_of, {"RANK": number, "WORLD_SIZE": "3"})
+    assert (found.code, found.message) == (
+        "TFD788",
+        "`RANK` in the environment is not less than `WORLD_SIZE`",
+    )
+
+
+@pytest.mark.parametrize(
+    ("environment", "note"),
+    [
+        ({}, None),
+        (SLURM, None),
+        (OPEN_MPI, None),
+        (
+            {"SLURM_PROCID": "0", "SLURM_NTASKS": "3"},
+            "Slurm has not set `SLURM_STEP_NUM_TASKS`; `srun --ntasks=3` starts a process for each",
+        ),
+        (
+            {"SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "1"},
+            "Slurm has started it alone; `srun --ntasks=3` starts a process for each",
+        ),
+        (
+            {"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "1"},
+            "Open MPI has started it alone; `mpirun -n 3` starts a process for each",
+        ),
+        ({"RANK": "1"}, "torchrun has not set `WORLD_SIZE`"),
+    ],
+)
+def test_a_process_that_was_started_alone_says_so(environment: dict[str, str], note: str | None) -> None:
+    """All tasks are on one machine then, which may be a mistake."""
+    found = lone_process(environment, 3)
+    start = "this process starts all 3 tasks on this machine, because "
+    assert found == (None if note is None else start + note)

@@ -143,7 +143,8 @@ def membership_of(
     if launch:
         return None
     from tfdeploy.runtime.membership import membership
-    from tfdeploy.runtime.membership.ranks import rank_of
+    from tfdeploy.runtime.membership.addresses import tasks_of
+    from tfdeploy.runtime.membership.ranks import lone_process, rank_of
 
     met = None
     if join or not membership.knows_addresses(spec, os.environ):
@@ -154,6 +155,8 @@ def membership_of(
         return membership.with_run_secret(found, os.environ)
     given = membership.find_membership(spec, os.environ, task)
     if given is None:
+        if (note := lone_process(os.environ, len(tasks_of(spec)))) is not None:
+            tell(note)
         return None
     if rank_of(os.environ) is None:
         membership.require_trainer(spec, given)

@@ -16,7 +16,7 @@ import socket
 import threading
 import time
 from collections.abc import Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from io import BufferedIOBase
 from pathlib import Path
 from secrets import token_hex
@@ -30,6 +30,7 @@ from dsl.errors import cluster as errors
 from dsl.files.atomic import replace_file
 from dsl.files.regular import system_reason
 from dsl.files.typed_json import BadRecord, parse_record, to_json
+from dsl.formats.cells import visible
 from dsl.ir.place import split_address
 from tfdeploy.runtime.membership.addresses import Cluster, Task, tasks_of
 
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from dsl import ir
+    from dsl.diagnostics import Diagnostic
     from tfdeploy.runtime.membership.secret import Secret
 
 POLL, RENEW_EVERY, SAY_AFTER, TO_ANSWER = 0.2, 5.0, 5.0, 10.0
@@ -126,6 +128,8 @@ def _free(
 class Folder:
     """A folder that all processes can write, with a file for each task.
 
+    A folder that has other files already is refused, because files of these names may be among them.
+
     Args:
         path: The folder; it is made.
 
@@ -134,7 +138,7 @@ class Folder:
     """
 
     def __init__(self, path: Path) -> None:
-        self._path, self.where = path, str(path)
+        self._path, self.where = path, str(path.absolute())
         self.secret = path / "secret"
 
     @contextmanager
@@ -143,6 +147,10 @@ class Folder:
         lock = self._path / "lock"
         try:
             self._path.mkdir(parents=True, exist_ok=True)
+            others = sorted(each.name for each in self._path.iterdir() if not each.name.startswith("."))
+            if others and lock.name not in others:
+                reason = f"the folder has other files, such as `{visible(others[0])}`"
+                raise RunError(errors.no_meeting(place=self.where, reason=reason))
             with lock.open("a") as opened:
                 fcntl.flock(opened, fcntl.LOCK_EX)
                 os.utime(lock)
@@ -185,7 +193,7 @@ class Folder:
                     self._file(entry.task).unlink()
                     del there[entry.task]
             if not there:
-                for each in self._path.glob("*.json"):
+                for each in self._path.glob("*-*.json"):
                     each.unlink()
                 self.secret.unlink(missing_ok=True)
                 (self._path / "lock").unlink()
@@ -376,34 +384,62 @@ def meet(
         "", host or socket.gethostname(), taken.getsockname()[1], this_machine(), os.getpid(), fingerprint
     )
     begun, said, own = time.monotonic(), 0.0, None
-    while True:
-        waited = time.monotonic() - begun
-        if own is None:
-            own = meeting.enter(entry, [each.ref for each in wanted])
-            if own is not None and own.port != entry.port:
-                taken.close()
-                taken = _reserve(own.port)
-        there = meeting.present()
-        if own is not None:
-            _require_one_spec(there.values(), own)
-        missing = [each.ref for each in tasks if each.ref not in there]
-        if own is not None and not missing:
-            break
-        if waited > spec.train.task_timeout:
+    with ExitStack() as stack:
+        stack.callback(taken.close)
+        while True:
+            waited = time.monotonic() - begun
             if own is None:
-                raise RunError(errors.all_taken(place=meeting.where, refs=[each.ref for each in wanted]))
-            span = spec.train.spans.get("task_timeout")
-            why = f"to meet in {meeting.where}"
-            raise RunError(errors.tasks_missing(span, missing=missing, why=why, waited=f"{waited:.0f} s"))
-        if waited >= max(SAY_AFTER, 2 * said):
-            said = waited
-            what = ", ".join(missing) if missing else "a task that is free: all have been taken"
-            say(f"waiting in {meeting.where} for {waited:.0f} s: {what}")
-        time.sleep(POLL)
+                own = meeting.enter(entry, [each.ref for each in wanted])
+                if own is not None:
+                    if own.port != entry.port:
+                        taken.close()
+                        taken = _reserve(own.port)
+                    stack.callback(meeting.leave, own)
+                    stack.callback(taken.close)  # which ends the renewal
+                    _keep(meeting, own, taken)
+            there = meeting.present()
+            if own is not None:
+                _require_one_spec(there.values(), own)
+            missing = [each.ref for each in tasks if each.ref not in there]
+            if own is not None and not missing:
+                stack.pop_all()
+                break
+            if waited > spec.train.task_timeout:
+                if own is None:
+                    raise RunError(_no_task(meeting, wanted, there))
+                span = spec.train.spans.get("task_timeout")
+                why = f"to meet in {meeting.where}"
+                raise RunError(errors.tasks_missing(span, missing=missing, why=why, waited=f"{waited:.0f} s"))
+            if waited >= max(SAY_AFTER, 2 * said):
+                said = waited
+                what = ", ".join(missing) if own is not None else _why_none(wanted, there)
+                say(f"waiting in {meeting.where} for {waited:.0f} s: {what}")
+            time.sleep(POLL)
     atexit.register(meeting.leave, own)
-    _keep(meeting, own, taken)
     beside = tuple(each for each in tasks if there[each.ref].machine == own.machine)
     return Met(cluster_of(spec, there), Task.parse(own.task), beside)
+
+
+def _why_none(wanted: Sequence[Task], there: Mapping[str, Entry]) -> str:
+    """Return in words why a process has no task yet."""
+    if not there:
+        return "nothing answers there yet"
+    taken = _holders(wanted, there)
+    return f"{'; '.join(taken)}" if len(taken) == 1 else "a task that is free: all have been taken"
+
+
+def _no_task(meeting: Meeting, wanted: Sequence[Task], there: Mapping[str, Entry]) -> Diagnostic:
+    if not there:
+        reason = "nothing listens there, and it is no address of this machine"
+        return errors.no_meeting(place=meeting.where, reason=reason)
+    refs = [each.ref for each in wanted]
+    return errors.all_taken(place=meeting.where, refs=refs, holders=_holders(wanted, there))
+
+
+def _holders(wanted: Sequence[Task], there: Mapping[str, Entry]) -> list[str]:
+    """Return a sentence about each of some tasks that a process has."""
+    entries = [there[each.ref] for each in wanted if each.ref in there]
+    return [f"{each.task} is process {each.process} on {visible(each.host)}" for each in entries]
 
 
 def cluster_of(spec: ir.Spec, there: Mapping[str, Entry]) -> Cluster:
@@ -431,9 +467,10 @@ def _keep(meeting: Meeting, own: Entry, taken: socket.socket) -> None:
     """Renew an entry, and keep its port, until the process ends."""
 
     def renew() -> None:
+        time.sleep(RENEW_EVERY)
         while taken.fileno() >= 0:
-            time.sleep(RENEW_EVERY)
             with suppress(RunError):
                 meeting.enter(own, [own.task])
+            time.sleep(RENEW_EVERY)
 
     threading.Thread(target=renew, daemon=True, name="meeting").start()

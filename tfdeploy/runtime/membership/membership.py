@@ -139,13 +139,12 @@ def _meeting_place(
 ) -> tuple[Meeting, dict[str, str]]:
     """Return where tasks meet, and where the secret of the run is: in the folder, if they meet in one."""
     at = join or (rank.meets_at if rank is not None else None)
-    if at is not None and "/" not in at:
+    if at is not None and "/" not in at and ":" in at:
         try:
             split_address(at)
-        except ValueError:
-            pass
-        else:
-            return Address(at, secret_of(environment)), {}
+        except ValueError as fault:
+            raise RunError(errors.no_meeting(place=at, reason=str(fault))) from None
+        return Address(at, secret_of(environment)), {}
     own = RunDirectory.of(spec).path
     start = f"-{sha256(rank.run.encode()).hexdigest()[:12]}" if rank is not None else ""
     place = Folder(own.with_name(f"{_beside(own)}{start}") if at is None else Path(at))

@@ -56,6 +56,14 @@ MANAGERS = (
 """Those that start others come before those by which they are started: `mpirun` may run under Slurm."""
 
 
+START = {
+    "Open MPI": "mpirun -n {tasks}",
+    "MPI": "mpirun -n {tasks}",
+    "Slurm": "srun --ntasks={tasks}",
+}
+"""How as many processes as tasks are started, by the names of managers."""
+
+
 @frozen
 class Rank:
     """A process among those that a cluster manager has started together.
@@ -81,7 +89,8 @@ def rank_of(environment: Mapping[str, str]) -> Rank | None:
     """Return which of several processes this is; None if no manager has started several.
 
     Raises:
-        RunError: If what the environment says is no number, or no list of machines.
+        RunError: If what the environment says is no number, no list of machines, or not less than the number
+            of processes.
     """
     found = next((each for each in MANAGERS if each.rank in environment and each.size in environment), None)
     if found is None:
@@ -89,6 +98,8 @@ def rank_of(environment: Mapping[str, str]) -> Rank | None:
     number, size = (_number(environment, name) for name in (found.rank, found.size))
     if size < 2:  # noqa: PLR2004 one process is no cluster
         return None
+    if number >= size:
+        raise RunError(errors.no_such_number(name=found.rank, size=found.size))
     run = "-".join(environment[name] for name in found.runs if environment.get(name))
     host = _node(environment) if found.name == "Slurm" else None
     at = None
@@ -96,6 +107,25 @@ def rank_of(environment: Mapping[str, str]) -> Rank | None:
         first, port = environment.get("MASTER_ADDR"), environment.get("MASTER_PORT")
         at = f"{first}:{port}" if first and port else None
     return Rank(found.name, number, size, run, host, at)
+
+
+def lone_process(environment: Mapping[str, str], tasks: int) -> str | None:
+    """Return a sentence if a manager seems to have started this process alone, and not one for each task.
+
+    Args:
+        environment: The environment variables.
+        tasks: The number of tasks of the spec.
+    """
+    found = next((each for each in MANAGERS if each.rank in environment), None)
+    if found is None:
+        return None
+    size = environment.get(found.size, "").strip()
+    if size and size != "1":
+        return None
+    alone = "has started it alone" if size else f"has not set `{found.size}`"
+    start = START.get(found.name)
+    more = f"; `{start.format(tasks=tasks)}` starts a process for each" if start else ""
+    return f"this process starts all {tasks} tasks on this machine, because {found.name} {alone}{more}"
 
 
 def _number(environment: Mapping[str, str], name: str) -> int:

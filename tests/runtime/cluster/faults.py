@@ -79,8 +79,11 @@ ENOUGH = {False: 1_500, True: 20_000}  # steps, by whether others go on while on
 MODES = {
     "in graph, sync": "mode = sync",
     "in graph, async": "mode = async, replication = in_graph",
+    "in graph, local": "mode = local, replication = in_graph, average_every = 7",
     "between graphs, sync": "replication = between_graph",
+    "between graphs, backup": "replication = between_graph, backup = 1",
     "between graphs, async": "mode = async",
+    "between graphs, staleness": "mode = async, staleness = 2",
     "all weights, add_n": "replication = between_graph",
     "all weights, ring": "replication = between_graph, aggregate = ring",
     "all weights, synchronized": "replication = between_graph, batch_norm = synchronized",

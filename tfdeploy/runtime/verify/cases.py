@@ -213,7 +213,9 @@ def _replicas(clusters: Sequence[tuple[int, Sequence[tuple[int, ...]]]]) -> Iter
 def launched_cases(pack: int) -> Iterator[Case]:
     """Yield all combinations for two workers with two devices each, on which servers can run them all.
 
-    As `every_case` does for one process: each aggregation meets each placement, packed and not.
+    As `every_case` does for one process: each aggregation meets each placement, packed and not. If each
+    worker has a graph of its own, each aggregation, which sums what the clones of a worker have, meets each
+    placement, packed or not by turns.
     """
     splits, plain, workers = LAUNCHED[1:], ir.Call("add_n"), len(LAUNCHED[0])
     yield from _together(sum(LAUNCHED[0]), pack, splits, workers, halved=True)
@@ -224,6 +226,18 @@ def launched_cases(pack: int) -> Iterator[Case]:
                 if variables != "replicated":
                     yield Case(mode, plain, variables, batches, workers=workers, between=True)
     yield from _replicas([(workers, splits)])
+    yield from _sums_of_workers(pack, splits, workers)
+
+
+def _sums_of_workers(pack: int, splits: Sequence[tuple[int, ...]], workers: int) -> Iterator[Case]:
+    """Yield what workers with graphs of their own sum in all other ways than plainly, or as `_replicas`."""
+    for at, name in enumerate(function_names("aggregation")):
+        plain = Case("sync", ir.Call(name), "replicated", splits[at % 2], pack, workers=workers, between=True)
+        yield from (plain, evolve(plain, mode="local"))
+        for number, variables in enumerate((*VARIABLES, SLOTS_SHARDED)):
+            packed = pack if at == 0 or (at + number) % 2 else None
+            if variables != "replicated":
+                yield evolve(plain, variables=variables, pack=packed)
 
 
 def _together(

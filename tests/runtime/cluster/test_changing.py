@@ -133,3 +133,22 @@ def test_the_chief_is_lost_comes_back_and_leaves(workers: Workers) -> None:
     workers.start(1)
     workers.until(0, 1)
     end_all(workers)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("back", [0, 1])
+def test_too_few_are_left_and_one_comes_back(workers: Workers, back: int) -> None:
+    """The chief and another are lost at once. The last one waits, and goes on with whoever comes back first.
+
+    That one does not enter the generation that it was in, in which nobody trains any more.
+    """
+    for each in (0, 1, 2):
+        workers.start(each)
+    workers.until(0, 1, 2)
+    for each in (0, 1):
+        workers.running[each].process.send_signal(signal.SIGKILL)
+    for each in (0, 1):
+        workers.end(each, signal.SIGKILL)
+    workers.start(back)
+    workers.until(back, 2)
+    end_all(workers)

@@ -137,6 +137,7 @@ class Crew:
         make_target: Returns where sessions of a graph are opened, for a membership with those who are there.
         roster: The newest roster; None before the first.
         heard: When the chief has answered last (`time.monotonic()`).
+        led: Whether the chief of the newest roster trains, as far as this worker has seen.
         changed: Whether workers have come or gone since then, on the chief.
         group: The chief's view of the workers of the generation; None before it has one.
         stream: The training data, when it is open.
@@ -148,6 +149,7 @@ class Crew:
     make_target: Callable[[CompiledGraph, Membership], Any] = field(repr=False)
     roster: Roster | None = None
     heard: float = 0.0
+    led: bool = False
     changed: bool = False
     group: Any = field(default=None, repr=False)
     _traces: Traces = field(init=False, repr=False)
@@ -155,6 +157,7 @@ class Crew:
     _graphs: dict[tuple[int, ...], Prepared] = field(factory=dict, repr=False)
     _stepped: float | None = None  # when the last step was made
     _asked: float = 0.0  # when the roster was read last
+    _probed: float = 0.0  # when it was seen last whether all of the generation are there
     _stale: int = -1  # the generation after which another one is known
     _prepared: float = 0.0  # when the roster was read last for the next generation
     _one_graph: threading.Lock = field(factory=threading.Lock, init=False, repr=False)
@@ -257,6 +260,7 @@ class Crew:
     def look(self) -> tuple[Roster | None, bool]:
         """Return the newest roster of all, and whether it is for this worker to call the next one."""
         found = self._read()
+        self.led = found is not None
         if found is not None:
             self._newest, self.heard = found, time.monotonic()
             return found, False
@@ -269,7 +273,8 @@ class Crew:
         able = {at for at, each in words.items() if each.ready and _number(each) == found.number}
         heirs = [at for at in found.members if at in able]
         self._newest, chief = found, found.members[0]
-        if chief in heirs:
+        self.led = chief in heirs
+        if self.led:
             self.heard = time.monotonic()
         elif chief not in words and not self._is_gone(chief, certain=2 * len(heirs) > len(found.members)):
             return found, False
@@ -288,6 +293,14 @@ class Crew:
             return False
         since = self._silent.setdefault(task, time.monotonic())
         return silence.kind == "refused" or (certain and time.monotonic() - since > SILENT)
+
+    def lacks_member(self) -> bool:
+        """Whether a worker of the generation is gone; asked again after a while only."""
+        if self.roster is None or time.monotonic() - self._probed < LOOK_EVERY:
+            return False
+        self._probed = time.monotonic()
+        others = (each for each in self.roster.members if each != self.own)
+        return any(self._is_gone(each, certain=False) for each in others)
 
     def is_stale(self) -> bool:
         """Whether there is another roster than the one that this process knows, or is to be."""

@@ -94,7 +94,8 @@ class SessionTarget:
     def reach(self, engine: Engine) -> None:
         """Reach all workers of the generation, if they come and go.
 
-        TensorFlow waits for one that has just gone as long as for any other. This does not.
+        TensorFlow waits for one that has just gone as long as for any other. This does not, also if it is the
+        chief that has gone, in whose place this worker may have to call the others.
 
         Raises:
             tf.errors.AbortedError: If workers have come or gone meanwhile.
@@ -105,7 +106,7 @@ class SessionTarget:
         opened = in_background(lambda: engine.session.run(exchange.unstage))
         while not opened.done():
             wait([opened], POLL)
-            if crew.is_stale():
+            if crew.is_stale() or crew.lacks_member():
                 raise Changed
         opened.result()
 

@@ -502,7 +502,8 @@ class ChangingLoop(ReplicaLoop):
             if found is not None:
                 if found.over:
                     return None
-                if crew.own in found.members and found.number != crew.generation:
+                # Without its chief it is that of a process that this one replaces, or of others that lost it.
+                if crew.led and crew.own in found.members and found.number != crew.generation:
                     return found
             if not ready:
                 crew.stream = crew.stream or self.open_stream()

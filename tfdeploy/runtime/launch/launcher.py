@@ -268,13 +268,16 @@ class Launcher:
         return on_line
 
     def check_tasks(self) -> None:
-        """Find the tasks that have ended, and start those again that should be running."""
+        """Find the tasks that have ended, and start those again that should be running.
+
+        Only then is their number changed, so that one that has just ended does not count as there.
+        """
         with self._lock:
-            self._scaling.answer(self._scale)
             for task, child in list(self._children.items()):
                 code = child.ended()
                 if code is not None and task not in self.finished:
                     self._handle_end(task, child, code)
+            self._scaling.answer(self._scale)
 
     def _handle_end(self, task: Task, child: TaskProcess, code: int) -> None:
         """Handle the end of a process: the task is done, or is started again."""

@@ -9,6 +9,7 @@ from attrs import evolve
 
 from compiler.checks.rules import rules_decide, rules_match
 from tests.compiler.placement.places import places
+from tests.support import marked
 
 VARIABLES = ["encoder/dense/kernel", "encoder/dense/bias", "decoder/out/kernel"]
 OPS = ["encoder/dense/MatMul", "encoder/dense/BiasAdd", "decoder/out/MatMul", "loss/sum"]
@@ -77,8 +78,7 @@ def test_a_rule_that_never_wins_is_a_warning_at_both_rules() -> None:
     """All that the first matches is taken by the second, though neither glob contains the other."""
     (found,) = rules_decide(rules('ops("encoder/*A*") -> cpu[0]\n ops("*dense/B*") -> cpu[1]'), NAMES)
     assert (found.code, found.is_error) == ("TFD604", False)
-    assert found.span is not None
-    assert found.span.text == 'ops("encoder/*A*") -> cpu[0]'
+    assert marked(found) == 'ops("encoder/*A*") -> cpu[0]'
     assert [label.span.text for label in found.labels] == ['ops("*dense/B*") -> cpu[1]']
 
 
@@ -86,8 +86,7 @@ def test_any_rule_but_the_last_can_be_the_one_that_never_wins() -> None:
     """It is compared with the rules after it, and not with itself or those before it."""
     text = 'ops("loss/*") -> cpu[2]\n ops("encoder/*A*") -> cpu[0]\n ops("*dense/B*") -> cpu[1]'
     (found,) = rules_decide(rules(text), NAMES)
-    assert found.span is not None
-    assert found.span.text == 'ops("encoder/*A*") -> cpu[0]'
+    assert marked(found) == 'ops("encoder/*A*") -> cpu[0]'
 
 
 def test_a_rule_that_wins_once_is_none() -> None:
@@ -106,8 +105,7 @@ def test_several_rules_can_take_all_from_one_together() -> None:
     """The last that is needed for that is shown; rules without names that are known are left out."""
     three = 'ops("encoder/dense/*") -> cpu[0]\n ops("*/MatMul") -> cpu[1]\n ops("*/BiasAdd") -> cpu[2]'
     (found,) = rules_decide(rules(f'{three}\n ops("l*") -> cpu[3]'), NAMES)
-    assert found.span is not None
-    assert found.span.text == 'ops("encoder/dense/*") -> cpu[0]'
+    assert marked(found) == 'ops("encoder/dense/*") -> cpu[0]'
     assert [label.span.text for label in found.labels] == ['ops("*/BiasAdd") -> cpu[2]']
     assert list(rules_decide(rules(three), {"variables": VARIABLES})) == []
     assert nothing('variables("other") -> cpu[0]') != []

@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from compiler.checks import check_spec
-from compiler.graph.build import compile_graph
 from compiler.graph.compiled import CompiledGraph
-from compiler.pipeline import make_plan
-from tests.support import spec_of
+from tests.graphs import graph_of
+from tests.support import marked, spec_of
 
 SPEC = """
 tfdeploy = 1
@@ -114,7 +113,7 @@ def text_of(case: tuple[str, str, str, bool, str], *, rule: bool) -> str:
 
 def built(case: tuple[str, str, str, bool, str], *, rule: bool) -> CompiledGraph:
     """Return the graph of a case."""
-    return compile_graph(make_plan(spec_of(text_of(case, rule=rule))))
+    return graph_of(spec_of(text_of(case, rule=rule)))
 
 
 def places(compiled: CompiledGraph) -> dict[str, str]:
@@ -131,8 +130,7 @@ def test_a_rule_that_moves_nothing_is_warned_of(case: tuple[str, str, str, bool,
     assert not plain.warnings
     (found,) = ruled.warnings
     assert (found.code, found.is_error) == ("TFD604", False)
-    assert found.span is not None
-    assert found.span.text == case[4]
+    assert marked(found) == case[4]
 
 
 @pytest.mark.family(every=2)

@@ -8,7 +8,7 @@ from compiler.checks.devices import targets_name_devices
 from compiler.topology import declare
 from dsl.diagnostics import Diagnostic
 from tests.compiler.placement.places import MODEL
-from tests.support import spec_of
+from tests.support import marked, spec_of
 
 
 def told(rule: str, devices: str = "") -> list[Diagnostic]:
@@ -34,8 +34,7 @@ def test_a_rule_names_a_device(rule: str, what: str) -> None:
     """Whatever the function is that takes the set, the target is marked and the rule shown."""
     (fault,) = told(rule)
     assert (fault.code, fault.message) == ("TFD503", f"there is no device for {what}")
-    assert fault.span is not None
-    assert fault.span.text == rule.partition(" -> ")[2]
+    assert marked(fault) == rule.partition(" -> ")[2]
     assert fault.notes == (f"the placement is `{rule}`",)
 
 

@@ -11,10 +11,9 @@ import pytest
 import tensorflow as tf
 
 import grammar
-from compiler.graph.build import compile_graph
 from compiler.graph.kept_tensors import discarded_graph, without_tensors
 from compiler.graph.storage.export import plain_model
-from compiler.pipeline import make_plan
+from tests.graphs import graph_of
 from tests.support import Training, spec_of
 
 HEAD = """
@@ -57,7 +56,7 @@ def test_application_that_begins_with_normalisation() -> None:
     """EfficientNetV2 looks its blocks up by a name of its own, and normalises by constants."""
     application = "applications.EfficientNetV2B0(weights = none, include_top = false, pooling = avg)"
     text = HEAD.format(shape="[32, 32, 3]", flow=application)
-    compiled = compile_graph(make_plan(spec_of(text), emulate=True))
+    compiled = graph_of(spec_of(text), emulate=True)
     assert len(compiled.weights) == 361
     assert len(compiled.plan.towers) == 2
 

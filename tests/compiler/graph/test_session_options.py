@@ -7,9 +7,9 @@ import os
 import pytest
 import tensorflow as tf
 
-from compiler.graph.build import compile_graph
 from compiler.graph.session_options import batches_at_once, session_config
 from compiler.pipeline import make_plan
+from tests.graphs import graph_of
 from tests.support import classifier, spec_of
 
 
@@ -74,7 +74,7 @@ devices {{ cpu = 2 }}
 clones {{ count = 2, batch = 32 }}
 update {{ optimizer = {optimizer} }}
 """
-    compiled = compile_graph(make_plan(spec_of(text)))
+    compiled = graph_of(spec_of(text))
     assert session_config(compiled.plan).intra_op_parallelism_threads == (0 if wide else 3)
 
 

@@ -7,11 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from compiler.graph.build import compile_graph
-from compiler.pipeline import make_plan
-from compiler.step.record import Tensor
-from compiler.step.step import Step
 from tests.compiler.graph.test_structure import ADAM, BETWEEN, MODEL, SERVERS, TABLE
+from tests.graphs import graph_of
 from tests.support import spec_of
 
 
@@ -20,35 +17,13 @@ def compiled(
 ) -> Any:
     """Return the graph of the model with rules and an update."""
     text = model.format(found=TABLE, devices=devices, batch=4, place=rules, update=update, train="")
-    return compile_graph(make_plan(spec_of(text), worker=worker), seed=0)
+    return graph_of(spec_of(text), worker=worker, seed=0)
 
 
 @pytest.fixture(scope="module")
 def graph() -> Any:
     """Return a graph in which each clone has copies of the variables."""
     return compiled("variables -> replicated", f"{ADAM}, ema = 0.9")
-
-
-def described(tensor: Any) -> tuple[str, str, tuple[int | None, ...] | None]:
-    """Return name, type and shape of a tensor, which may be a record."""
-    if isinstance(tensor, Tensor):
-        return tensor.name, tensor.dtype, tensor.shape
-    return tensor.name, tensor.dtype.name, None if tensor.shape.rank is None else tuple(tensor.shape)
-
-
-def test_every_op_is_there_as_it_is(graph: Any) -> None:
-    """In its order, with its type, inputs, results, what it waits for, place, role and clone."""
-    step: Step = graph.step
-    assert [*step.ops] == [each.name for each in graph.graph.get_operations()]
-    for real in graph.graph.get_operations():
-        op, entry = step.ops[real.name], graph.ledger.entries[real.name]
-        assert (op.type, op.placed, op.role, op.clone) == (real.type, entry.placed, entry.role, entry.clone)
-        assert [*map(described, op.inputs)] == [*map(described, real.inputs)]
-        assert [*map(described, op.outputs)] == [*map(described, real.outputs)]
-        assert sorted(op.waits) == sorted(each.name for each in real.control_inputs)
-        assert not op.own
-    assert step is graph.step
-    assert step.sized is step.ops
 
 
 def test_attributes_are_plain_values(graph: Any) -> None:

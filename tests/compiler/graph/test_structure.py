@@ -15,10 +15,9 @@ from typing import Any
 
 import pytest
 
-from compiler.graph.build import compile_graph
 from compiler.graph.compiled import CompiledGraph
 from compiler.graph.fragments import recorded
-from compiler.pipeline import make_plan
+from tests.graphs import graph_of
 from tests.support import spec_of
 
 MODEL = """
@@ -151,7 +150,7 @@ def test_ops_of_a_graph(name: str, golden: Callable[[str, str], None]) -> None:
     given = {"devices": devices, "batch": batch, "place": place, "update": update, "train": train}
     spec, text = spec_of(MODEL.format(found=seen, **given)), ""
     for worker in (0, 1) if "between_graph" in update else (0,):
-        compiled = compile_graph(make_plan(spec, emulate=True, worker=worker))
+        compiled = graph_of(spec, emulate=True, worker=worker)
         text += _parts(lines_of(compiled.graph))
         expect_records_of(compiled)
     golden(f"graphs/{name.replace(' ', '_')}.txt", text)

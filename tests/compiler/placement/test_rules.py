@@ -10,6 +10,7 @@ from compiler.placement.rules import target_of
 from compiler.reasons import Reason
 from compiler.towers import towers_of_worker
 from tests.compiler.placement.places import MODEL, Places, places, variables
+from tests.support import marked
 
 FOUR_GPUS = "devices {\n cpu = 2\n gpu = 4\n }\n"
 CLUSTER = 'devices {\n job "ps" { tasks = 2 }\n job "worker" { tasks = 2, gpu = 2, cpu = 1 }\n }\n'
@@ -36,73 +37,123 @@ def test_last_rule_that_matches_wins_and_names_those_it_beat() -> None:
     assert told(second.placed.reason)[2] == ["variables -> cpu[0]", 'variables("v1") -> cpu[1]']
 
 
-def test_a_rule_with_a_glob_leaves_the_rest_to_earlier_rules() -> None:
-    """Variables that a later glob does not match stay where the earlier rule puts them."""
-    found = place('variables -> cpu[0]\n variables("v[13]") -> gpu[1]')
-    assert found.homes(variables(4, 4, 4, 4)) == ["cpu[0]", "gpu[1]", "cpu[0]", "gpu[1]"]
-
-
-def test_a_rule_knows_its_line_and_column() -> None:
-    """The span of the deciding rule is that of its text in the spec."""
-    (placed,) = place("\n   variables -> gpu[2]").variables(variables(4))
-    span = placed.placed.reason.rule.span if placed.placed.reason.rule is not None else None
+def test_a_rule_knows_its_place_and_is_shown_in_one_line() -> None:
+    """The span of the deciding rule is that of its text in the spec, whose white space is folded."""
+    (placed,) = place("\n   variables -> [\n  gpu[2],\n  gpu[1]\n]").variables(variables(4))
+    reason = placed.placed.reason
+    span = reason.rule.span if reason.rule is not None else None
     assert span is not None
-    assert (span.text, span.begin.column) == ("variables -> gpu[2]", 4)
+    assert (span.text.splitlines()[0], span.begin.column) == ("variables -> [", 4)
+    assert reason.text == "variables -> [ gpu[2], gpu[1] ]"
 
 
 @pytest.mark.parametrize(
-    ("target", "devices"),
+    ("rules", "homes"),
     [
-        ("gpu[3]", ["gpu[3]"] * 5),
-        ("gpu[1..2]", ["gpu[1]", "gpu[2]", "gpu[1]", "gpu[2]", "gpu[1]"]),
-        ("[gpu[0], cpu[1]]", ["gpu[0]", "cpu[1]", "gpu[0]", "cpu[1]", "gpu[0]"]),
-        ("[gpu[2], gpu[0], gpu[1]]", ["gpu[2]", "gpu[0]", "gpu[1]", "gpu[2]", "gpu[0]"]),
-        ("round_robin(cpu[*])", ["cpu[0]", "cpu[1]", "cpu[0]", "cpu[1]", "cpu[0]"]),
+        ("variables -> gpu[3]", "gpu[3] gpu[3] gpu[3] gpu[3]"),
+        ("variables -> gpu[1..2]", "gpu[1] gpu[2] gpu[1] gpu[2]"),
+        ("variables -> [gpu[0], cpu[1]]", "gpu[0] cpu[1] gpu[0] cpu[1]"),
+        ("variables -> [gpu[2], gpu[0], gpu[1]]", "gpu[2] gpu[0] gpu[1] gpu[2]"),
+        ("variables -> round_robin(cpu[*])", "cpu[0] cpu[1] cpu[0] cpu[1]"),
+        # Variables that a later glob does not match stay where the earlier rule puts them.
+        ('variables -> cpu[0]\n variables("v[13]") -> gpu[1]', "cpu[0] gpu[1] cpu[0] gpu[1]"),
+        # A rule deals its set out to what it decides, from the beginning, whatever other rules take.
+        ('variables -> cpu[0..1]\n variables("v[02]") -> gpu[0..1]', "gpu[0] cpu[0] gpu[1] cpu[1]"),
     ],
 )
-def test_a_set_is_used_in_turn_in_its_own_order(target: str, devices: list[str]) -> None:
+def test_a_set_is_used_in_turn_in_its_own_order(rules: str, homes: str) -> None:
     """Variables take the devices of a set one after the other, in the order of creation."""
-    assert place(f"variables -> {target}").homes(variables(4, 4, 4, 4, 4)) == devices
+    assert " ".join(place(rules).homes(variables(4, 4, 4, 4))) == homes
 
 
-def test_each_rule_counts_its_own_variables() -> None:
-    """A rule deals its set out to what it decides, from the beginning, whatever other rules take."""
-    found = place('variables -> cpu[0..1]\n variables("v[02]") -> gpu[0..1]')
-    assert found.homes(variables(4, 4, 4, 4)) == ["gpu[0]", "cpu[0]", "gpu[1]", "cpu[1]"]
+@pytest.mark.parametrize(
+    ("rules", "count", "towers"),
+    [
+        ("clones -> [gpu[3], gpu[0], cpu[0]]", "count = 5, ", "gpu[3] / gpu[0] / cpu[0] / gpu[3] / gpu[0]"),
+        (
+            "clones -> groups(gpu[*], size = 2)",
+            "count = 3, ",
+            "gpu[0] gpu[1] / gpu[2] gpu[3] / gpu[0] gpu[1]",
+        ),
+        # What does not fill a group is left.
+        ("clones -> groups(gpu[0..2], size = 2)", "", "gpu[0] gpu[1]"),
+        ("clones -> groups(gpu[*], size = 3)", "", "gpu[0] gpu[1] gpu[2]"),
+    ],
+)
+def test_clones_take_devices_in_order_and_wrap_round(rules: str, count: str, towers: str) -> None:
+    """Each has one device or a group of them, and those after the last begin with the first again."""
+    found = place(rules, clones=f"{count}batch = 2").towers
+    assert " / ".join(" ".join(each.ref for each in tower.devices) for tower in found) == towers
 
 
-def test_clones_take_their_devices_in_order_and_wrap_round() -> None:
-    """Five clones on three devices: the fourth is on the first again."""
-    found = place("clones -> [gpu[3], gpu[0], cpu[0]]", clones="count = 5, batch = 2")
-    assert [each.device.ref for each in found.towers] == ["gpu[3]", "gpu[0]", "cpu[0]", "gpu[3]", "gpu[0]"]
+@pytest.mark.parametrize(
+    ("rules", "inner", "devices"),
+    [
+        ('clones -> groups(gpu[*], size = 2)\n ops("fc/*") -> group[1]', "fc/MatMul", ["gpu[1]", "gpu[3]"]),
+        # Clone k has the k-th device of a set for all ops of the rule.
+        ('clones -> gpu[0..2]\n ops("fc/*") -> cpu[*]', "fc/MatMul", ["cpu[0]", "cpu[1]", "cpu[0]"]),
+        ('clones -> gpu[0..1]\n ops("fc/*") -> cpu[*]', "encoder/MatMul", [None, None]),
+    ],
+)
+def test_ops_go_to_devices_by_clone(rules: str, inner: str, devices: list[str | None]) -> None:
+    """A member of a group is another device for every clone; other ops are left to the tower."""
+    found = place(rules)
+    placed = [found.book.op(inner, tower) for tower in found.towers]
+    assert [each and each.device.ref for each in placed] == devices
 
 
-def test_groups_are_cut_in_order_and_wrap_round() -> None:
-    """Groups of two of four devices serve three clones; what does not fill a group is left."""
-    found = place("clones -> groups(gpu[*], size = 2)", clones="count = 3, batch = 2")
-    owned = [[device.ref for device in tower.devices] for tower in found.towers]
-    assert owned == [["gpu[0]", "gpu[1]"], ["gpu[2]", "gpu[3]"], ["gpu[0]", "gpu[1]"]]
-    odd = place("clones -> groups(gpu[0..2], size = 2)")
-    assert [[device.ref for device in tower.devices] for tower in odd.towers] == [["gpu[0]", "gpu[1]"]]
-    rest = place("clones -> groups(gpu[*], size = 3)")
-    assert [[device.ref for device in tower.devices] for tower in rest.towers] == [
-        ["gpu[0]", "gpu[1]", "gpu[2]"]
+def test_replicated_variables_have_a_copy_on_a_device_of_every_clone() -> None:
+    """The first is where the variable is at home; `group[1]` is the second device of each clone's group."""
+    found = place(
+        'clones -> groups(gpu[*], size = 2)\n variables -> replicated\n variables("v1") -> group[1]'
+    ).variables(variables(4, 4))
+    assert [[each.ref for each in placed.copies] for placed in found] == [
+        ["gpu[0]", "gpu[2]"],
+        ["gpu[1]", "gpu[3]"],
     ]
+    assert [each.placed.device.ref for each in found] == ["gpu[0]", "gpu[1]"]
 
 
-def test_ops_go_to_a_member_of_the_clones_own_group() -> None:
-    """`group[1]` is another device for every clone; other ops are left to the tower."""
-    found = place('clones -> groups(gpu[*], size = 2)\n ops("decoder/*") -> group[1]')
-    placed = [found.book.op("decoder/MatMul", tower) for tower in found.towers]
-    assert [each.device.ref for each in placed if each is not None] == ["gpu[1]", "gpu[3]"]
-    assert found.book.op("encoder/MatMul", found.towers[0]) is None
+SERVERS = 'devices {\n job "ps" { tasks = 2 }\n }\n'
 
 
-def test_ops_take_a_set_by_clone() -> None:
-    """Clone k has the k-th device of a set for all ops of the rule."""
-    found = place('ops("fc/*") -> cpu[*]', clones="count = 3, batch = 2")
-    placed = [found.book.op("fc/MatMul", tower) for tower in found.towers]
-    assert [each.device.ref for each in placed if each is not None] == ["cpu[0]", "cpu[1]", "cpu[0]"]
+@pytest.mark.parametrize(
+    ("rules", "devices", "clones", "homes", "inputs"),
+    [
+        ("", CLUSTER, "[0].gpu[0] [0].gpu[1] [1].gpu[0] [1].gpu[1]", "ps[0] ps[1]", "worker[0]"),
+        ("clones -> worker[1].gpu[*]", CLUSTER, "[1].gpu[0] [1].gpu[1]", "ps[0] ps[1]", "worker[0]"),
+        ("clones -> worker[*].gpu[1]", CLUSTER, "[0].gpu[1] [1].gpu[1]", "ps[0] ps[1]", "worker[0]"),
+        (
+            "clones -> gpu[0]\n variables -> ps[1]",
+            CLUSTER,
+            "[0].gpu[0] [1].gpu[0]",
+            "ps[1] ps[1]",
+            "worker[0]",
+        ),
+        (
+            "clones -> cpu[*]\n variables -> balanced(ps[*])",
+            CLUSTER,
+            "[0].cpu[0] [1].cpu[0]",
+            "ps[0] ps[1]",
+            "worker[0]",
+        ),
+        (
+            "clones -> groups(gpu[*], size = 2)\n variables -> worker[1].cpu[0]",
+            CLUSTER,
+            "[0].gpu[0] [1].gpu[0]",
+            "worker[1] worker[1]",
+            "worker[0]",
+        ),
+        # Where there is no worker, what belongs to one is with the first parameter server.
+        ("clones -> ps[*]", SERVERS, "ps[0].cpu[0] ps[1].cpu[0]", "ps[0] ps[1]", "ps[0]"),
+    ],
+)
+def test_targets_reach_across_jobs(rules: str, devices: str, clones: str, homes: str, inputs: str) -> None:
+    """Plain `gpu[*]` is every worker's, by task and then by index; `ps[t]` is its first CPU."""
+    found = place(rules, devices=devices)
+    assert " ".join(each.device.ref.removeprefix("worker") for each in found.towers) == clones
+    assert found.homes(variables(4, 4)) == [f"{each}.cpu[0]" for each in homes.split()]
+    assert found.book.inputs().device.ref == f"{inputs}.cpu[0]"
 
 
 def test_a_gradient_goes_with_its_forward_op_unless_a_rule_names_it() -> None:
@@ -118,23 +169,6 @@ def test_a_gradient_goes_with_its_forward_op_unless_a_rule_names_it() -> None:
     assert followed.reason.root.text == 'ops("fc/*") -> cpu[0]'
     assert named.device.ref == "cpu[1]"
     assert told(named.reason) == ('ops("gradients/fc/Bias*") -> cpu[1]', "rule", ['ops("fc/*") -> cpu[0]'])
-
-
-def test_replicated_variables_have_a_copy_on_the_device_of_every_clone() -> None:
-    """The first copy is where the variable is at home."""
-    found = place("clones -> gpu[1..2]\n variables -> replicated")
-    (placed,) = found.variables(variables(4))
-    assert [each.ref for each in placed.copies] == ["gpu[1]", "gpu[2]"]
-    assert placed.placed.device.ref == "gpu[1]"
-
-
-def test_variables_of_a_group_member_are_replicated_on_that_member() -> None:
-    """`variables(...) -> group[1]` gives every clone a copy on the second device of its group."""
-    found = place(
-        'clones -> groups(gpu[*], size = 2)\n variables -> replicated\n variables("v1") -> group[1]'
-    )
-    copies = [[each.ref for each in placed.copies] for placed in found.variables(variables(4, 4))]
-    assert copies == [["gpu[0]", "gpu[2]"], ["gpu[1]", "gpu[3]"]]
 
 
 def test_slots_and_updates_follow_their_variable() -> None:
@@ -189,39 +223,6 @@ def test_inputs_of_clones_that_read_each_for_itself_take_a_set_in_turn() -> None
     ]
 
 
-@pytest.mark.parametrize(
-    ("rules", "clones", "homes"),
-    [
-        ("", "worker[0].gpu[0] worker[0].gpu[1] worker[1].gpu[0] worker[1].gpu[1]", "ps[0] ps[1]"),
-        ("clones -> worker[1].gpu[*]", "worker[1].gpu[0] worker[1].gpu[1]", "ps[0] ps[1]"),
-        ("clones -> worker[*].gpu[1]", "worker[0].gpu[1] worker[1].gpu[1]", "ps[0] ps[1]"),
-        ("clones -> gpu[0]\n variables -> ps[1]", "worker[0].gpu[0] worker[1].gpu[0]", "ps[1] ps[1]"),
-        (
-            "clones -> cpu[*]\n variables -> balanced(ps[*])",
-            "worker[0].cpu[0] worker[1].cpu[0]",
-            "ps[0] ps[1]",
-        ),
-        (
-            "clones -> groups(gpu[*], size = 2)\n variables -> worker[1].cpu[0]",
-            "worker[0].gpu[0] worker[1].gpu[0]",
-            "worker[1] worker[1]",
-        ),
-    ],
-)
-def test_targets_reach_across_jobs(rules: str, clones: str, homes: str) -> None:
-    """Plain `gpu[*]` is every worker's, by task and then by index; `ps[t]` is its first CPU."""
-    found = place(rules, devices=CLUSTER)
-    assert " ".join(each.device.ref for each in found.towers) == clones
-    assert found.homes(variables(4, 4)) == [f"{each}.cpu[0]" for each in homes.split()]
-
-
-def test_parameter_servers_alone_still_have_a_place_for_inputs() -> None:
-    """Where there is no worker, what belongs to one is with the first parameter server."""
-    found = place("clones -> ps[*]", devices='devices {\n job "ps" { tasks = 2 }\n }\n')
-    assert found.book.inputs().device.ref == "ps[0].cpu[0]"
-    assert [each.device.ref for each in found.towers] == ["ps[0].cpu[0]", "ps[1].cpu[0]"]
-
-
 @pytest.mark.parametrize("role", ["slots", "updates", "inputs", "summaries", "evaluation"])
 def test_a_group_member_is_no_target_for_what_belongs_to_no_clone(role: str) -> None:
     """Only ops and variables have a clone whose group is meant; the rest is refused where it is written."""
@@ -230,8 +231,7 @@ def test_a_group_member_is_no_target_for_what_belongs_to_no_clone(role: str) -> 
     )
     (found,) = grammar.read("test.tfdeploy", text=f"{text}  {role} -> group[1]\n}}\n").diagnostics
     assert (found.code, found.message) == ("TFD408", f"`group` is no target for `{role}`")
-    assert found.span is not None
-    assert found.span.text == "group[1]"
+    assert marked(found) == "group[1]"
 
 
 def test_what_belongs_to_no_clone_is_near_the_worker_whose_graph_it_is() -> None:
@@ -271,12 +271,6 @@ def test_no_rule_for_ops_moves_those_of_an_evaluation_that_has_a_rule() -> None:
     ruled = evolve(first, reason=found.book.evaluation(first.device).reason)
     assert found.book.op("fc/MatMul", ruled) is None
     assert found.book.op("fc/MatMul", first) is not None
-
-
-def test_a_rule_in_several_lines_is_shown_in_one() -> None:
-    """White space is folded, and the words are those of the spec."""
-    (placed,) = place("variables -> [\n  gpu[0],\n  gpu[1]\n]").variables(variables(4))
-    assert placed.placed.reason.text == "variables -> [ gpu[0], gpu[1] ]"
 
 
 def test_rules_without_devices_of_their_own() -> None:

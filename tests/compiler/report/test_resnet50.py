@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from compiler.graph.inspect.placement_map import map_placement
 from compiler.mapping.records import LIMIT, PlacementMap
 from compiler.report.page.data import lines_of, texts_of
 from compiler.report.page.html import html_page
@@ -15,6 +14,7 @@ from compiler.report.view import View
 from dsl.files.typed_json import parse_record
 from tests.browser import find_chromium, start_browser
 from tests.folders import ROOT
+from tests.graphs import map_of
 
 SPEC = ROOT / "examples" / "resnet50.tfdeploy"
 MOST_BYTES = 3_000_000
@@ -28,11 +28,9 @@ ROWS = "document.querySelectorAll('#scopes tbody tr').length"
 def test_views_of_resnet50(tmp_path: Path) -> None:
     """The map is read back whole; the page is small and answers; tables stay readable."""
     import grammar
-    from compiler.graph.build import compile_graph
-    from compiler.pipeline import make_plan
 
     spec = grammar.load(SPEC, [("devices.gpu", "8")])
-    placement = map_placement(compile_graph(make_plan(spec)))
+    placement = map_of(spec)
     assert len(placement.ops) > 12_000
     text = placement.to_json()
     assert parse_record(text, PlacementMap, LIMIT) == placement

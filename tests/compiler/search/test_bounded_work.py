@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from benchmarks.placement.files import workload_of
 from benchmarks.placement.generated import tangle, transformer
 from compiler.search import coarsen, pieces, search
 from compiler.search.pieces import count_work, split_into_pieces
-from compiler.search.prefixes import find_prefixes, find_wanted, grow
+from compiler.search.prefixes import find_prefixes, find_wanted
 from compiler.search.problem import Floats, Integers, Problem, Workload, gather
 from compiler.search.tempering import Ladder, temper
 from tests.compiler.search.taken import measure_bytes
@@ -38,51 +37,6 @@ def check(workload: Workload, found: search.Split) -> None:
         if operator.together is not None:
             assert place_of.setdefault(operator.together, place) == place
     assert found.lower_bound <= found.max_load <= sum(each.seconds for each in workload.operators)
-
-
-def test_prefixes_are_those_of_the_definition() -> None:
-    """All sets that are closed are found, with the number of nets that each cuts."""
-    problem = gather(workload_of(tangle(9, 4, accelerators=2)))
-    closed = [
-        members
-        for members in product((False, True), repeat=problem.size)
-        if all(members[first] or not members[second] for first, second in problem.order)
-    ]
-    levels, complete = grow(problem, 1000)
-    assert complete
-    rows = {tuple(row): int(cut) for a in levels for row, cut in zip(a.members.tolist(), a.cut, strict=True)}
-    assert sum(len(each.members) for each in levels) == len(rows)
-    assert rows == {
-        members: sum(0 < sum(members[at] for at in net) < len(net) for net in problem.nets)
-        for members in closed
-    }
-
-
-def test_the_prefixes_with_the_least_to_send_are_kept() -> None:
-    """The prefix that sends the least is among those that are kept, and so are some that differ in work."""
-    problem = gather(workload_of(star(70)))
-    levels, complete = grow(problem, 4)
-    assert not complete
-    assert [len(each.members) for each in levels] == [1, 1, *[4] * 68, 4, 1]
-    # All leaves are alike but in their work, so that those of the least and of the most work are there.
-    work = levels[2].members @ problem.seconds - problem.seconds[0]
-    assert work.min() == pytest.approx(problem.seconds[1:].min())
-    assert work.max() == pytest.approx(problem.seconds[1:].max())
-    many = gather(workload_of(star(72)))
-    assert [len(each.members) for each in grow(many, 70)[0][:3]] == [1, 1, 70]  # as many as may be kept
-    dear = gather(workload_of(tangle(12, 6, accelerators=2)))
-    every, few = grow(dear, 1000)[0], grow(dear, 2)[0]
-
-    def sent(members: Floats) -> float:
-        return sum(
-            float(cost)
-            for net, cost in zip(dear.nets, dear.costs, strict=True)
-            if 0 < sum(members[at] for at in net) < len(net)
-        )
-
-    size = next(at for at, level in enumerate(every) if len(level.members) > 2)
-    least = min(sent(row) for row in every[size].members)
-    assert min(sent(row) for row in few[size].members) == pytest.approx(least)
 
 
 def test_the_dynamic_program_takes_what_it_can_afford(monkeypatch: pytest.MonkeyPatch) -> None:

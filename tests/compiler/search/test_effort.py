@@ -9,11 +9,9 @@ import pytest
 from attrs import evolve
 
 from compiler.search import search as module
-from compiler.search.prefixes import _Front, _Graph
 from compiler.search.problem import HOST, Floats, Integers, Operator, Problem, Workload, gather, measure_loads
 from compiler.search.search import REPLICAS, count_work, search
-from compiler.search.tempering import _FORBIDDEN, Ladder, temper
-from tests.compiler.search.test_search import small
+from compiler.search.tempering import Ladder, temper
 
 
 def chain(length: int, **more: Any) -> Workload:
@@ -119,36 +117,3 @@ def test_starts_may_be_on_the_host() -> None:
     assert search(workload, (start,)).max_load <= max(measure_loads(workload, start))
     slow = evolve(workload, operators=tuple(evolve(each, host_seconds=0.0) for each in workload.operators))
     assert search(slow, ((HOST,) * 3,)).loads == (0.0, 0.0)
-
-
-def test_what_is_not_possible_about_a_placement_is_added_to_its_load() -> None:
-    """Memory that is missing counts in parts of that of a device, on all devices together."""
-    operators = tuple(Operator(str(at), 1.0, 1.0, 3.0, 0.0, ()) for at in range(4))
-    problem = gather(Workload(operators, 2, capacity=4.0, host=False))
-    starts = np.array([[0, 0], [0, 0], [1, 0], [1, 0]])
-    _, loads = temper(problem, starts, 2.0, 0, Ladder(1e-3, 1e-2), np.random.default_rng(0))
-    assert loads == pytest.approx([1.0 + (0.5 + 0.5) * _FORBIDDEN, 2.0 + 2.0 * _FORBIDDEN])
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_prefixes_know_what_they_send_and_how_long_they_take(seed: int) -> None:
-    """Grown group by group, they have what the definition gives, and so has what an addition changes."""
-    problem = gather(small(seed, nodes=9))
-    graph = _Graph.of(problem)
-    unit = float(graph.costs.sum() / problem.costs.sum())
-    front = _Front.empty(graph)
-
-    def sent(members: Any) -> float:
-        nets = zip(problem.nets, problem.costs, strict=True)
-        return sum(float(cost) for net, cost in nets if 0 < sum(members[at] for at in net) < len(net))
-
-    for _ in range(problem.size):
-        front = front.grown(graph, *front.candidates(graph, 1000))
-        for row, members in enumerate(front.members):
-            assert front.sent[row] / unit == pytest.approx(sent(members), abs=1e-9)
-            assert front.work[row] == pytest.approx(problem.seconds[members].sum())
-            for group in np.nonzero(~members)[0]:
-                grown = members.copy()
-                grown[group] = True
-                change = sent(grown) - sent(members)
-                assert front.change[row, group] / unit == pytest.approx(change, abs=1e-9)

@@ -10,10 +10,9 @@ import pytest
 from attrs import evolve
 
 from benchmarks.placement.files import places_of, read_json, workload_of
-from benchmarks.placement.generated import inception, translation
+from benchmarks.placement.generated import translation
 from compiler.search.coarsen import coarsen
-from compiler.search.pieces import _best_split, _earliest, count_work, split_into_pieces
-from compiler.search.prefixes import find_neighbours, find_prefixes
+from compiler.search.pieces import split_into_pieces
 from compiler.search.problem import (
     HOST,
     Operator,
@@ -26,7 +25,6 @@ from compiler.search.problem import (
 )
 from compiler.search.search import search
 from compiler.search.starts import lower_bound
-from compiler.search.tempering import Ladder, temper
 from tests.compiler.search.taken import measure_bytes
 
 PUBLISHED = Path(__file__).parent / "published"
@@ -107,20 +105,6 @@ def test_published_results_are_reached(graph: str, published: float) -> None:
     assert max(measure_bytes(workload, found.places)) <= workload.capacity
 
 
-@pytest.mark.parametrize(
-    "graph",
-    [
-        "bert24_inference",
-        pytest.param("bert24_training", marks=pytest.mark.full),
-        pytest.param("gnmt_inference", marks=pytest.mark.full),
-    ],
-)
-def test_a_second_search_has_the_same_result(graph: str) -> None:
-    """Nothing in a search is drawn, and nothing depends on time."""
-    workload = workload_of(read_json(PUBLISHED / f"{graph}.json"))
-    assert search(workload) == search(workload)
-
-
 @pytest.mark.parametrize("host", [False, True])
 @pytest.mark.parametrize("seed", range(4))
 def test_small_graphs_get_the_best_placement(seed: int, host: bool) -> None:
@@ -169,20 +153,6 @@ def test_what_does_not_fit_misses_as_little_as_possible() -> None:
     assert found.missing == pytest.approx(1.0)
 
 
-def test_replicas_keep_within_the_memory() -> None:
-    """A group goes where there is room, even if another device has much less to do."""
-    hog, small_ones = (0.1, 6.0), [(1.0, 1.0)] * 5  # seconds and bytes
-    operators = tuple(
-        Operator(f"node_{at}", seconds, 1.0, size, 0.0, ())
-        for at, (seconds, size) in enumerate([hog, *small_ones])
-    )
-    problem = gather(Workload(operators, 2, capacity=6.0, host=False))
-    starts = np.zeros((problem.size, 8), dtype=np.int64)
-    found, _ = temper(problem, starts, 2.5, 20, Ladder(1e-3, 1e-2), np.random.default_rng(0))
-    for places in found.T:
-        assert sorted(problem.bytes[places == device].sum() for device in (0, 1)) == [5.0, 6.0]
-
-
 def test_no_result_is_worse_than_a_start() -> None:
     """A placement that is given is improved or returned."""
     workload = small(1)
@@ -211,58 +181,6 @@ def test_the_split_into_pieces_is_the_best_of_its_kind(seed: int) -> None:
     again = split_into_pieces(problem, 100, best * (1 + 1e-9))
     assert again is not None
     assert (again == pieces).all()
-
-
-def test_the_work_of_a_split_is_counted() -> None:
-    """Each pair of prefixes counts its states, words and nets, as if they were added one by one."""
-    problem = gather(small(0))
-    found = find_prefixes(problem, 100)
-    states, words, cut = 2 * (problem.accelerators + 1), found.words.shape[1], found.cut.tolist()
-    pairs = [(first, last) for last in range(len(cut)) for first in range(last)]
-    expected = sum(states + words + cut[first] + cut[last] for first, last in pairs)
-    assert count_work(found, float("inf")) == expected
-
-
-def test_pairs_too_far_apart_are_no_work() -> None:
-    """Between them is more than the max-load of a placement that is known can hold."""
-    problem = gather(small(0))
-    found = find_prefixes(problem, 100)
-    best = float(problem.seconds.max())
-    early = _earliest(found, best).tolist()
-    assert any(early)
-    states, words, cut = 2 * (problem.accelerators + 1), found.words.shape[1], found.cut.tolist()
-    pairs = [(first, last) for last in range(len(cut)) for first in range(early[last], last)]
-    expected = sum(states + words + cut[first] + cut[last] for first, last in pairs)
-    assert count_work(found, best) == expected
-
-
-def test_all_prefixes_are_near_each_other() -> None:
-    """From any prefix, enough neighbours are all the prefixes there are; a few are the nearest."""
-    problem = gather(small(0, nodes=9))
-    every, one = find_prefixes(problem, 1000), find_prefixes(problem, 1)
-    assert every.complete
-    assert not one.complete
-    middle = len(one.members) // 2
-    near = find_neighbours(one, [middle], 1000)
-    assert {tuple(row) for row in near.members} == {tuple(row) for row in every.members}
-    few = find_neighbours(one, [middle], 3).members[1:-1]
-    assert len(few) == 3
-    assert max((row ^ one.members[middle]).sum() for row in few) == 1
-
-
-def test_cuts_are_refined() -> None:
-    """Of parallel branches hardly any prefix is kept, and the cuts are nearly as good as with all of them."""
-    problem = gather(workload_of(inception(1, training=False, accelerators=3)))
-    few, every = find_prefixes(problem, 1), find_prefixes(problem, 1000)
-    assert len(few.members) < len(every.members)
-    coarse, best = _best_split(few, np.inf), _best_split(every, np.inf)
-    pieces = split_into_pieces(problem, 1)
-    assert coarse is not None
-    assert best is not None
-    assert pieces is not None
-    refined = float(problem.loads(pieces).max())
-    assert best.load <= refined < coarse.load
-    assert refined < 1.001 * best.load
 
 
 def test_joined_groups_cost_what_their_parts_cost() -> None:
@@ -311,16 +229,3 @@ def test_what_costs_too_much_to_separate_is_joined() -> None:
         if problem.loads(np.array(devices)).max() <= known:
             assert all(len({devices[at] for at in np.nonzero(parts == part)[0]}) == 1 for part in set(parts))
     assert len(set(parts)) < problem.size
-
-
-def test_replicas_know_their_loads() -> None:
-    """After many moves the load that the replicas keep is that of their placements."""
-    problem = gather(workload_of(translation(3, training=True, accelerators=3)))
-    random = np.random.default_rng(0)
-    starts = random.integers(0, 3, (problem.size, 4))
-    scale = float(problem.seconds.sum() / 3)
-    found, loads = temper(problem, starts, scale, 20, Ladder(1e-3, 0.3), random)
-    for replica in range(4):
-        exact = problem.loads(found[:, replica]).max()
-        assert loads[replica] * scale == pytest.approx(exact, rel=1e-5)
-        assert exact <= problem.loads(starts[:, replica]).max()

@@ -99,21 +99,6 @@ def test_memory_is_divided_equally() -> None:
     assert places[REST] == 0
 
 
-def test_targets_depend_on_the_devices() -> None:
-    """Sets of several devices are shared, single ones are named, and parameter servers come first."""
-    local = declare(ir.Devices(gpu=2, cpu=1), 0)
-    assert variable_rules(local) == (
-        "variables -> cpu[0]",
-        "variables -> balanced(gpu[*])",
-        "variables -> sharded(gpu[*])",
-        "variables -> round_robin(gpu[*])",
-        "variables -> gpu[0]",
-        "variables -> replicated",
-    )
-    cluster = declare(ir.Devices(jobs=(ir.Job("ps", 2), ir.Job("worker", 2))), 0)
-    assert variable_rules(cluster)[0] == "variables -> balanced(ps[*])"
-
-
 def test_pieces_are_tried_where_whole_variables_cannot_be_shared_out_evenly() -> None:
     """That is where a device would have more than a hundredth more than an equal share."""
     local = declare(ir.Devices(gpu=2, cpu=3), 0)

@@ -9,10 +9,8 @@ import keras
 import numpy as np
 import pytest
 
-from compiler.graph.build import compile_graph
-from compiler.pipeline import make_plan
 from dsl import ir
-from dsl.diagnostics import SpecError
+from tests.graphs import graph_of
 from tests.support import Training, spec_of
 from tfdeploy.data import Field, StreamOptions, open_split
 from tfdeploy.runtime.session.engine import Engine
@@ -146,7 +144,7 @@ def test_evaluation_does_not_depend_on_its_batches(tmp_path: Path) -> None:
     found = []
     for batch in ("4", "8"):
         spec = spec_of(MODEL.replace('"sum"', '"mean"'), clones__batch=batch)
-        engine = Engine.start(compile_graph(make_plan(spec)))
+        engine = Engine.start(graph_of(spec))
         wanted = [Field(each.name, each.dtype, each.shape) for each in engine.compiled.plan.model.inputs]
         options = StreamOptions(base=tmp_path, seed=0, deterministic=True, training=False)
         stream = open_split(ir.Split("test", ir.Call("npz", ("examples.npz",))), wanted, options)
@@ -230,33 +228,3 @@ update { optimizer = SGD(0.3) }
         after = training.values()
     np.testing.assert_array_equal(before["gate/kernel"], after["gate/kernel"])
     assert np.abs(before["y/kernel"] - after["y/kernel"]).max() > 0
-
-
-@pytest.mark.parametrize(
-    ("loss", "reason"),
-    [
-        ("[x, y, short] -> LogCosh()", "weights of the shape [] cannot weigh values of the shape [4]"),
-        ("[x, y, x] -> Dice()", "one number for the whole batch"),
-    ],
-)
-def test_weights_that_do_not_fit_are_refused(loss: str, reason: str) -> None:
-    """Keras would spread them along the wrong axis, or fail with a message about broadcasting."""
-    text = f"""
-tfdeploy = 1
-model "m" {{
-  x = input(float32, [4, 2])
-  short = input(float32, [])
-  y = ops.sin(x) -> Dense(2)
-  loss = {loss}
-}}
-devices {{ cpu = 1 }}
-clones {{ batch = 4 }}
-update {{ optimizer = SGD(0.1) }}
-"""
-    with pytest.raises(SpecError) as caught:
-        compile_graph(make_plan(spec_of(text)))
-    (found,) = caught.value.diagnostics
-    assert found.code == "TFD506"
-    assert reason in found.notes[0]
-    assert found.span is not None
-    assert found.span.text == loss

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from compiler.graph.build import compile_graph
 from compiler.graph.inspect.one_step import run_one_step
 from compiler.graph.inspect.placement_map import map_placement
-from compiler.pipeline import make_plan
+from tests.graphs import graph_of
 from tests.models import model
 
 
@@ -21,7 +20,7 @@ def test_switches_run_where_they_were_asked_to() -> None:
         optimizer="SGD(0.1)",
         update__precision="mixed_float16",
     )
-    compiled = compile_graph(make_plan(spec))
+    compiled = graph_of(spec)
     assigned = run_one_step(compiled)
     switches = {op.assigned for op in map_placement(compiled, assigned).ops if op.type == "Switch"}
     assert switches == {"cpu[0]", "cpu[1]", "cpu[2]"}

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from compiler.graph.build import compile_graph
-from compiler.pipeline import make_plan
 from dsl import ir
+from tests.graphs import graph_of
 from tests.support import Training, largest_difference, rounding, spec_of
 from tfdeploy.data import Field, StreamOptions, open_split
 from tfdeploy.runtime.session.engine import Engine
@@ -173,7 +172,7 @@ def test_evaluation_does_not_depend_on_its_batches(tmp_path: Path) -> None:
     np.savez(tmp_path / "sentences.npz", **sentences(20))
     losses = []
     for clones, batch in ((1, 16), (2, 8)):
-        engine = Engine.start(compile_graph(make_plan(tagger(clones=clones, batch=batch, losses=summed))))
+        engine = Engine.start(graph_of(tagger(clones=clones, batch=batch, losses=summed)))
         wanted = [Field(each.name, each.dtype, each.shape) for each in engine.compiled.plan.model.inputs]
         options = StreamOptions(base=tmp_path, seed=0, deterministic=True, training=False)
         stream = open_split(ir.Split("test", ir.Call("npz", ("sentences.npz",))), wanted, options)

@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from compiler.graph.build import compile_graph
 from compiler.graph.gradients.collect import Copied, sum_rows
 from compiler.graph.tower.trim import copied_rows
-from compiler.pipeline import make_plan
+from tests.graphs import graph_of
 from tests.support import spec_of
 
 POOLED = """
@@ -152,6 +151,6 @@ def test_copies_are_not_made_where_a_tower_would_make_them(
 ) -> None:
     """On a CPU that has all of them, in a tower whose gradients are of one batch."""
     spec = spec_of(POOLED.format(clones=clones, rule=rule), **overrides)
-    ops = compile_graph(make_plan(spec, emulate=True)).graph.get_operations()
+    ops = graph_of(spec, emulate=True).graph.get_operations()
     scope = "aggregate/table/embeddings/clone_0/"
     assert [op.name for op in ops if "SegmentSum" in op.type and op.name.startswith(scope)] == [scope + made]

@@ -12,9 +12,8 @@ import pytest
 import tensorflow as tf
 
 import grammar
-from compiler.graph.build import compile_graph
-from compiler.pipeline import make_plan
 from dsl import ir
+from tests.graphs import graph_of
 from tests.support import Training
 
 OWN = """
@@ -105,7 +104,7 @@ def test_a_step_without_examples_that_tell_takes_off_the_gradient_of_the_penalty
 
 def test_no_tensor_of_equal_numbers_is_made_for_a_sum_of_squares() -> None:
     """What is added to a gradient are a read, a number, a product and a sum."""
-    compiled = compile_graph(make_plan(spec_with("L2(0.1)", "cpu[1]")))
+    compiled = graph_of(spec_with("L2(0.1)", "cpu[1]"))
     found = [op for op in compiled.graph.get_operations() if op.name.startswith("update/out/kernel/")]
     own = Counter(op.type for op in found if "/regularizer/" in op.name)
     assert own == {"ReadVariableOp": 1, "Const": 1, "Mul": 1}

@@ -64,30 +64,3 @@ def test_the_rest_of_the_family(first: int) -> None:
             check(number)
         except Exception as fault:
             raise AssertionError(f"member {number}:\n{Member(number).spec()}") from fault
-
-
-@pytest.mark.parametrize(
-    ("members", "times", "rules", "numbers"),
-    [pytest.param(MEMBERS, 10, 40, 8, marks=pytest.mark.full), (QUARTER, 6, 12, 7)],
-    ids=["all", "quarter"],
-)
-def test_the_family_has_every_target_and_most_numbers_of_clones(
-    members: int, times: int, rules: int, numbers: int
-) -> None:
-    """Over all members each kind of rule comes up many times, and over the first quarter some times."""
-    specs = [Member(number).spec() for number in range(members)]
-    for words in (
-        "balanced(",
-        "round_robin(",
-        "sharded(",
-        "replicated",
-        "groups(",
-        "group[",
-        "-> [",
-        'job "ps"',
-        "gpu =",
-    ):
-        assert sum(words in each for each in specs) >= times, words
-    for role in ("clones", "variables", 'variables("', "slots", "updates", "inputs", "summaries", 'ops("'):
-        assert sum(f"\n  {role}" in each.partition("place {")[2] for each in specs) >= rules, role
-    assert len({len(plan_of(number).towers) for number in range(members)} & set(range(1, 9))) >= numbers

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from compiler.graph.build import compile_graph
 from compiler.graph.inspect.room import require_room, variable_bytes
 from compiler.graph.tower.traces import Traces
-from compiler.pipeline import make_plan
 from compiler.step.read.memory import forecast_memory
-from dsl.diagnostics import Diagnostic, SpecError
+from dsl.diagnostics import Diagnostic
 from tests import forked
-from tests.support import spec_of
+from tests.graphs import graph_of
+from tests.support import marked, refusal_of, spec_of
 from tfdeploy.runtime.trained.trained import TrainedModel
 from tfdeploy.runtime.verify.trial import TrialSetup
 
@@ -53,14 +52,12 @@ train {{ steps = 1, summaries = none, directory = "run" }}
 def graph(first: int, second: int, batch: int = 4) -> CompiledGraph:
     """Return the graph of two wide layers; nothing of it is run."""
     spec = spec_of(TEXT.format(first=first, second=second, batch=batch))
-    return compile_graph(make_plan(spec, emulate=True))
+    return graph_of(spec, emulate=True)
 
 
 def refused(action: Callable[[], object]) -> Diagnostic:
     """Return the one error with which `action` is refused."""
-    with pytest.raises(SpecError) as caught:
-        action()
-    (found,) = caught.value.diagnostics
+    found = refusal_of(action)
     assert found.code == "TFD546"
     assert found.span is not None
     return found
@@ -89,8 +86,7 @@ def test_room_is_asked_for_to_the_byte() -> None:
     largest = 4 * 1000 * 1000
     require_room(made, variables + largest)
     batch = refused(lambda: require_room(made, variables + largest - 1))
-    assert batch.span is not None
-    assert batch.span.text == "1000"
+    assert marked(batch) == "1000"
     layer = refused(lambda: require_room(made, variables - 1))
     assert layer.text.startswith("its `second/kernel` is `[1000, 10]`")
 
@@ -101,7 +97,7 @@ def test_tasks_count_if_they_share_this_machine() -> None:
   job "worker" {{ tasks = 2 }} }}
 place {{ variables -> ps[*] }}"""
     spec = spec_of(TEXT.replace("devices {{ cpu = 2 }}", devices).format(first=1000, second=10, batch=4))
-    made = compile_graph(make_plan(spec))
+    made = graph_of(spec)
     everything = sum(variable_bytes(made).values())
     require_room(made, 1)
     layer = refused(lambda: require_room(made, everything - 1, launched=True))
@@ -143,8 +139,7 @@ def test_averages_are_beside_the_first_copy() -> None:
     """Of a variable with a copy on each device there is one average."""
     copied = TEXT.format(first=8, second=4, batch=4) + "place { variables -> replicated }\n"
     found = [
-        variable_bytes(compile_graph(make_plan(spec_of(copied, update__ema=ema), emulate=True)))
-        for ema in ("none", "0.9")
+        variable_bytes(graph_of(spec_of(copied, update__ema=ema), emulate=True)) for ema in ("none", "0.9")
     ]
     weights = 4 * (4 * 8 + 8 + 8 * 4 + 4 + 4 + 1)
     more = {device: held - found[0][device] for device, held in found[1].items()}

@@ -6,15 +6,14 @@ from typing import Any
 
 import pytest
 
-from compiler.graph.build import compile_graph
 from compiler.graph.compiled import CompiledGraph
-from compiler.pipeline import make_plan
+from tests.graphs import graph_of
 from tests.models import model
 
 
 def compiled(place: str = "", **overrides: Any) -> CompiledGraph:
     """Return the graph of two clones on three devices."""
-    return compile_graph(make_plan(model("dense", clones=2, devices=3, batch=4, place=place, **overrides)))
+    return graph_of(model("dense", clones=2, devices=3, batch=4, place=place, **overrides))
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 from attrs import evolve
 
-from compiler.graph.build import compile_graph, compile_step
+from compiler.graph.build import compile_step
 from compiler.graph.inspect.assigned import read_assigned
 from compiler.graph.inspect.placement_map import map_placement
 from compiler.graph.session_options import session_config
@@ -20,9 +20,10 @@ from compiler.report.view import View
 from compiler.step.read.memory import forecast_memory
 from compiler.step.read.work import forecast_time
 from dsl import ir
-from dsl.diagnostics import SpecError
+from tests.compiler.graph.test_structure import expect_records_of
+from tests.graphs import graph_of
 from tests.models import data, model
-from tests.support import Training
+from tests.support import Training, marked, refusal_of
 from tfdeploy.runtime.session.engine import peak_of_tensors
 
 STAGES = 'clones -> groups(cpu[*], size = 2)\nops("hidden/*") -> group[1]'
@@ -218,29 +219,20 @@ def test_plan_says_how_long_stages_wait() -> None:
 
 def test_the_record_is_that_of_the_graph() -> None:
     """Shapes are known without a loop, so that forecasts need no further graph."""
-    compiled = compile_graph(make_plan(piped("one_f_one_b", "words")))
-    step = compiled.step
-    assert step.sized is step.ops
-    for real in compiled.graph.get_operations():
-        op = step.ops[real.name]
-        assert sorted(op.waits) == sorted(each.name for each in real.control_inputs)
-        assert [each.name for each in op.inputs] == [each.name for each in real.inputs]
-        for made, tensor in zip(op.outputs, real.outputs, strict=True):
-            assert made.dtype == tensor.dtype.name
-            if tensor.shape.rank is not None:
-                assert made.shape == tuple(tensor.shape), real.name
+    compiled = graph_of(piped("one_f_one_b", "words"))
+    expect_records_of(compiled)
+    assert compiled.step.sized is compiled.step.ops
 
 
 def test_a_layer_that_goes_back_is_refused_at_its_line() -> None:
     """Its device comes before that of what it takes."""
     rules = 'ops("first/*") -> group[1]\nops("hidden/*") -> group[0]'
-    with pytest.raises(SpecError) as caught:
-        compile_step(make_plan(piped("gpipe", place=f"clones -> groups(cpu[*], size = 2)\n{rules}")))
-    (found,) = caught.value.diagnostics
+    found = refusal_of(
+        lambda: compile_step(make_plan(piped("gpipe", place=f"clones -> groups(cpu[*], size = 2)\n{rules}")))
+    )
     assert found.code == "TFD519"
     assert found.message.startswith("`hidden` on `group[0]` takes what `first` on `group[1]` makes, so that")
-    assert found.span is not None
-    assert found.span.text == 'Dense(8, activation = tanh, name = "hidden")'
+    assert marked(found) == 'Dense(8, activation = tanh, name = "hidden")'
     assert [each.span.text for each in found.labels] == ['ops("hidden/*") -> group[0]']
 
 
@@ -250,5 +242,4 @@ def test_a_single_stage_is_warned_of() -> None:
     (found,) = compiled.warnings
     assert (found.code, found.is_error) == ("TFD519", False)
     assert found.message == "all ops of a clone are on `cpu[0]`, so that `schedule` has no stages"
-    assert found.span is not None
-    assert found.span.text == "gpipe"
+    assert marked(found) == "gpipe"

@@ -11,11 +11,10 @@ import pytest
 import tensorflow as tf
 
 import grammar
-from compiler.graph.build import compile_graph
 from compiler.graph.inspect.placement_map import map_placement
 from compiler.graph.loss_scale import GROWTH_STEPS, INITIAL_SCALE
-from compiler.pipeline import make_plan
 from tests.bfloat16 import MIXED_BFLOAT16, needs_bfloat16
+from tests.graphs import graph_of
 from tests.models import data, model, train
 from tests.support import Training, largest_difference
 
@@ -26,7 +25,7 @@ BFLOAT16 = {"update__precision": "mixed_bfloat16"}
 @pytest.mark.parametrize("precision", [MIXED_BFLOAT16, "mixed_float16"])
 def test_layers_compute_in_16_bits_and_variables_are_float32(precision: str) -> None:
     """Products of the forward and the backward pass are of 16 bits; variables, losses and metrics of 32."""
-    compiled = compile_graph(make_plan(model("normal", update__precision=precision)))
+    compiled = graph_of(model("normal", update__precision=precision))
     low = tf.as_dtype(precision.removeprefix("mixed_"))
     types = {op.name: op.outputs[0].dtype for op in compiled.graph.get_operations() if op.outputs}
     products = {name: dtype for name, dtype in types.items() if name.endswith(("/MatMul", "/convolution"))}
@@ -153,7 +152,7 @@ def test_clones_follow_one_tower(precision: str) -> None:
 @needs_bfloat16
 def test_an_embedding_converts_rows_and_not_its_table() -> None:
     """Only rows of the table are converted, and its gradient stays sparse, in float32."""
-    compiled = compile_graph(make_plan(model("words", clones=2, batch=12, **BFLOAT16)))
+    compiled = graph_of(model("words", clones=2, batch=12, **BFLOAT16))
     converted = {
         tensor.name
         for op in compiled.graph.get_operations()
@@ -172,7 +171,7 @@ def test_an_embedding_converts_rows_and_not_its_table() -> None:
 def test_layers_within_layers_take_the_precision_too() -> None:
     """The states of recurrent layers that are made inside another are of 16 bits."""
     layers = '-> Embedding(40, 4, name = "table") -> Bidirectional(LSTM(3), name = "both")'
-    compiled = compile_graph(make_plan(model("words", layers=layers, **BFLOAT16)))
+    compiled = graph_of(model("words", layers=layers, **BFLOAT16))
     loops = [op for op in compiled.graph.get_operations() if op.type == "StatelessWhile"]
     states = [tensor for op in loops for tensor in op.outputs if tensor.shape == (24, 3)]
     assert {each.dtype for each in states} == {tf.bfloat16}
@@ -182,7 +181,7 @@ def test_layers_within_layers_take_the_precision_too() -> None:
 @needs_bfloat16
 def test_keras_keeps_its_own_precision() -> None:
     """Compiling a spec in mixed precision leaves Keras's policy for the process as it was."""
-    compile_graph(make_plan(model("dense", **BFLOAT16)))
+    graph_of(model("dense", **BFLOAT16))
     assert keras.config.dtype_policy().name == "float32"
 
 

@@ -12,20 +12,17 @@ import pytest
 import tensorflow as tf
 
 import grammar
-from compiler.graph.build import compile_graph
 from compiler.graph.compiled import CompiledGraph
 from compiler.graph.storage.export import plain_model
 from compiler.graph.tower.refusals import (
-    _diagnosed,
-    _takes_batch_axis,
     check_call,
     check_output,
     outputs_of,
     refusal,
 )
-from compiler.pipeline import make_plan
 from dsl.diagnostics import Diagnostic, SpecError
-from tests.support import Training, spec_of
+from tests.graphs import graph_of
+from tests.support import Training, marked, refusal_of, spec_of
 
 MODEL = """
 tfdeploy = 1
@@ -44,9 +41,7 @@ update {{ optimizer = SGD(0.1) }}
 
 def refused(flow: str) -> Diagnostic:
     """Return the error with which a model of one flow is refused."""
-    with pytest.raises(SpecError) as caught:
-        compile_graph(make_plan(spec_of(MODEL.format(flow=flow, metrics="")), emulate=True))
-    (diagnostic,) = caught.value.diagnostics
+    diagnostic = refusal_of(lambda: graph_of(spec_of(MODEL.format(flow=flow, metrics="")), emulate=True))
     assert diagnostic.span is not None
     return diagnostic
 
@@ -105,24 +100,21 @@ def test_random_numbers_in_predictions(tmp_path: Path) -> None:
         text = MODEL.format(flow=flow, metrics="")
         spec = grammar.read("test.tfdeploy", text=text, allow_python=True).spec
         assert spec is not None
-        return compile_graph(make_plan(spec, emulate=True), base=str(tmp_path))
+        return graph_of(spec, emulate=True, base=str(tmp_path))
 
     assert compiled("false").weights
-    with pytest.raises(SpecError) as caught:
-        compiled("true")
-    (diagnostic,) = caught.value.diagnostics
+    diagnostic = refusal_of(lambda: compiled("true"))
     assert (diagnostic.code, diagnostic.message) == (
         "TFD527",
         "`noisy:Noise` draws random numbers also when the model predicts",
     )
-    assert diagnostic.span is not None
-    assert diagnostic.span.text == 'python("noisy:Noise", always = true)'
+    assert marked(diagnostic) == 'python("noisy:Noise", always = true)'
 
 
 def test_input_with_the_name_of_a_layer() -> None:
     """A layer that has no name of its own gets another than the input's, and the Keras model can be made."""
     text = MODEL.format(flow="dense -> Flatten() -> Dense(2)", metrics="").replace("x = ", "dense = ")
-    compiled = compile_graph(make_plan(spec_of(text), emulate=True))
+    compiled = graph_of(spec_of(text), emulate=True)
     assert list(compiled.weights) == ["dense_1/kernel", "dense_1/bias"]
     exported = plain_model(compiled).model
     assert [each.name for each in exported.inputs] == ["dense"]
@@ -172,31 +164,71 @@ def test_a_single_number_has_no_axis_to_normalize(layer: str) -> None:
     assert diagnostic.message == f"`{layer}` takes 1 axis or more for each example, not 0"
 
 
+STEPS = """
+tfdeploy = 1
+model "m" {{
+  x = input(float32, [4])
+  pair = input(float32, [4, 2])
+  single = input(float32, [])
+  word = input(string, [])
+  number = input(int32, [])
+  label = input(int32, [])
+  {steps}
+}}
+devices {{ cpu = 1 }}
+clones {{ batch = 4 }}
+update {{ optimizer = SGD(0.1) }}
+"""
+SQUARES = "y = {}\n  loss = [x, y] -> MeanSquaredError()"
+SET = "y = {} -> Dense(2)\n  loss = [label, y] -> SparseCategoricalCrossentropy(from_logits = true)"
+TERMS = "y = x -> Dense(1)\n  square = ops.sum(ops.square(x), axis = -1)\n  {}"
+WEIGHTS = "y = ops.sin(pair) -> Dense(2)\n  loss = {}"
+
+
 @pytest.mark.parametrize(
-    ("fault", "shapes", "code", "said"),
+    ("steps", "written", "code", "place"),
     [
-        ("expected ndim=3, found ndim=2", [(4, 6)], "TFD506", "takes 2 axes for each example, not 1"),
+        # What only Keras can find out is found when the tower is traced, and points at the operation.
+        (SQUARES, "ops.mean(x)", "TFD561", "ops.mean(x)"),
+        (SQUARES, "ops.softmax(x, axis = 0)", "TFD561", "ops.softmax(x, axis = 0)"),
+        (SQUARES, "ops.reshape(x, [-1, 2])", "TFD561", "ops.reshape(x, [-1, 2])"),
+        (SQUARES, "ops.concatenate([x, x], axis = 0)", "TFD561", "ops.concatenate([x, x], axis = 0)"),
+        (SQUARES, "ops.transpose(x)", "TFD561", "ops.transpose(x)"),
+        (SQUARES, "ops.matmul(x, ops.ones([3, 3]))", "TFD506", "ops.matmul(x, ops.ones([3, 3]))"),
+        (SQUARES, "x -> LSTM(3)", "TFD506", "LSTM(3)"),
         (
-            "expected min_ndim=3, found ndim=2",
-            [(4, 6)],
+            SQUARES,
+            "x -> Dense(4)(training = true, sideways = 3)",
             "TFD506",
-            "takes 2 axes or more for each example, not 1",
+            "Dense(4)(training = true, sideways = 3)",
         ),
-        ("expected ndim=3, found ndim=2", [(4, 6), (4, 6)], "TFD506", "expected ndim=3, found ndim=2"),
-        ("'list' object has no attribute 'shape'", [(4, 6), (4,)], "TFD506", "must be one tensor, not 2"),
-        ("'tuple' object has no attribute 'shape'", [(4,)] * 3, "TFD506", "must be one tensor, not 3"),
-        ("'list' object has no attribute 'shape'", [(4, 6)], "TFD506", "'list' object has no attribute"),
-        ("axes do not fit", [(4, 6), (4, 5)], "TFD506", "axes do not fit"),
+        (SQUARES, "ops.split(x, 2, axis = 1)", "TFD555", "ops.split(x, 2, axis = 1)"),
+        # A layer that makes one vector of several values would make one of the whole batch.
+        (SET, 'word -> StringLookup(vocabulary = ["a"], output_mode = multi_hot)', "TFD506", None),
+        (SET, "number -> IntegerLookup(vocabulary = [1], output_mode = count)", "TFD506", None),
+        (SET, "number -> CategoryEncoding(4, output_mode = multi_hot)", "TFD506", None),
+        (SET, "word -> Hashing(4, output_mode = count)", "TFD506", None),
+        (SET, "single -> Discretization(bin_boundaries = [1.0], output_mode = multi_hot)", "TFD506", None),
+        # Terms of the loss: several numbers for an example, none at all, and a model without a prediction.
+        (TERMS, "loss = x, output = y", "TFD590", "x"),
+        (TERMS, "loss = y + ops.square(x), output = y", "TFD590", "ops.square(x)"),
+        (TERMS, "loss = y + ops.sum(ops.ones([4])), output = y", "TFD591", "ops.sum(ops.ones([4]))"),
+        (TERMS, "loss = 2 * y - square", "TFD592", "2 * y"),
+        # Keras would spread these weights along the wrong axis, or fail with a message about broadcasting.
+        (WEIGHTS, "[pair, y, single] -> LogCosh()", "TFD506", "[pair, y, single] -> LogCosh()"),
+        (WEIGHTS, "[pair, y, pair] -> Dice()", "TFD506", "[pair, y, pair] -> Dice()"),
     ],
 )
-def test_what_keras_says_is_told_in_words_of_the_spec(
-    fault: str, shapes: list[tuple[int, ...]], code: str, said: str
-) -> None:
-    """Ranks without the axis of the examples, and lists of tensors; anything else as it is."""
-    with tf.Graph().as_default():
-        found = _diagnosed("Step", [tf.zeros(each) for each in shapes], ValueError(fault), None)
+def test_what_is_wrong_is_said_at_its_place(steps: str, written: str, code: str, place: str | None) -> None:
+    """Of operations, layers, terms of the loss and weights of examples; no place means the last step."""
+    found = refusal_of(lambda: graph_of(spec_of(STEPS.format(steps=steps.format(written)))))
     assert found.code == code
-    assert said in f"{found.message} {' '.join(found.notes)}"
+    assert marked(found) == (place or written.partition(" -> ")[2])
+    if steps == WEIGHTS:
+        reason = (
+            "one number for the whole batch" if "Dice" in written else "weights of the shape [] cannot weigh"
+        )
+        assert reason in found.notes[0]
 
 
 def test_only_tensors_that_were_stacked_are_refused() -> None:
@@ -245,9 +277,7 @@ def test_a_step_has_as_many_outputs_as_its_call() -> None:
     """Those of lists and dictionaries are counted one by one."""
     call: Any = SimpleNamespace(values=(5, 6, 7), span=None)
     assert outputs_of({"b": 1, "a": [2, (3,)]}, "Step", call) == [1, 2, 3]
-    with pytest.raises(SpecError) as caught:
-        outputs_of([1, 2], "Step", call)
-    (diagnostic,) = caught.value.diagnostics
+    diagnostic = refusal_of(lambda: outputs_of([1, 2], "Step", call))
     assert diagnostic.message == "`Step` has 2 outputs, and 3 are expected here"
 
 
@@ -257,27 +287,3 @@ def test_what_is_no_refusal_of_keras_passes(fault: BaseException) -> None:
     with pytest.raises(type(fault)) as caught, refusal("Step", [], None):
         raise fault
     assert caught.value is fault
-
-
-@pytest.mark.parametrize(
-    ("function", "args", "kwargs", "shape", "is_along"),
-    [
-        ("softmax", (), {"axis": 0}, (8, 4), True),
-        ("softmax", (-2,), {}, (8, 4), True),
-        ("softmax", (), {"axis": -1}, (8, 4), False),
-        ("softmax", (), {}, (8, 4), False),
-        ("flip", (), {"axis": (1, 0)}, (8, 4), True),
-        ("softmax", (), {"axis": 0}, (8,), False),  # it has another number of axes than what it is made of
-        ("softmax", (), {"axes": 0}, (8, 4), False),
-        ("relu", (), {}, (8, 4), False),
-    ],
-)
-def test_what_goes_along_the_axis_of_the_examples(
-    function: str, args: tuple[Any, ...], kwargs: dict[str, Any], shape: tuple[int, ...], *, is_along: bool
-) -> None:
-    """A function that has `axis`, by position or by name, from either end; one of several axes is enough."""
-    target = getattr(keras.ops, function)
-    network: Any = SimpleNamespace(layers=[SimpleNamespace(target=target)])
-    call: Any = SimpleNamespace(layer=0, args=("x", *args), kwargs=kwargs)
-    made, given = (SimpleNamespace(shape=tf.TensorShape(each)) for each in (shape, (8, 4)))
-    assert _takes_batch_axis(network, call, made, [given]) is is_along

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 import pytest
 
 from dsl import ir
+from tests.graphs import graph_of
 from tests.support import Training, classifier, examples, largest_difference
 
 STEPS, EVERY = 5, 2
@@ -167,11 +167,8 @@ def test_statistics_of_the_clones(kept: str) -> None:
 
 def test_copies_live_where_a_rule_puts_the_variable() -> None:
     """Without a rule each clone has its copy on its own device; a rule for variables holds for all copies."""
-    from compiler.graph.build import compile_graph
-    from compiler.pipeline import make_plan
-
     spec = local(2, 8)
-    own = compile_graph(make_plan(spec)).variables["logits/kernel"]
+    own = graph_of(spec).variables["logits/kernel"]
     assert [own.device_of(copy).ref for copy in range(2)] == ["cpu[0]", "cpu[1]"]
     from tests.support import spec_of
 
@@ -179,26 +176,5 @@ def test_copies_live_where_a_rule_puts_the_variable() -> None:
     text += '  z = x -> Dense(1, name = "z")\n  loss = [y, z] -> MeanSquaredError() }\n'
     text += "devices { cpu = 2 }\nplace { clones -> cpu[*], variables -> cpu[1] }\n"
     text += "update { mode = local, average_every = 3, optimizer = SGD(0.1) }\n"
-    ruled = compile_graph(make_plan(spec_of(text))).variables["z/kernel"]
+    ruled = graph_of(spec_of(text)).variables["z/kernel"]
     assert [ruled.device_of(copy).ref for copy in range(2)] == ["cpu[1]", "cpu[1]"]
-
-
-def test_each_copy_waits_for_one_end_of_its_own_clone() -> None:
-    """The end of a clone waits for all of its updates, and what is averaged waits for no other op of it."""
-    from compiler.graph.build import compile_graph
-    from compiler.pipeline import make_plan
-
-    graph = compile_graph(make_plan(local(3, 8))).graph
-    ends = [graph.get_operation_by_name(f"update/clone_{clone}/ended") for clone in range(3)]
-    for clone, end in enumerate(ends):
-        waits = {op.name for op in end.control_inputs}
-        assert len(waits) == 4
-        assert all(name.startswith(f"update/clone_{clone}/") for name in waits)
-        reads = [
-            op
-            for op in graph.get_operations()
-            if re.fullmatch(rf"average/.+/copy_{clone}/ReadVariableOp", op.name)
-        ]
-        assert len(reads) == 4
-        for read in reads:
-            assert [op.name for op in read.control_inputs] == ["average/yes", end.name]

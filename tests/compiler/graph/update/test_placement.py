@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dsl import ir
+from tests.graphs import graph_of
 from tests.support import spec_of
 
 TEXT = """
@@ -54,10 +55,7 @@ SWITCHES = [
 
 def placed(spec: ir.Spec) -> dict[str, str]:
     """Return the devices of variables, slots, inputs and of all ops of the towers, by name."""
-    from compiler.graph.build import compile_graph
-    from compiler.pipeline import make_plan
-
-    compiled = compile_graph(make_plan(spec))
+    compiled = graph_of(spec)
     found = {
         name: entry.device.ref
         for name, entry in compiled.ledger.entries.items()

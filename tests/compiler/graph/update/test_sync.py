@@ -83,53 +83,6 @@ def test_dropout_draws_anew_every_step_and_the_same_in_a_second_run() -> None:
     assert len(set(runs[0])) == 4
 
 
-def test_statistics_come_from_clone_0() -> None:
-    """The moving mean of a batch normalisation is what clone 0's half of the batch makes of it."""
-    data = examples(16)
-    with Training(
-        classifier(clones=2, batch=8, layers="-> BatchNormalization(momentum = 0.9)"), data
-    ) as training:
-        training.steps(1)
-        moved = training.values()["batch_normalization/moving_mean"]
-    assert moved == pytest.approx(0.1 * data["image"][:8].mean(axis=(0, 1, 2)), rel=1e-5)
-
-
-def test_metrics_are_those_of_the_global_batch() -> None:
-    """Accuracy over two clones of unequal size is that of all their examples together."""
-    data = examples(12)
-    with Training(classifier(clones=2, batch=(9, 3)), data) as training:
-        outputs = [clone.outputs for clone in training.compiled.clones]
-        accuracy, parts = training.session.run([training.compiled.metrics["accuracy"].result, outputs])
-    predicted = np.concatenate(parts).argmax(axis=1)
-    assert accuracy == pytest.approx((predicted == data["digit"]).mean())
-
-
-def test_the_moving_average_starts_at_the_weights_and_follows_them() -> None:
-    """After one step the average is decay times the first weights plus (1 - decay) times the new ones."""
-    with Training(classifier(clones=2, batch=8, update__ema="0.75"), examples(16)) as training:
-        before = training.values()
-        training.steps(1)
-        after = training.values()
-    name = "conv1/kernel"
-    expected = 0.75 * before[name] + 0.25 * after[name]
-    assert after[f"{name}/ExponentialMovingAverage"] == pytest.approx(expected, abs=1e-7)
-    assert before[f"{name}/ExponentialMovingAverage"] == pytest.approx(before[name])
-
-
-def test_a_loss_that_sums_over_examples_is_a_sum_over_all_clones() -> None:
-    """With `reduction = sum`, several clones give the weights of one tower, which sums over its batch."""
-    data = examples(24)
-    results = []
-    for clones, batch in ((1, 24), (3, (4, 8, 12))):
-        spec = classifier(clones=clones, batch=batch, optimizer="SGD(0.001)")
-        loss = spec.model.loss[0].objective.call
-        loss.kwargs["reduction"] = "sum"  # type: ignore[index]  # the test's own spec
-        with Training(spec, data) as training:
-            training.steps(2)
-            results.append(training.values())
-    assert largest_difference(results[1], results[0]) < 1e-5
-
-
 def test_reduce_sum_is_the_mean_times_the_number_of_clones() -> None:
     """With `reduce = sum` a step is as long as the steps of all clones on their own together."""
     data = examples(16)

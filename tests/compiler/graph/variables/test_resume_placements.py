@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,11 +22,16 @@ PLACEMENTS = {
     "sharded": "variables -> sharded(cpu[*])",
     "shards": 'variables("*/kernel") -> sharded(cpu[0..2], axis = 1)\n  slots -> cpu[3]',
     "slots over clones": "variables -> replicated\n  slots -> sharded(clones)",
+    "slots over one clone": "variables -> replicated\n  slots -> sharded(clones)",
+    "slots over three clones": "variables -> replicated\n  slots -> sharded(clones)",
     "groups": 'clones -> groups(cpu[*], size = 2)\n  ops("logits/*") -> group[1]',
 }
 
 
-PARTS = {"sharded": 900, "mixed": 500, "slots over clones": 700}
+CLONES = {"slots over one clone": 1, "slots over three clones": 3}
+"""The number of clones, if it is not two."""
+
+PARTS = {"sharded": 900, "mixed": 500, "slots over clones": 700, "slots over three clones": 700}
 """The bytes that a placement writes and restores at once, for those that do so in parts."""
 
 
@@ -39,10 +45,14 @@ def graphs() -> Iterator[dict[str, tuple[Training, Saving]]]:
     """One graph for each placement, with a session on it."""
     made: dict[str, tuple[Training, Saving]] = {}
     for name, rules in PLACEMENTS.items():
-        text = CLASSIFIER.format(clones=2, batch=8, optimizer="Adam(1e-2)", layers=CONVOLUTION)
-        text = text.replace("cpu = 2", "cpu = 4") + f"place {{\n  {rules}\n}}\n"
+        text = CLASSIFIER.format(
+            clones=CLONES.get(name, 2), batch=8, optimizer="Adam(1e-2)", layers=CONVOLUTION
+        )
+        text = f"{re.sub('cpu = .', 'cpu = 4', text)}place {{\n  {rules}\n}}\n"
         training = Training(spec_of(text, update__ema="0.9"), examples(64))
         made[name] = training, add_saving(training.compiled, most=PARTS.get(name, MOST_AT_ONCE))
+    for name, count in (("slots over clones", 2), ("slots over three clones", 3)):
+        assert len(made[name][0].compiled.variables["logits/kernel"].parts) == count  # really cut
     yield made
     for training, _ in made.values():
         training.session.close()

@@ -11,15 +11,14 @@ import pytest
 from attrs import evolve
 
 import grammar
-from compiler.graph.build import compile_graph
 from compiler.graph.inspect.one_step import run_one_step
 from compiler.graph.inspect.placement_map import map_placement
 from compiler.graph.inspect.verify_placement import verify_placement
-from compiler.pipeline import make_plan
 from compiler.report.view import Ink
 from compiler.report.why import why_text
 from compiler.step.read.why import explain_placement
 from dsl.diagnostics import SpecError
+from tests.graphs import graph_of
 from tests.support import Training, largest_difference, spec_of
 
 MODEL = """
@@ -159,51 +158,35 @@ def test_optimizers_of_groups_update_pieces_as_the_whole(first: int) -> None:
     assert differs(words(optimizer=optimizer), words(ONE, optimizer=optimizer)) < 1e-5
 
 
-TIED = """
+OWN = """
 import keras
 
-class Tied(keras.layers.Layer):
+class Table(keras.layers.Layer):
     def build(self, shape):
         self.table = self.add_weight(shape=(100, 6), name="table")
 
+class Tied(Table):
     def call(self, words):
         rows = keras.ops.take(self.table, words, axis=0)
         return keras.ops.matmul(keras.ops.mean(rows, axis=1), keras.ops.transpose(self.table))
-"""
 
-
-def test_a_table_that_is_also_the_output_layer_is_looked_up_and_read(tmp_path: Path) -> None:
-    """Tied weights: rows for the look-up, all pieces for the product, and one gradient."""
-    (tmp_path / "tied.py").write_text(TIED)
-    optimizer = "optimizer = Adam(0.01)"
-    text = MODEL.format(rules=TABLE, optimizer=optimizer, clones=2, batch=4, table="", dense="")
-    begin, end = text.index("  rows ="), text.index("  loss =")
-    text = f'{text[:begin]}  logits = word -> python("tied:Tied", name = "table")\n{text[end:]}'
-    cut, whole = (
-        grammar.read("test.tfdeploy", text=each, allow_python=True).spec
-        for each in (text, text.replace(TABLE, ONE))
-    )
-    assert differs(cut, whole, str(tmp_path)) < 1e-5
-
-
-TWICE = """
-import keras
-
-class Twice(keras.layers.Layer):
-    def build(self, shape):
-        self.table = self.add_weight(shape=(100, 6), name="table")
-
+class Twice(Table):
     def call(self, words):
         first, second = words, words // 2
         return keras.ops.take(self.table, first, axis=0) - 2 * keras.ops.take(self.table, second, axis=0)
 """
 
 
-def test_a_table_that_is_looked_up_twice_gets_the_gradients_of_both(tmp_path: Path) -> None:
-    """Rows of both look-ups are summed, also those that only one of them has."""
-    (tmp_path / "twice.py").write_text(TWICE)
-    text = MODEL.format(rules=TABLE, optimizer="optimizer = SGD(0.1)", clones=2, batch=4, table="", dense="")
-    text = text.replace('Embedding(100, 6, name = "table")', 'python("twice:Twice", name = "table")')
+@pytest.mark.parametrize("kind", ["Tied", "Twice"])
+def test_a_table_with_several_uses_gets_the_gradients_of_all(kind: str, tmp_path: Path) -> None:
+    """Rows for a look-up and all pieces for a product, as in tied weights, or rows of two look-ups."""
+    (tmp_path / "own.py").write_text(OWN)
+    optimizer = "optimizer = Adam(0.01)" if kind == "Tied" else "optimizer = SGD(0.1)"
+    text = MODEL.format(rules=TABLE, optimizer=optimizer, clones=2, batch=4, table="", dense="")
+    text = text.replace('Embedding(100, 6, name = "table")', f'python("own:{kind}", name = "table")')
+    if kind == "Tied":
+        begin, end = text.index("  rows ="), text.index("  loss =")
+        text = f'{text[:begin]}  logits = word -> python("own:Tied", name = "table")\n{text[end:]}'
     cut, whole = (
         grammar.read("test.tfdeploy", text=each, allow_python=True).spec
         for each in (text, text.replace(TABLE, ONE))
@@ -214,7 +197,7 @@ def test_a_table_that_is_looked_up_twice_gets_the_gradients_of_both(tmp_path: Pa
 @pytest.fixture(scope="module")
 def table() -> Iterator[Any]:
     """Return the graph of a model whose table is in three pieces, which are not on the clones' device."""
-    return compile_graph(make_plan(words(TABLE, clones=1, batch=8), emulate=True))
+    return graph_of(words(TABLE, clones=1, batch=8), emulate=True)
 
 
 def test_each_piece_is_asked_once_for_the_rows_that_it_has(table: Any) -> None:
@@ -240,25 +223,6 @@ def test_each_piece_is_asked_once_for_the_rows_that_it_has(table: Any) -> None:
         own = np.unique(given[(given >= shard.start) & (given < shard.stop)])
         assert sorted(local + shard.start) == list(own)
         assert sent.shape == (len(own), 6)
-
-
-def test_the_gradient_goes_to_the_rows_that_the_look_up_has_asked_for(table: Any) -> None:
-    """Distinct rows are told apart once in a step, and their numbers are sent to each piece once."""
-    step = table.step
-    ops = step.run
-    made = [each.type for each in ops if each.type in {"Unique", "UnsortedSegmentSum", "UpperBound"}]
-    assert sorted(made) == ["Unique", "UnsortedSegmentSum", "UpperBound"]
-    come = {
-        tensor.name
-        for op in ops
-        for tensor in op.inputs
-        if op.device.ref == "cpu[2]"
-        and step.ops[tensor.op].device.ref == "cpu[0]"
-        and tensor.dtype.startswith("int")
-    }
-    assert come == {"table/GatherV2/asked:1"}
-    (update,) = (each for each in ops if each.name == "update/table/embeddings/shard_1/ResourceScatterNdSub")
-    assert step.ops[update.inputs[1].op].inputs[0].name == "table/GatherV2/asked:1"
 
 
 def test_a_number_that_no_row_has_is_refused(table: Any) -> None:
@@ -317,7 +281,7 @@ def test_why_names_the_pieces_of_a_variable(table: Any) -> None:
 def test_small_variables_have_fewer_pieces_and_the_map_says_why() -> None:
     """Three rows make three pieces; a variable below the least size stays whole. So do slots."""
     few = "variables -> sharded(cpu[*], min_size = 100B)"
-    compiled = compile_graph(make_plan(words(few, optimizer="Momentum(0.1)"), emulate=True))
+    compiled = graph_of(words(few, optimizer="Momentum(0.1)"), emulate=True)
     found = {each.name: each for each in map_placement(compiled).variables}
     assert found["logits/bias"].fewer == "1 piece for 4 devices, because a piece has at least 100 B"
     assert (
@@ -332,7 +296,7 @@ def test_small_variables_have_fewer_pieces_and_the_map_says_why() -> None:
         (slot,) = each.slots
         assert (slot.device, slot.bytes) == (each.device, each.bytes)
         assert slot.shard == evolve(each.shard, of=f"{each.shard.of}/Momentum", made_whole=False)
-    whole = compile_graph(make_plan(words(ALL), emulate=True))
+    whole = graph_of(words(ALL), emulate=True)
     bias = [each for each in map_placement(whole).variables if each.name.startswith("logits/bias")]
     assert [each.fewer for each in bias] == ["3 pieces for 4 devices, because it has 3 rows"] * 3
     assert len({each.device for each in bias}) == 3
@@ -367,23 +331,8 @@ def test_small_variables_have_fewer_pieces_and_the_map_says_why() -> None:
 def test_what_cannot_be_cut_is_refused(code: str, said: str, arguments: dict[str, str]) -> None:
     """An axis that is not there, and what needs the whole, at the place that asks for it."""
     with pytest.raises(SpecError) as error:
-        compile_graph(make_plan(words(**arguments), emulate=True))  # type: ignore[arg-type]
+        graph_of(words(**arguments), emulate=True)  # type: ignore[arg-type]
     first = error.value.diagnostics[0]
     assert first.code == code
     assert said in first.message
     assert first.span is not None
-
-
-def test_each_clone_cuts_its_statistics_once_where_it_made_them() -> None:
-    """One op of a clone makes all pieces, before any is sent; each piece has the mean of the clones' own."""
-    compiled = compile_graph(make_plan(words()), seed=1)
-    for weight in ("norm/moving_mean", "norm/moving_variance"):
-        cuts = [
-            op
-            for op in compiled.graph.get_operations()
-            if op.name.startswith(f"aggregate/{weight}/") and op.type in {"Split", "SplitV", "StridedSlice"}
-        ]
-        assert [op.name for op in cuts] == [f"aggregate/{weight}/clone_{at}/cut" for at in range(2)]
-        for at, op in enumerate(cuts):
-            assert compiled.ledger.entries[op.name].device.ref == f"cpu[{at}]"
-            assert [each.shape[0] for each in op.outputs] == [8, 8, 7, 7]

@@ -3,27 +3,19 @@
 from __future__ import annotations
 
 from functools import cache
-from operator import add
 from typing import Any
 
-import numpy as np
 import pytest
 import tensorflow as tf
 
 from compiler.graph.build import compile_graph
 from compiler.graph.compiled import CompiledGraph
-from compiler.graph.inspect.one_step import run_one_step
 from compiler.graph.inspect.placement_map import map_placement
-from compiler.graph.session_options import session_config
 from compiler.mapping.records import MapTransfer
 from compiler.pipeline import make_plan
-from compiler.plan import WorkerPlan
-from compiler.step.read.transfers import list_transfers
-from compiler.topology import Host
 from dsl import ir
-from dsl.diagnostics import SpecError
 from tests.folders import ROOT
-from tests.support import rounding, spec_of
+from tests.support import spec_of
 
 MODEL = """
 tfdeploy = 1
@@ -276,130 +268,6 @@ def test_the_map_covers_all_tasks() -> None:
     )
     assert counts["ps[0].cpu[0]"] == chief + 2 * other
     assert other < chief  # the statistics of batch normalization are moved by the chief
-
-
-@pytest.mark.family(every=3)
-@pytest.mark.parametrize("update", ["mode = async", "replication = between_graph", "mode = sync"])
-def test_every_op_runs_where_it_was_asked_to_be(update: str) -> None:
-    """A step of a graph, emulated in one process, is where the map says."""
-    compiled = known(cpus=2, update=update)
-    assigned = run_one_step(compiled)
-    assert map_placement(compiled, assigned).misplaced == ()
-    assert any(
-        op.assigned is not None and op.role == "gradient" for op in map_placement(compiled, assigned).ops
-    )
-
-
-@pytest.mark.parametrize("update", ["mode = async", "replication = between_graph"])
-def test_other_workers_send_what_the_first_sends_as_no_chief(update: str) -> None:
-    """From and to their own devices; what goes between servers is the sum over all workers."""
-    compiled = known(workers=3, cpus=2, update=update)
-    whole = map_placement(compiled)
-    found = {(each.from_device, each.to_device): _sizes(each) for each in whole.transfers}
-    own = {(each.from_device, each.to_device): _sizes(each) for each in list_transfers(compiled.step)}
-    wanted = dict(own)
-    for task in (1, 2):
-        for each in list_transfers(compiled.step, of_worker=_host(compiled, task)):
-            link = each.from_device, each.to_device
-            wanted[link] = tuple(map(add, wanted.get(link, (0, 0, 0)), _sizes(each)))
-    assert found == wanted
-    assert len(found) > len(own)
-    order = [each.ref for each in whole.devices]
-    places = [tuple(map(order.index, ends)) for ends in found]
-    assert places == sorted(places)
-
-
-@pytest.mark.parametrize("update", ["mode = async", "replication = between_graph"])
-def test_other_workers_send_what_their_own_graphs_send(update: str) -> None:
-    """Also without what only the chief does: it alone moves the statistics of batch normalization."""
-    chief, other = (known(worker, cpus=2, update=update) for worker in (0, 1))
-
-    def sent(compiled: CompiledGraph, worker: int | None = None) -> dict[tuple[str, str], tuple[int, ...]]:
-        task = None if worker is None else _host(compiled, worker)
-        links = list_transfers(compiled.step, of_worker=task)
-        return {(each.from_device, each.to_device): _sizes(each) for each in links}
-
-    assert sent(chief, 1) == sent(other, 1)
-    as_chief = {
-        tuple(end.replace("worker[0]", "worker[1]") for end in link): each
-        for link, each in sent(chief).items()
-    }
-    assert as_chief != sent(other, 1)
-
-
-def test_new_values_of_weights_are_sent_by_the_chief_alone() -> None:
-    """From where it updates to where they are, once per step; others send over their own links only."""
-    apart = "variables -> ps[0]\n  updates -> ps[1]"
-    chief, other = (known(worker, place=apart, update="replication = between_graph") for worker in (0, 1))
-    link = "ps[1].cpu[0]", "ps[0].cpu[0]"
-    assert between(list_transfers(chief.step), *link) == KERNELS
-    assert between(map_placement(chief).transfers, *link) == KERNELS
-    links = {
-        (each.from_device, each.to_device) for each in list_transfers(chief.step, of_worker=_host(chief, 1))
-    }
-    real = {(each.from_device, each.to_device) for each in list_transfers(other.step)}
-    assert links == real
-    assert link not in real
-
-
-def _host(compiled: CompiledGraph, worker: int) -> Host:
-    """Return the task of a worker."""
-    assert isinstance(compiled.plan, WorkerPlan)
-    return compiled.plan.worker.everyone[worker][0].device.host
-
-
-def _sizes(transfer: MapTransfer) -> tuple[int, ...]:
-    return transfer.tensors, transfer.bytes, transfer.bytes_unknown
-
-
-def test_backup_workers_are_left_out_of_the_mean() -> None:
-    """With one of two workers present, the chief applies that one's mean gradient, not half of it."""
-    import tensorflow as tf
-
-    spec = cluster(update="replication = between_graph, backup = 1")
-    chief = graph_of(spec)
-    exchange = chief.exchange
-    assert exchange is not None
-    batch = {"x": np.ones((8, 4), np.float32), "label": np.zeros(8, np.int32)}
-    with tf.compat.v1.Session(graph=chief.graph, config=session_config(chief.plan)) as session:
-        start = chief.train_input.attach(lambda: tf.data.Dataset.from_tensors(batch).repeat())
-        for op in (chief.init_op, exchange.clear, exchange.coordination.open, start):
-            session.run(op)
-        before = session.run(chief.saved["logits/kernel"])
-        session.run(exchange.post, {exchange.tick: 5})
-        loss, _ = session.run([chief.data_loss, exchange.apply], {exchange.present: [1.0, 0.0]})
-        moved = session.run(chief.saved["logits/kernel"]) - before
-    alone = graph_of(cluster(workers=1, update="replication = between_graph"))
-    other = alone.exchange
-    assert other is not None
-    with tf.compat.v1.Session(graph=alone.graph, config=session_config(alone.plan)) as session:
-        start = alone.train_input.attach(lambda: tf.data.Dataset.from_tensors(batch).repeat())
-        for op in (alone.init_op, other.coordination.open, start):
-            session.run(op)
-        begun = session.run(alone.saved["logits/kernel"])
-        session.run(other.post, {other.tick: 5})
-        expected, _ = session.run([alone.data_loss, other.apply])
-        wanted = session.run(alone.saved["logits/kernel"]) - begun
-    assert loss == pytest.approx(expected, rel=rounding(8 * 16))  # examples, and terms of a logit
-    np.testing.assert_allclose(moved, wanted, rtol=1e-5, atol=1e-7)
-
-
-@pytest.mark.parametrize(
-    ("code", "arguments"),
-    [
-        ("TFD541", {"place": "clones -> worker[0].cpu[0]"}),
-        ("TFD542", {"place": "clones -> [worker[0].cpu[0], worker[1].cpu[0], ps[0]]"}),
-        ("TFD543", {"update": "replication = between_graph, backup = 2"}),
-        ("TFD544", {"update": "replication = between_graph, backup = 1", "batch": [2, 4]}),
-        ("TFD545", {"place": "inputs -> worker[0].cpu[0]"}),
-        ("TFD528", {"update": "replication = between_graph, mode = local, average_every = 2"}),
-    ],
-)
-def test_what_workers_cannot_do_is_refused(code: str, arguments: dict[str, object]) -> None:
-    """Workers without clones, too many spares, and what needs all clones in one graph."""
-    with pytest.raises(SpecError) as error:
-        graph_of(cluster(**arguments), 1)  # type: ignore[arg-type]
-    assert {each.code for each in error.value.diagnostics} == {code}
 
 
 @pytest.mark.full

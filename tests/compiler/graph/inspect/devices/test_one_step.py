@@ -7,11 +7,10 @@ from typing import Any
 import pytest
 import tensorflow as tf
 
-from compiler.graph.build import compile_graph
 from compiler.graph.inspect.one_step import run_one_step
 from compiler.graph.inspect.placement_map import map_placement
 from compiler.mapping.records import PlacementMap
-from compiler.pipeline import make_plan
+from tests.graphs import graph_of
 from tests.support import CLASSIFIER, CONVOLUTION, Training, examples, spec_of
 
 FUSED = '-> Conv2D(4, 3, activation = relu, name = "conv1") -> Conv2D(4, 3, name = "conv2")'
@@ -22,7 +21,7 @@ def compiled(layers: str = CONVOLUTION, *, emulate: bool = True, rules: str = ""
     """Return the graph of a small classifier on two GPUs."""
     text = CLASSIFIER.format(clones=2, batch=4, optimizer="SGD(0.1)", layers=layers)
     text = text.replace("cpu = 2", "cpu = 1\n gpu = 2") + f"place {{\n {rules}\n }}\n"
-    return compile_graph(make_plan(spec_of(text, **overrides), emulate=emulate))
+    return graph_of(spec_of(text, **overrides), emulate=emulate)
 
 
 def stepped(layers: str, **more: Any) -> PlacementMap:
@@ -37,13 +36,6 @@ def assigned(placement: PlacementMap, name: str) -> str | None:
     """Return the device that an op ran on."""
     (op,) = (each for each in placement.ops if each.name == name)
     return op.assigned
-
-
-def test_nothing_is_assigned_before_a_step() -> None:
-    """A graph that has not run knows only what was asked for."""
-    placement = map_placement(compiled())
-    assert {each.assigned for each in placement.ops} == {None}
-    assert placement.misplaced == ()
 
 
 def test_the_graph_and_its_variables_stay_as_they_were() -> None:

@@ -11,11 +11,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from compiler.graph.build import compile_graph
 from compiler.graph.inspect.placement_map import map_placement, sizes_for
 from compiler.graph.session_options import session_config
-from compiler.pipeline import make_plan
 from compiler.step.read.transfers import list_transfers
+from tests.graphs import graph_of
 from tests.support import Training, spec_of
 
 WORDS = """
@@ -132,7 +131,7 @@ BETWEEN = WORDS.replace("cpu = 3", 'job "ps" { tasks = 2 }\n job "worker" { task
 def of_worker(number: int, **more: str) -> Any:
     """Return the graph of a worker on devices of this process; gradients are summed on the second server."""
     spec = spec_of(BETWEEN, update__replication="between_graph", **more)
-    return compile_graph(make_plan(spec, emulate=True, worker=number))
+    return graph_of(spec, emulate=True, worker=number)
 
 
 def _open(compiled: Any, data: dict[str, np.ndarray]) -> Any:

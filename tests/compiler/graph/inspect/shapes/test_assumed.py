@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
-
-from compiler.graph.build import compile_graph
 from compiler.graph.inspect.placement_map import map_placement
 from compiler.graph.sized_step import sized_step
 from compiler.mapping.records import MapAssumption, PlacementMap
-from compiler.pipeline import make_plan
 from compiler.report.terminal import terminal_map
 from compiler.report.view import View
 from compiler.step.read.memory import forecast_memory
-from dsl.diagnostics import SpecError
-from tests.support import spec_of
+from tests.graphs import graph_of
+from tests.support import refusal_of, spec_of
 
 TEXT = """
 tfdeploy = 1
@@ -31,7 +27,7 @@ update {{ optimizer = SGD(0.5) }}
 
 def placement(shape: str) -> PlacementMap:
     """Return the map of a model, with its forecasts."""
-    compiled = compile_graph(make_plan(spec_of(TEXT.format(shape=shape))))
+    compiled = graph_of(spec_of(TEXT.format(shape=shape)))
     return map_placement(compiled, memory=forecast_memory(sized_step(compiled)))
 
 
@@ -56,7 +52,7 @@ def test_images_of_any_size() -> None:
         'Embedding(200, 16, mask_zero = true, name = "table")',
         'Conv2D(4, 3, name = "conv") -> BatchNormalization() -> MaxPooling2D() -> GlobalAveragePooling2D()',
     )
-    compiled = compile_graph(make_plan(spec_of(text.format(shape=""))))
+    compiled = graph_of(spec_of(text.format(shape="")))
     assert [each.assumed for each in compiled.plan.model.inputs[0].free] == [128, 128]
     assert compiled.train_input.batch["words"].shape.as_list() == [8, None, None, 3]
 
@@ -74,11 +70,9 @@ def test_a_weight_for_each_position_needs_a_size() -> None:
         .replace(' -> Dense(5, name = "tag")', PLACES)
         .replace("  y = words", "  table = words")
     )
-    with pytest.raises(SpecError) as caught:
-        compile_graph(make_plan(spec_of(text.replace("{}", "table + places"))))
-    (found,) = caught.value.diagnostics
+    found = refusal_of(lambda: graph_of(spec_of(text.replace("{}", "table + places"))))
     assert (found.code, found.message) == ("TFD506", "`add` cannot be applied here")
     assert found.text == "gets `[?, 16]` and `[50, 16]`"
     assert [each.text for each in found.labels] == ["axis 0 of `words` has no fixed size"]
     for fits in ("table[:, :50] + places", "table * places[:, :1] + shift"):
-        compile_graph(make_plan(spec_of(text.replace("{}", fits))))
+        graph_of(spec_of(text.replace("{}", fits)))

@@ -199,6 +199,14 @@ def test_what_cannot_be_a_cluster_is_refused(
     assert "listens" not in process.text
 
 
+def test_a_manager_starts_one_command_everywhere(tasks: Tasks) -> None:
+    """`serve` names it, because the process of a server runs it as any other."""
+    tasks.write(**COUNTED)
+    process = tasks.start("serve", str(tasks.spec), **slurm(0))
+    assert process.end() == 2
+    assert "every process that Slurm starts runs `compile-and-run SPEC`, which also serves" in process.text
+
+
 def test_tasks_of_one_machine_share_its_gpus(tasks: Tasks) -> None:
     """Those of other machines do not count, and a process that was given its own GPUs keeps them."""
     tasks.write("tasks = 1", "tasks = 3\n gpu = 2")

@@ -144,6 +144,44 @@ def test_a_killed_server_loses_no_more_than_the_steps_since_a_checkpoint(tmp_pat
     assert min(moved[:25].max(), moved[25:].max()) > 0  # both halves have been trained
 
 
+@pytest.mark.full
+@pytest.mark.usefixtures("forked_tasks")
+@pytest.mark.parametrize("replication", ["between_graph", "in_graph"])
+def test_other_numbers_of_servers_go_on_with_all_that_was_there(tmp_path: Path, replication: str) -> None:
+    """Weights, slots and averages in pieces, and the place in the examples: as in a run without a break."""
+    text = CLUSTER.replace("mode = async", f"mode = sync, replication = {replication}")
+    spec = tmp_path / "words.tfdeploy"
+    spec.write_text(text.replace('variables("table/*")', "variables"))
+
+    def train(run: Path, steps: int, servers: int, resume: str = "must") -> None:
+        settings = {"train.directory": run, "train.steps": steps, "devices.ps.tasks": servers}
+        sets = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
+        process = Process(
+            ["-m", "tfdeploy", "compile-and-run", str(spec), *sets, "--resume", resume], {}, tmp_path
+        )
+        try:
+            assert process.end(240) == 0, process.text
+        finally:
+            process.close()
+
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    train(whole, 12, servers=2, resume="never")
+    for steps, servers, resume in ((4, 2, "never"), (8, 3, "must"), (12, 1, "must")):
+        train(broken, steps, servers, resume)
+    expected, found = tf_checkpoint(whole), tf_checkpoint(broken)
+    shapes: dict[str, Any] = expected.get_variable_to_shape_map()
+    assert found.get_variable_to_shape_map() == shapes
+    assert {"logits/kernel/Adam", "table/embeddings/ExponentialMovingAverage"} <= shapes.keys()
+    for name in shapes:
+        np.testing.assert_allclose(
+            found.get_tensor(name), expected.get_tensor(name), rtol=1e-5, atol=1e-7, err_msg=name
+        )
+    manifests = [
+        json.loads((run / "checkpoints" / "model.ckpt-12.json").read_text()) for run in (whole, broken)
+    ]
+    assert [(each["step"], each["examples"]) for each in manifests] == [(12, 12 * 2 * 8)] * 2
+
+
 def _steps_of(run: Path) -> list[int]:
     """Return the steps of the checkpoints that are there."""
     return sorted(int(each.stem.rpartition("-")[2]) for each in (run / "checkpoints").glob("*.index"))

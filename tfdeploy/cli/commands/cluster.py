@@ -56,9 +56,14 @@ def serve_command(common: Common, spec: str, *, task: Task | None, listen_everyw
     from tfdeploy.cli.faults import goes_on, show
     from tfdeploy.runtime.cluster.server import serve
     from tfdeploy.runtime.membership.membership import find_membership, with_run_secret
+    from tfdeploy.runtime.membership.ranks import rank_of
 
     membership = find_membership(loaded, os.environ, task)
     if membership is None or membership.task is None:
+        if (rank := rank_of(os.environ)) is not None:
+            raise click.UsageError(
+                f"every process that {rank.manager} starts runs `compile-and-run SPEC`, which also serves"
+            )
         raise click.UsageError("--task says which task this is, as in --task ps:0")
     membership = evolve(with_run_secret(membership, os.environ), listen_everywhere=listen_everywhere)
     goes_on(common)

@@ -141,10 +141,7 @@ class RandomCrop(OneRandomImage):
     def change_randomly(self, images: Any, keys: Keys) -> Any:
         """Return a part whose place is drawn for each image."""
         images = self._padded(images)
-        places = [
-            keys.below(axis, images.shape[axis] - size + 1)
-            for axis, size in zip((1, 2), self.size, strict=True)
-        ]
+        places = keys.below({axis: images.shape[axis] - self.size[axis - 1] + 1 for axis in (1, 2)})
         if images.shape[0] == 1:  # a slice of one image takes a tenth of the time, of two axes least
             (top,), (left,) = (tf.unstack(each, 1) for each in places)
             _, _, width, channels = images.shape
@@ -300,9 +297,9 @@ class Cutout(OneRandomImage):
     def change_randomly(self, images: Any, keys: Keys) -> Any:
         """Cover the part of the rectangle that is inside the image."""
         covered = tf.constant(True)
-        for axis, size in zip((1, 2), self.size, strict=True):
-            first = keys.below(axis, images.shape[axis]) - floor(size / 2)
-            lines = tf.range(images.shape[axis]) - first[:, tf.newaxis]
+        middles = keys.below({axis: images.shape[axis] for axis in (1, 2)})
+        for axis, size, middle in zip((1, 2), self.size, middles, strict=True):
+            lines = tf.range(images.shape[axis]) - (middle - floor(size / 2))[:, tf.newaxis]
             inside = tf.logical_and(lines >= 0, lines < size)
             covered = tf.logical_and(covered, tf.expand_dims(tf.expand_dims(inside, 3 - axis), 3))
         return tf.where(covered, tf.cast(self.fill, images.dtype), images)

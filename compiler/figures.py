@@ -1,8 +1,9 @@
-"""Numbers as people read them, and values in lists by what they have in common."""
+"""Numbers as people read them, values in lists by what they have in common, and what follows on things."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+import itertools
+from collections.abc import Callable, Container, Hashable, Iterable
 from typing import TypeVar
 
 NOTHING = "."
@@ -78,4 +79,21 @@ def gathered(pairs: Iterable[tuple[K, V]]) -> dict[K, list[V]]:
     found: dict[K, list[V]] = {}
     for key, value in pairs:
         found.setdefault(key, []).append(value)
+    return found
+
+
+def distinct(name: str, taken: Container[str]) -> str:
+    """Return a name if it is not taken, or else with the lowest number behind it with which it is not."""
+    numbered = (f"{name}_{number}" for number in itertools.count(1))
+    return next(each for each in itertools.chain([name], numbered) if each not in taken)
+
+
+def reached(first: Iterable[K], following: Callable[[K], Iterable[K]]) -> dict[K, None]:
+    """Return some things and all that follow on them, however far, each once and always in the same order."""
+    pending, found = [*first], dict[K, None]()
+    while pending:
+        each = pending.pop()
+        if each not in found:
+            found[each] = None
+            pending += following(each)
     return found

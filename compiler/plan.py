@@ -167,11 +167,6 @@ class Plan(Shown):
         """The number of steps that are counted while each clone trains on one batch."""
         return len(self.towers) if self.update.mode == "async" else 1
 
-    @property
-    def updates_meet(self) -> bool:
-        """Whether several updates of one variable may run at the same time."""
-        return self.update.mode == "async"
-
     def share(self, tower: Tower) -> float:
         """Return the part (0 to 1) of an update's batch that a clone takes."""
         return self.micro_batches * tower.batch / self.step_batch

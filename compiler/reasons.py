@@ -9,6 +9,7 @@ from attrs import define, field, frozen
 
 from compiler.topology import Device
 from dsl import ir
+from dsl.source import Span
 
 __all__ = ["Kind", "Placed", "Reason", "record"]
 
@@ -43,6 +44,16 @@ class Reason:
     def root(self) -> Reason:
         """The rule or default at the end of the chain of things that follow each other."""
         return self if self.cause is None else self.cause.root
+
+    @property
+    def target(self) -> ir.Target | None:
+        """What the rule puts things on; None if a default decided."""
+        return None if self.rule is None else self.rule.target
+
+    @property
+    def span(self) -> Span | None:
+        """The place of the rule in the spec."""
+        return None if self.rule is None else self.rule.span
 
 
 @record

@@ -7,6 +7,7 @@ from typing import Literal, TypeAlias
 
 from attrs import evolve, frozen
 
+from compiler.figures import gathered
 from dsl import ir
 from dsl.ir.place import PARAMETER_SERVER
 
@@ -85,26 +86,23 @@ class Topology:
             kind: `cpu` or `gpu`.
             job: The name of the job; None for all jobs but that of parameter servers.
         """
-        return tuple(each for each in self.devices if each.kind == kind and self._in_job(each, job))
-
-    def _in_job(self, device: Device, job: str | None) -> bool:
-        return device.job == job if job is not None else device.job != PARAMETER_SERVER
+        here = (each for each in self.devices if each.kind == kind)
+        return tuple(
+            each for each in here if (each.job != PARAMETER_SERVER if job is None else each.job == job)
+        )
 
     def resolve(self, pattern: ir.DevicePattern) -> tuple[Device, ...]:
         """Return the devices that `pattern` names, in its own order of indices; unknown ones are left out."""
         found = self.select(pattern.kind, pattern.job)
         if pattern.job is not None and pattern.tasks is not None:
-            of_task: dict[int, list[Device]] = {}
-            for each in found:
-                of_task.setdefault(each.task, []).append(each)
+            of_task = gathered((each.task, each) for each in found)
             found = tuple(each for task in pattern.tasks for each in of_task.get(task, ()))
         if pattern.indices is None:
             return found
-        at: dict[Host, dict[int, list[Device]]] = {}
-        for each in found:
-            at.setdefault(each.host, {}).setdefault(each.index, []).append(each)
-        indices = pattern.indices
-        return tuple(each for own in at.values() for index in indices for each in own.get(index, ()))
+        of_hosts, indices = gathered((each.host, each) for each in found), pattern.indices
+        return tuple(
+            each for own in of_hosts.values() for index in indices for each in own if each.index == index
+        )
 
     def resolve_set(self, devices: ir.DeviceSet) -> tuple[Device, ...]:
         """Return the devices of a set in the order in which they are used."""

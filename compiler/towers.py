@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 from attrs import evolve, frozen
 
+from compiler.figures import gathered
 from compiler.placement.rules import Rulebook
 from compiler.plan import Plan, Tower, WorkerPlan
 from compiler.reasons import Placed
-from compiler.topology import Device, Host, Topology
+from compiler.topology import Host, Topology
 from dsl import ir
 
 DEFAULT_BATCH = 32
@@ -110,9 +111,7 @@ def readers_of(plan: Plan) -> list[Reader]:
     if isinstance(plan, WorkerPlan):
         shard = _part(plan.worker.index, plan.worker.count)
         return [Reader(book.inputs(), plan.towers, shard)]
-    by_device: dict[Device, list[Tower]] = {}
-    for tower in plan.towers:
-        by_device.setdefault(book.inputs(tower).device, []).append(tower)
+    by_device = gathered((book.inputs(tower).device, tower) for tower in plan.towers)
     if not _several_hosts(plan) or not _even(list(by_device.values())):
         return [Reader(book.inputs(), plan.towers)]
     return [

@@ -221,13 +221,13 @@ class Training:
 
     def values(self) -> dict[str, Any]:
         """Return every variable of a checkpoint by name."""
-        from compiler.graph.variables.cut_variable import read_saved
+        from compiler.graph.variables.nodes import read_saved
 
         return read_saved(self.session.run, self.compiled.saved)
 
     def assign(self, values: Mapping[str, Any]) -> None:
         """Give variables of a checkpoint new values, and copies of them too."""
-        from compiler.graph.variables.cut_variable import assign
+        from compiler.graph.variables.nodes import assign
 
         assign(self.session.run, self.compiled.saved, values)
         self.session.run(self.compiled.after_restore_op)

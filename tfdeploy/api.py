@@ -100,9 +100,8 @@ def compile(  # noqa: A001
     plan = plan_of(spec, emulate=emulate, verbose=verbose)
     start_tensorflow(verbose=verbose)
     compiled = graph_of(adapted(plan))
-    from compiler.conditions.capacity import forecast_if_needed, warnings_of
     from compiler.conditions.expect import require_expectations
-    from compiler.conditions.timing import time_if_needed
+    from compiler.conditions.forecasts import forecast_if_needed, time_if_needed, warnings_of
 
     memory = forecast_if_needed(compiled)
     for each in warnings_of(compiled, memory):

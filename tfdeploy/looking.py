@@ -118,7 +118,7 @@ def to_html(subject: Placed | Comparison) -> str:
     if isinstance(subject, PlacementMap | KindMap):
         return plan_page(subject, texts_on_disk(subject))
     graph = _graph_of(subject)
-    from compiler.conditions.timing import time_of
+    from compiler.conditions.forecasts import time_of
 
     found = time_of(graph)
     timed = found[0] if found is not None else None
@@ -151,7 +151,7 @@ def forecast(
     if many is not None:
         return many.time
     graph = _graph_of(subject)
-    from compiler.conditions.timing import time_of
+    from compiler.conditions.forecasts import time_of
 
     found = time_of(graph, file)
     return found[0] if found is not None else None
@@ -245,7 +245,7 @@ def map_of(subject: Placed) -> AnyMap:
     if many is not None:
         return many.placement
     graph = _graph_of(subject)
-    from compiler.conditions.timing import map_time
+    from compiler.conditions.forecasts import map_time
 
     return _placement_of(graph, map_time(graph))
 

@@ -12,7 +12,7 @@ from typing import Any
 from attrs import define, field
 
 from compiler.graph.compiled import CompiledGraph
-from compiler.graph.inspect.made_up import made_up_batch
+from compiler.graph.inspect.one_step import made_up_batch
 from compiler.graph.session_options import session_config
 from tfdeploy.runtime.cluster.worker_group import PATIENT, WorkerGroup
 from tfdeploy.runtime.session.engine import Engine

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from compiler import topology
-from compiler.checks.arguments import arguments_can_be_taken
 from compiler.checks.compatibility import choices_are_compatible
 from compiler.checks.data_files import data_is_there
 from compiler.checks.devices import (
@@ -18,7 +17,7 @@ from compiler.checks.devices import (
 )
 from compiler.checks.pieces import optimizers_take_pieces, pieces_have_an_axis
 from compiler.checks.rules import globs_can_match, updates_place_sums
-from compiler.checks.shapes import model_has_a_loss, shapes_fit, tensors_can_be_held
+from compiler.checks.shapes import arguments_can_be_taken, model_has_a_loss, shapes_fit, tensors_can_be_held
 from dsl import ir
 from dsl.diagnostics import Diagnostic
 from grammar import Reading

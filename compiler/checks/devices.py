@@ -33,13 +33,11 @@ def groups_fit_devices(spec: ir.Spec, topology: Topology) -> Iterator[Diagnostic
     book = Rulebook(spec.place.rules, topology)
     reason = book.decide("clones")
     size = 1
-    if reason is not None and reason.rule is not None and isinstance(reason.rule.target, ir.Groups):
-        size = reason.rule.target.size
-        devices = len(topology.resolve_set(reason.rule.target.devices))
+    target = None if reason is None else reason.target
+    if isinstance(target, ir.Groups):
+        size, devices = target.size, len(topology.resolve_set(target.devices))
         if devices < size:
-            yield errors.clones_exceed_group(
-                reason.rule.target.span, size=size, devices=devices, label=spec.devices.span
-            )
+            yield errors.clones_exceed_group(target.span, size=size, devices=devices, label=spec.devices.span)
     for rule in spec.place.rules:
         if isinstance(rule.target, ir.GroupMember) and rule.target.index >= size:
             yield errors.no_group_member(
@@ -132,13 +130,9 @@ def workers_can_change(spec: ir.Spec, _: Topology) -> Iterator[Diagnostic]:
     ):
         if wrong:
             at = span or tasks
+            also = None if at == tasks else tasks
             yield errors.workers_cannot_change(
-                at,
-                written=written,
-                fault=fault,
-                reason=reason,
-                advice=advice,
-                job=None if at == tasks else tasks,
+                at, written=written, fault=fault, reason=reason, advice=advice, job=also
             )
 
 

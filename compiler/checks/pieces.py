@@ -15,12 +15,12 @@ from compiler.model.graph import LayerNode, ModelGraph
 from compiler.model.shapes import known_shapes
 from compiler.placement.rules import Rulebook
 from compiler.placement.variable_rules import pieces_of
+from compiler.reasons import Reason
 from compiler.topology import Topology
 from compiler.towers import clone_count
 from dsl import ir
 from dsl.diagnostics import Diagnostic, SpecError
 from dsl.errors import plan as errors
-from dsl.source import Span
 
 FLOAT_BYTES = 4
 """The bytes of an element of a weight whose layer has no `dtype`; `precision` does not change them."""
@@ -80,31 +80,22 @@ def optimizers_take_pieces(spec: ir.Spec, topology: Topology) -> Iterator[Diagno
             continue
         size = 0 if "dtype" in weight.layer.call.kwargs else prod(weight.shape) * FLOAT_BYTES
         optimizer = f"`{group.optimizer.name}`"
+        variables, slots = (book.decide(role, weight.name) for role in ("variables", "slots"))
         if pieces_of(book, weight.name, weight.shape, size):  # nothing is certain of no bytes and `min_size`
-            rule = _span_of(_rule_of(book, "variables", weight.name))
+            rule = None if variables is None else variables.span
             what = f"the optimizer, {optimizer},"
             yield errors.needs_whole(
                 group.optimizer.span, name=weight.name, what=what, reason=errors.JOINED, rule=rule
             )
-        elif clones > 1 and _is_updated_in_parts(book, weight.name):
-            rule = _span_of(_rule_of(book, "slots", weight.name))
-            yield errors.update_needs_whole(group.optimizer.span, name=weight.name, what=optimizer, rule=rule)
+        elif clones > 1 and variables is not None and slots is not None and _are_parts(variables, slots):
+            at = group.optimizer.span
+            yield errors.update_needs_whole(at, name=weight.name, what=optimizer, rule=slots.span)
 
 
-def _rule_of(book: Rulebook, role: str, name: str) -> ir.Rule | None:
-    reason = book.decide(role, name)
-    return reason.rule if reason is not None else None
-
-
-def _span_of(rule: ir.Rule | None) -> Span | None:
-    return rule.span if rule is not None else None
-
-
-def _is_updated_in_parts(book: Rulebook, name: str) -> bool:
+def _are_parts(variables: Reason, slots: Reason) -> bool:
     """Whether several clones have copies of a weight, and each keeps a part of its slots."""
-    variables, slots = (_rule_of(book, role, name) for role in ("variables", "slots"))
-    copied = variables is not None and isinstance(variables.target, ir.Replicated | ir.GroupMember)
-    return copied and slots is not None and isinstance(slots.target, ir.OverClones)
+    copied = isinstance(variables.target, ir.Replicated | ir.GroupMember)
+    return copied and isinstance(slots.target, ir.OverClones)
 
 
 def _needs_whole(optimizer: ir.Call, weight: _Weight) -> bool:

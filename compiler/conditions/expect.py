@@ -9,21 +9,24 @@ from __future__ import annotations
 import operator
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TypeAlias
 
-from attrs import frozen
+from attrs import evolve, frozen
 
-from compiler.conditions.remedy import remedy_for
 from compiler.figures import duration, plural, size
+from compiler.graph.build import compile_step
 from compiler.graph.compiled import CompiledGraph
 from compiler.graph.inspect.placement_map import map_placement
+from compiler.graph.sized_step import sized_step
 from compiler.kinds.records.kind_map import AnyMap
 from compiler.kinds.records.kinds import KindTime
 from compiler.mapping.records import MapDevice, MapTensor, MapTime, Sought
 from compiler.placement.rules import Rulebook
 from compiler.placement.variable_rules import homes_of
 from compiler.plan import Plan, WorkerPlan
-from compiler.step.read.memory import StepMemory
+from compiler.step.read.held import held_by_device
+from compiler.step.read.memory import StepMemory, forecast_memory
 from dsl import ir
 from dsl.diagnostics import Diagnostic, SpecError
 from dsl.errors import plan as errors
@@ -82,26 +85,14 @@ Remedy: TypeAlias = Callable[[Plan, ir.Condition], str | None]
 def check_expectations(plan: Plan, placement: AnyMap, remedy: Remedy | None = None) -> tuple[Diagnostic, ...]:
     """Return a diagnostic for each condition that is not met, or of time and without a forecast."""
     wanted = plan.spec.expect.conditions
-    if placement.time is None:
-        unknown = [
-            errors.time_unknown(each.span, condition=each.text)
-            for each in wanted
-            if each.function in _OF_TIME
-        ]
-        wanted = tuple(each for each in wanted if each.function not in _OF_TIME)
-    else:
-        unknown = []
-    return (*unknown, *_not_met(wanted, plan, placement, remedy))
-
-
-def _not_met(
-    conditions: Iterable[ir.Condition], plan: Plan, placement: AnyMap, remedy: Remedy | None
-) -> Iterator[Diagnostic]:
-    yield from (
+    unknown = [each for each in wanted if placement.time is None and each.function in _OF_TIME]
+    not_met = [
         errors.not_met(condition, figure.text, figure.parts, remedy and remedy(plan, condition))
-        for condition in conditions
+        for condition in wanted
+        if condition not in unknown
         for figure in _failing(condition, _MEASURES[condition.function](condition, plan, placement))
-    )
+    ]
+    return (*(errors.time_unknown(each.span, condition=each.text) for each in unknown), *not_met)
 
 
 def _failing(condition: ir.Condition, figures: Iterable[Figure]) -> Iterator[Figure]:
@@ -272,3 +263,31 @@ _MEASURES: dict[str, Callable[[ir.Condition, Plan, AnyMap], list[Figure]]] = {
     "step_time": _step_time,
     "busy": _busy,
 }
+
+
+# --- what would help --------------------------------------------------------------------------------------
+
+
+MOST_CLONES = 32
+"""With more clones no setting is looked for, because that takes longer than a message may."""
+
+
+def remedy_for(plan: Plan, condition: ir.Condition) -> str | None:
+    """Return the setting with which a condition of memory that fails would hold; None if none is known."""
+    if condition.function != "memory" or condition.operator not in ("<", "<="):
+        return None
+    if plan.update.recompute is not None or len(plan.all_towers) > MOST_CLONES:
+        return None
+    limit = int(condition.value) - (condition.operator == "<")
+    update = evolve(plan.update, recompute=ir.Call("memory", (limit,)))
+    spec = evolve(plan.spec, update=update, expect=ir.Expect())
+    tried = compile_step(evolve(plan, spec=spec), base=str(Path(spec.path).parent))
+    step, (devices, *_) = sized_step(tried), condition.arguments
+    held, memory = held_by_device(step), forecast_memory(step)
+    assert isinstance(devices, ir.DeviceSet)
+    refs = (each.ref for each in plan.topology.resolve_set(devices))
+    if tried.plan.recomputed is None or any(
+        sum(held[ref].values()) + memory[ref].bytes > limit for ref in refs
+    ):
+        return None
+    return f"recompute = memory({condition.text.rpartition(condition.operator)[2].strip()})"

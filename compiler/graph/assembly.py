@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import Any
 
 from attrs import define, evolve, field
 
+from compiler.figures import gathered
 from compiler.graph.ledger import Ledger
 from compiler.graph.loss_scale import LossScale
 from compiler.graph.optimizers import Optimizer, UpdateRules
@@ -59,14 +61,13 @@ class Assembly:
         default=None, repr=False
     )
     score_reads: dict[str, list[str]] = field(factory=dict, repr=False)
-    _by_weight: dict[str, list[GraphVariable]] | None = field(default=None, repr=False)
+
+    @cached_property
+    def _by_weight(self) -> Mapping[str, list[GraphVariable]]:
+        return gathered((each.weight, each) for each in self.variables.values())
 
     def pieces_of(self, weight: str) -> list[GraphVariable]:
         """Return the variables of a weight: itself, or its pieces in order."""
-        if self._by_weight is None:
-            self._by_weight = {}
-            for each in self.variables.values():
-                self._by_weight.setdefault(each.weight, []).append(each)
         return self._by_weight[weight]
 
     def updated_of(self, weight: str) -> list[GraphVariable]:
@@ -105,7 +106,7 @@ class Assembly:
         if rule is None or not rule.by_rows:
             return source
         updated = any(each is source.variable for each in variable.copies)
-        sent = bool(variable.slots) and variable.slots_elsewhere
+        sent = any(variable.slots_are_remote(copy) for copy in range(len(variable.copies)))
         whole = sent or bool(variable.parts) or variable.info.regularizer is not None
         return evolve(source, by_rows=updated and not whole)
 
@@ -120,7 +121,6 @@ class Assembly:
             towers=[self.towers[clone]],
             variables=variables,
             scope=f"update/clone_{clone}",
-            by_weight=None,
         )
 
     @property

@@ -22,15 +22,14 @@ from compiler.graph.compiled import Clone, CompiledGraph, TrainLoop
 from compiler.graph.finished import in_graph
 from compiler.graph.gradients.regularize import with_regularizers
 from compiler.graph.gradients.weighting import tower_loss
-from compiler.graph.inputs.feeding import Feeds, feed_towers
-from compiler.graph.inputs.staging import time_after
+from compiler.graph.inputs.feeding import Feeds, feed_towers, time_after
 from compiler.graph.inspect.room import require_holdable
 from compiler.graph.inspect.verify_placement import require_own_devices, verify_placement
 from compiler.graph.ledger import Ledger
 from compiler.graph.loss_scale import LossScale
 from compiler.graph.optimizers import UpdateRules, make_groups
 from compiler.graph.optimizers.divisible import require_divisible, require_divisible_parts
-from compiler.graph.optimizers.groups import assign_rules
+from compiler.graph.optimizers.groups import assign_rules, tables_dominate
 from compiler.graph.randomness import draw_seed, tower_seed
 from compiler.graph.recomputation import Segments, below_limit, recompute
 from compiler.graph.saved import initialisation, saved_copies, saved_variables
@@ -45,7 +44,6 @@ from compiler.graph.tower.recompute import Forward, scopes_of
 from compiler.graph.tower.template import Template, WeightInfo
 from compiler.graph.tower.traces import Traced, Traces, templates_of_towers
 from compiler.graph.update import UPDATE_MODES, Updates
-from compiler.graph.update.whole_tables import tables_dominate
 from compiler.graph.variables.variables import (
     create_variable,
     create_variables,

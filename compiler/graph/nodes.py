@@ -14,14 +14,12 @@ from functools import cache, lru_cache
 from typing import Any
 
 import tensorflow as tf
-from attrs import define, field, frozen
+from attrs import frozen
 
 from compiler.graph.adapters.tensorflow_private import add_nodes, from_library, op_definition
 from compiler.graph.step_records import NodeAttributes, used_ops
 from compiler.plan import Plan
-from compiler.reasons import Placed
-from compiler.step.record import Op, Tensor, Use
-from compiler.topology import Device
+from compiler.step.record import Op, Use
 
 SHAPES = "_output_shapes"
 """The attribute that tells TensorFlow the shapes that it does not find out."""
@@ -35,46 +33,27 @@ UNPORTABLE = ("_class", "_gradient_op_type", "_user_specified_name", "_output_sh
 
 def write_nodes(ops: Iterable[Op | Use], plan: Plan, graph_def: Any) -> None:
     """Write ops as nodes."""
-    nodes = _Nodes(plan, graph_def)
     for each in ops:
         if isinstance(each, Use):
-            nodes.add_functions(each.fragment.nodes.library)
+            _add_functions(graph_def.library.function, each.fragment.nodes.library.function)
         for op in (each,) if isinstance(each, Op) else used_ops(each):
-            _write(nodes, op)
+            taken = (
+                *(tensor.name.removesuffix(":0") for tensor in op.inputs),
+                *(f"^{wait}" for wait in op.waits),
+            )
+            device = plan.tensorflow_device(op.device)
+            _set_attributes(graph_def.node.add(name=op.name, op=op.type, device=device, input=taken), op)
 
 
-@define
-class _Nodes:
-    """Nodes that are written together."""
-
-    plan: Plan = field(repr=False)
-    graph_def: Any = field(repr=False)
-    _devices: dict[Device, str] = field(factory=dict, repr=False)
-
-    def node(self, name: str, op: str, inputs: Iterable[str], placed: Placed) -> Any:
-        """Write a node, and return it for the attributes that it needs."""
-        device = self._devices.get(placed.device)
-        if device is None:
-            device = self._devices[placed.device] = self.plan.tensorflow_device(placed.device)
-        return self.graph_def.node.add(name=name, op=op, device=device, input=inputs)
-
-    def add_functions(self, library: Any) -> None:
-        """Add functions that nodes call, if they are not there yet."""
-        if library.function:
-            known = {each.signature.name for each in self.graph_def.library.function}
-            new = (each for each in library.function if each.signature.name not in known)
-            self.graph_def.library.function.extend(new)
+def _add_functions(functions: Any, others: Any) -> None:
+    """Add functions that nodes call, if they are not there yet."""
+    if others:
+        known = {each.signature.name for each in functions}
+        functions.extend(each for each in others if each.signature.name not in known)
 
 
-def _input(tensor: Tensor) -> str:
-    """Return the name that nodes have for a tensor that they take."""
-    return tensor.name.removesuffix(":0")
-
-
-def _write(nodes: _Nodes, op: Op) -> None:
-    """Write an op as a node."""
-    inputs = (*map(_input, op.inputs), *(f"^{each}" for each in op.waits))
-    node = nodes.node(op.name, op.type, inputs, op.placed)
+def _set_attributes(node: Any, op: Op) -> None:
+    """Let a node have the attributes of an op."""
     if isinstance(op.attributes, NodeAttributes):
         for key, known in op.attributes.given.items():
             if key not in UNPORTABLE or key == SHAPES:

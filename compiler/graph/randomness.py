@@ -15,9 +15,8 @@ from compiler.reasons import Placed
 from compiler.step.record import Tensor
 from compiler.step.writer import Spot
 
-DRAWS_PER_STEP = (
-    1024  # a random layer counts its draws up from here; more calls than this in a step are not expected
-)
+DRAWS_PER_STEP = 1024
+"""A random layer counts its draws up from here; more calls than this in a step are not expected."""
 
 
 def draw_seed() -> int:

@@ -8,12 +8,11 @@ from typing import TypeAlias
 
 from attrs import evolve
 
-from compiler.figures import size
+from compiler.figures import gathered, size
 from compiler.graph.compiled import CompiledGraph
 from compiler.graph.stamp.lookups import usage_of
 from compiler.graph.stamp.places import Layout
-from compiler.graph.tower.chain import Chain, Reader
-from compiler.graph.tower.recompute import SCOPE, Forward, recomputed, segments_of_scopes
+from compiler.graph.tower.recompute import SCOPE, Chain, Forward, Reader, recomputed, segments_of_scopes
 from compiler.graph.tower.template import Template
 from compiler.mapping.records import Recomputed
 from compiler.placement.rules import Rulebook
@@ -57,10 +56,11 @@ def _within_stages(plan: Plan, template: Template, segments: Segments) -> Segmen
     """Return segments that are cut where a stage of a pipeline ends: a device recomputes only what it did."""
     layout = Layout(template, usage_of(template), Rulebook(plan.spec.place.rules, plan.topology), staged=True)
     stages = layout.stages(plan.towers[0]).of
-    found: dict[tuple[int, int], list[str]] = {}
-    for at, names in enumerate(segments):
-        for name in names:
-            found.setdefault((at, stages[name].number if name in stages else 0), []).append(name)
+    found = gathered(
+        ((at, stages[name].number if name in stages else 0), name)
+        for at, names in enumerate(segments)
+        for name in names
+    )
     return [*found.values()]
 
 

@@ -7,18 +7,18 @@ from typing import Any
 
 from attrs import evolve
 
+from compiler.figures import gathered
 from compiler.graph.assembly import Assembly
 from compiler.graph.update.apply import updated_part
 from compiler.graph.update.local import changing
-from compiler.graph.variables.cut_variable import CutVariable
+from compiler.graph.variables.nodes import CutVariable
 from compiler.graph.variables.variables import AVERAGE, GraphVariable, checkpoint_copy, copy_name
 from compiler.plan import WorkerPlan
 from compiler.reasons import Placed
 from compiler.shards import Shard
-from compiler.step.pieces import take_piece
 from compiler.step.record import Run
+from compiler.step.values import take_piece
 from compiler.step.writer import Spot
-from compiler.topology import Device
 
 MOST_AT_STEP = 1024
 """The most ops of its own device that an op beside the global step waits for one by one."""
@@ -186,13 +186,9 @@ def _all_of(assembly: Assembly, families: Sequence[Sequence[str]], name: str) ->
         name: The name of the op.
     """
     writer, entries, home = assembly.ledger.writer("init"), assembly.ledger.entries, assembly.step_place
-    by_device: dict[Device, list[list[str]]] = {}
-    for family in families:
-        own: dict[Device, list[str]] = {}
-        for op in family:
-            own.setdefault(entries[op].device, []).append(op)
-        for device, ops in own.items():
-            by_device.setdefault(device, []).append(ops)
+    by_device = gathered(
+        each for family in families for each in gathered((entries[op].device, op) for op in family).items()
+    )
     joined: list[str] = []
     for device, here in by_device.items():
         if len(here) <= (MOST_AT_STEP if device == home.device else MOST_ELSEWHERE):

@@ -129,12 +129,12 @@ def _nodes_of(fragment: Fragment) -> Mapping[str, _Node]:
     return found
 
 
-def used_ops(use: Use, ops: Iterable[str] | None = None) -> Iterator[Op]:
-    """Yield the records of ops of a fragment in a step: all of them, or those with some own names."""
+def used_ops(use: Use) -> Iterator[Op]:
+    """Yield the records of the ops of a fragment in a step."""
     nodes, names, instead, given = _nodes_of(use.fragment), use.names, use.instead, use.given
     placed, role, waits = use.placed, use.role, use.waits
     tensors: dict[str, Tensor] = {}  # made in the step, or given
-    for own in use.ops if ops is None else ops:
+    for own in use.ops:
         node, name, makes = nodes[own], names[own], list[Tensor]()
         takes = [tensors.get(each) or tensors.setdefault(each, use.tensor(each)) for each in node.takes]
         if instead:

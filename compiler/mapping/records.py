@@ -46,7 +46,7 @@ class RuleRef:
     @classmethod
     def of(cls, reason: Reason) -> RuleRef:
         """Return the record for a reason of the compiler."""
-        span = reason.rule.span if reason.rule is not None else None
+        span = reason.span
         decided_by = reason.root.text if reason.kind == "follows" else None
         if span is None:
             return cls(None, None, None, reason.text, reason.kind, decided_by)

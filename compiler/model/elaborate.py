@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from attrs import define, evolve, field
 
+from compiler.figures import distinct
 from compiler.model.expansion import arguments, evaluate, own_arguments, require_bounded, with_values
 from compiler.model.free_axes import free_axes, padding_of, with_common_sizes
 from compiler.model.graph import (
@@ -142,16 +143,12 @@ class _Builder:
         heads: dict[int, ir.Expr] = {}
         for value, expr in zip(values, written, strict=True):
             heads.setdefault(value, expr)
-        taken = {expr.name for expr in heads.values() if isinstance(expr, ir.Ref) and len(heads) > 1}
-        return tuple(
-            OutputNode(
-                expr.name
-                if isinstance(expr, ir.Ref) and len(heads) > 1
-                else _beside(self.names[value].replace("/", "_"), taken),
-                value,
-            )
-            for value, expr in heads.items()
-        )
+        several = len(heads) > 1
+        own = {value: expr.name for value, expr in heads.items() if several and isinstance(expr, ir.Ref)}
+        for value in heads:
+            if value not in own:
+                own[value] = distinct(self.names[value].replace("/", "_"), own.values())
+        return tuple(OutputNode(own[value], value) for value in heads)
 
     def _objective(
         self, name: str, objective: ir.Objective, scope: _Scope, weight: float = 1.0
@@ -163,16 +160,8 @@ class _Builder:
             weights = self._value(written, scope)
             if weights in self.constants:
                 raise SpecError([tensor_errors.constant_weights(written.span)])
-        return ObjectiveNode(
-            name,
-            with_values(objective.call, {}),
-            target,
-            prediction,
-            weight,
-            weights,
-            objective.class_weights,
-            objective.span,
-        )
+        call, by_class = with_values(objective.call, {}), objective.class_weights
+        return ObjectiveNode(name, call, target, prediction, weight, weights, by_class, objective.span)
 
     def _tensor_term(self, term: ir.TensorTerm, scope: _Scope) -> TensorTermNode:
         value = self._value(term.tensor, scope)
@@ -197,18 +186,9 @@ class _Builder:
     def _input(self, binding: ir.Binding, value: ir.Input) -> int:
         number = self._new_value(binding.name)
         padding = padding_of(binding.name, self.train)
-        shape = value.shape or ()
-        self.inputs.append(
-            InputNode(
-                binding.name,
-                value.dtype or "float32",
-                shape,
-                number,
-                binding.span,
-                free=free_axes(shape, value.assume, padding),
-                padding=padding.value,
-            )
-        )
+        shape, dtype = value.shape or (), value.dtype or "float32"
+        free = free_axes(shape, value.assume, padding)
+        self.inputs.append(InputNode(binding.name, dtype, shape, number, binding.span, free, padding.value))
         return number
 
     def _weight(self, name: str, weight: ir.Weight, scope: _Scope) -> int:
@@ -229,9 +209,7 @@ class _Builder:
         """Add a call that makes `count` values, and return these."""
         path = self.layers[call.layer].path
         values = tuple(self._new_value(path) for _ in range(count))
-        self.calls.append(
-            CallNode(call.layer, call.inputs, values, call.sources, call.args, call.kwargs, call.span)
-        )
+        self.calls.append(evolve(call, values=values))
         return values
 
     def _value(self, expr: ir.Expr, scope: _Scope) -> int:
@@ -386,14 +364,8 @@ class _Builder:
         elif file is None or isinstance(file, str):
             kwargs.pop("weights", None)
         at = scope.frozen_at if scope.frozen else call.kwarg_spans.get("trainable")
-        node = LayerNode(
-            scope.prefix + short,
-            found,
-            call if kwargs == call.kwargs else evolve(call, kwargs=kwargs),
-            step.span,
-            frozen,
-            at if frozen else None,
-        )
+        own = call if kwargs == call.kwargs else evolve(call, kwargs=kwargs)
+        node = LayerNode(scope.prefix + short, found, own, step.span, frozen, at if frozen else None)
         again = self.made_before is not None
         layer = self._add_layer(node)
         if not again:
@@ -479,16 +451,6 @@ def _with_sized_weights(graph: ModelGraph) -> ModelGraph:
         for each in graph.calls
     )
     return evolve(graph, calls=tuple(calls))
-
-
-def _beside(name: str, taken: set[str]) -> str:
-    """Return a name, with a number added if it is taken, and take it."""
-    found, number = name, 0
-    while found in taken:
-        number += 1
-        found = f"{name}_{number}"
-    taken.add(found)
-    return found
 
 
 def _maker(call: ir.Call) -> str:

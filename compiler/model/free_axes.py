@@ -45,13 +45,8 @@ def padding_of(name: str, split: ir.Split | None) -> Padding:
             name = str(call.kwargs.get(name, name))
         elif call.name == "pad" and name in names:
             size, multiple = _target(call.kwargs.get("to"))
-            found = evolve(
-                found,
-                value=_number(call.kwargs.get("value", 0)),
-                size=size,
-                multiple=multiple,
-                pads=found.pads | {position},
-            )
+            value, pads = _number(call.kwargs.get("value", 0)), found.pads | {position}
+            found = evolve(found, value=value, size=size, multiple=multiple, pads=pads)
         elif call.name == "bucket" and name in names:
             boundaries = call.kwargs.get("boundaries", call.args[1] if len(call.args) > 1 else ())
             sizes = boundaries if isinstance(boundaries, tuple) else ()

@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 
 from attrs import field, frozen
 
+from compiler.figures import reached
 from dsl import ir
 from dsl.source import Span
 
@@ -297,14 +298,7 @@ class ModelGraph:
     def needed_for(self, values: Iterable[int]) -> set[int]:
         """Return the values that some values depend on, these among them."""
         made_by = {value: call for call in self.calls for value in call.values}
-        found: set[int] = set()
-        pending = [*values]
-        while pending:
-            value = pending.pop()
-            if value not in found:
-                found.add(value)
-                pending += made_by[value].inputs if value in made_by else ()
-        return found
+        return {*reached(values, lambda value: made_by[value].inputs if value in made_by else ())}
 
     def returned(self, tensors: Sequence[Any]) -> Any:
         """Return the tensors of `outputs` as the trained model does: one tensor, or a dict of them."""

@@ -63,12 +63,11 @@ class Rulebook:
         reason = self.decide("clones")
         if reason is None:
             kind = "gpu" if self.topology.select("gpu") else "cpu"
-            return tuple((each,) for each in self.topology.select(kind)), Reason(
-                f"clones -> {kind}[*]", "default"
-            )
-        target = target_of(reason)
+            reason = Reason(f"clones -> {kind}[*]", "default")
+            return tuple((each,) for each in self.topology.select(kind)), reason
+        target = reason.target
         if isinstance(target, ir.Groups):
-            devices = self.topology.resolve_set(target.devices)
+            devices = self.devices(target)
             whole = range(0, len(devices) - target.size + 1, target.size)
             return tuple(devices[at : at + target.size] for at in whole), reason
         return tuple((each,) for each in self.devices(target)), reason
@@ -98,22 +97,19 @@ class Rulebook:
         This is the learning rate, the total loss and the metrics. TensorFlow-Slim calls it the optimizer's
         device.
         """
-        device = self.topology.first_cpu()
-        return Placed(device, Reason(f"optimizer -> {device.ref}", "default"))
+        return by_default("optimizer", self.topology.first_cpu())
 
     def global_step(self) -> Placed:
         """Return the place of the global step: the first parameter server, or else this machine's CPU."""
         servers = self.topology.parameter_servers
-        device = servers[0] if servers else self.topology.keeper
-        return Placed(device, Reason(f"global_step -> {device.ref}", "default"))
+        return by_default("global_step", servers[0] if servers else self.topology.keeper)
 
     def strings(self, tower: Tower) -> Placed:
         """Return the place of a tower's ops on strings, for which GPUs have no kernels.
 
         Whole numbers that are made only of strings, as in a look-up of words, are made there, too.
         """
-        device = self.topology.first_cpu(*tower.device.host)
-        return Placed(device, Reason(f"strings -> {device.ref}", "default"))
+        return by_default("strings", self.topology.first_cpu(*tower.device.host))
 
     def updates(self, variable: VariablePlacement) -> Placed:
         """Return the place where the gradients of a shared variable are summed: beside it by default."""
@@ -124,22 +120,11 @@ class Rulebook:
     def _single(self, role: str, default: Device, index: int = 0) -> Placed:
         reason = self.decide(role)
         if reason is None:
-            return Placed(default, Reason(f"{role} -> {default.ref}", "default"))
-        devices = self.topology.near(self.devices(target_of(reason)))
+            return by_default(role, default)
+        devices = self.topology.near(self.devices(reason.target))
         return Placed(devices[index % len(devices)], reason)
 
     # --- ops of a tower -----------------------------------------------------------------------------------
-
-    def op(self, name: str, tower: Tower, forward: str | None = None) -> Placed | None:
-        """Return the place that a rule `ops(...)` gives to an op of a tower, or None if no rule matches.
-
-        Args:
-            name: The name of the op inside the tower.
-            tower: The tower.
-            forward: The op that it differentiates, if it is a gradient op.
-        """
-        reason = self.decide_op(name, tower, forward)
-        return None if reason is None else Placed(self.op_device(reason, tower), reason)
 
     def decide_op(self, name: str, tower: Tower, forward: str | None = None) -> Reason | None:
         """Return the rule `ops(...)` that decides for an op; the answer is the same for every clone.
@@ -166,19 +151,29 @@ class Rulebook:
             reason: The rule that decides, with the devices of its target.
             tower: The tower that has the op.
         """
-        target = target_of(reason)
+        target = reason.target
         if isinstance(target, ir.GroupMember):
             return tower.devices[target.index]
         devices = self.topology.near(self.devices(target))
         return devices[tower.index % len(devices)]
 
-    def devices(self, target: ir.Target) -> tuple[Device, ...]:
+    def devices(self, target: ir.Target | None) -> tuple[Device, ...]:
         """Return the devices that a target names, in the order in which they are used."""
         if isinstance(target, ir.Balanced | ir.RoundRobin | ir.Sharded | ir.Groups):
             return self.topology.resolve_set(target.devices)
         if isinstance(target, ir.DeviceSet):
             return self.topology.resolve_set(target)
         raise TypeError(f"{type(target).__name__} names no devices of its own")
+
+
+def by_default(what: str, device: Device) -> Placed:
+    """Return a place that no rule decides, with the rule that would say the same.
+
+    Args:
+        what: A pattern for what is placed.
+        device: Its place.
+    """
+    return Placed(device, Reason(f"{what} -> {device.ref}", "default"))
 
 
 def following(name: str, placed: Placed) -> Reason:
@@ -194,17 +189,6 @@ def following(name: str, placed: Placed) -> Reason:
 def rule_text(rule: ir.Rule) -> str:
     """Return a rule as it is written in the spec, with white space folded."""
     return " ".join(rule.span.text.split()) if rule.span is not None else ""
-
-
-def target_of(reason: Reason) -> ir.Target:
-    """Return the target of the rule that decided.
-
-    Raises:
-        ValueError: A default decided, which has no target.
-    """
-    if reason.rule is None:
-        raise ValueError("a default has no rule, and so no target")
-    return reason.rule.target
 
 
 def _matches(rule: ir.Rule, name: str | None) -> bool:

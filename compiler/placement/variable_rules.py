@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from bisect import bisect_left
+from collections.abc import Collection, Mapping, Sequence
 from itertools import count
 from math import prod
 
 from attrs import define, evolve, field
 
-from compiler.figures import plural, size
-from compiler.placement.balance import spread_by_bytes
-from compiler.placement.rules import Rulebook, following, target_of
+from compiler.figures import gathered, plural, size
+from compiler.placement.rules import Rulebook, following
 from compiler.plan import OwnedPart, Tower, VariableInfo, VariablePlacement
 from compiler.reasons import Placed, Reason
 from compiler.shards import Shard, cut, parts_for
@@ -83,7 +83,7 @@ def place_variables(
 def _over_clones(book: Rulebook, info: VariableInfo) -> Reason | None:
     """Return the rule that cuts the slots of a variable over the clones, or None if there is none."""
     reason = book.decide("slots", info.weight) if info.trainable else None
-    return reason if reason is not None and isinstance(target_of(reason), ir.OverClones) else None
+    return reason if reason is not None and isinstance(reason.target, ir.OverClones) else None
 
 
 def _with_parts(
@@ -95,13 +95,9 @@ def _with_parts(
 ) -> tuple[VariablePlacement, ...]:
     """Give each clone a part of the variables whose slots are cut; a single clone has them whole."""
     alone = [
-        errors.slots_without_copies(
-            target_of(reason).span,
-            name=each.info.weight,
-            rule=each.placed.reason.rule.span if each.placed.reason.rule is not None else None,
-        )
+        errors.slots_without_copies(reason.target.span, name=each.info.weight, rule=each.placed.reason.span)
         for each, reason in zip(placements, over_clones, strict=True)
-        if reason is not None and not each.copies
+        if reason is not None and reason.target is not None and not each.copies
     ]
     if alone:
         raise SpecError(alone[:MOST_SHOWN])
@@ -148,10 +144,10 @@ def _deal(book: Rulebook, role: str, infos: Sequence[VariableInfo]) -> list[Plac
     dealt: list[Placed | None] = []
     for info in infos:
         reason = book.decide(role, info.weight) if info.trainable else None
-        if reason is None or isinstance(target_of(reason), ir.OverClones):
+        if reason is None or isinstance(reason.target, ir.OverClones):
             dealt.append(None)
             continue
-        devices = book.devices(target_of(reason))
+        devices = book.devices(reason.target)
         turn = next(turns.setdefault(reason.rule, count()))
         dealt.append(Placed(devices[turn % len(devices)], reason))
     return dealt
@@ -211,9 +207,7 @@ class _Homes:
         """
         found: dict[int, tuple[Device, ...]] = {}
         load = {device: self.load.get(device, 0) for device in devices}
-        families: dict[str, list[int]] = {}
-        for at in members:
-            families.setdefault(self.infos[at].weight, []).append(at)
+        families = gathered((self.infos[at].weight, at) for at in members)
         for family in sorted(families.values(), key=len, reverse=True):
             free = list(devices) if len(family) == len(devices) else sorted(devices, key=load.__getitem__)
             for at, device in zip(family, free, strict=False):
@@ -235,9 +229,9 @@ def pieces_of(book: Rulebook, name: str, shape: Sequence[int], bytes_: int) -> t
         SpecError: The variable lacks the axis along which its rule cuts.
     """
     reason = book.decide("variables", name)
-    if reason is None or reason.rule is None or not isinstance(reason.rule.target, ir.Sharded):
+    target = None if reason is None else reason.target
+    if not isinstance(target, ir.Sharded):
         return ()
-    target = reason.rule.target
     if target.axis and target.axis >= len(shape):
         span = target.span_of("axis") or target.span
         raise SpecError([errors.no_such_axis(name, shape, target.axis, span)])
@@ -247,7 +241,7 @@ def pieces_of(book: Rulebook, name: str, shape: Sequence[int], bytes_: int) -> t
 
 def _fewer(book: Rulebook, info: VariableInfo, reason: Reason) -> str | None:
     """Return why a variable has fewer pieces than its rule has devices, or None if it has not."""
-    target = reason.rule.target if reason.rule is not None else None
+    target = reason.target
     if not isinstance(target, ir.Sharded):
         return None
     devices, shape = len(dict.fromkeys(book.devices(target))), info.shape
@@ -279,3 +273,85 @@ def _default_target(topology: Topology) -> tuple[str, ir.Target]:
 
 def _is_balanced(rule: ir.Rule | None) -> bool:
     return rule is not None and isinstance(rule.target, ir.Balanced)
+
+
+# --- variables spread over devices, so that the fullest has as few bytes as possible ----------------------
+#
+# Longest processing time first (Graham, Bounds on multiprocessing timing anomalies, 1969): the largest
+# variable goes to the least loaded device, which is at most 4/3 of the best split. Then variables of the
+# fullest device are exchanged with others as long as that helps. The result does not depend on the order in
+# which variables were created.
+
+
+ROUNDS_PER_VARIABLE = 4  # further exchanges have never been found to help
+
+
+def spread_by_bytes(
+    names: Sequence[str], weights: Sequence[int], devices: Sequence[Device], load: Mapping[Device, int]
+) -> list[Device]:
+    """Return a device for each variable; `load` has the bytes that devices hold already."""
+    shelves = [_Shelf(device, load.get(device, 0)) for device in dict.fromkeys(devices)]
+    order = sorted(range(len(names)), key=lambda at: (-weights[at], names[at]))
+    for at in order:
+        min(shelves, key=lambda each: each.load).put((weights[at], names[at], at))
+    for _ in range(ROUNDS_PER_VARIABLE * len(names)):
+        if not _relieve(max(shelves, key=lambda each: each.load), shelves):
+            break
+    chosen = {at: shelf.device for shelf in shelves for _, _, at in shelf.items}
+    return [chosen[at] for at in range(len(names))]
+
+
+_Item = tuple[int, str, int]  # weight, name, place in the order of creation
+_NOTHING: _Item = (0, "", -1)
+
+
+@define
+class _Shelf:
+    """A device and what is on it."""
+
+    device: Device
+    load: int
+    items: tuple[_Item, ...] = ()
+
+    def put(self, item: _Item) -> None:
+        if item is not _NOTHING:
+            self.items = tuple(sorted((*self.items, item)))
+            self.load += item[0]
+
+    def take(self, item: _Item) -> None:
+        if item is not _NOTHING:
+            self.items = tuple(each for each in self.items if each is not item)
+            self.load -= item[0]
+
+
+def _relieve(full: _Shelf, shelves: Sequence[_Shelf]) -> bool:
+    """Move one item off the fullest shelf, or exchange it for a lighter one, if that lowers the peak."""
+    best: tuple[int, _Shelf, _Item, _Item] | None = None
+    for other in shelves:
+        if other is full:
+            continue
+        for mine, theirs in _exchanges(full, other):
+            difference = mine[0] - theirs[0]
+            peak = max(full.load - difference, other.load + difference)
+            if peak < (full.load if best is None else best[0]):
+                best = (peak, other, mine, theirs)
+    if best is None:
+        return False
+    _, other, mine, theirs = best
+    full.take(mine)
+    other.take(theirs)
+    full.put(theirs)
+    other.put(mine)
+    return True
+
+
+def _exchanges(full: _Shelf, other: _Shelf) -> list[tuple[_Item, _Item]]:
+    """Return for each item of `full` those of `other` whose exchange brings the two loads nearest."""
+    half = (full.load - other.load) // 2
+    theirs = (_NOTHING, *other.items)
+    lengths = [each[0] for each in theirs]
+    pairs = []
+    for mine in full.items:
+        at = bisect_left(lengths, mine[0] - half)
+        pairs += [(mine, theirs[near]) for near in (at - 1, at) if 0 <= near < len(theirs)]
+    return pairs

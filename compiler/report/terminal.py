@@ -144,15 +144,9 @@ def step_time(placement: AnyMap, view: View) -> list[str]:
     links = list(islice(placement.busiest_links(), SHOWN))
     if links:
         rows = [("link", "bytes", "time", "busy")]
-        rows += [
-            (
-                f"{each.from_device} -> {each.to_device}",
-                size(each.bytes),
-                duration(each.seconds),
-                f"{each.busy:.0%}",
-            )
-            for each in links
-        ]
+        for each in links:
+            way = f"{each.from_device} -> {each.to_device}"
+            rows.append((way, size(each.bytes), duration(each.seconds), f"{each.busy:.0%}"))
         lines += headed(rows, view.ink)
     return lines
 

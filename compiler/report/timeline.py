@@ -93,17 +93,10 @@ def beneath_text(beneath: Beneath, view: View) -> list[str]:
     if beneath.unknown:
         lines.append(f"and {duration(beneath.unknown)} in ops that the forecast leaves out")
     rows = [("largest differences", "device", "forecast", "measured", "difference")]
-    rows += [
-        (
-            shorten(each.name, LONGEST),
-            each.device,
-            duration(each.forecast),
-            duration(each.measured),
-            signed(each.difference, duration),
-        )
-        for each in beneath.ops[:SHOWN]
-        if each.difference
-    ]
+    for each in beneath.ops[:SHOWN]:
+        if each.difference:
+            times = duration(each.forecast), duration(each.measured), signed(each.difference, duration)
+            rows.append((shorten(each.name, LONGEST), each.device, *times))
     return lines + headed(rows, view.ink, left=2)
 
 

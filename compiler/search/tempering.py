@@ -25,12 +25,10 @@ from numpy.typing import NDArray
 
 from compiler.search.problem import Flags, Floats, Integers, Problem
 
-_UNITS = (
-    1 << 24
-)  # loads are whole multiples of the scale by this; up to 2 ** 29 times the scale they are exact
-_FORBIDDEN = (
-    1e6  # the load, in scales, of a group on a device that cannot have it, and of memory that is missing
-)
+_UNITS = 1 << 24
+"""Loads are whole multiples of the scale by this; up to 2 ** 29 times the scale they are exact."""
+_FORBIDDEN = 1e6
+"""The load, in scales, of a group on a device that cannot have it, and of memory that is missing."""
 
 
 @frozen

@@ -13,7 +13,7 @@ from attrs import field, frozen
 
 from compiler.reasons import Placed
 from compiler.step.record import Rows, Shape, Tensor, Value
-from compiler.step.rows import join_rows, merge_rows
+from compiler.step.values import dense, merge_rows
 from compiler.step.writer import Spot, StepWriter
 
 SCOPE = "mail"
@@ -83,12 +83,10 @@ class Box:
         scope = f"{SCOPE}/{self.name}"
         rows = [each for each in parts if isinstance(each, Rows)]
         if rows:
-            joined = join_rows(self.writer, scope, rows, self.placed)
-            return merge_rows(self.writer, scope, joined, self.placed)
-        dense = [each for each in parts if isinstance(each, Tensor)]
-        if len(dense) == 1:
-            return self.writer.copy(f"{scope}/sum", dense[0], self.placed)
-        return self.writer.add(f"{scope}/sum", dense, self.placed)
+            return merge_rows(self.writer, scope, rows, self.placed)
+        if len(parts) == 1:
+            return self.writer.copy(f"{scope}/sum", parts[0], self.placed)
+        return self.writer.add(f"{scope}/sum", list(map(dense, parts)), self.placed)
 
     def _of(self, worker: int) -> str:
         """Return the scope of the names of what is of a worker."""

@@ -7,6 +7,7 @@ from functools import cached_property
 
 from attrs import field, frozen
 
+from compiler.figures import reached
 from compiler.plan import Plan, VariablePlacement
 from compiler.shards import Shard
 from compiler.step.record import Crossing, Op
@@ -117,14 +118,13 @@ class Step:
             ends: The names of the ops that are run.
             left_out: The names of ops that are not run all the same, nor what only they need.
         """
-        pending, seen, ops = [*ends], dict[str, Op](), self.ops
-        while pending:
-            name = pending.pop()
-            if name not in seen and name not in left_out:
-                op = seen[name] = ops[name]
-                pending += [each.op for each in op.inputs]
-                pending += op.waits
-        return list(seen.values())
+        ops = self.ops
+
+        def before(name: str) -> list[str]:
+            taken = [each.op for each in ops[name].inputs]
+            return [each for each in (*taken, *ops[name].waits) if each not in left_out]
+
+        return [ops[name] for name in reached((each for each in ends if each not in left_out), before)]
 
     @cached_property
     def everyone(self) -> tuple[Step, ...]:

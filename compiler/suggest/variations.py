@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from attrs import evolve, field, frozen
 
-from compiler.placement.balance import spread_by_bytes
 from compiler.placement.rules import rule_text
+from compiler.placement.variable_rules import spread_by_bytes
 from compiler.plan import Plan, WorkerPlan
 from compiler.topology import Device, Topology
 from dsl import ir

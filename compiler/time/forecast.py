@@ -148,11 +148,8 @@ def _devices(work: StepWork, found: Simulated, span: float) -> Iterator[DeviceTi
 
 def _bubble(work: StepWork, found: Simulated) -> float | None:
     """Return the part of the time that stages of pipelines wait, from the first op of a clone to its last."""
-    spans: dict[str, list[tuple[float, float]]] = {}
-    for bar in found.bars:
-        op = work.ops[bar.op]
-        if op.clone is not None:
-            spans.setdefault(op.device.ref, []).append((bar.start, bar.end))
+    of_clones = (bar for bar in found.bars if work.ops[bar.op].clone is not None)
+    spans = gathered((work.ops[bar.op].device.ref, (bar.start, bar.end)) for bar in of_clones)
     whole = waited = 0.0
     for devices in work.pipelines:
         bars = [spans[each.ref] for each in devices if each.ref in spans]

@@ -205,14 +205,8 @@ def join_alike(beneath: Beneath, work: StepWork) -> tuple[AlikeTimes, ...]:
     # The name of an op of a clone says the same only of ops of clones.
     of_clones = {op.name for op in work.ops if op.clone is not None}
     groups = gathered(((each.name in of_clones, inner[each.name]), each) for each in beneath.ops)
-    joined = [
-        AlikeTimes(
-            sum(each.forecast for each in listed),
-            sum(each.measured for each in listed),
-            listed[0].name,
-            listed[0].device,
-            len(listed),
-        )
-        for listed in groups.values()
-    ]
+    joined = []
+    for listed in groups.values():
+        times = sum(each.forecast for each in listed), sum(each.measured for each in listed)
+        joined.append(AlikeTimes(*times, listed[0].name, listed[0].device, len(listed)))
     return tuple(sorted(joined, key=lambda each: (-abs(each.difference), each.name)))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import prod
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from compiler.topology import Device, Host
 
@@ -78,22 +78,8 @@ class TimedOp:
     rounds: int = 1
 
     def on(self, device: Device) -> TimedOp:
-        """Return the same op on a device; faster than `evolve`, which matters with very many ops."""
-        return TimedOp(
-            self.name,
-            self.signature,
-            device,
-            self.flops,
-            self.bytes,
-            self.times,
-            self.clone,
-            self.scope,
-            self.rule,
-            self.enters,
-            self.leaves,
-            self.begins,
-            self.rounds,
-        )
+        """Return the same op on a device."""
+        return evolve(self, device=device)
 
 
 @frozen

@@ -57,23 +57,21 @@ def test_a_share_is_the_part_of_a_clone_in_the_batch() -> None:
 
 
 @pytest.mark.parametrize(
-    ("devices", "overrides", "alone", "steps", "meet"),
+    ("devices", "overrides", "alone", "steps"),
     [
-        (MACHINE, {}, False, 1, False),
-        (MACHINE, {"update__mode": "async"}, True, 2, True),
-        (MACHINE, {"update__mode": "local", "update__average_every": "2"}, False, 1, False),
-        (CLUSTER, {}, False, 1, False),
-        (CLUSTER, {"update__replication": "between_graph"}, False, 1, False),
-        (CLUSTER, {"update__mode": "async"}, False, 3, True),
-        (CLUSTER, {"update__mode": "async", "update__replication": "in_graph"}, True, 6, True),
+        (MACHINE, {}, False, 1),
+        (MACHINE, {"update__mode": "async"}, True, 2),
+        (MACHINE, {"update__mode": "local", "update__average_every": "2"}, False, 1),
+        (CLUSTER, {}, False, 1),
+        (CLUSTER, {"update__replication": "between_graph"}, False, 1),
+        (CLUSTER, {"update__mode": "async"}, False, 3),
+        (CLUSTER, {"update__mode": "async", "update__replication": "in_graph"}, True, 6),
     ],
 )
-def test_who_updates_alone(
-    devices: str, overrides: dict[str, str], steps: int, *, alone: bool, meet: bool
-) -> None:
+def test_who_updates_alone(devices: str, overrides: dict[str, str], steps: int, *, alone: bool) -> None:
     """Under `async` it is each clone of one graph, or each worker that has a graph of its own."""
     plan = planned(devices, **overrides)
-    assert (plan.clones_update_alone, plan.concurrent_steps, plan.updates_meet) == (alone, steps, meet)
+    assert (plan.clones_update_alone, plan.concurrent_steps) == (alone, steps)
 
 
 def test_the_plan_of_a_worker() -> None:

@@ -22,7 +22,7 @@ PUBLIC = (
     "compiler/search/search.py",
     "compiler/shards.py",
     "compiler/step/record.py",
-    "compiler/step/rows.py",
+    "compiler/step/values.py",
     "compiler/step/step.py",
     "compiler/step/sums/__init__.py",
     "compiler/step/sums/base.py",

@@ -184,7 +184,7 @@ class Builder:
         start(self.common)
         with busy(said_of_graph(plan, because)):
             compiled = step_of_plan(adapted(plan), self.towers)
-            from compiler.conditions.capacity import has_limits, warnings_of
+            from compiler.conditions.forecasts import has_limits, warnings_of
             from compiler.graph.sized_step import sized_step
             from compiler.step.read.memory import forecast_memory
 

@@ -18,8 +18,7 @@ import keras
 from attrs import frozen
 
 from compiler.graph.adapters.keras_private import compiled_with
-from compiler.graph.storage.hdf5_files import StrangeFileError, contents
-from compiler.graph.storage.weight_files import INSIDE
+from compiler.graph.storage.weight_files import INSIDE, StrangeFileError, contents
 from compiler.graph.storage.zip_files import SwellingError, ZipArchive
 from compiler.graph.tower.network.keras_scope import own_names, stateless
 from compiler.graph.user_code import load_function, plain_message

@@ -67,7 +67,7 @@ def map_by_kinds(
             found = many_of(plan, machine=machine, extras=extras, towers=towers)
         except NotAlikeError as fault:
             return str(fault)
-        from compiler.conditions.capacity import has_limits, too_full  # loads TensorFlow
+        from compiler.conditions.forecasts import has_limits, too_full  # loads TensorFlow
 
         full = too_full(spec, found.placement) if has_limits(spec) else ()
     return evolve(found, warnings=(*found.warnings, *full))

@@ -6,10 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 
 import tensorflow as tf
 
+from compiler.figures import gathered
 from compiler.graph.assembly import Assembly
 from compiler.graph.fragments import write_traced
-from compiler.graph.gradients.summed import SummedGradient, beside, change_copies, values_of
+from compiler.graph.gradients.summed import SummedGradient, beside, change_copies
 from compiler.step.record import Tensor
+from compiler.step.values import values_of
 from compiler.step.writer import Spot
 
 SCOPE = "clip"
@@ -39,10 +41,7 @@ def clip_gradients(assembly: Assembly, gradients: Sequence[SummedGradient]) -> l
 
 
 def _by_weight(gradients: Sequence[SummedGradient]) -> dict[str, list[SummedGradient]]:
-    families: dict[str, list[SummedGradient]] = {}
-    for each in gradients:
-        families.setdefault(each.variable.weight, []).append(each)
-    return families
+    return gathered((each.variable.weight, each) for each in gradients)
 
 
 def _by_own_norm(

@@ -11,7 +11,7 @@ from attrs import evolve
 
 from compiler.graph.assembly import Assembly
 from compiler.graph.fragments import write_traced
-from compiler.graph.gradients.summed import SummedGradient, add_rows, values_of
+from compiler.graph.gradients.summed import SummedGradient, add_rows
 from compiler.graph.tower.network.network import make
 from compiler.graph.tower.network.precision import in_float32
 from compiler.graph.tower.template import WeightInfo
@@ -20,8 +20,8 @@ from compiler.graph.variables.variables import GraphVariable, VariablePart, copy
 from compiler.model.graph import label_of
 from compiler.placement.rules import following
 from compiler.reasons import Placed
-from compiler.step.pieces import take_piece
 from compiler.step.record import Rows, Tensor, Value
+from compiler.step.values import take_piece, values_of
 from compiler.step.writer import Spot
 from dsl import ir
 
@@ -52,15 +52,11 @@ def _is_kernel(info: WeightInfo) -> bool:
 
 def regularize_gradients(assembly: Assembly, gradients: Sequence[SummedGradient]) -> list[SummedGradient]:
     """Add the gradients of regularizers, once for each step whatever the number of clones."""
-    return [
-        evolve(
-            each,
-            copies=tuple(
-                _regularized(assembly, each.variable, copy, own) for copy, own in enumerate(each.copies)
-            ),
-        )
-        for each in gradients
-    ]
+    found = []
+    for each in gradients:
+        copies = [_regularized(assembly, each.variable, *own) for own in enumerate(each.copies)]
+        found.append(evolve(each, copies=tuple(copies)))
+    return found
 
 
 def _regularized(assembly: Assembly, variable: GraphVariable, copy: int, gradient: Value) -> Value:

@@ -7,12 +7,13 @@ from collections.abc import Callable, Sequence
 import tensorflow as tf
 from attrs import evolve, frozen
 
+from compiler.figures import gathered
 from compiler.graph.assembly import Assembly
 from compiler.graph.fragments import write_traced
 from compiler.graph.gradients.weighting import SCOPE
 from compiler.graph.variables.variables import GraphVariable
 from compiler.step.record import Rows, Tensor, Value
-from compiler.step.rows import join_rows, merge_rows
+from compiler.step.values import merge_rows, values_of, with_values
 from compiler.step.writer import Spot
 
 
@@ -57,26 +58,6 @@ def change_copies(
     return evolve(gradient, copies=tuple(copies))
 
 
-def values_of(gradient: Value) -> Tensor:
-    """Return the elements of a gradient; for a sparse one, those of its rows."""
-    return gradient.values if isinstance(gradient, Rows) else gradient
-
-
-def tensors_of(gradient: Value) -> list[Tensor]:
-    """Return the tensors that a gradient consists of."""
-    return [gradient.values, gradient.indices] if isinstance(gradient, Rows) else [gradient]
-
-
-def with_values(gradient: Value, values: Tensor) -> Value:
-    """Return a gradient with other elements; a sparse one stays sparse.
-
-    Args:
-        gradient: The gradient.
-        values: Its new elements; for a sparse one, those of its rows.
-    """
-    return Rows(values, gradient.indices) if isinstance(gradient, Rows) else values
-
-
 def join_parts(
     assembly: Assembly, gradients: Sequence[SummedGradient], inverses: Sequence[Tensor | None]
 ) -> list[SummedGradient]:
@@ -87,10 +68,8 @@ def join_parts(
         gradients: The gradients of the parts.
         inverses: For each part, the factor on its gradients, or None.
     """
-    found: dict[str, list[SummedGradient]] = {}
-    for each in gradients:
-        found.setdefault(each.variable.name, []).append(each)
-    return [_joined(assembly, each, inverses) for each in found.values()]
+    of_variables = gathered((each.variable.name, each) for each in gradients)
+    return [_joined(assembly, each, inverses) for each in of_variables.values()]
 
 
 def _joined(
@@ -115,8 +94,7 @@ def _joined(
         elif len(rows) == 1:
             copies += rows
         else:
-            joined = join_rows(at.writer, at.scope, rows, at.placed)
-            copies.append(merge_rows(at.writer, at.scope, joined, at.placed))
+            copies.append(merge_rows(at.writer, at.scope, rows, at.placed))
     return evolve(first, copies=tuple(copies), part=0)
 
 

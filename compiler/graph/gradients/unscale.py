@@ -9,11 +9,12 @@ from attrs import define, field
 
 from compiler.graph.assembly import Assembly
 from compiler.graph.fragments import write_traced
-from compiler.graph.gradients.summed import SummedGradient, beside, change_copies, values_of
+from compiler.graph.gradients.summed import SummedGradient, beside, change_copies
 from compiler.graph.ledger import Ledger
 from compiler.graph.loss_scale import NAME, LossScale
 from compiler.reasons import Placed
 from compiler.step.record import Tensor
+from compiler.step.values import values_of
 from compiler.step.writer import Spot
 from compiler.topology import Device
 

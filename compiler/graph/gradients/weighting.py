@@ -17,6 +17,7 @@ from compiler.graph.fragments import write_traced
 from compiler.graph.stamp.stamp import StampedTower
 from compiler.step.record import Tensor
 from compiler.step.writer import Spot
+from dsl import ir
 
 SCOPE = "weights"
 
@@ -98,6 +99,13 @@ def inverse_weights(at: Spot, weights: Sequence[Tensor | None]) -> list[Tensor |
     return [None if each is None else write_traced(at, _inverse, each) for each in weights]
 
 
+def inverses_of(at: Spot, losses: Sequence[LossSum], update: ir.Update) -> list[Tensor | None]:
+    """Write the factors on the sums of each part of the loss: one over its weight, if it has one."""
+    if update.reduce == "sum":
+        return [None] * len(losses)
+    return inverse_weights(at, [each.weight for each in losses])
+
+
 def _inverse(weight: tf.Tensor) -> tf.Tensor:
     return tf.math.divide_no_nan(tf.ones_like(weight), weight)
 
@@ -112,4 +120,4 @@ def own_inverses(assembly: Assembly) -> list[Tensor | None]:
         return [None] * len(parts)
     at = Spot(assembly.ledger.writer("update"), f"{assembly.scope}/{SCOPE}", assembly.step_place)
     sums = loss_sums(at, assembly.towers, lambda each: assembly.shares[each.tower.index])
-    return inverse_weights(at, [each.weight for each in sums])
+    return inverses_of(at, sums, assembly.plan.update)

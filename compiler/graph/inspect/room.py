@@ -12,7 +12,6 @@ from compiler.plan import Plan
 from compiler.step.read.held import held_by_device
 from dsl.diagnostics import Diagnostic, SpecError
 from dsl.errors import plan as errors
-from dsl.source import Span
 
 if TYPE_CHECKING:
     from compiler.graph.compiled import CompiledGraph
@@ -83,13 +82,10 @@ _NEVER_MADE = {"BroadcastTo", "Fill", "OnesLike", "Placeholder", "VarHandleOp", 
 
 def _told(plan: Plan, weights: Mapping[str, WeightInfo], total: int, reason: str) -> Diagnostic:
     largest = max(weights.values(), key=lambda each: each.bytes)
-    paths = {number: each.path for number, each in enumerate(plan.model.layers)}
-    spans: list[Span | None] = [
-        each.span for each in plan.model.calls if largest.name.startswith(f"{paths[each.layer]}/")
-    ]
-    span = spans[0] if spans else plan.spec.model.span
+    paths = [each.path for each in plan.model.layers]
+    of_layer = (each.span for each in plan.model.calls if largest.name.startswith(f"{paths[each.layer]}/"))
     return errors.weights_too_large(
-        span,
+        next(of_layer, plan.spec.model.span),
         total=size(total),
         name=largest.name,
         shape=largest.shape,

@@ -7,22 +7,22 @@ a GPU. The pieces of a weight, and the parts of it that clones update, must be a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
-from attrs import define, field, frozen
+from attrs import define, frozen
 
+from compiler.figures import gathered
 from compiler.graph.adapters.tensorflow_private import op_definition
 from compiler.graph.stamp.lookups import declares_strings
-from compiler.graph.step_records import used_ops
 from compiler.graph.variables.variables import GraphVariable
 from compiler.placement.rules import Rulebook
 from compiler.plan import WorkerPlan
 from compiler.reasons import Placed, Reason
-from compiler.step.record import Entered, Fragment, Op, Use
+from compiler.step.record import Op
 from compiler.topology import Host
 from dsl.diagnostics import Diagnostic, SpecError
 from dsl.errors import plan as errors
@@ -54,15 +54,13 @@ class _Stray:
 
 def verify_placement(compiled: CompiledGraph) -> None:
     """Raise SpecError for misplaced ops: a diagnostic for each reason, with the first op and their number."""
-    found = _grouped(_Verifier(compiled, compiled.ledger.entries).strays())
+    found = _grouped(_Verifier(compiled).strays())
     if found:
         raise SpecError(found[:MOST_SHOWN])
 
 
 def _grouped(strays: Iterator[_Stray]) -> list[Diagnostic]:
-    groups: dict[tuple[str | None, str, Span | None], list[_Stray]] = {}
-    for each in strays:
-        groups.setdefault((each.device, each.reason, each.span), []).append(each)
+    groups = gathered(((each.device, each.reason, each.span), each) for each in strays)
     return [
         errors.stray_op(span, op=group[0].op, device=device, reason=reason, more=len(group) - 1)
         for (device, reason, span), group in groups.items()
@@ -72,39 +70,17 @@ def _grouped(strays: Iterator[_Stray]) -> list[Diagnostic]:
 @define
 class _Verifier:
     compiled: CompiledGraph
-    entries: Mapping[str, Entered]
-    odd: dict[Fragment, frozenset[str]] = field(factory=dict)  # by fragment, what works on more than numbers
 
     def strays(self) -> Iterator[_Stray]:
         yield from self._incomplete()
-        for each in self.compiled.ledger.written:
-            if isinstance(each, Op):
-                ops: Iterable[Op] = (each,)
-            else:
-                doubtful = self._doubtful(each)
-                ops = used_ops(each, doubtful) if doubtful else ()
-            for op in ops:
-                reason = self._complaint(op)
-                if reason is not None:
-                    yield _Stray(op.name, op.device.ref, reason, _span(op.placed))
-
-    def _doubtful(self, use: Use) -> Sequence[str]:
-        """Return the ops of a fragment that do not only work on numbers, on a device of their clone.
-
-        There are many others in towers, which are not looked at any further.
-        """
-        if use.clone is None:
-            return use.ops
-        if use.fragment not in self.odd:
-            self.odd[use.fragment] = frozenset(_odd(use.fragment))
-        odd, devices = self.odd[use.fragment], self.compiled.plan.towers[use.clone].devices
-        return [own for own in use.ops if own in odd or use.place_of(own).device not in devices]
+        for op in self.compiled.ledger.ops.values():
+            reason = self._complaint(op)
+            if reason is not None:
+                yield _Stray(op.name, op.device.ref, reason, op.placed.reason.span)
 
     def _incomplete(self) -> Iterator[_Stray]:
         """Yield the weights whose variables, or the parts that clones update, are not the whole weight."""
-        pieces: dict[str, list[GraphVariable]] = {}
-        for each in self.compiled.variables.values():
-            pieces.setdefault(each.weight, []).append(each)
+        pieces = gathered((each.weight, each) for each in self.compiled.variables.values())
         for name, weight in self.compiled.weights.items():
             found = pieces.get(name, [])
             parts = [each for variable in found for each in variable.parts]
@@ -129,15 +105,9 @@ class _Verifier:
         return None
 
     def _resource_elsewhere(self, op: Op) -> str | None:
-        for each in op.inputs:
-            if each.dtype == "resource":
-                home = self.entries.get(each.op)
-                if home is None or home.placed is op.placed:
-                    continue
-                device = home.placed.device
-                if device is not op.placed.device and device != op.placed.device:
-                    return device.ref
-        return None
+        ops = self.compiled.ledger.ops
+        homes = (ops[each.op].device for each in op.inputs if each.dtype == "resource")
+        return next((home.ref for home in homes if home != op.device), None)
 
     def _within_clone(self, op: Op) -> bool:
         """Whether an op of a clone is on one of the clone's devices, or may be elsewhere.
@@ -161,14 +131,6 @@ class _Verifier:
         return op.placed == strings or (op.device.kind == "cpu" and _works_on_strings(op))
 
 
-def _odd(fragment: Fragment) -> Iterator[str]:
-    """Yield the ops of a fragment that work on resources or strings."""
-    for own, node in fragment.node.items():
-        strings = any(dtype == "string" for dtype, _ in fragment.made[own])
-        if strings or takes_resources(node.op) or declares_strings(node.op):
-            yield own
-
-
 def _are_whole(pieces: Sequence[GraphVariable], shape: Sequence[int]) -> bool:
     """Whether variables are, together and in order, the whole weight."""
     shards = [each.info.shard for each in pieces if each.info.shard is not None]
@@ -181,11 +143,6 @@ def _are_whole(pieces: Sequence[GraphVariable], shape: Sequence[int]) -> bool:
 
 def _works_on_strings(op: Op) -> bool:
     return _gives_strings(op) or any(each.dtype == "string" for each in op.inputs)
-
-
-def _span(placed: Placed) -> Span | None:
-    rule = placed.reason.rule
-    return rule.span if rule is not None else None
 
 
 def _gives_strings(op: Op) -> bool:
@@ -216,8 +173,7 @@ def require_own_devices(compiled: CompiledGraph) -> None:
     for name, entry in compiled.ledger.entries.items():
         device = entry.device
         if device.job != PARAMETER_SERVER and device.host not in allowed and name not in abroad:
-            rule = entry.placed.reason.rule
-            span = rule.span if rule is not None else plan.spec.place.span
+            span = entry.placed.reason.span or plan.spec.place.span
             ref = f"{worker.host[0]}[{worker.host[1]}]"
             raise SpecError([errors.other_workers_device(span, worker=ref, device=device.ref, op=name)])
 

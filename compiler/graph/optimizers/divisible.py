@@ -55,7 +55,7 @@ def require_divisible_parts(
     found: list[Diagnostic] = []
     for name in dict.fromkeys(each.weight for each in parts.values()):
         reason = rulebook.decide("slots", name)
-        span = reason.rule.span if reason is not None and reason.rule is not None else None
+        span = reason.span if reason is not None else None
         whole = _needing_whole(plan, name, rules)
         if whole is not None:
             optimizer, at = whole
@@ -70,7 +70,7 @@ def _faults(
     shard = info.shard
     assert shard is not None
     reason = rulebook.decide("variables", shard.of)
-    span = reason.rule.span if reason is not None and reason.rule is not None else None
+    span = reason.span if reason is not None else None
     whole = _needing_whole(plan, shard.of, rules)
     if whole is not None:
         yield errors.needs_whole(

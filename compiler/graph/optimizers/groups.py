@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 
 import tensorflow as tf
@@ -167,3 +167,19 @@ def _faults(
             if not any(fnmatchcase(each.name, glob) for each in own):
                 near = nearest_paths(glob, [each.name for each in own])
                 yield plan.rule_matches_nothing(group.excluded_span, selector=glob, names=near)
+
+
+# --- updates of whole tables ------------------------------------------------------------------------------
+
+
+def tables_dominate(
+    weights: Mapping[str, WeightInfo], tables: Collection[str], rules: UpdateRules, examples: int
+) -> bool:
+    """Return whether a step spends more time on updates of whole tables than in its towers.
+
+    An update goes through its table once, whatever the batch is. A tower goes through each of its other
+    weights for every example, so bytes of tables are compared with bytes of other weights times examples.
+    """
+    updated = [weights[each] for each in tables if not rules.of(each).by_rows]
+    others = sum(each.bytes for each in weights.values() if each.name not in tables)
+    return sum(each.bytes for each in updated) > others * examples

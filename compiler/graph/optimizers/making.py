@@ -27,6 +27,7 @@ from dsl.errors import layers, plan, references
 from dsl.errors.data import Where
 from dsl.instead import ELSEWHERE
 from dsl.schema import signatures
+from dsl.source import Span
 
 T = TypeVar("T")
 
@@ -135,11 +136,11 @@ def _refused_by(run: Callable[[], T], call: ir.Call) -> T:
 
 def _own_optimizer(call: ir.Call, base: str, group: int) -> Optimizer:
     """Return the rule of the optimizer that a function of the user's makes."""
-    path, function = str(call.args[0]), made_apart(lambda: _own_function(call, base))
+    function = made_apart(lambda: _own_function(call, base))
 
     def made() -> Any:
         optimizer = function()
-        _require_usable(optimizer, path, call)
+        _require_usable(optimizer, call)
         return optimizer
 
     with discarded_graph() as apart:
@@ -147,13 +148,13 @@ def _own_optimizer(call: ir.Call, base: str, group: int) -> Optimizer:
         rate = rate_of(settings)
         if callable(rate):
             scheduled = isinstance(rate, keras.optimizers.schedules.LearningRateSchedule)
-            rate = _guarded(rate, path, call, of_step=scheduled)
+            rate = _guarded(rate, call, of_step=scheduled)
         else:
             number = tf.get_static_value(rate.value.initial_value)
             rate = None if number is None else float(number)
 
     def traced(run: Callable[[], UpdateTrace]) -> UpdateTrace:
-        with _running(path, call):
+        with _running(call):
             return run()
 
     return KerasRule(
@@ -169,43 +170,47 @@ def _own_optimizer(call: ir.Call, base: str, group: int) -> Optimizer:
 
 def _own_function(call: ir.Call, base: str) -> Callable[[], Any]:
     """Return the call of a function of the user's with the arguments of the spec."""
-    path = str(call.args[0])
-    function = load_function(path, Path(base), call.span)
-    arguments = {name: _plain(value, path) for name, value in call.kwargs.items() if name != EXCLUDED}
+    function = load_function(str(call.args[0]), Path(base), call.span)
+    arguments = {name: _plain(value, call) for name, value in call.kwargs.items() if name != EXCLUDED}
 
     def run() -> Any:
-        with _running(path, call):
+        with _running(call):
             return function(**arguments)
 
     return run
 
 
-def _plain(value: Any, path: str) -> Any:
+def _plain(value: Any, call: ir.Call) -> Any:
     """Return a value of the spec as Python has it; calls may only make schedules."""
     if isinstance(value, ir.Call):
         if signatures.find("schedule", value.name) is None:
             reason = f"an argument of it may be a schedule, and `{value.name}` is none"
-            raise SpecError([layers.unusable(value.span, path=path, reason=reason)])
+            raise _unusable(call, reason, span=value.span)
         return make(value, "schedule")
-    return [_plain(each, path) for each in value] if isinstance(value, tuple) else value
+    return [_plain(each, call) for each in value] if isinstance(value, tuple) else value
 
 
-def _require_usable(optimizer: Any, path: str, call: ir.Call) -> None:
+def _require_usable(optimizer: Any, call: ir.Call) -> None:
     """Raise SpecError if a function did not return an optimizer whose update can be traced."""
     if not isinstance(optimizer, keras.optimizers.Optimizer):
         reason = f"it returned {type(optimizer).__name__}, not a Keras optimizer"
-        raise SpecError([layers.unusable(call.span, path=path, reason=reason)])
+        raise _unusable(call, reason)
     given = [each for each in ELSEWHERE if each != _UNUSED and getattr(optimizer, each, None)]
     if given:
         advice = f"write `{ELSEWHERE[given[0]]}` in the block `update`"
-        raise SpecError(
-            [layers.unusable(call.span, path=path, reason=f"it sets `{given[0]}`", advice=advice)]
-        )
+        raise _unusable(call, f"it sets `{given[0]}`", advice)
     own = [each for each in _OF_ALL_WEIGHTS if _is_own(type(optimizer), each)]
     if own:
         reason = f"`{type(optimizer).__name__}` has an `{own[0]}` of its own, which sees all weights at once"
-        advice = "write its arithmetic in `update_step`, which sees one weight"
-        raise SpecError([layers.unusable(call.span, path=path, reason=reason, advice=advice)])
+        raise _unusable(call, reason, "write its arithmetic in `update_step`, which sees one weight")
+
+
+def _unusable(
+    call: ir.Call, reason: str, advice: str | None = None, *, span: Span | None = None
+) -> SpecError:
+    """Return the error that something of the user's, at its call or at another place, cannot be used."""
+    path = str(call.args[0])
+    return SpecError([layers.unusable(span or call.span, path=path, reason=reason, advice=advice)])
 
 
 def _is_own(kind: type, name: str) -> bool:
@@ -214,21 +219,20 @@ def _is_own(kind: type, name: str) -> bool:
 
 
 @contextmanager
-def _running(path: str, call: ir.Call) -> Iterator[None]:
+def _running(call: ir.Call) -> Iterator[None]:
     """Report what the user's code raises inside at its line, and what it does that is not supported."""
     try:
         yield
     except (SpecError, RunError):
         raise
     except UnsupportedError as fault:
-        raise SpecError([layers.unusable(call.span, path=path, reason=str(fault))]) from fault
+        raise _unusable(call, str(fault)) from fault
     except Exception as fault:
-        raise RunError(failure(fault, Where(path, call=call.span))) from fault
+        raise RunError(failure(fault, Where(str(call.args[0]), call=call.span))) from fault
 
 
 def _own_schedule(call: ir.Call, base: str) -> Any:
     """Return the schedule that a function of the user's makes."""
-    path = str(call.args[0])
 
     def schedule() -> Any:
         return _own_function(call, base)()
@@ -236,15 +240,15 @@ def _own_schedule(call: ir.Call, base: str) -> Any:
     made = made_apart(schedule)
     if not isinstance(made, keras.optimizers.schedules.LearningRateSchedule):
         reason = f"it returned {type(made).__name__}, not a Keras schedule"
-        raise SpecError([layers.unusable(call.span, path=path, reason=reason)])
-    return _guarded(made, path, call)
+        raise _unusable(call, reason)
+    return _guarded(made, call)
 
 
-def _guarded(rate: Callable[..., Any], path: str, call: ir.Call, *, of_step: bool = True) -> Any:
+def _guarded(rate: Callable[..., Any], call: ir.Call, *, of_step: bool = True) -> Any:
     """Return a learning rate as a function of the step, with faults at the line of the user's code."""
 
     def run(step: Any) -> Any:
-        with _running(path, call):
+        with _running(call):
             return rate(step) if of_step else rate()
 
     return run

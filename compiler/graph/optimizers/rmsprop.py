@@ -13,10 +13,7 @@ from compiler.graph.optimizers.base import Optimizer
 class RMSprop(Optimizer):
     """s <- rho s + (1-rho) g^2; v <- momentum v + rate g / sqrt(s + epsilon); w <- w - v."""
 
-    SLOTS: ClassVar[tuple[str, ...]] = (
-        "RMSProp",
-        "RMSProp_1",
-    )  # the fused op keeps v even if there is no momentum
+    SLOTS: ClassVar[tuple[str, ...]] = ("RMSProp", "RMSProp_1")  # v is kept even if there is no momentum
     KERNEL = "ResourceApplyRMSProp"
     OPERANDS: ClassVar[tuple[str, ...]] = ("ms", "mom")
     NUMBERS = ("rho", "momentum", "epsilon")

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from compiler.graph.adapters.keras_private import (
     apply_alone,
@@ -208,15 +208,11 @@ def _as_nodes(
             if name in taken
         },
         tuple(
-            SlotSpec(f"{label}_{after}" if after else label, *_unnamed(specs[before]))
+            evolve(specs[before], suffix=f"{label}_{after}" if after else label)
             for after, before in enumerate(used)
         ),
         tuple(each.name for each in traced.graph.control_outputs),
     )
-
-
-def _unnamed(spec: SlotSpec) -> tuple[Any, ...]:
-    return spec.initial, spec.shape, spec.dtype
 
 
 def _portable(nodes: Sequence[Any], placeholders: set[str], instead: Mapping[str, str]) -> Iterator[Any]:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from functools import cache
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache, cached_property
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import tensorflow as tf
-from attrs import define, field, frozen
+from attrs import define, frozen
 
+from compiler.figures import gathered
 from compiler.graph.adapters.tensorflow_private import op_definition
 from compiler.graph.tower.template import Template, base_of
 
@@ -75,14 +76,17 @@ _known: WeakKeyDictionary[Template, Usage] = WeakKeyDictionary()
 @define
 class _Reader:
     template: Template
-    nodes: dict[str, Any] = field(factory=dict)
-    users: dict[str, list[str]] = field(factory=dict)  # node -> nodes that use its outputs
+
+    @property
+    def nodes(self) -> Mapping[str, Any]:
+        return self.template.fragment.node
+
+    @cached_property
+    def users(self) -> Mapping[str, Sequence[str]]:
+        """The nodes that use outputs of each node, or wait for it."""
+        return gathered((base_of(each), name) for name, node in self.nodes.items() for each in node.input)
 
     def read(self) -> Usage:
-        for node in self.template.graph_def.node:
-            self.nodes[node.name] = node
-            for each in node.input:
-                self.users.setdefault(base_of(each), []).append(node.name)
         lookups = {each.gather: each for weight in self.template.weights for each in self._lookups(weight)}
         results = set(map(base_of, self.template.used))
         gone = {name for each in lookups.values() for name in self._unneeded(each, lookups, results)}

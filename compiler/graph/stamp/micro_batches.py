@@ -280,21 +280,15 @@ class MicroBatchWriter(MicroBatches):
         """
         found: dict[str, _Carried] = {}
         for weight, update in self.template.state_updates.items():
-            read, entry, info = (
-                self.tower.op_name(f"{weight}/read"),
-                self._entry_of(update),
-                self.template.results[update],
-            )
-            known = read in reads
-            initial = (
-                Tensor(read, info.dtype, info.shape)
-                if known
-                else self._constant(self._name(f"state/{weight}/zero"), 0, info.dtype, entry)
-            )
-            carried = self._carry(f"state/{weight}", initial, entry, info.shape)
-            if known:
-                self._statistics[initial.name] = carried.now
-            found[update] = carried
+            read, scope = self.tower.op_name(f"{weight}/read"), f"state/{weight}"
+            entry, info = self._entry_of(update), self.template.results[update]
+            if read in reads:
+                initial = Tensor(read, info.dtype, info.shape)
+            else:
+                initial = self._constant(self._name(f"{scope}/zero"), 0, info.dtype, entry)
+            found[update] = self._carry(scope, initial, entry, info.shape)
+            if read in reads:
+                self._statistics[initial.name] = found[update].now
         return found
 
     def _sum(self, name: str) -> Tensor:

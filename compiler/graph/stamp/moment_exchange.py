@@ -8,7 +8,7 @@ from typing import TypeAlias
 from attrs import frozen
 
 from compiler.graph.fragments import write_traced
-from compiler.graph.tower.network.batch_norm import (
+from compiler.graph.tower.network.normalization import (
     gradients_kind,
     moments_of_some,
     summed_gradients,

@@ -11,13 +11,12 @@ from collections.abc import Mapping, Sequence
 
 from attrs import frozen
 
-from compiler.graph.stamp.riders import Rider, carry
-from compiler.graph.stamp.sources import CutSource, gather_rows
+from compiler.figures import gathered
+from compiler.graph.stamp.sources import CutSource, Rider, carry, gather_rows
 from compiler.reasons import Placed
 from compiler.shards import Shard
 from compiler.step.record import Tensor
 from compiler.step.writer import StepWriter
-from compiler.topology import Device
 
 
 @frozen
@@ -158,9 +157,7 @@ class PieceWriter:
     ) -> tuple[dict[int | None, str], list[Tensor]]:
         """Write the gather of rows beside each piece; return the names of the gathers, and what is sent."""
         reads: dict[int | None, str] = {}
-        found, waiting = [], dict[Device, list[Rider]]()
-        for each in self.riders:
-            waiting.setdefault(each.device, []).append(each)
+        found, waiting = [], gathered((each.device, each) for each in self.riders)
         for shard, source, placed, ids in zip(
             self.shards, self.source.sources, self.beside, asked, strict=True
         ):

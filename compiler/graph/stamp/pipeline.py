@@ -14,6 +14,7 @@ from typing import Literal, TypeAlias
 
 from attrs import define, evolve, field, frozen
 
+from compiler.figures import gathered, reached
 from compiler.graph.nodes import count_inputs
 from compiler.graph.stamp.micro_batches import AccumulatedResults, MicroBatches
 from compiler.step.record import Op, Tensor, Use
@@ -69,9 +70,7 @@ class PipelineWriter(MicroBatches):
     _given: dict[tuple[int, int], Mapping[str, Tensor]] = field(factory=dict, repr=False)
     _names: dict[tuple[int, int], Mapping[str, str]] = field(factory=dict, repr=False)
     _added: dict[tuple[str, int], list[str]] = field(factory=dict, repr=False)  # by op and micro-batch
-    _takes: dict[str, set[str]] = field(
-        factory=dict, repr=False
-    )  # of what each op takes, what is in the tower
+    _takes: dict[str, set[str]] = field(factory=dict, repr=False)  # by op, what it takes that is in the tower
 
     def write(self) -> AccumulatedResults:
         """Write all micro-batches, and return their results."""
@@ -135,16 +134,10 @@ class PipelineWriter(MicroBatches):
         """
         found: dict[str, tuple[int, Pass]] = {}
         lowest = dict[str, int]()
-        users: dict[str, list[str]] = {}
-        for name, taken in self._takes.items():
-            for each in taken:
-                users.setdefault(each, []).append(name)
-        there = [name for name in self._takes if self._body[name].role != "gradient"]
-        before = {*there}
-        while there:  # a loop of the forward pass takes in what its gradient wants to be filled
-            new = self._takes[there.pop()] - before
-            before |= new
-            there += new
+        users = gathered((each, name) for name, taken in self._takes.items() for each in taken)
+        # a loop of the forward pass takes in what its gradient wants to be filled
+        there = (name for name in self._takes if self._body[name].role != "gradient")
+        before = reached(there, self._takes.__getitem__)
         backward = [name for name in self._takes if name not in before]
         forward = [name for name in self._takes if name in before]
         both: tuple[tuple[Pass, Sequence[str], Mapping[str, Iterable[str]]], ...] = (
@@ -156,20 +149,17 @@ class PipelineWriter(MicroBatches):
             for name in names:
                 near = (lowest[each] for each in beside.get(name, ()) if each in lowest and each in own)
                 stage = self._stage.get(name)
-                reached = min([*near, *([] if stage is None else [stage])], default=None)
-                if reached is not None:
-                    lowest[name] = reached
-                if stage is not None and reached == stage:
+                least = min([*near, *([] if stage is None else [stage])], default=None)
+                if least is not None:
+                    lowest[name] = least
+                if stage is not None and least == stage:
                     found[name] = (stage, kind)
         return found
 
     @cached_property
     def _tasks(self) -> Sequence[_Task]:
         """The passes of all stages."""
-        ops: dict[tuple[int, Pass], list[str]] = {}
-        for name, task in self._task_of.items():
-            ops.setdefault(task, []).append(name)
-        found = []
+        ops, found = gathered((task, name) for name, task in self._task_of.items()), []
         for (stage, kind), names in ops.items():
             own = {*names}
             used = {each for name in names for each in self._takes[name]}
@@ -219,18 +209,10 @@ class PipelineWriter(MicroBatches):
         if isinstance(op, Op):
             if op.name not in self._shared:
                 name = self._renamed(op.name, number)
-                self.writer.ops.append(
-                    evolve(
-                        op,
-                        name=name,
-                        inputs=tuple(self._inside(each, number) for each in op.inputs),
-                        outputs=tuple(evolve(each, op=name) for each in op.outputs),
-                        waits=(
-                            *(self._renamed(each, number) for each in op.waits),
-                            *self._gate(op.name, number),
-                        ),
-                    )
-                )
+                inputs = tuple(self._inside(each, number) for each in op.inputs)
+                outputs = tuple(evolve(each, op=name) for each in op.outputs)
+                waits = (*(self._renamed(each, number) for each in op.waits), *self._gate(op.name, number))
+                self.writer.ops.append(evolve(op, name=name, inputs=inputs, outputs=outputs, waits=waits))
             elif not number:
                 self.writer.ops.append(op)
             return
@@ -250,8 +232,8 @@ class PipelineWriter(MicroBatches):
             waits={own: [self._renamed(each, number) for each in waits] for own, waits in op.waits.items()},
         )
         gates = {own: self._gate(op.names[own], number) for own in ops}
-        waits = {own: [*copy.waits_of(own), *gate] for own, gate in gates.items() if gate}
-        self.writer.ops.append(evolve(copy, waits={**copy.waits, **waits}))
+        gated = {own: [*copy.waits_of(own), *gate] for own, gate in gates.items() if gate}
+        self.writer.ops.append(evolve(copy, waits={**copy.waits, **gated}))
 
     def _renamed(self, name: str, number: int) -> str:
         """Return the name of an op of a micro-batch; what is outside of the tower has one name for all."""

@@ -16,7 +16,6 @@ from attrs import define, field, frozen
 from compiler.graph.tower.recompute import SCOPE as RECOMPUTED
 from compiler.graph.tower.recompute import Forward, inputs_of
 from compiler.graph.tower.template import Template
-from compiler.placement.rules import target_of
 from compiler.plan import Plan
 from compiler.reasons import Reason
 from dsl import ir
@@ -135,20 +134,13 @@ def require_pipeline(plan: Plan, stages: Stages) -> None:
     for own, later in stages.back:
         span, layer = _layer(plan, own)
         reason, number = stages.reasons[own], stages.of[own].number
-        rule = None if reason is None or reason.rule is None else reason.rule.span
+        rule = None if reason is None else reason.span
         labels = () if rule is None else (Label(rule, "puts it there"),)
-        before = _layer(plan, later.op)[1]
-        found.setdefault(
-            layer,
-            layer_goes_back(
-                span or rule,
-                labels=labels,
-                layer=layer,
-                number=str(number),
-                before=before,
-                later=str(later.number),
-            ),
+        before, at = _layer(plan, later.op)[1], str(later.number)
+        fault = layer_goes_back(
+            span or rule, labels=labels, layer=layer, number=str(number), before=before, later=at
         )
+        found.setdefault(layer, fault)
     if found:
         raise SpecError([*found.values()])
 
@@ -169,7 +161,7 @@ def _layer(plan: Plan, own: str) -> tuple[Span | None, str]:
 
 def _member(reason: Reason | None) -> int | None:
     """Return the number in the group to which a rule points; None if there is none."""
-    target = None if reason is None else target_of(reason)
+    target = None if reason is None else reason.target
     return target.index if isinstance(target, ir.GroupMember) else None
 
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
 from compiler.graph.ledger import Ledger
 from compiler.graph.nodes import count_inputs
@@ -22,8 +22,7 @@ from compiler.graph.stamp.moment_exchange import Gather, JoinedExchange, receive
 from compiler.graph.stamp.pieces import DealtRows, PieceWriter
 from compiler.graph.stamp.pipeline import PipelineWriter
 from compiler.graph.stamp.places import Layout, TowerPlaces
-from compiler.graph.stamp.riders import Rider, read_together
-from compiler.graph.stamp.sources import CutSource, WeightSource, gather_rows
+from compiler.graph.stamp.sources import CutSource, Rider, WeightSource, gather_rows, read_together
 from compiler.graph.stamp.stages import require_pipeline
 from compiler.graph.tower.template import Template
 from compiler.placement.rules import Rulebook, following
@@ -104,9 +103,7 @@ class StampedTower:
             return self.accumulated.results[name]
         # TensorFlow knows that a gradient has the shape of its weight only while it makes the gradient.
         made = self.use.tensor(name)
-        return Tensor(
-            made.op, made.dtype, self.template.results[name].shape, made.output, made.value, made.holds
-        )
+        return evolve(made, shape=self.template.results[name].shape)
 
     def gradient(self, part: int, weight: str) -> Value:
         """Return the gradient of the tower's scaled loss by a weight; that of an embedding may be sparse."""

@@ -11,6 +11,7 @@ import keras
 import tensorflow as tf
 from attrs import frozen
 
+from compiler.figures import distinct
 from compiler.graph.adapters.keras_private import operations_before
 from compiler.graph.tower.network.keras_scope import own_names, stateless
 from compiler.graph.tower.network.network import Network, flattened
@@ -143,10 +144,7 @@ def _give_distinct_names(network: Network, inputs: Sequence[Any], outputs: Seque
     taken = {each.name for each in (*layers, *operations_before(inputs)) if not isinstance(each, Operation)}
     for operation in made:
         if id(operation) not in kept:
-            name, number = operation.name, 0
-            while operation.name in taken:
-                number += 1
-                operation.name = f"{name}_{number}"
+            operation.name = distinct(operation.name, taken)
             taken.add(operation.name)
 
 

@@ -18,7 +18,9 @@ import numpy as np
 import tensorflow as tf
 from attrs import evolve, field, frozen
 
-from compiler.graph.variables.cut_variable import CutVariable, variables_of
+from compiler.figures import gathered
+from compiler.graph.variables.nodes import CutVariable, variables_of
+from compiler.placement.rules import by_default
 from compiler.reasons import Placed, Reason
 from compiler.shards import Shard, blocks
 
@@ -169,11 +171,7 @@ class Saving:
 
     def slices(self) -> dict[str, list[Slice]]:
         """Return the slices of each tensor in their order."""
-        found: dict[str, list[Slice]] = {}
-        for group in self.groups:
-            for each in group.slices:
-                found.setdefault(each.name, []).append(each)
-        return found
+        return gathered((each.name, each) for group in self.groups for each in group.slices)
 
     def not_finite(self, run: Callable[[Any], Any]) -> list[str]:
         """Return the names of the tensors that have elements which are not finite."""
@@ -196,8 +194,7 @@ def add_saving(compiled: CompiledGraph, *, most: int = MOST_AT_ONCE) -> Saving:
         most: The bytes that are written at once.
     """
     ledger, plan = compiled.ledger, compiled.plan
-    writer = plan.topology.first_cpu()
-    here = Placed(writer, Reason(f"save -> {writer.ref}", "default"))
+    here = by_default("save", plan.topology.first_cpu())
     reads, restores, refills = {}, {}, {}
     slices: list[tuple[Slice, int]] = []
     with compiled.graph.as_default(), tf.name_scope("save/"):
@@ -381,11 +378,7 @@ def _restore(
 def _assign(variable: Any, value: tf.Tensor, region: Region) -> tf.Operation:
     if region.rows is None:
         return tf.raw_ops.AssignVariableOp(resource=variable.handle, value=value, name="assign")
+    begin, end = ([each] for each in region.rows)
     return tf.raw_ops.ResourceStridedSliceAssign(
-        ref=variable.handle,
-        begin=[region.rows[0]],
-        end=[region.rows[1]],
-        strides=[1],
-        value=value,
-        name="assign",
+        ref=variable.handle, begin=begin, end=end, strides=[1], value=value, name="assign"
     )

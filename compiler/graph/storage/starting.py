@@ -28,11 +28,11 @@ import tensorflow as tf
 from attrs import frozen
 
 from compiler.graph.adapters.keras_private import file_utils
-from compiler.graph.storage.hdf5_files import contents
 from compiler.graph.storage.weight_files import (
     Keys,
     Layout,
     beyond,
+    contents,
     faults_of,
     layout_of,
     open_arrays,

@@ -15,14 +15,14 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, TypeAlias
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
 
 import h5py
 import numpy as np
 from attrs import frozen
 
+from compiler.figures import gathered
 from compiler.graph.storage.export import plain_model
-from compiler.graph.storage.hdf5_files import Contents, Stored, StrangeFileError, contents
 from compiler.graph.storage.zip_files import SwellingError, ZipArchive
 from dsl.diagnostics import RunError
 from dsl.errors import layers as errors
@@ -36,6 +36,11 @@ INSIDE = "model.weights.h5"
 LAYERS = "layers"
 VARIABLES = "vars"
 OPTIMIZER = "optimizer/"
+
+
+class StrangeFileError(Exception):
+    """A file contains something that files of Keras do not contain; the message says what."""
+
 
 _UNREADABLE = (StrangeFileError, OSError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError)
 
@@ -222,9 +227,86 @@ def layout_of(compiled: CompiledGraph, base: str) -> Layout:
 
 def _by_name(names: Sequence[str], found: Mapping[str, Stored]) -> dict[str, Keys]:
     """Return where the number of each weight is, from the first to the last place."""
-    places: dict[str, list[str]] = {}
-    for key, array in found.items():
-        number = int(array.read().ravel()[0])
-        if number < len(names):
-            places.setdefault(names[number], []).append(key)
-    return {name: tuple(keys) for name, keys in places.items()}
+    places = gathered((int(array.read().ravel()[0]), key) for key, array in found.items())
+    return {names[number]: tuple(keys) for number, keys in places.items() if number < len(names)}
+
+
+# --- what HDF5 files may contain --------------------------------------------------------------------------
+#
+# HDF5 can make an array of other files (external storage, virtual datasets, links), of a type without a size,
+# and of chunks that unpack to any size. Keras writes none of this. All of it is refused before a byte of an
+# array is read.
+
+
+LARGEST_UNASKED = 1 << 20
+"""The bytes that an array may always have, however few of them are in the file."""
+
+MOST_TIMES = 1100
+"""The most that a larger array may be, as a multiple of its size in the file: deflate reaches 1,032."""
+
+
+@frozen
+class Stored:
+    """An array of an open file that can be read safely. Its shape is known, but it has not been read.
+
+    Attributes:
+        shape: The shape.
+        kind: The kind of NumPy's dtype, such as `f`.
+    """
+
+    shape: tuple[int, ...]
+    kind: str
+    _dataset: Any
+
+    def read(self) -> np.ndarray:
+        """Return the numbers."""
+        return np.asarray(self._dataset)
+
+
+@frozen
+class Contents:
+    """What an open file contains.
+
+    Attributes:
+        arrays: The arrays by their paths.
+        names: The attribute `name` of groups called `vars`, by their paths.
+    """
+
+    arrays: dict[str, Stored]
+    names: dict[str, str]
+
+
+def contents(store: h5py.File) -> Contents:
+    """Return what an open file contains.
+
+    Raises:
+        StrangeFileError: The file contains something that files of Keras do not contain.
+        OSError: The file is damaged.
+    """
+    links: list[tuple[str, bool]] = []
+    store.visititems_links(lambda path, link: links.append((path, isinstance(link, h5py.HardLink))))
+    found = Contents({}, {})
+    for path, is_own in links:  # the visitor must not raise, because h5py does not pass exceptions on
+        if not is_own:
+            raise StrangeFileError(f"`{path}` in it is a link to something else")
+        item = store[path]
+        if isinstance(item, h5py.Dataset):
+            found.arrays[path] = _stored(path, item)
+        elif path.endswith("vars") and "name" in item.attrs:
+            found.names[path] = str(item.attrs["name"])
+    return found
+
+
+def _stored(path: str, item: h5py.Dataset) -> Stored:
+    if item.is_virtual or item.external is not None:
+        raise StrangeFileError(f"the numbers of `{path}` are in other files")
+    if item.shape is None or item.dtype.kind not in "biufV" or item.dtype.itemsize > np.dtype("c16").itemsize:
+        raise StrangeFileError(f"`{path}` holds no numbers")
+    there = item.id.get_storage_size()
+    if item.nbytes > max(LARGEST_UNASKED, MOST_TIMES * there):
+        reason = f"the {there:,} bytes of `{path}` would unpack to {item.nbytes:,}, which is not plausible"
+        raise StrangeFileError(reason)
+    chunk = prod(map(int, item.chunks or ())) * int(item.dtype.itemsize)
+    if chunk > max(LARGEST_UNASKED, item.nbytes):
+        raise StrangeFileError(f"`{path}` is packed in chunks that are larger than it is")
+    return Stored(tuple(item.shape), item.dtype.kind, item)

@@ -7,8 +7,9 @@ from itertools import chain
 from typing import Any, Literal, TypeAlias
 
 import tensorflow as tf
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
+from compiler.figures import reached
 from compiler.shards import Shard
 from compiler.step.record import Fragment, Role, Tensor
 
@@ -58,6 +59,11 @@ class WeightInfo:
             return "sum"
         means = self.declared == "mean" or (self.declared is None and batch_norm == "mean")
         return "mean" if means and "float" in self.dtype else "first"
+
+    def piece(self, shard: Shard, **changes: Any) -> WeightInfo:
+        """Return what is known of a piece, for which something else may be different as well."""
+        size = Tensor("", self.dtype, shard.shape).bytes or 0
+        return evolve(self, name=shard.name, shape=shard.shape, bytes=size, shard=shard, **changes)
 
     @property
     def weight(self) -> str:
@@ -248,14 +254,7 @@ def base_of(tensor: str) -> str:
 
 def nodes_before(nodes: Mapping[str, Any], results: Iterable[str]) -> set[str]:
     """Return the names of the nodes on which tensors depend."""
-    seen: set[str] = set()
-    pending = [*map(base_of, results)]
-    while pending:
-        name = pending.pop()
-        if name not in seen:
-            seen.add(name)
-            pending += map(base_of, nodes[name].input)
-    return seen
+    return {*reached(map(base_of, results), lambda name: map(base_of, nodes[name].input))}
 
 
 def make_port(dtype: Any, shape: Any, name: str) -> tf.Tensor:

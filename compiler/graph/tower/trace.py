@@ -17,6 +17,7 @@ import keras
 import tensorflow as tf
 from attrs import define, evolve, field
 
+from compiler.figures import distinct
 from compiler.graph.adapters.keras_private import (
     Merge,
     flattened_layers,
@@ -27,11 +28,10 @@ from compiler.graph.adapters.keras_private import (
 )
 from compiler.graph.fragments import ancestors
 from compiler.graph.kept_tensors import discarded_graph, renew_constants, without_tensors
-from compiler.graph.tower.naming import NamingGraph
-from compiler.graph.tower.network.batch_norm import Exchanges, SyncPolicy
-from compiler.graph.tower.network.keras_scope import own_names, stateless
+from compiler.graph.tower.network.keras_scope import NamingGraph, own_names, stateless
 from compiler.graph.tower.network.losses import MeasuredLoss, measure, weights_of_examples
 from compiler.graph.tower.network.network import Network, make, metric_for
+from compiler.graph.tower.network.normalization import Exchanges, SyncPolicy
 from compiler.graph.tower.network.operations import Operation, for_each_example
 from compiler.graph.tower.network.own_objects import require_summable
 from compiler.graph.tower.network.precision import dtype_policy, in_float32, keep_tables, widen_penalties
@@ -134,7 +134,7 @@ class Tracer:
         if known is not None:
             return self.weights[known]
         relative = variable.path.removeprefix(node.keras_name + "/")
-        name = _unique(f"{node.path}/{relative}", self.weights)
+        name = distinct(f"{node.path}/{relative}", self.weights)
         user = UserCode(node.label, node.span)
         shape, dtype = tuple(variable.shape), variable.dtype
         info = WeightInfo(
@@ -364,9 +364,7 @@ class _Trace:
         terms = [each.value for each in found if each.weight is None]
         terms += [self._tensor_term(each) for each in self.model.tensor_terms]
         with tf.name_scope("loss/"):
-            terms += [
-                tf.cast(each, tf.float32) for each in self.scope.losses
-            ]  # losses that layers have added
+            terms += [tf.cast(each, tf.float32) for each in self.scope.losses]  # which layers have added
             parts = [LossPart(_sum(terms))] if terms else []
         parts += [LossPart(each.value, each.weight) for each in found if each.weight is not None]
         return parts, any(each.joins_examples for each in found)
@@ -511,11 +509,3 @@ def _seeded(seed: int) -> Iterator[None]:
         yield
     finally:
         random.setstate(state)
-
-
-def _unique(name: str, taken: dict[str, WeightInfo]) -> str:
-    candidate, number = name, 0
-    while candidate in taken:
-        number += 1
-        candidate = f"{name}_{number}"
-    return candidate

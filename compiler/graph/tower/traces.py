@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 import tensorflow as tf
 from attrs import define, evolve, field, frozen
 
-from compiler.graph.tower.network.batch_norm import sync_policy
+from compiler.graph.tower.network.normalization import sync_policy
 from compiler.graph.tower.template import Template, WeightInfo, nodes_before
 from compiler.graph.tower.trace import Tracer
 from compiler.plan import Plan

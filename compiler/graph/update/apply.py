@@ -16,13 +16,13 @@ from attrs import evolve, frozen
 
 from compiler.graph.assembly import Assembly
 from compiler.graph.fragments import write_traced
-from compiler.graph.gradients.summed import SummedGradient, tensors_of
+from compiler.graph.gradients.summed import SummedGradient
 from compiler.graph.gradients.unscale import Gate
 from compiler.graph.optimizers.base import Optimizer, Scalars
 from compiler.graph.optimizers.groups import StepScalars
 from compiler.graph.variables.variables import GraphVariable, VariablePart, copy_name
-from compiler.step.pieces import take_piece
 from compiler.step.record import Rows, Tensor, Value
+from compiler.step.values import take_piece, tensors_of
 from compiler.step.writer import Spot
 
 
@@ -89,7 +89,7 @@ def _is_one_op(assembly: Assembly, variable: GraphVariable, copy: int, gradient:
     """
     alone = isinstance(gradient, Tensor) and assembly.rule_of(variable.name).is_one_op(gradient)
     averaged = copy == 0 and variable.average is not None
-    return alone and not (slots_are_remote(variable, copy) or variable.info.constraint or averaged)
+    return alone and not (variable.slots_are_remote(copy) or variable.info.constraint or averaged)
 
 
 def _apply(
@@ -107,7 +107,7 @@ def _apply(
     contested = _is_contested(assembly, variable, copy, gradient)
     turn = take_turn(at, variable.name, contested=contested, after=tensors_of(gradient))
     inside = at.waiting([*turn.taken, *reads_of(assembly, variable, copy)])
-    if slots_are_remote(variable, copy):
+    if variable.slots_are_remote(copy):
         applied = apply_at_slots(assembly, inside, variable, copy, gradient, scalars)
     else:
         slots, numbers = [variable.slots[each][copy] for each in rule.slots], scalars.of(rule, inside)
@@ -123,9 +123,9 @@ def _apply(
 
 def _is_contested(assembly: Assembly, variable: GraphVariable, copy: int, gradient: Value) -> bool:
     """Whether another update could run between the ops of this one, because it is more than one op."""
-    alone = assembly.rule_of(variable.name).is_one_op(gradient) and not slots_are_remote(variable, copy)
+    alone = assembly.rule_of(variable.name).is_one_op(gradient) and not variable.slots_are_remote(copy)
     followed = variable.info.constraint is not None or variable.average is not None
-    return assembly.plan.updates_meet and (followed or not alone)
+    return assembly.plan.update.mode == "async" and (followed or not alone)
 
 
 def write_rule(
@@ -245,16 +245,6 @@ def updated_part(assembly: Assembly, at: Spot, part: VariablePart) -> Tensor:
     return assembly.ledger.writer("variable").variable(
         at.name("part"), part.info.dtype, part.info.shape, f"{part.name}/updated", at.placed
     )
-
-
-def slots_are_remote(variable: GraphVariable, copy: int) -> bool:
-    """Whether a copy of a variable has slots that are on another device.
-
-    Args:
-        variable: The variable.
-        copy: The number of the copy, from 0.
-    """
-    return bool(variable.slots) and variable.slot_place(copy).device != variable.device_of(copy)
 
 
 def apply_at_slots(

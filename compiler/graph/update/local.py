@@ -23,6 +23,7 @@ from compiler.plan import Plan, Tower
 from compiler.reasons import Placed
 from compiler.step.record import Run, Tensor, Value
 from compiler.step.sums import Reduction, reduce_all
+from compiler.step.values import dense
 from compiler.step.writer import Spot, StepWriter
 
 
@@ -57,17 +58,10 @@ def build_local(assembly: Assembly) -> Updates:
     }
     added = update_statistics(assembly, joins=ADDED)
     train_op = count_update(assembly, [*done.values(), *added, _average_when_due(assembly, done)])
-    return Updates(
-        train_op,
-        scalars.learning_rates,
-        publish_op=publish(
-            assembly,
-            "publish",
-            shares_of(assembly.plan, assembly.plan.towers),
-            [family_of(assembly, each) for each in changing(assembly)],
-        ),
-        gradients=updates[0].gradients,
-    )
+    families = [family_of(assembly, each) for each in changing(assembly)]
+    published = publish(assembly, "publish", shares_of(assembly.plan, assembly.plan.towers), families)
+    rates, gradients = scalars.learning_rates, updates[0].gradients
+    return Updates(train_op, rates, publish_op=published, gradients=gradients)
 
 
 def _end(alone: Assembly, done: Sequence[str]) -> str:
@@ -194,8 +188,7 @@ def _assign(writer: StepWriter, new: Sequence[_New]) -> list[str]:
     names = []
     for family, copy, value in sorted(new, key=lambda each: each[1]):
         target, name = family.copies[copy].tensor, f"average/{family.name}/copy_{copy}/assign"
-        assert isinstance(value, Tensor)  # no copy of a weight is rows
-        names.append(writer.assign(name, target, value, family.places[copy], role="update"))
+        names.append(writer.assign(name, target, dense(value), family.places[copy], role="update"))
     return names
 
 

@@ -5,7 +5,7 @@ They are those of clone 0, their mean, or the sum of all changes, as for a count
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from attrs import frozen
 
@@ -15,9 +15,9 @@ from compiler.graph.stamp.stamp import StampedTower
 from compiler.graph.tower.template import Join
 from compiler.graph.update.apply import reads_of
 from compiler.graph.variables.variables import GraphVariable, copy_name
-from compiler.step.means import change, mean
-from compiler.step.pieces import cut_value
+from compiler.reasons import Placed
 from compiler.step.record import Tensor
+from compiler.step.values import cut_value
 from compiler.step.writer import Spot, StepWriter
 
 ALL: frozenset[Join] = frozenset({"first", "mean", "sum"})
@@ -149,3 +149,39 @@ def assign_statistics(
             at = at if gate is None else at.waiting(gate.at(at.placed))
             names.append(at.waiting(reads_of(assembly, variable, copy)).assign(each.tensor, value))
     return names
+
+
+# --- means of what clones have for a statistic, and sums of what they have changed in it ------------------
+
+
+def mean(
+    writer: StepWriter, name: str, values: Mapping[int, Tensor], shares: Mapping[int, float], placed: Placed
+) -> Tensor:
+    """Return the mean of some values, in which each counts as much as its clone has examples.
+
+    Args:
+        writer: Writes the ops.
+        name: The statistic, or a piece of it.
+        values: The value of each clone by its number; a single one is its own mean.
+        shares: The share of the examples that each clone has.
+        placed: The place of the statistic.
+    """
+    if len(values) == 1:
+        return next(iter(values.values()))
+    parts: list[Tensor] = []
+    for clone, value in values.items():
+        scope = f"aggregate/{name}/clone_{clone}"
+        share = writer.constant(writer.unique(f"{scope}/Const"), shares[clone], value.dtype, placed)
+        parts += writer.write("Mul", writer.unique(f"{scope}/mul"), (value, share), placed)
+    return writer.add(f"aggregate/{name}/mean", parts, placed)
+
+
+def change(
+    writer: StepWriter, name: str, values: Mapping[int, Tensor], before: Mapping[int, Tensor], placed: Placed
+) -> Tensor:
+    """Return the sum of what clones have changed in a statistic."""
+    parts: list[Tensor] = []
+    for clone, value in values.items():
+        own = writer.unique(f"aggregate/{name}/clone_{clone}/sub")
+        parts += writer.write("Sub", own, (value, before[clone]), placed)
+    return writer.add(f"aggregate/{name}/change", parts, placed)

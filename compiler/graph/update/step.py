@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import TypeVar
 
 from attrs import field, frozen
 
+from compiler.figures import gathered
 from compiler.graph.assembly import Assembly
 from compiler.graph.gradients.clip import clip_gradients
-from compiler.graph.gradients.collect import sum_gradients
+from compiler.graph.gradients.collect import send_together, sum_gradients
 from compiler.graph.gradients.regularize import regularize_gradients
-from compiler.graph.gradients.summed import SummedGradient, join_parts, values_of
-from compiler.graph.gradients.together import send_together
+from compiler.graph.gradients.summed import SummedGradient, join_parts
 from compiler.graph.gradients.unscale import Gate, gate_of, unscale
 from compiler.graph.gradients.weighting import own_inverses
 from compiler.graph.loss_scale import LossScale
@@ -21,6 +22,7 @@ from compiler.graph.tower.template import Join
 from compiler.graph.update.apply import apply_gradients
 from compiler.graph.update.statistics import ALL, update_statistics
 from compiler.step.record import Run, Tensor
+from compiler.step.values import values_of
 from compiler.step.writer import Spot
 
 Decided = TypeVar("Decided")
@@ -66,13 +68,8 @@ class Update:
 def build_update(assembly: Assembly, scalars: StepScalars, statistics: Collection[Join] = ALL) -> Update:
     """Sum, condition and apply the gradients of the towers."""
     gradients = send_together(assembly, sum_gradients(assembly))
-    return apply_sums(
-        assembly,
-        scalars,
-        gradients,
-        own_inverses(assembly),
-        lambda gate: update_statistics(assembly, gate, statistics),
-    )
+    give_statistics = partial(update_statistics, assembly, joins=statistics)
+    return apply_sums(assembly, scalars, gradients, own_inverses(assembly), give_statistics)
 
 
 def apply_sums(
@@ -156,9 +153,7 @@ def count_update(assembly: Assembly, done: Sequence[str], name: str = "train_ste
 def join_ends(assembly: Assembly, done: Sequence[str]) -> list[str]:
     """Return the names of ops that run after all of `done`: only one on each task without the global step."""
     entries, home = assembly.ledger.entries, assembly.step_place.device.host
-    by_task: dict[object, list[str]] = {}
-    for each in done:
-        by_task.setdefault(entries[each].device.host, []).append(each)
+    by_task = gathered((entries[each].device.host, each) for each in done)
     ends, writer = by_task.pop(home, []), assembly.ledger.writer("update")
     for ops in by_task.values():
         if len(ops) == 1:

@@ -116,13 +116,9 @@ class GraphVariable:
         slots = self.placement.slots
         return self.beside(copy) if slots.reason.kind == "follows" else slots
 
-    @property
-    def slots_elsewhere(self) -> bool:
-        """Whether the slots of a copy are on another device than the copy."""
-        slots = self.placement.slots
-        if slots.reason.kind == "follows":
-            return False
-        return any(self.device_of(at) != slots.device for at in range(len(self.copies)))
+    def slots_are_remote(self, copy: int) -> bool:
+        """Whether a copy has slots that are on another device."""
+        return bool(self.slots) and self.slot_place(copy).device != self.device_of(copy)
 
     @property
     def kept(self) -> Any:
@@ -341,10 +337,7 @@ def cut_weights(weights: Mapping[str, WeightInfo], rulebook: Rulebook) -> dict[s
         shards = pieces_of(rulebook, info.name, info.shape, info.bytes)
         first = FirstValue(info, shards)
         for shard in shards:
-            size = Tensor("", info.dtype, shard.shape).bytes or 0
-            found[shard.name] = evolve(
-                info, name=shard.name, shape=shard.shape, bytes=size, initializer=first, shard=shard
-            )
+            found[shard.name] = info.piece(shard, initializer=first)
         if not shards:
             found[info.name] = info
     return found
@@ -382,28 +375,19 @@ def part_infos(
     found = {}
     for info, placement in zip(weights.values(), placements, strict=True):
         for each in placement.parts:
-            found[each.shard.name] = _part_info(info, each.shard)
+            found[each.shard.name] = info.piece(each.shard, constraint=None)
     return found
-
-
-def _part_info(info: WeightInfo, shard: Shard) -> WeightInfo:
-    size = Tensor("", info.dtype, shard.shape).bytes or 0
-    return evolve(info, name=shard.name, shape=shard.shape, bytes=size, constraint=None, shard=shard)
 
 
 def _parts(variable: GraphVariable) -> Iterator[VariablePart]:
     """Yield the parts of a variable that clones update."""
     placement = variable.placement
     for each in placement.parts:
-        info = _part_info(variable.info, each.shard)
+        info = variable.info.piece(each.shard, constraint=None)
         device = each.device
         known = evolve(placement.info, name=info.name, shape=info.shape, bytes=info.bytes, shard=each.shard)
-        placed = VariablePlacement(
-            known,
-            Placed(device, placement.placed.reason),
-            Placed(device, placement.slots.reason),
-        )
-        yield VariablePart(info, placed, whole=variable, copy=each.copy)
+        own, slots = (Placed(device, each.reason) for each in (placement.placed, placement.slots))
+        yield VariablePart(info, VariablePlacement(known, own, slots), whole=variable, copy=each.copy)
 
 
 def checkpoint_copy(name: str, clone: int | str) -> str:

@@ -7,7 +7,7 @@ is the time between two openings by the chief. What a worker does for an earlier
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -68,11 +68,16 @@ class State:
     @classmethod
     def of(cls, numbers: Sequence[int]) -> State:
         """Return the state from the values of `Coordination.state`."""
-        values = [int(each) for each in numbers]
-        generation, phase, lost, tick, global_step, examples, begun, limit, *rest = values
-        size = len(rest) // len(PER_WORKER)
-        vectors = [tuple(rest[at * size : (at + 1) * size]) for at in range(len(PER_WORKER))]
-        return cls(generation, phase, lost, tick, global_step, examples, begun, limit, *vectors)
+        return cls(*parted(numbers, SINGLE, PER_WORKER))
+
+
+def parted(numbers: Sequence[int], single: Sequence[str], vectors: Sequence[str]) -> Iterator[Any]:
+    """Yield what `Table.read_all` has read: the single numbers, and a tuple for each of the vectors."""
+    count = len(single)
+    size = (len(numbers) - count) // len(vectors)
+    yield from map(int, numbers[:count])
+    for at in range(len(vectors)):
+        yield tuple(map(int, numbers[count + at * size : count + (at + 1) * size]))
 
 
 @frozen

@@ -16,7 +16,7 @@ from attrs import evolve
 
 from compiler.graph.fragments import write_traced
 from compiler.graph.gradients.collect import sum_gradients
-from compiler.graph.gradients.summed import SummedGradient, values_of
+from compiler.graph.gradients.summed import SummedGradient
 from compiler.graph.gradients.unscale import gate_of
 from compiler.graph.gradients.weighting import own_inverses
 from compiler.graph.optimizers.groups import StepScalars
@@ -48,6 +48,7 @@ from compiler.plan import Tower
 from compiler.reasons import Placed
 from compiler.step.record import Run, Tensor, Value
 from compiler.step.sums import Reduction, reduce_all
+from compiler.step.values import dense, values_of
 from compiler.topology import Device
 
 
@@ -69,12 +70,12 @@ class LocalReplica(Replica):
         # what follows has no towers, because it is no part of the run that has them
         apart = evolve(own, towers=[])
         scalars = step_scalars(apart)
-        total = _dense(totals.found["report"])
+        total = dense(totals.found["report"])
         losses, states = scores_in(self.counts.at("scores"), total, self.losses, scores)
         found = {name: value for each in kept for name, value in each.found.items()}
         updates = [self._applied(clone, *each, found, scalars) for clone, each in enumerate(clones)]
         done = [name for each in updates for name in each.done]
-        sums = [evolve(each, value=_dense(totals.found[f"{each.variable.name}/statistic"])) for each in added]
+        sums = [evolve(each, value=dense(totals.found[f"{each.variable.name}/statistic"])) for each in added]
         done += assign_statistics(apart, [changed(apart, each) for each in sums])
         seen = (*(tensor for each in losses for tensor in each.tensors), *states)
         counted = count_update(apart, [*done, *(each.op for each in seen)])
@@ -145,7 +146,7 @@ class LocalReplica(Replica):
         alone = evolve(self.assembly.alone(clone), towers=[])
         taken = [evolve(each, copies=(found[f"clone_{clone}/{each.variable.name}"],)) for each in gradients]
         new = [
-            evolve(each, value=_dense(found[f"clone_{clone}/{each.variable.name}/statistic"]))
+            evolve(each, value=dense(found[f"clone_{clone}/{each.variable.name}/statistic"]))
             for each in moved
         ]
         return apply_conditioned(
@@ -179,7 +180,7 @@ class LocalReplica(Replica):
             news = self.copied(mean, f"aggregate/{scope}", each.places)
             for copy, (variable, new, place) in enumerate(zip(each.copies, news, each.places, strict=True)):
                 name = f"{scope}/copy_{copy}/assign"
-                done.append(writer.assign(name, variable.tensor, _dense(new), place, role="update"))
+                done.append(writer.assign(name, variable.tensor, dense(new), place, role="update"))
         return means, Run(self.counts.add("averaged", "made", 1, done))
 
     def _of_first(self, family: Family) -> Tensor:
@@ -246,9 +247,3 @@ def _saved(everyone: Mapping[str, Family], weights: Collection[str]) -> dict[str
         for clone, each in enumerate(family.copies if len(family.copies) > 1 else ())
         if clone or name in weights
     }
-
-
-def _dense(value: Value) -> Tensor:
-    """Return a value that is not rows."""
-    assert isinstance(value, Tensor)
-    return value

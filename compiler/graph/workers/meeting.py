@@ -17,7 +17,7 @@ from attrs import field, frozen
 from compiler.graph.fragments import write_traced
 from compiler.graph.ledger import Ledger
 from compiler.graph.variables.variables import create_variable
-from compiler.graph.workers.coordination import Table
+from compiler.graph.workers.coordination import Table, parted
 from compiler.plan import WorkerPlan
 from compiler.reasons import Placed
 from compiler.step.record import Run, Tensor
@@ -68,10 +68,7 @@ class MeetingState:
     @classmethod
     def of(cls, numbers: Sequence[int]) -> MeetingState:
         """Return the state from the values of `Meeting.state`."""
-        generation, phase, lost, source, *rest = (int(each) for each in numbers)
-        size = len(rest) // len(PER_WORKER)
-        vectors = (tuple(rest[at * size : (at + 1) * size]) for at in range(len(PER_WORKER)))
-        return cls(generation, phase, lost, source, *vectors)
+        return cls(*parted(numbers, SINGLE, PER_WORKER))
 
 
 @frozen

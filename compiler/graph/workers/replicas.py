@@ -18,12 +18,13 @@ from typing import Any
 import tensorflow as tf
 from attrs import evolve, field, frozen
 
+from compiler.figures import gathered
 from compiler.graph.assembly import Assembly
 from compiler.graph.fragments import write_traced
 from compiler.graph.gradients.collect import sum_gradients
-from compiler.graph.gradients.summed import SummedGradient, tensors_of
+from compiler.graph.gradients.summed import SummedGradient
 from compiler.graph.gradients.unscale import Gate, are_finite, gate_if
-from compiler.graph.gradients.weighting import LossSum, inverse_weights
+from compiler.graph.gradients.weighting import LossSum, inverses_of
 from compiler.graph.tower.template import Join
 from compiler.graph.update.apply import step_scalars, updated_part
 from compiler.graph.update.statistics import ALL, Statistic, assign_statistics, changed, new_statistics
@@ -32,12 +33,14 @@ from compiler.graph.variables.variables import GraphVariable, VariablePart
 from compiler.graph.workers.exchange import WorkerExchange, reported, scores_in
 from compiler.graph.workers.meeting import SCOPE, Counts, Meeting
 from compiler.graph.workers.power_sgd import SIDES, LowRank, compressed
+from compiler.placement.rules import by_default
 from compiler.plan import WorkerPlan
-from compiler.reasons import Placed, Reason
+from compiler.reasons import Placed
 from compiler.step.record import SMALL, Rows, Run, Tensor, Value
 from compiler.step.sums import Aggregation, make_aggregation, sums_of
 from compiler.step.sums.between import Between
 from compiler.step.sums.compress import CASTS
+from compiler.step.values import dense, pack, tensors_of, unpack
 from compiler.step.writer import Spot
 
 TOTALS = "totals"
@@ -61,16 +64,10 @@ class Joined:
 def join_workers(assembly: Assembly, plan: WorkerPlan) -> Joined:
     """Make what a worker needs to send something to others."""
     counts = Counts.create(assembly.global_step, assembly.step_place, assembly.ledger)
-    return Joined(
-        counts,
-        Between(
-            assembly.ledger.writer("aggregate"),
-            [_place_of(plan, worker) for worker in range(plan.worker.count)],
-            plan.worker.index,
-            counts.read("number", "number"),
-            make_aggregation(plan.update.aggregate),
-        ),
-    )
+    writer = assembly.ledger.writer("aggregate")
+    places = [_place_of(plan, worker) for worker in range(plan.worker.count)]
+    step, aggregation = counts.read("number", "number"), make_aggregation(plan.update.aggregate)
+    return Joined(counts, Between(writer, places, plan.worker.index, step, aggregation))
 
 
 @frozen
@@ -107,7 +104,7 @@ class Replica:
         self.states = states
         joined = joined or join_workers(assembly, plan)
         self.counts, self.between, places = joined.counts, joined.between, joined.between.places
-        table = Placed(places[0].device, Reason(f"meeting -> {places[0].device.ref}", "default"))
+        table = by_default("meeting", places[0].device)
         self.owners: dict[str, int] = {}  # the worker that alone needs a sum, by the name of the sum
         self.meeting = Meeting.build(self.counts, table, assembly.ledger, plan)
         self.here = places[plan.worker.index]
@@ -133,16 +130,16 @@ class Replica:
         totals = stage.found
         lasting = list[str]()
         for name, one in thin.items():
-            left, right, lacking = (_dense(totals.pop(f"{name}/{side}")) for side in SIDES)
+            left, right, lacking = (dense(totals.pop(f"{name}/{side}")) for side in SIDES)
             totals[name] = one.gradient(left, right)
             lasting += one.keep(right, lacking)
         # what follows has no towers, because it is no part of the run that has them
         apart = evolve(own, towers=[])
         scalars = step_scalars(apart)
-        total = _dense(totals.pop("report"))
+        total = dense(totals.pop("report"))
         losses, states = scores_in(self.counts.at("scores"), total, self.losses, scores)
         summed = [evolve(each, copies=self._spread(each, totals[_name_of(each)])) for each in gradients]
-        new = [evolve(each, value=_dense(totals[f"{each.variable.name}/statistic"])) for each in statistics]
+        new = [evolve(each, value=dense(totals[f"{each.variable.name}/statistic"])) for each in statistics]
 
         def give_statistics(gate: Gate | None) -> list[str]:
             return assign_statistics(apart, [changed(apart, each) for each in new], gate)
@@ -150,7 +147,7 @@ class Replica:
         if self.owners:
             gate = None
             if own.loss_scale is not None and decided is not None:
-                gate = gate_if(apart, own.loss_scale, _dense(totals[decided]))
+                gate = gate_if(apart, own.loss_scale, dense(totals[decided]))
             update = apply_conditioned(apart, scalars, summed, gate, give_statistics)
         else:
             update = apply_sums(apart, scalars, summed, self._inverses(losses), give_statistics)
@@ -250,7 +247,7 @@ class Replica:
         apart = evolve(self.assembly, towers=[], squares_of_all=self._squares_of_all)
         inverses: Sequence[Tensor | None] = [None] * len(self.losses)
         if any(each.weight is not None for each in self.losses):
-            total = _dense(totals["report"])
+            total = dense(totals["report"])
             losses, _ = scores_in(self.counts.at("weights"), total, self.losses, scores)
             inverses = self._inverses(losses)
         own = [
@@ -285,10 +282,9 @@ class Replica:
         weights = [each for each in self.assembly.variables.values() if each.parts_of_workers]
         if not weights:
             return None
-        packs: dict[object, list[GraphVariable]] = {}
-        for each in weights:
-            alone = (each.info.bytes or 0) > SMALL
-            packs.setdefault(each.name if alone else each.info.dtype, []).append(each)
+        packs = gathered(
+            (each.name if each.info.bytes > SMALL else each.info.dtype, each) for each in weights
+        )
         done: list[str] = []
         for number, members in enumerate(packs.values()):
             done += self._shared(f"shared_{number}", members)
@@ -361,9 +357,9 @@ class Replica:
         compress = self.plan.update.compress
         if compress is not None and compress.name in CASTS:
             return self.totals(gradients, sums_of(self.plan.update)) | self.totals(exact)
-        products = {name: each.product(_dense(gradients[name])) for name, each in thin.items()}
+        products = {name: each.product(dense(gradients[name])) for name, each in thin.items()}
         totals = self.totals({**gradients, **products, **exact})
-        sides = {name: each.sides(_dense(totals.pop(name))) for name, each in thin.items()}
+        sides = {name: each.sides(dense(totals.pop(name))) for name, each in thin.items()}
         right = self.totals({f"{name}/right": own for name, (_, own, _) in sides.items()})
         for name, (left, _, lacking) in sides.items():
             totals |= {
@@ -406,19 +402,14 @@ class Replica:
         if len(members) == 1:
             ((own, value),) = members
             return self._alone(own, value, aggregation)
-        scope = f"aggregate/{name}"
-        flat = [writer.reshape(f"{scope}/Reshape", each, [-1], here) for _, each in members]
-        line, owner = writer.concat(f"{scope}/packed", flat, 0, here), self.owners.get(members[0][0])
-        total = self.between.sum(name, line, aggregation, owner)
+        scope, (names, tensors) = f"aggregate/{name}", zip(*members, strict=True)
+        line = pack(writer, scope, tensors, here)
+        total = self.between.sum(name, line, aggregation, self.owners.get(names[0]))
         if total is None:
             return {}
-        total = _dense(total)
-        sizes = [each.elements or 0 for _, each in members]
-        parts = writer.split(f"{scope}/split", total, sizes, 0, here)
-        return {
-            own: writer.reshape(f"{scope}/part", part, each.known_shape or (), here)
-            for (own, each), part in zip(members, parts, strict=True)
-        }
+        shapes = [each.known_shape or () for each in tensors]
+        parts = unpack(writer, scope, dense(total), shapes, here, ("split", "part"))
+        return dict(zip(names, parts, strict=True))
 
     def stage(self, totals: Mapping[str, Value], name: str = TOTALS, placed: Placed | None = None) -> Stage:
         """Write what keeps values from one run of a step to the next."""
@@ -454,11 +445,7 @@ class Replica:
         return [by_device[place.device] for place in places]
 
     def _inverses(self, losses: Sequence[LossSum]) -> list[Tensor | None]:
-        """Return the factors on the sums of each part of the loss: one over its weight, if it has one."""
-        weights = [each.weight for each in losses]
-        if self.plan.update.reduce == "sum" or not any(each is not None for each in weights):
-            return [None] * len(weights)
-        return inverse_weights(self.counts.at("weights"), weights)
+        return inverses_of(self.counts.at("weights"), losses, self.plan.update)
 
 
 def _name_of(gradient: SummedGradient) -> str:
@@ -481,13 +468,6 @@ def _numbers(line: tf.Tensor, count: int) -> list[tf.Tensor]:
     return list(tf.unstack(line, count))
 
 
-def _dense(value: Value | None) -> Tensor:
-    """Return a value that is not rows."""
-    assert isinstance(value, Tensor)
-    return value
-
-
 def _place_of(plan: WorkerPlan, worker: int) -> Placed:
     """Return the place of a worker's part of the sums: its CPU, because messages are in memory there."""
-    device = plan.topology.first_cpu(*plan.worker.everyone[worker][0].device.host)
-    return Placed(device, Reason(f"workers -> {device.ref}", "default"))
+    return by_default("workers", plan.topology.first_cpu(*plan.worker.everyone[worker][0].device.host))

@@ -19,8 +19,8 @@ from compiler.graph.fragments import write_traced
 from compiler.graph.gradients.clip import clip_gradients
 from compiler.graph.gradients.collect import sum_gradients
 from compiler.graph.gradients.regularize import regularize_gradients
-from compiler.graph.gradients.summed import SummedGradient, join_parts, values_of
-from compiler.graph.gradients.weighting import LossSum, inverse_weights
+from compiler.graph.gradients.summed import SummedGradient, join_parts
+from compiler.graph.gradients.weighting import LossSum, inverses_of
 from compiler.graph.tower.template import Join
 from compiler.graph.update.apply import apply_gradients, step_scalars
 from compiler.graph.update.statistics import (
@@ -39,8 +39,8 @@ from compiler.graph.workers.local import LocalReplica
 from compiler.graph.workers.replicas import Joined, Replica
 from compiler.plan import WorkerPlan
 from compiler.step.mailboxes import SCOPE, Box
-from compiler.step.pieces import pack, unpack
 from compiler.step.record import SMALL, Entered, Rows, Run, Tensor, Value
+from compiler.step.values import dense, pack, unpack, values_of
 from compiler.step.writer import Spot
 
 
@@ -124,15 +124,14 @@ class _Post(Generic[Posted]):
 
     @property
     def _tensors(self) -> list[Tensor]:
-        return [each for each in self.values if isinstance(each, Tensor)]
+        return list(map(dense, self.values))
 
     def parted(self, total: Value) -> Iterable[tuple[Posted, Value]]:
         """Return the members, each with its value in what was taken out of boxes."""
         totals = [total]
         if len(self.members) > 1:
-            assert isinstance(total, Tensor)
             scope, shapes = f"{SCOPE}/{self.box.name}/sum", [each.known_shape or () for each in self._tensors]
-            totals = list[Value](unpack(self.box.writer, scope, total, shapes, self.box.placed))
+            totals = list[Value](unpack(self.box.writer, scope, dense(total), shapes, self.box.placed))
         return zip(self.members, totals, strict=True)
 
 
@@ -290,15 +289,9 @@ class _Sync:
             for post, total in zip(gradients, totals, strict=True)
             for each, own in post.parted(total)
         ]
-        summed = join_parts(chief, summed, self._inverses(losses))
+        inverses = inverses_of(self.coordination.table.at("weights"), losses, self.plan.update)
+        summed = join_parts(chief, summed, inverses)
         return clip_gradients(chief, regularize_gradients(chief, summed))
-
-    def _inverses(self, losses: Sequence[LossSum]) -> list[Tensor | None]:
-        """Return the factors on the sums of each part of the loss: one over its weight, if it has one."""
-        weights = [each.weight for each in losses]
-        if self.plan.update.reduce == "sum" or not any(each is not None for each in weights):
-            return [None] * len(weights)
-        return inverse_weights(self.coordination.table.at("weights"), weights)
 
     def _new_statistics(self, posted: Sequence[_Post[Statistic]]) -> list[str]:
         """Return the names of the ops that give statistics the values in their boxes."""
@@ -310,9 +303,8 @@ class _Sync:
             else:
                 (total,) = self._totals([post.box], self.weights if join == "mean" else self.here)
             for each, value in post.parted(total):
-                assert isinstance(value, Tensor)  # no statistic is rows
                 variable = self.chief.variables[each.variable.name]
-                found.append(changed(self.chief, evolve(each, variable=variable, value=value)))
+                found.append(changed(self.chief, evolve(each, variable=variable, value=dense(value))))
         return assign_statistics(self.chief, found)
 
     def _begin_next(self, done: Sequence[str]) -> str:
@@ -333,9 +325,8 @@ class _Sync:
     def _all_scores(self, report: Box) -> tuple[tuple[LossSum, ...], tuple[Tensor, ...]]:
         """Return the parts of the loss, and states of metrics, of all workers whose gradients are used."""
         (total,) = self._totals([report], self.here)
-        assert isinstance(total, Tensor)  # no report is rows
         at = self.coordination.table.at("scores")
-        return scores_in(at, total, self.losses, self.scores, self.present, self.worker.count)
+        return scores_in(at, dense(total), self.losses, self.scores, self.present, self.worker.count)
 
 
 # --- functions of TensorFlow ------------------------------------------------------------------------------

@@ -8,8 +8,9 @@ from typing import TypeAlias
 from attrs import field, frozen
 
 from compiler.reasons import Placed
+from compiler.shards import range_lengths
 from compiler.step.record import Rows, Value
-from compiler.step.rows import join_rows, merge_rows
+from compiler.step.values import deal_rows, dense, join_rows, merge_rows
 from compiler.step.writer import StepWriter
 
 
@@ -71,10 +72,8 @@ class Reduction:
             return values[0]
         rows = [each for each in values if isinstance(each, Rows)]
         if rows:
-            scope = self.inner(name)
-            return merge_rows(self.writer, scope, join_rows(self.writer, scope, rows, placed), placed)
-        dense = [each for each in values if not isinstance(each, Rows)]
-        return self.writer.add(f"{self.scope}/{name}", dense, placed)
+            return merge_rows(self.writer, self.inner(name), rows, placed)
+        return self.writer.add(f"{self.scope}/{name}", list(map(dense, values)), placed)
 
     def copy(self, placed: Placed, value: Value, source: Placed, name: str) -> Value:
         """Return `value`, which is at `source`, as a tensor at `placed`.
@@ -95,3 +94,44 @@ class Reduction:
 
 # Returns the sum at each destination, in their order. Rows come back with distinct indices.
 Aggregation: TypeAlias = Callable[[Reduction], list[Value]]
+
+
+# --- values cut into pieces, which are summed in different places -----------------------------------------
+
+
+def cut(reduction: Reduction, rank: int, count: int) -> list[Value]:
+    """Return at most `count` pieces of the value of a clone: ranges of its elements, or rows by remainders.
+
+    The values of all clones are cut in the same way.
+
+    Args:
+        reduction: What is summed.
+        rank: Which clone it is.
+        count: The most pieces.
+    """
+    writer, value, home = reduction.writer, reduction.values[rank], reduction.homes[rank]
+    scope = reduction.inner(f"cut_{rank}")
+    if isinstance(value, Rows):
+        return [*deal_rows(writer, scope, value, count, home)]
+    assert value.elements is not None
+    sizes = range_lengths(value.elements, count)
+    flat = writer.reshape(f"{scope}/flat", value, [-1], home)
+    return [*writer.split(f"{scope}/cut", flat, sizes, 0, home)] if len(sizes) > 1 else [flat]
+
+
+def glue(reduction: Reduction, destination: int, pieces: Sequence[Value]) -> Value:
+    """Return the value of which `cut` made pieces.
+
+    Args:
+        reduction: What is summed.
+        destination: The number of the destination that gets the value.
+        pieces: The pieces.
+    """
+    writer, like = reduction.writer, reduction.values[0]
+    place, scope = reduction.destinations[destination], reduction.inner(f"glue_{destination}")
+    if isinstance(like, Rows):
+        return join_rows(writer, scope, [each for each in pieces if isinstance(each, Rows)], place)
+    parts = list(map(dense, pieces))
+    flat = writer.concat(f"{scope}/joined", parts, 0, place) if len(parts) > 1 else parts[0]
+    assert like.known_shape is not None
+    return writer.reshape(f"{scope}/whole", flat, like.known_shape, place)

@@ -16,6 +16,7 @@ from attrs import define, evolve, field, frozen
 from compiler.reasons import Placed
 from compiler.step.record import Crossing, Op, Rows, Run, Tensor, Value
 from compiler.step.sums.base import Aggregation, Reduction
+from compiler.step.values import dense, pack, unpack
 from compiler.step.writer import Spot, StepWriter
 
 SCOPE = "mail"
@@ -64,9 +65,7 @@ class Between:
     _whole: StepWriter = field(factory=lambda: StepWriter("aggregate"), init=False, repr=False)
     _homes: dict[str, int] = field(factory=dict, init=False, repr=False)  # by op of all workers
     _known: dict[str, Tensor] = field(factory=dict, init=False, repr=False)  # this worker's, by name there
-    _queues: list[tuple[Tensor, str]] = field(
-        factory=list, init=False, repr=False
-    )  # its own, and their types
+    _queues: list[tuple[Tensor, str]] = field(factory=list, init=False, repr=False)  # with their types
 
     def sum(
         self, name: str, value: Value, aggregation: Aggregation | None = None, owner: int | None = None
@@ -115,15 +114,10 @@ class Between:
             own: The tensors of this worker. Those of the others have their shapes, which are known.
         """
         writer, here = self.writer, self.places[self.own]
-        flat = [writer.reshape(f"{name}/Reshape", each, [-1], here) for each in own]
-        line = writer.concat(f"{name}/packed", flat, 0, here)
-        whole = self.lines(name, line, [sum(each.elements or 0 for each in own)] * len(self.places))
-        sizes = [each.elements or 0 for each in own]
-        parts = writer.split(f"{name}/split", whole, sizes * len(self.places), 0, here)
-        found = [
-            writer.reshape(f"{name}/part", part, each.known_shape or (), here)
-            for part, each in zip(parts, [*own] * len(self.places), strict=True)
-        ]
+        line, everyone = pack(writer, name, own, here), len(self.places)
+        whole = self.lines(name, line, [line.elements or 0] * everyone)
+        shapes = [each.known_shape or () for each in own] * everyone
+        found = unpack(writer, name, whole, shapes, here, ("split", "part"))
         return list(zip(*[iter(found)] * len(own), strict=True))
 
     def lines(self, name: str, own: Tensor, sizes: Sequence[int]) -> Tensor:
@@ -138,9 +132,7 @@ class Between:
             self._one(f"{name}/worker_{worker}", evolve(own, shape=(size,)), worker)
             for worker, size in enumerate(sizes)
         ]
-        whole = self._joined(name, values, _gathered)
-        assert isinstance(whole, Tensor)
-        return whole
+        return dense(self._joined(name, values, _gathered))
 
     def inbox(self, scope: str) -> Inbox:
         """Write the ops with which a process looks after the messages of this worker."""
@@ -234,7 +226,7 @@ class Between:
 
 def _gathered(reduction: Reduction) -> list[Value]:
     """Send the values of all workers to each, one after another in their order."""
-    values = [each for each in reduction.values if isinstance(each, Tensor)]
+    values = list(map(dense, reduction.values))
     return [
         reduction.writer.concat(f"{reduction.scope}/gathered_{rank}", values, 0, place)
         for rank, place in enumerate(reduction.destinations)

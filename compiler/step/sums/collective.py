@@ -5,9 +5,11 @@ from __future__ import annotations
 import zlib
 from collections.abc import Sequence
 
+from compiler.figures import gathered
 from compiler.reasons import Placed
 from compiler.step.record import Tensor, Value
 from compiler.step.sums.base import Reduction
+from compiler.step.values import dense
 from compiler.topology import Device
 
 
@@ -30,9 +32,8 @@ def collective(reduction: Reduction) -> list[Value]:
 
 
 def _sums_by_device(reduction: Reduction) -> dict[Device, tuple[Value, Placed]]:
-    here: dict[Device, list[Value]] = {}
-    for value, home in zip(reduction.values, reduction.homes, strict=True):
-        here.setdefault(home.device, []).append(value)
+    pairs = zip(reduction.values, reduction.homes, strict=True)
+    here = gathered((home.device, value) for value, home in pairs)
     places = {each.device: each for each in reduction.homes}
     return {
         device: (reduction.add(places[device], values, "local"), places[device])
@@ -52,9 +53,8 @@ def _all_reduce(reduction: Reduction, local: dict[Device, tuple[Value, Placed]])
     }
     writer, reduced = reduction.writer, {}
     for device, (value, place) in local.items():
-        assert isinstance(value, Tensor)  # rows are refused before
-        name = writer.unique(f"{reduction.scope}/all_reduce")
-        (reduced[device],) = writer.write("CollectiveReduce", name, (value,), place, attributes)
+        name = writer.unique(f"{reduction.scope}/all_reduce")  # rows are refused before
+        (reduced[device],) = writer.write("CollectiveReduce", name, (dense(value),), place, attributes)
     return reduced
 
 

@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from attrs import evolve
 
 from compiler.reasons import Placed
-from compiler.step.record import ITEM_BYTES, Op, Rows, Tensor, Value
+from compiler.step.record import ITEM_BYTES, Op, Tensor, Value
 from compiler.step.sums.base import Aggregation, Reduction
+from compiler.step.values import tensors_of, values_of, with_values
 from compiler.step.writer import StepWriter
 from compiler.topology import Device
 
@@ -41,7 +42,7 @@ class _Narrowed:
         self.sources = {  # of each tensor, by its name: the place, and the scope of what is made of it
             tensor.name: (home, f"{reduction.scope}/clone_{rank}")
             for rank, (value, home) in enumerate(zip(reduction.values, reduction.homes, strict=True))
-            for tensor in _tensors(value)
+            for tensor in tensors_of(value)
         }
         self.sources |= {each.name: (op.placed, op.name) for op in self.ops for each in op.outputs}
         self.sent: dict[str, Tensor] = {}
@@ -86,14 +87,6 @@ class _Narrowed:
         return self.received[key]
 
     def _result(self, value: Value) -> Value:
-        if isinstance(value, Tensor):
-            return self._result_of(value)
-        values = self._result_of(value.values)
-        return value if values is value.values else Rows(values, value.indices)
-
-    def _result_of(self, tensor: Tensor) -> Tensor:
-        return self._at(tensor, self.sources[tensor.name][0])
-
-
-def _tensors(value: Value) -> list[Tensor]:
-    return [value.values, value.indices] if isinstance(value, Rows) else [value]
+        elements = values_of(value)
+        found = self._at(elements, self.sources[elements.name][0])
+        return value if found is elements else with_values(value, found)

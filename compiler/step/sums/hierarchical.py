@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from compiler.figures import gathered
 from compiler.reasons import Placed
 from compiler.step.record import Value
 from compiler.step.sums.base import Reduction
@@ -62,9 +63,7 @@ def group_ranks(devices: Sequence[Device], size: int | None) -> list[list[int]]:
         size: The number of devices in a group. None makes a group of each host, or pairs if there is one host
             only.
     """
-    hosts: dict[object, list[Device]] = {}
-    for device in dict.fromkeys(devices):
-        hosts.setdefault(device.host, []).append(device)
+    hosts = gathered((device.host, device) for device in dict.fromkeys(devices))
     width = size if size is not None else PAIR if len(hosts) == 1 else len(devices)
     groups = [there[at : at + width] for there in hosts.values() for at in range(0, len(there), width)]
     return [[rank for rank, device in enumerate(devices) if device in group] for group in groups]

@@ -6,9 +6,9 @@ from collections.abc import Hashable, Sequence
 
 from attrs import define, field, frozen
 
-from compiler.step.pieces import pack, unpack
 from compiler.step.record import Rows, Tensor, Value
 from compiler.step.sums.base import Aggregation, Reduction
+from compiler.step.values import dense, pack, unpack, values_of
 from compiler.topology import Device
 
 
@@ -82,9 +82,8 @@ def fill_buckets(reductions: Sequence[Reduction], size: int) -> list[list[int]]:
 
 
 def _kind(reduction: Reduction) -> _Kind:
-    value = reduction.values[0]
     return _Kind(
-        (value.values if isinstance(value, Rows) else value).dtype,
+        values_of(reduction.values[0]).dtype,
         tuple(each.device for each in reduction.homes),
         tuple(each.device for each in reduction.destinations),
         reduction.owner,
@@ -105,12 +104,11 @@ def _reduce_bucket(parts: Sequence[Reduction], aggregation: Aggregation, number:
 
 
 def _unpacked(parts: Sequence[Reduction], at: int, total: Value, bucket: Reduction) -> list[Value]:
-    shapes = [each.known_shape for each in _tensors(parts, 0) if each.known_shape is not None]
+    shapes = [each.known_shape or () for each in _tensors(parts, 0)]
     writer, place, scope = bucket.writer, bucket.destinations[at], bucket.inner(f"unpack_{at}")
-    assert isinstance(total, Tensor)
-    return [*unpack(writer, scope, total, shapes, place)]
+    return [*unpack(writer, scope, dense(total), shapes, place)]
 
 
 def _tensors(parts: Sequence[Reduction], rank: int) -> list[Tensor]:
     """Return the values of a clone for several sums, none of which is of rows."""
-    return [value for value in (each.values[rank] for each in parts) if isinstance(value, Tensor)]
+    return [dense(each.values[rank]) for each in parts]

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from compiler.step.record import Value
-from compiler.step.sums.base import Reduction
-from compiler.step.sums.parts import cut, glue
+from compiler.step.sums.base import Reduction, cut, glue
 
 
 def shuffle(reduction: Reduction, shards: int | None = None) -> list[Value]:

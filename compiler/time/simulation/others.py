@@ -9,7 +9,7 @@ takes several times as long.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from graphlib import TopologicalSorter
 
@@ -48,39 +48,21 @@ def _abroad(work: StepWork, host: Host, loop: Sequence[int]) -> Abroad:
     for arrow in work.arrows:
         if arrow.source in inputs and arrow.target in inputs:
             inputs[arrow.target].append(arrow.source)
-    needed = _needed(inputs, elsewhere)
-    gates: dict[int, list[int]] = {}  # by what the clone waits for, as bits
-    for at in sorted(elsewhere):
-        own = [needed[each] for each in inputs[at] if each not in elsewhere]
-        if own:
-            gates.setdefault(_either(own), []).append(at)
-    order = sorted(elsewhere)
-    found = tuple(Gate(frozenset(_chosen(order, bits)), tuple(ops)) for bits, ops in gates.items())
+    needed, order = _needed(inputs, elsewhere), sorted(elsewhere)
+    before = {at: [needed[each] for each in inputs[at] if each not in elsewhere] for at in order}
+    gates = gathered((frozenset[int]().union(*own), at) for at, own in before.items() if own)
+    found = tuple(Gate(needed, tuple(ops)) for needed, ops in gates.items())
     opened = gathered((each, number) for number, gate in enumerate(found) for each in gate.needed)
     waits = {at: sum(each in elsewhere for each in inputs[at]) for at in order}
     return Abroad(host, work.alike[host] - 1, tuple(order), waits, found, opened)
 
 
-def _needed(inputs: dict[int, list[int]], elsewhere: set[int]) -> dict[int, int]:
-    """Return what each op of the clone itself waits for elsewhere, as bits in the order of the ops there."""
-    bits = {at: 1 << place for place, at in enumerate(sorted(elsewhere))}
-    found: dict[int, int] = {}
+def _needed(inputs: dict[int, list[int]], elsewhere: set[int]) -> dict[int, frozenset[int]]:
+    """Return the ops elsewhere for which each op of the clone itself waits."""
+    found: dict[int, frozenset[int]] = {}
     for at in TopologicalSorter(inputs).static_order():
-        found[at] = _either(bits[each] if each in bits else found[each] for each in inputs[at])
+        found[at] = frozenset().union(*({each} if each in elsewhere else found[each] for each in inputs[at]))
     return found
-
-
-def _either(all_bits: Iterable[int]) -> int:
-    found = 0
-    for each in all_bits:
-        found |= each
-    return found
-
-
-def _chosen(order: Sequence[int], bits: int) -> Iterator[int]:
-    for place, at in enumerate(order):
-        if bits >> place & 1:
-            yield at
 
 
 # --- the rounds of clones that are not simulated ----------------------------------------------------------

@@ -170,7 +170,10 @@ def prepare(work: StepWork, costs: Costs) -> PreparedStep:
         processes=processes,
         on_gpu=on_gpu,
         op_costs=op_costs,
-        demands=_demands(op_costs, on_gpu, [inner[each] for each in processes], costs.cores),
+        demands=[
+            Demand(cost.start, 1.0, 1.0) if gpu else _demand(cost, inner[process], costs.cores)
+            for cost, gpu, process in zip(op_costs, on_gpu, processes, strict=True)
+        ],
         short=[
             cost.alone < SHORT * op.rounds and not gpu
             for op, cost, gpu in zip(work.ops, op_costs, on_gpu, strict=True)
@@ -182,21 +185,6 @@ def prepare(work: StepWork, costs: Costs) -> PreparedStep:
         giving=[_giving(each, costs.op_start) for each in sends],
         asking=[_asking(each, work.alike.get(each.source.host, 1)) for each in sends],
     )
-
-
-def _demands(
-    op_costs: Sequence[Cost], on_gpu: Sequence[bool], inner: Sequence[int], cores: int
-) -> list[Demand]:
-    """Return what each op asks of its thread; `inner` has the threads that may work on it."""
-    known: dict[tuple[int, bool, int], Demand] = {}  # by the identity of the costs, of which there are few
-    found = []
-    for cost, gpu, threads in zip(op_costs, on_gpu, inner, strict=True):
-        key = (id(cost), gpu, threads)
-        demand = known.get(key)
-        if demand is None:
-            demand = known[key] = _demand(cost, threads, cores) if not gpu else Demand(cost.start, 1.0, 1.0)
-        found.append(demand)
-    return found
 
 
 def _demand(cost: Cost, inner: int, cores: int) -> Demand:

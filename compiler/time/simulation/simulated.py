@@ -86,28 +86,19 @@ def within(
         first: The first time, which becomes 0.
         last: The last time.
     """
-    kept = tuple(
-        Bar(
-            each.op,
-            each.thread,
-            max(first, each.ready) - first,
-            max(first, each.start) - first,
-            min(last, each.end) - first,
-            None,
-        )
-        for each in bars
-        if each.start < last and each.end > first
+    return (
+        tuple(_part_of_bar(each, first, last) for each in bars if each.start < last and each.end > first),
+        tuple(_part_of_hop(each, first, last) for each in hops if each.start < last and each.end > first),
     )
-    hopped = tuple(
-        _part(each, max(first, each.start), min(last, each.end), first)
-        for each in hops
-        if each.start < last and each.end > first
-    )
-    return kept, hopped
 
 
-def _part(hop: Hop, start: float, end: float, first: float) -> Hop:
-    """Return the part of a hop between two times, counted from another one."""
+def _part_of_bar(bar: Bar, first: float, last: float) -> Bar:
+    ready, start = (max(first, each) - first for each in (bar.ready, bar.start))
+    return Bar(bar.op, bar.thread, ready, start, min(last, bar.end) - first, None)
+
+
+def _part_of_hop(hop: Hop, first: float, last: float) -> Hop:
+    start, end = max(first, hop.start), min(last, hop.end)
     size = round(hop.bytes * (end - start) / (hop.end - hop.start))
     return Hop(hop.source, hop.target, hop.tensor, size, start - first, end - first, -1)
 

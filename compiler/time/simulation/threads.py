@@ -145,9 +145,7 @@ class Transfers:
     clock: Clock
     arrived: Arrival
     hops: list[Hop] = field(factory=list)
-    _free: dict[tuple[Device, Device], float] = field(
-        factory=dict
-    )  # by link that takes no cores: from when on
+    _free: dict[tuple[Device, Device], float] = field(factory=dict)  # from when on, if they take no cores
     _waiting: dict[tuple[Device, Device], deque[tuple[Task, Send]]] = field(factory=dict)
 
     def send(self, task: Task, number: int, thread: Thread | None) -> None:

@@ -8,8 +8,7 @@ import pytest
 
 from compiler.graph.build import compile_step
 from compiler.graph.inspect.placement_map import map_placement
-from compiler.graph.tower.chain import Chain
-from compiler.graph.tower.recompute import SCOPE, Forward
+from compiler.graph.tower.recompute import SCOPE, Chain, Forward
 from compiler.graph.tower.traces import Traces
 from compiler.pipeline import make_plan
 from compiler.report.terminal import headline

@@ -10,7 +10,7 @@ import pytest
 
 import grammar
 from compiler.pipeline import make_plan
-from compiler.placement.balance import spread_by_bytes
+from compiler.placement.variable_rules import spread_by_bytes
 from compiler.plan import VariableInfo
 from compiler.shards import cut
 from compiler.topology import Device

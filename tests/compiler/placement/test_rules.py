@@ -6,8 +6,9 @@ import pytest
 from attrs import evolve
 
 import grammar
-from compiler.placement.rules import target_of
-from compiler.reasons import Reason
+from compiler.placement.rules import Rulebook
+from compiler.plan import Tower
+from compiler.reasons import Placed, Reason
 from compiler.towers import towers_of_worker
 from tests.compiler.placement.places import MODEL, Places, places, variables
 from tests.support import marked
@@ -19,6 +20,12 @@ CLUSTER = 'devices {\n job "ps" { tasks = 2 }\n job "worker" { tasks = 2, gpu = 
 def place(rules: str, *, devices: str = FOUR_GPUS, clones: str = "batch = 2") -> Places:
     """Return the placement by some rules."""
     return places(f"{devices} clones {{ {clones} }}\n place {{\n {rules}\n }}")
+
+
+def op(book: Rulebook, name: str, tower: Tower, forward: str | None = None) -> Placed | None:
+    """Return the place that a rule `ops(...)` gives to an op of a tower, or None if no rule matches."""
+    reason = book.decide_op(name, tower, forward)
+    return None if reason is None else Placed(book.op_device(reason, tower), reason)
 
 
 def told(reason: Reason) -> tuple[str, str, list[str]]:
@@ -41,7 +48,7 @@ def test_a_rule_knows_its_place_and_is_shown_in_one_line() -> None:
     """The span of the deciding rule is that of its text in the spec, whose white space is folded."""
     (placed,) = place("\n   variables -> [\n  gpu[2],\n  gpu[1]\n]").variables(variables(4))
     reason = placed.placed.reason
-    span = reason.rule.span if reason.rule is not None else None
+    span = reason.span
     assert span is not None
     assert (span.text.splitlines()[0], span.begin.column) == ("variables -> [", 4)
     assert reason.text == "variables -> [ gpu[2], gpu[1] ]"
@@ -98,7 +105,7 @@ def test_clones_take_devices_in_order_and_wrap_round(rules: str, count: str, tow
 def test_ops_go_to_devices_by_clone(rules: str, inner: str, devices: list[str | None]) -> None:
     """A member of a group is another device for every clone; other ops are left to the tower."""
     found = place(rules)
-    placed = [found.book.op(inner, tower) for tower in found.towers]
+    placed = [op(found.book, inner, tower) for tower in found.towers]
     assert [each and each.device.ref for each in placed] == devices
 
 
@@ -161,8 +168,8 @@ def test_a_gradient_goes_with_its_forward_op_unless_a_rule_names_it() -> None:
     both = 'ops("fc/*") -> cpu[0]\n ops("gradients/fc/Bias*") -> cpu[1]'
     found = place(both)
     tower = found.towers[0]
-    followed = found.book.op("gradients/fc/MatMul_grad/MatMul", tower, "fc/MatMul")
-    named = found.book.op("gradients/fc/BiasAdd_grad/BiasAddGrad", tower, "fc/BiasAdd")
+    followed = op(found.book, "gradients/fc/MatMul_grad/MatMul", tower, "fc/MatMul")
+    named = op(found.book, "gradients/fc/BiasAdd_grad/BiasAddGrad", tower, "fc/BiasAdd")
     assert followed is not None
     assert named is not None
     assert (followed.device.ref, told(followed.reason)) == ("cpu[0]", ("fc/MatMul", "follows", []))
@@ -260,7 +267,7 @@ def test_ops_take_the_devices_of_their_own_worker() -> None:
     """In the graph of a worker, clone k has the k-th device of its own among those of the rule."""
     found = place('ops("fc/*") -> gpu[*]', devices=CLUSTER)
     book = evolve(found.book, topology=evolve(found.topology, home=("worker", 1)))
-    own = [book.op("fc/MatMul", each) for each in towers_of_worker(found.towers, ("worker", 1))]
+    own = [op(book, "fc/MatMul", each) for each in towers_of_worker(found.towers, ("worker", 1))]
     assert [each.device.ref for each in own if each is not None] == ["worker[1].gpu[0]", "worker[1].gpu[1]"]
 
 
@@ -269,16 +276,15 @@ def test_no_rule_for_ops_moves_those_of_an_evaluation_that_has_a_rule() -> None:
     found = place('evaluation -> cpu[1]\n ops("fc/*") -> cpu[0]')
     (first, *_) = found.towers
     ruled = evolve(first, reason=found.book.evaluation(first.device).reason)
-    assert found.book.op("fc/MatMul", ruled) is None
-    assert found.book.op("fc/MatMul", first) is not None
+    assert op(found.book, "fc/MatMul", ruled) is None
+    assert op(found.book, "fc/MatMul", first) is not None
 
 
 def test_rules_without_devices_of_their_own() -> None:
-    """Copies are on the devices of the clones, and a default has no rule to ask."""
+    """Copies are on the devices of the clones, and a default has no target."""
     found = place("variables -> replicated")
     reason = found.book.decide("variables", "v0")
     assert reason is not None
     with pytest.raises(TypeError, match="Replicated names no devices"):
-        found.book.devices(target_of(reason))
-    with pytest.raises(ValueError, match="no rule"):
-        target_of(found.book.optimizer().reason)
+        found.book.devices(reason.target)
+    assert found.book.optimizer().reason.target is None

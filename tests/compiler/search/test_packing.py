@@ -18,8 +18,7 @@ from compiler.search.problem import (
     find_components,
     gather,
 )
-from compiler.search.search import search
-from compiler.search.starts import pack_components
+from compiler.search.search import pack_components, search
 from compiler.search.tempering import Ladder, temper
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from compiler.search.problem import Operator, Workload, gather
-from compiler.search.search import _Best, search
-from compiler.search.starts import join_backward
+from compiler.search.search import _Best, join_backward, search
 
 
 def workload(edges: dict[str, str], together: dict[str, int] | None = None) -> Workload:

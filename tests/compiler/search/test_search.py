@@ -23,8 +23,7 @@ from compiler.search.problem import (
     measure_loads,
     merge,
 )
-from compiler.search.search import search
-from compiler.search.starts import lower_bound
+from compiler.search.search import lower_bound, search
 from tests.compiler.search.taken import measure_bytes
 
 PUBLISHED = Path(__file__).parent / "published"

@@ -18,8 +18,7 @@ from compiler.search.coarsen import coarsen
 from compiler.search.pieces import _best_split, count_work
 from compiler.search.prefixes import Prefixes, find_neighbours, find_prefixes, find_wanted
 from compiler.search.problem import Problem, find_components, gather, join_inseparable
-from compiler.search.search import search
-from compiler.search.starts import lower_bound, pack_components
+from compiler.search.search import lower_bound, pack_components, search
 from compiler.search.tempering import Ladder, temper
 from tests.compiler.search.test_search import small
 

@@ -15,10 +15,9 @@ from compiler.graph.stamp.pieces import PieceWriter
 from compiler.graph.stamp.sources import CutSource, WeightSource
 from compiler.graph.step_records import record_of
 from compiler.graph.update.apply import take_turn
+from compiler.graph.update.statistics import change, mean
 from compiler.shards import cut
 from compiler.step.mailboxes import Box
-from compiler.step.means import change, mean
-from compiler.step.pieces import cut_value, take_piece
 from compiler.step.read.costs import cost_of
 from compiler.step.record import Tensor
 from compiler.step.sums import reduce_all
@@ -26,6 +25,7 @@ from compiler.step.sums.add_n import add_n
 from compiler.step.sums.between import Between
 from compiler.step.sums.compress import narrowed
 from compiler.step.types import TYPES
+from compiler.step.values import cut_value, take_piece
 from compiler.step.writer import Names, Spot
 from dsl import ir
 from tests.compiler.step.sums.test_sums import Bench, dense

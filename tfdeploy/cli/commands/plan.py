@@ -152,8 +152,7 @@ def plan_command(common: Common, /, spec: str, **options: Any) -> int:
 def _expect(shown: ShownMap) -> None:
     """Raise SpecError if the placement, which has been shown, is not what the spec expects."""
     if shown.plan is not None:
-        from compiler.conditions.expect import check_expectations
-        from compiler.conditions.remedy import remedy_for
+        from compiler.conditions.expect import check_expectations, remedy_for
 
         found = check_expectations(shown.plan, shown.placement, remedy_for)
         if found:

@@ -341,7 +341,7 @@ def _endless(pipe: InputPipe) -> Any:
     """Let an iterator give one made-up batch repeatedly; return the op that starts it."""
     import tensorflow as tf
 
-    from compiler.graph.inspect.made_up import made_up_batch
+    from compiler.graph.inspect.one_step import made_up_batch
 
     return pipe.attach(lambda: tf.data.Dataset.from_tensors(made_up_batch(pipe)).repeat())
 

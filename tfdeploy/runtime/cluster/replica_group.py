@@ -18,7 +18,7 @@ import numpy as np
 import tensorflow as tf
 from attrs import define, field, frozen
 
-from compiler.graph.variables.cut_variable import variables_of
+from compiler.graph.variables.nodes import variables_of
 from compiler.graph.workers.meeting import FINISHED, OPEN, Meeting, MeetingState
 from compiler.plan import WorkerPlan
 from compiler.step.sums.between import SCOPE as MAIL

@@ -17,10 +17,10 @@ import tensorflow as tf
 from attrs import define, field, frozen
 
 from compiler.graph.adapters.tensorflow_private import fed_callable, is_op_determinism_enabled
-from compiler.graph.inspect.assigned import read_assigned
+from compiler.graph.inspect.one_step import read_assigned
 from compiler.graph.session_options import session_config
 from compiler.graph.storage.saving import Saving, add_saving
-from compiler.graph.variables.cut_variable import assign
+from compiler.graph.variables.nodes import assign
 from tfdeploy.runtime.session.checkpoint_files import ServerFiles
 from tfdeploy.runtime.watchdog import Activity, HealthMonitor
 

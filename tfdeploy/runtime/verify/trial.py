@@ -23,7 +23,7 @@ from compiler.graph.inspect.room import require_room
 from compiler.graph.session_options import session_config
 from compiler.graph.storage.export import final_weights
 from compiler.graph.tower.traces import Traces
-from compiler.graph.variables.cut_variable import assign, read_saved
+from compiler.graph.variables.nodes import assign, read_saved
 from compiler.model.layer_state import State, with_states
 from compiler.pipeline import make_plan
 from compiler.plan import WorkerPlan

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import keras
+import tensorflow as tf
 
 from compiler.graph.adapters.keras_private import (
     NAMES_GIVEN,
@@ -58,3 +59,48 @@ def replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
         yield
     finally:
         setattr(owner, name, before)
+
+
+# --- names of ops -----------------------------------------------------------------------------------------
+#
+# Keras opens a layer's scope twice, to build it and to call it. In a plain graph the first scope, which is
+# empty, uses the name, and the ops of a layer `query` inside another are called `query_1/...`.
+#
+# A third of the ops that Keras and TensorFlow's gradients make are constants, and most of these are equal to
+# one that is there: axes, parts of shapes, small numbers. Each would cost as much time as another op, only to
+# be removed when the tower is simplified.
+
+
+class NamingGraph(tf.Graph):  # type: ignore[misc]  # TensorFlow has no types
+    """A `tf.Graph` in which the names of empty scopes are free again.
+
+    Attributes:
+        share_constants: Whether equal constants become one op.
+    """
+
+    def __init__(self, *, share_constants: bool) -> None:
+        super().__init__()
+        self.share_constants = share_constants
+        self._constants: dict[bytes, tf.Operation] = {}
+
+    def _create_op_internal(self, op_type: str, inputs: Any, *args: Any, **kwargs: Any) -> tf.Operation:
+        """Make an op as `tf.Graph` does, or return the constant that is equal to it."""
+        attrs = kwargs.get("attrs") or {}
+        if op_type != "Const" or not self.share_constants or attrs.keys() != {"value", "dtype"}:
+            return super()._create_op_internal(op_type, inputs, *args, **kwargs)
+        key = attrs["value"].tensor.SerializeToString(deterministic=True)
+        if key not in self._constants:
+            self._constants[key] = super()._create_op_internal(op_type, inputs, *args, **kwargs)
+        return self._constants[key]
+
+    @contextmanager
+    def name_scope(self, name: str | None) -> Iterator[str]:
+        """Open a name scope, as `tf.Graph.name_scope` does."""
+        wanted = f"{self._name_stack}/{name}".lstrip("/").lower() if name else ""
+        before, ops = self._names_in_use.get(wanted), self.num_operations()
+        with super().name_scope(name) as scope:
+            yield scope
+        if wanted and not wanted.endswith("/") and self.num_operations() == ops:
+            self._names_in_use.pop(scope.rstrip("/").lower(), None)
+            if before is not None:
+                self._names_in_use[wanted] = before

@@ -409,7 +409,6 @@ def activation_of(name: str, *args: Any, **kwargs: Any) -> Any:
     given = dict(zip((each.name for each in signature.positional), args, strict=False)) | kwargs
     if signature.name in _LAYERS:
         return _LAYERS[signature.name](**given)
-    defaults = {
-        each.name: each.default for each in signature.arguments
-    }  # functions of `keras.ops` have others
+    # functions of `keras.ops` have other defaults
+    defaults = {each.name: each.default for each in signature.arguments}
     return operation_of(getattr(keras.ops, signature.name), **(defaults | given))

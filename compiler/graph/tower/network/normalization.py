@@ -1,24 +1,215 @@
-"""The batch normalizations of which towers are made, in the stead of those of Keras.
+"""Batch normalization over several clones, and the exchange of the statistics of the whole batch.
 
-They compute the same as Keras's own, apart from rounding, and differ in two ways:
-
-- Images are normalized by one fused op. Keras composes the normalization of some twenty small ops, and its
-  gradient of twice as many. Each op goes through all activations, and is made and scheduled for every clone.
-- If clones normalize by the whole batch, mean and variance of a tower are exchanged with the other towers.
-
-A model that is exported is made of Keras's own layers, so that it loads without this package.
+A synchronized layer normalizes by the moments of the batches of all clones. In a traced tower, its own
+moments are sent, and those of the whole batch are received through ports. In the backward pass the gradients
+by the whole batch's moments are sent, and their sums over all towers are received. `write_exchanges` writes
+the sums between the towers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import keras
 import tensorflow as tf
+from attrs import define, field, frozen
 
-from compiler.graph.adapters.keras_private import Functional, OwnMoments, flattened_layers
-from compiler.graph.tower.network.batch_norm import exchanges_for
+from compiler.graph.adapters.keras_private import Functional, OwnMoments, flattened_layers, reduction_axes
+from compiler.graph.tower.template import MomentExchange, make_port
+from compiler.plan import Plan, WorkerPlan
+
+
+@frozen
+class SyncPolicy:
+    """Which layers normalize by the whole batch.
+
+    Attributes:
+        every: Whether all do, and not only those with `synchronized = true`.
+        refusal: The reason why layers cannot do so in this plan, or None if they can.
+    """
+
+    every: bool
+    refusal: str | None = None
+
+    def wants(self, layer: Any) -> bool:
+        """Whether a layer is to normalize by the whole batch. A frozen one normalizes by no batch."""
+        is_one = isinstance(layer, keras.layers.BatchNormalization) and layer.trainable
+        return is_one and (self.every or layer.synchronized)
+
+
+def sync_policy(plan: Plan) -> SyncPolicy | None:
+    """Return the policy of a plan, or None if there is only one clone that makes a step with the others."""
+    together = plan.all_towers if isinstance(plan, WorkerPlan) and plan.keeps_all else plan.towers
+    if len(together) == 1:
+        return None
+    update, refusal = plan.update, None
+    if update.mode != "sync":
+        refusal = f"under `mode = {update.mode}` clones do not compute at the same time"
+    elif update.accumulate > 1:
+        refusal = "the whole batch is not known before the last of its micro-batches"
+    return SyncPolicy(update.batch_norm == "synchronized", refusal)
+
+
+_CURRENT: ContextVar[tuple[Exchanges, str] | None] = ContextVar(
+    "exchanges of the layer that is called", default=None
+)
+
+
+def exchanges_for(layer: keras.Layer) -> tuple[Exchanges, str] | None:
+    """Return the exchanges in which a layer that is being called takes part, and the path of its step.
+
+    The result is None if the layer normalizes by the batch of its own tower.
+    """
+    current = _CURRENT.get()
+    return current if current is not None and current[0].policy.wants(layer) else None
+
+
+@define
+class Exchanges:
+    """Collects the exchanges of a tower while it is traced.
+
+    Attributes:
+        policy: Which layers take part.
+        graph: The graph in which the tower is traced.
+        found: The exchanges so far.
+    """
+
+    policy: SyncPolicy
+    graph: tf.Graph = field(repr=False)
+    found: list[MomentExchange] = field(factory=list)
+
+    @contextmanager
+    def within(self, layer: keras.Layer, path: str) -> Iterator[None]:
+        """Let the batch normalizations in a layer exchange moments while the layer is called.
+
+        Raises:
+            ValueError: The policy wants a layer to use the whole batch, but the plan forbids it.
+        """
+        if self.policy.refusal is not None and any(map(self.policy.wants, flattened_layers(layer))):
+            raise ValueError(f"its statistics cannot be synchronized: {self.policy.refusal}")
+        before = _CURRENT.set((self, path))
+        try:
+            yield
+        finally:
+            _CURRENT.reset(before)
+
+    def whole_batch(
+        self, path: str, layer: Any, inputs: tf.Tensor, mask: Any, masked: Callable[[], Any]
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Return the mean and variance of the batches of all clones.
+
+        Args:
+            path: The path of the layer in the model.
+            layer: The batch normalization that is called.
+            inputs: The batch of this tower.
+            mask: Which positions of it count, or None if all do.
+            masked: Computes the mean and variance of this tower's batch if there is a mask.
+
+        Raises:
+            ValueError: The layer is called in the body of a loop, which is a graph of its own.
+        """
+        if tf.compat.v1.get_default_graph() is not self.graph:
+            raise ValueError("its statistics cannot be synchronized: it is inside a loop")
+        if mask is None:
+            mean, variance = keras.ops.moments(inputs, axes=reduction_axes(layer))
+            count = tf.cast(tf.size(inputs) // tf.size(mean), mean.dtype)
+        else:
+            mean, variance = masked()
+            count = tf.reduce_sum(tf.cast(mask, mean.dtype))
+        name = f"{path}/{len(self.found)}"
+        mean, variance, _ = self._exchange(name)(mean, variance, count)
+        return mean, variance
+
+    def _exchange(self, name: str) -> Callable[..., Any]:
+        """Return a function of a tower's moments that returns those of the whole batch, with its gradient.
+
+        With n the elements of a tower and N those of all, M = sum(n m) / N and V = sum(n (v + (m - M)^2)) /
+        N. Therefore dM/dm = n/N, dV/dm = 2 n/N (m - M) and dV/dv = n/N.
+        """
+
+        def exchange(mean: tf.Tensor, variance: tf.Tensor, count: tf.Tensor) -> Any:
+            received = _ports(f"{name}/moments", ("mean", "variance", "count"), (mean, variance, count))
+            shape = tuple(mean.shape.as_list())
+            traced = MomentExchange(name, (mean, variance, count), received, mean.dtype.name, shape)
+            self.found.append(traced)
+
+            def gradient(by_mean: tf.Tensor, by_variance: tf.Tensor, _: tf.Tensor) -> Any:
+                kind = gradients_kind(len(traced.gradients_sent))
+                total = _ports(f"{name}/{kind}", ("mean", "variance"), (mean, variance))
+                traced.gradients_sent.append((by_mean, by_variance))
+                traced.gradients_received.append(total)
+                total_mean, total_variance = total
+                share = count / received[2]
+                change = total_mean + 2 * total_variance * (mean - received[0])
+                return share * change, share * total_variance, None
+
+            return received, gradient
+
+        wrapped: Callable[..., Any] = tf.custom_gradient(exchange)
+        return wrapped
+
+
+def _ports(name: str, parts: Sequence[str], like: Sequence[tf.Tensor]) -> tuple[tf.Tensor, ...]:
+    return tuple(
+        make_port(each.dtype, each.shape, f"synchronized/{name}/{part}")
+        for part, each in zip(parts, like, strict=True)
+    )
+
+
+def gradients_kind(number: int) -> str:
+    """Return the name, in its exchange, of the gradients of one backward pass through a layer.
+
+    There are several passes if parts of the loss are differentiated separately.
+    """
+    return f"gradients_{number}" if number else "gradients"
+
+
+def moments_of_some(sent: Sequence[Sequence[tf.Tensor]]) -> list[tf.Tensor]:
+    """Return what `whole_moments` does, and zeros for batches without any elements, as others have some."""
+    return whole_moments(sent, tf.math.divide_no_nan)
+
+
+def whole_moments(
+    sent: Sequence[Sequence[tf.Tensor]], divide: Callable[..., tf.Tensor] = tf.divide
+) -> list[tf.Tensor]:
+    """Return mean, variance and number of elements of all batches.
+
+    What is computed for one batch is in a scope that has the number of its clone.
+    """
+    total = tf.add_n([count for _, _, count in sent], name="count")
+    shares, means, variances = [], [], []
+    for clone, (own, _, count) in enumerate(sent):
+        with tf.name_scope(f"clone_{clone}"):
+            shares.append(divide(count, total, name="share"))
+            means.append(tf.multiply(shares[-1], own, name="mean"))
+    mean = tf.add_n(means, name="mean")
+    for clone, (own, variance, _) in enumerate(sent):
+        with tf.name_scope(f"clone_{clone}/"):  # the same scope as above
+            around = tf.add(variance, tf.square(own - mean), name="around_mean")
+            variances.append(tf.multiply(shares[clone], around, name="variance"))
+    return [mean, tf.add_n(variances, name="variance"), total]
+
+
+def summed_gradients(sent: Sequence[Sequence[tf.Tensor]]) -> list[tf.Tensor]:
+    """Return the sums over all towers of the gradients by mean and variance."""
+    by_mean, by_variance = zip(*sent, strict=True)
+    return [tf.add_n(list(by_mean), name="mean"), tf.add_n(list(by_variance), name="variance")]
+
+
+# --- the batch normalizations of which towers are made, in the stead of those of Keras --------------------
+#
+# They compute the same as Keras's own, apart from rounding, and differ in two ways:
+#
+# - Images are normalized by one fused op. Keras composes the normalization of some twenty small ops, and its
+#   gradient of twice as many. Each op goes through all activations, and is made and scheduled for every
+#   clone.
+# - If clones normalize by the whole batch, mean and variance of a tower are exchanged with the other towers.
+#
+# A model that is exported is made of Keras's own layers, so that it loads without this package.
+
 
 SMALLEST_EPSILON = 1.001e-5  # cuDNN's kernel uses a larger epsilon instead of a smaller one than this
 IMAGE_RANK = 4  # the axes of a batch of images: examples, height, width, channels

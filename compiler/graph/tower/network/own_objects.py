@@ -102,17 +102,11 @@ def make_own(call: ir.Call, category: str, arguments: Mapping[str, Any], base: s
             return partial(function, **arguments) if needed else function(**arguments)
     kind = _KINDS[category]
     if needed and len(needed) not in kind.arguments:
-        raise SpecError(
-            [
-                errors.arguments_missing(
-                    call.span,
-                    path=path,
-                    names=needed,
-                    wanted=kind.noun,
-                    example=", ".join(f"{each} = ..." for each in needed),
-                )
-            ]
+        example = ", ".join(f"{each} = ..." for each in needed)
+        fault = errors.arguments_missing(
+            call.span, path=path, names=needed, wanted=kind.noun, example=example
         )
+        raise SpecError([fault])
     if needed and arguments and kind.base is None:
         raise SpecError([errors.arguments_not_saved(call.span, path=path, wanted=kind.noun)])
     if needed:

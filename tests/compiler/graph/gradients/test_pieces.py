@@ -12,8 +12,7 @@ from compiler.graph.fragments import recorded, write_traced
 from compiler.graph.gradients.collect import cut_rows
 from compiler.graph.stamp.pieces import DealtRows
 from compiler.shards import Shard, cut
-from compiler.step.pieces import cut_value
-from compiler.step.rows import merge_rows
+from compiler.step.values import cut_value, merge_rows
 from compiler.step.writer import Spot
 from tests.compiler.step.sums.test_sums import Bench
 
@@ -26,7 +25,7 @@ def pieces_of(bench: Bench, rows: Any, shards: Any, dealt: Any = None) -> Any:
     """Return the pieces of rows; if it is not known how they were dealt, equal ones are summed before."""
     value = recorded(rows)
     if dealt is None:
-        value = merge_rows(bench.writer, "merged", value, bench.homes[0])
+        value = merge_rows(bench.writer, "merged", [value], bench.homes[0])
     at = Spot(bench.writer, "cut", bench.homes[0])
     return write_traced(at, cut_rows, value, dealt, shards=shards)
 

@@ -9,8 +9,8 @@ import pytest
 import tensorflow as tf
 
 from compiler.graph.finished import Finished
+from compiler.graph.inputs.feeding import time_after
 from compiler.graph.inputs.iterators import InputPipe, cut_micro_batches, draw_batches, open_pipe, split_batch
-from compiler.graph.inputs.staging import time_after
 from compiler.graph.ledger import Ledger
 from compiler.pipeline import make_plan
 from compiler.plan import Plan

@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 from attrs import evolve
 
-from compiler.graph.inspect.assigned import read_assigned
+from compiler.graph.inspect.one_step import read_assigned
 from compiler.graph.inspect.placement_map import map_placement
 from compiler.pipeline import make_plan
 from dsl import ir

@@ -10,7 +10,7 @@ import tensorflow as tf
 from attrs import evolve
 
 from compiler.graph.build import compile_step
-from compiler.graph.inspect.assigned import read_assigned
+from compiler.graph.inspect.one_step import read_assigned
 from compiler.graph.inspect.placement_map import map_placement
 from compiler.graph.session_options import session_config
 from compiler.graph.stamp.pipeline import passes

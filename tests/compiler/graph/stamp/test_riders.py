@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from compiler.graph.stamp.riders import Rider
+from compiler.graph.stamp.sources import Rider
 from compiler.reasons import Placed, Reason
 from compiler.step.record import Tensor
 from compiler.topology import Device

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from compiler.graph.tower.naming import NamingGraph
+from compiler.graph.tower.network.keras_scope import NamingGraph
 
 
 def test_equal_constants_are_one_op() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from compiler.graph.tower.simplify import Shape, Simplifier
+from compiler.graph.tower.trim import Shape, Simplifier
 
 
 def simplified(make: Callable[[], Any], *, share: bool = True) -> tuple[Simplifier, dict[str, Any]]:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from compiler.graph.optimizers.groups import tables_dominate
 from compiler.graph.tower.template import WeightInfo
-from compiler.graph.update.whole_tables import tables_dominate
 
 
 @pytest.mark.parametrize(

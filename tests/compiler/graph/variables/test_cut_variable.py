@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from compiler.graph.variables.cut_variable import (
+from compiler.graph.variables.nodes import (
     CutVariable,
     assign,
     pieces_of,

@@ -110,12 +110,12 @@ def rows(pair: Any) -> Any:
 def test_rows_that_were_merged_are_found_again() -> None:
     """They are known of those that were merged, and of no others."""
     from compiler.graph.fragments import recorded
-    from compiler.step.rows import join_rows, merge_rows
+    from compiler.step.values import join_rows, merge_rows
 
     pair, bench = (np.ones((3, 2), np.float32), np.array([4, 1, 4], np.int32)), Bench(1)
     with bench:
         plain = recorded(rows(pair))
-        merged = merge_rows(bench.writer, "merged", plain, bench.homes[0])
+        merged = merge_rows(bench.writer, "merged", [plain], bench.homes[0])
         both = join_rows(bench.writer, "joined", [merged, plain], bench.homes[0])
         copied = bench.writer.copy("copied", merged, bench.homes[0])
     assert (merged.merged, both.merged, copied.merged) == (plain, None, None)

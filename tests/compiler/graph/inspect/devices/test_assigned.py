@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from compiler.graph.inspect.assigned import read_assigned
+from compiler.graph.inspect.one_step import read_assigned
 
 HERE, THERE = "/device:CPU:0", "/device:CPU:1"
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from compiler.graph.inspect.made_up import made_up_batch
+from compiler.graph.inspect.one_step import made_up_batch
 
 
 def test_numbers_of_rows_are_those_of_the_smallest_table() -> None:

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from compiler.graph.tower.network.batch_norm import Exchanges, SyncPolicy
-from compiler.graph.tower.network.normalization import BatchNormalization
+from compiler.graph.tower.network.normalization import BatchNormalization, Exchanges, SyncPolicy
 from tests.graphs import graph_of, map_of
 from tests.models import data, model, train
 from tests.support import Training, largest_difference, marked, refusal_of

@@ -1,7 +1,8 @@
-"""Compare the memory that a step needs with the memory that the spec gives.
+"""Forecasts of memory and time as far as a spec asks for them, and warnings of devices that are too small.
 
 `gpu_memory` is the memory of each GPU, `cpu_memory` the memory of each machine. If neither is given, nothing
-is forecast, because a forecast takes seconds for large graphs.
+is forecast for them, because a forecast takes seconds for large graphs. That of time comes from the profile
+beside the spec.
 """
 
 from __future__ import annotations
@@ -9,12 +10,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from compiler.conditions.expect import largest_variables, memory_parts, needs_memory
+from compiler.conditions.expect import largest_variables, memory_parts, needs_memory, needs_time
 from compiler.figures import gathered, size
 from compiler.graph.inspect.placement_map import map_placement
 from compiler.graph.sized_step import sized_step
+from compiler.mapping.records import MapTime
 from compiler.report.devices import Pool, device_label, parse_ref, pools
 from compiler.step.read.memory import StepMemory, forecast_memory
+from compiler.step.read.work import forecast_time
+from compiler.time.profile import find_profile
 from dsl.errors import plan as errors
 
 if TYPE_CHECKING:
@@ -69,3 +73,40 @@ def _warning(spec: ir.Spec, placement: AnyMap, attribute: str, alike: list[Pool]
         limit=size(first.limit),
         notes=notes,
     )
+
+
+# --- the time of a step -----------------------------------------------------------------------------------
+
+
+if TYPE_CHECKING:
+    from compiler.graph.compiled import CompiledGraph
+    from compiler.time.forecast import StepForecast
+
+
+def time_of(compiled: CompiledGraph, profile: str | None = None) -> tuple[StepForecast, str] | None:
+    """Return the forecast of a step and what it was made from, or None if nothing is known to make it from.
+
+    Args:
+        compiled: The graph.
+        profile: The file of a profile; by default the one beside the spec, if there is one.
+
+    Raises:
+        RunError: If the file is no profile.
+    """
+    spec = compiled.plan.spec
+    found = find_profile(spec.path, profile)
+    forecast = forecast_time(sized_step(compiled), found.profile if found is not None else None)
+    if forecast is None:
+        return None
+    return forecast, found.path if found is not None else spec.devices.kind or ""
+
+
+def map_time(compiled: CompiledGraph) -> MapTime | None:
+    """Return the forecast of a step as the placement map has it; the errors are those of `time_of`."""
+    found = time_of(compiled)
+    return found[0].for_map(found[1]) if found is not None else None
+
+
+def time_if_needed(compiled: CompiledGraph) -> MapTime | None:
+    """Return the forecast if the spec has conditions on it; the errors are those of `time_of`."""
+    return map_time(compiled) if needs_time(compiled.plan.spec) else None

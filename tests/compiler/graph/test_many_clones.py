@@ -16,7 +16,7 @@ from compiler.graph.compiled import CompiledGraph
 from compiler.graph.inspect.placement_map import map_placement
 from compiler.graph.many_clones import ManyClones, map_many
 from compiler.kinds.deployment.grid import NotAlikeError
-from compiler.kinds.deployment.layout import Extras, why_not
+from compiler.kinds.deployment.layout import Extras
 from compiler.kinds.growing.grow_step import has_same_work
 from compiler.kinds.records.kind_map import AnyMap, KindMap
 from compiler.kinds.records.reading import read_map
@@ -34,6 +34,7 @@ from compiler.report.view import View
 from compiler.step.read.memory import forecast_memory
 from compiler.step.read.why import explain_placement
 from compiler.step.read.work import forecast_time, timed_step
+from compiler.time.forecast import StepForecast
 from tests.support import spec_of
 
 SPEC = """
@@ -50,7 +51,7 @@ model "m" {{
 devices {{
   {devices}
 }}
-clones {{ {batch} }}
+clones {{ batch = 4 }}
 place {{
   {place}
 }}
@@ -70,11 +71,10 @@ def _cluster(tasks: int, gpus: int) -> str:
     return f'job "ps" {{ tasks = 2 }}\n  job "worker" {{\n    tasks = {tasks}\n    gpu = {gpus}\n  }}'
 
 
-def _plan(
-    devices: str, place: str, update: str = "", *, batch: str = "batch = 4", model: str = "", data: str = ""
-) -> Plan:
-    text = SPEC.format(devices=devices, place=place, update=update, batch=batch, model=model, data=data)
-    return make_plan(spec_of(text))
+def _plan(devices: str, place: str, update: str = "", *, model: str = "", data: str = "") -> Plan:
+    return make_plan(
+        spec_of(SPEC.format(devices=devices, place=place, update=update, model=model, data=data))
+    )
 
 
 ALIKE = {
@@ -285,7 +285,7 @@ def _not_met(plan: Plan, placement: AnyMap) -> list[str]:
         'ops(gpu[0], "clone_*/fc2/*") == 0',
         "traffic(gpu[*], cpu[0]) == 0B",
     )
-    text = SPEC.format(devices="gpu = 2", place="", update="", batch="batch = 4", model="", data="")
+    text = SPEC.format(devices="gpu = 2", place="", update="", model="", data="")
     expected = spec_of(f"{text}expect {{ {', '.join(conditions)} }}")
     asked = evolve(plan, spec=evolve(plan.spec, expect=expected.expect))
     return [each.text for each in check_expectations(asked, placement)]
@@ -389,6 +389,18 @@ def _step(device: MapDevice) -> int:
     return device.step_bytes
 
 
+def _forecasts(update: str, *, of_their_own: bool) -> tuple[StepForecast, StepForecast]:
+    """Return the forecasts of twelve tasks: with all of them, and with two that stand for others."""
+    devices = "kind = v100\n  " + _cluster(12, 2)
+    for job, count in (("ps", 2), ("worker", 12)) if of_their_own else ():
+        named = ", ".join(f'"{job}{at}:2222"' for at in range(count))
+        devices = devices.replace(f"tasks = {count}", f"hosts = [{named}]")
+    whole, folded = (map_many(_plan(devices, ON_SERVERS, update), fold=fold).time for fold in (False, True))
+    assert whole is not None
+    assert folded is not None
+    return whole, folded
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("update", ["", APART, f"{APART}\n  backup = 4"])
 @pytest.mark.parametrize("of_their_own", [True, False])
@@ -398,14 +410,7 @@ def test_one_task_stands_for_those_that_are_like_it(of_their_own: bool, update: 
     If each has a graph of its own, the others write into their boxes at the same moment as the one that
     stands for them, so that servers are busy for a shorter time.
     """
-    devices = "kind = v100\n  " + _cluster(12, 2)
-    for job, count in (("ps", 2), ("worker", 12)) if of_their_own else ():
-        named = ", ".join(f'"{job}{at}:2222"' for at in range(count))
-        devices = devices.replace(f"tasks = {count}", f"hosts = [{named}]")
-    plan = _plan(devices, ON_SERVERS, update)
-    whole, folded = (map_many(plan, fold=fold).time for fold in (False, True))
-    assert whole is not None
-    assert folded is not None
+    whole, folded = _forecasts(update, of_their_own=of_their_own)
     assert folded.work.one_machine != of_their_own
     assert len({each.device.host for each in whole.work.ops}) == 14
     shown = {("ps", 0), ("ps", 1), ("worker", 0), ("worker", 11)}
@@ -426,15 +431,8 @@ def test_a_task_stands_for_others_that_update_by_themselves(
 
     Groups of clones have longer ops on servers than single ones, so that these overlap at other times.
     """
-    devices = "kind = v100\n  " + _cluster(12, 2)
-    for job, count in (("ps", 2), ("worker", 12)) if of_their_own else ():
-        named = ", ".join(f'"{job}{at}:2222"' for at in range(count))
-        devices = devices.replace(f"tasks = {count}", f"hosts = [{named}]")
     replication = "between_graph" if apart else "in_graph"
-    plan = _plan(devices, ON_SERVERS, f"mode = async\n  replication = {replication}")
-    whole, folded = (map_many(plan, fold=fold).time for fold in (False, True))
-    assert whole is not None
-    assert folded is not None
+    whole, folded = _forecasts(f"mode = async\n  replication = {replication}", of_their_own=of_their_own)
     assert len(whole.work.loops) == (12 if apart else 24)
     assert len(folded.work.loops) == (2 if apart else 4)
     assert folded.seconds == pytest.approx(whole.seconds, rel=near)
@@ -497,64 +495,6 @@ def test_servers_weight_the_gradients_of_workers_one_after_the_other() -> None:
     wanted = forecast_memory(compile_graph(plan, seed=0).step)
     fullest = max(many.devices, key=lambda each: _step(each) if each.ref.startswith("ps") else 0)
     assert _step(fullest) == pytest.approx(wanted[fullest.ref].bytes, rel=0.02)
-
-
-SERVED = "variables -> worker[3].cpu[0]"
-UNLIKE = {
-    "they are few": (_cluster(5, 4), ON_SERVERS, "", "batch = 4"),
-    "the rounds of `ring` depend on the number of clones": (
-        _cluster(8, 4),
-        COPIED,
-        "aggregate = ring()",
-        "batch = 4",
-    ),
-    "the rounds of `tree` depend on the number of clones": (
-        _cluster(8, 4),
-        ON_SERVERS,
-        "aggregate = tree()",
-        "batch = 4",
-    ),
-    "the rounds of `hierarchical` depend on the number of clones": (
-        _cluster(8, 4),
-        "",
-        "mode = local\n  average_every = 4\n  aggregate = hierarchical()",
-        "batch = 4",
-    ),
-    "a rule names devices of some of them": (_cluster(8, 4), f"{ON_SERVERS}\n  {SERVED}", "", "batch = 4"),
-    "they do not have all devices of one kind, one each": (
-        _cluster(8, 8),
-        "clones -> worker[*].gpu[0..3]",
-        "",
-        "batch = 4",
-    ),
-    "they have batches of different sizes": (
-        "gpu = 24",
-        "",
-        "",
-        f"batch = [{', '.join(['4'] * 23)}, 8]",
-    ),
-}
-
-
-@pytest.mark.parametrize("reason", UNLIKE)
-def test_clones_that_are_not_alike_are_left_to_their_graph(reason: str) -> None:
-    """The layout says why, before anything is built."""
-    devices, place, update, batch = UNLIKE[reason]
-    assert why_not(_plan(devices, place, update, batch=batch)) == reason
-
-
-def test_three_workers_with_graphs_of_their_own_are_few() -> None:
-    """The graphs that would be built in place of theirs are not smaller."""
-    for tasks, reason in ((3, "they are few"), (4, None)):
-        plan = _plan(_cluster(tasks, 8), ON_SERVERS, "replication = between_graph")
-        assert why_not(plan) == reason
-
-
-def test_several_clones_on_a_device_are_left_to_their_graph() -> None:
-    """They share what is on it."""
-    plan = _plan("gpu = 8", "", "", batch="count = 32, batch = 4")
-    with pytest.raises(NotAlikeError, match="one each"):
-        map_many(plan)
 
 
 def test_what_few_clones_do_not_show_is_left_to_the_graph() -> None:

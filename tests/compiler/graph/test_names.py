@@ -9,8 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from compiler.graph.build import compile_graph
-from compiler.pipeline import make_plan
+from tests.graphs import graph_of
 from tests.support import spec_of
 
 MODEL = """
@@ -58,7 +57,7 @@ def test_ops_beside_the_towers(name: str, golden: Callable[[str, str], None]) ->
     """All of them but the first values of variables, with their types, roles and devices."""
     devices, place, update, summaries = CASES[name]
     text = MODEL.format(devices=devices, place=place, update=update, summaries=summaries)
-    compiled = compile_graph(make_plan(spec_of(text), emulate=True))
+    compiled = graph_of(spec_of(text), emulate=True)
     found = [
         f"{op.name} {op.type} {entry.role} {entry.device.ref}\n"
         for op in compiled.graph.get_operations()

@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from compiler.graph.user_code import UserCode, comparing_elements, load_function, plain_message, raised_at
 from dsl.diagnostics import Diagnostic, RunError, SpecError
+from tests.support import marked, refusal_of
 
 MODULE = """
 import json
@@ -92,13 +93,11 @@ def test_a_module_that_fails_is_shown_at_its_line(folder: Path) -> None:
     """For data at the line itself; for a model at the step, with the line in a note. It is tried again."""
     assert "broken:any" in refused("broken:any", folder).message
     of_data = refused("broken:any", folder)
-    assert of_data.span is not None
-    assert of_data.span.text == "raise KeyError('no')"
+    assert marked(of_data) == "raise KeyError('no')"
     of_model = refused("broken:any", folder, of_model=True)
     assert any("broken.py:2: `raise KeyError('no')`" in each for each in of_model.notes)
     unclear = refused("unclear:half", folder)
-    assert unclear.span is not None
-    assert unclear.span.text == "def half(:"
+    assert marked(unclear) == "def half(:"
 
 
 def test_the_innermost_line_of_the_users_is_named(folder: Path) -> None:
@@ -141,11 +140,9 @@ def test_exceptions_of_guarded_functions_are_diagnostics(folder: Path) -> None:
     assert scaled is not None
     assert failing is not None
     assert scaled(2) == 6
-    with pytest.raises(SpecError) as caught:
-        failing("?")
-    (found,) = caught.value.diagnostics
+    found = refusal_of(lambda: failing("?"))
     assert any("own_code.py:12: `return json.loads(text)`" in each for each in found.notes)
-    for fault in (caught.value, MemoryError()):
+    for fault in (SpecError([found]), MemoryError()):
         with pytest.raises(type(fault)) as again, code.running():
             raise fault
         assert again.value is fault

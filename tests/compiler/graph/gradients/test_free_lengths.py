@@ -12,11 +12,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from compiler.graph.build import compile_graph
 from compiler.graph.session_options import session_config
 from compiler.graph.storage.export import plain_model
-from compiler.pipeline import make_plan
 from dsl import ir
+from tests.graphs import graph_of
 from tests.support import largest_difference, spec_of
 from tfdeploy.data import Field, StreamOptions, open_split
 
@@ -100,7 +99,7 @@ class Run:
     folder: Path
 
     def __init__(self, spec: ir.Spec) -> None:
-        self.compiled = compile_graph(make_plan(spec), base=str(self.folder))
+        self.compiled = graph_of(spec, base=str(self.folder))
         fields = [Field(each.name, each.dtype, each.shape) for each in self.compiled.plan.model.inputs]
         assert spec.data is not None
         assert spec.data.train is not None

@@ -7,11 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from compiler.graph.build import compile_graph
-from compiler.graph.inspect.one_step import run_one_step
 from compiler.graph.inspect.placement_map import map_placement
-from compiler.pipeline import make_plan
 from compiler.step.read.why import explain_placement
+from tests.graphs import graph_of
 from tests.support import Training, largest_difference, spec_of
 
 WORDS = """
@@ -74,7 +72,7 @@ def table_traffic(compiled: Any, *, to_table: bool) -> dict[str, tuple[int, int]
 
 def test_a_lookup_runs_at_its_table_and_the_table_is_not_read() -> None:
     """The gather is a `ResourceGather` on the table's device; the only reads are of other weights."""
-    compiled = compile_graph(make_plan(words()))
+    compiled = graph_of(words())
     ops = {each.name: each for each in map_placement(compiled).ops}
     for clone in (0, 1):
         gather = ops[f"clone_{clone}/table/GatherV2"]
@@ -107,7 +105,7 @@ def test_a_table_that_is_updated_as_a_whole_is_never_put_into_the_mode_for_rows(
     optimizer: str, more: dict[str, str], by_rows: bool
 ) -> None:
     """In that mode TensorFlow copies the table in every dense update: its rows are gathered from a read."""
-    graph = compile_graph(make_plan(words(optimizer=optimizer, **more))).graph
+    graph = graph_of(words(optimizer=optimizer, **more)).graph
     touching = {
         each.type
         for each in graph.get_operations()
@@ -136,20 +134,9 @@ def test_a_constant_of_a_lookup_may_be_used_elsewhere() -> None:
         assert all(np.isfinite(training.steps(1)))
 
 
-def test_rows_of_a_whole_update_are_summed_once() -> None:
-    """The rows of all towers go into a tensor of the table's shape, and are not merged before."""
-    compiled = compile_graph(make_plan(words(optimizer="Adam(0.1)")))
-    kinds = {"Unique", "UnsortedSegmentSum", "ScatterNd"}
-    sums = [each for each in compiled.step.run if each.type in kinds]
-    assert [each.type for each in sums] == ["UnsortedSegmentSum"]
-    assert sums[0].outputs[0].text.endswith(",8]")
-    by_rows = compile_graph(make_plan(words(optimizer="SGD(0.1)")))
-    assert "Unique" in {each.type for each in by_rows.step.run}
-
-
 def test_only_indices_and_rows_travel() -> None:
     """4 examples of 5 words: 80 bytes of indices go there, 640 of rows come back, and 640 of gradients go."""
-    compiled = compile_graph(make_plan(words()))
+    compiled = graph_of(words())
     rows, indices = 4 * 5 * 8 * 4, 4 * 5 * 4
     back = table_traffic(compiled, to_table=False)
     assert back == {"cpu[0]": (1, rows), "cpu[1]": (1, rows)}
@@ -172,32 +159,11 @@ def test_looking_up_at_the_table_changes_no_weight(optimizer: str, rules: str) -
         assert largest_difference(values, one.values()) < 1e-5
 
 
-def test_lookups_in_mixed_precision_send_rows_of_two_bytes() -> None:
-    """Rows of the float32 table are converted before they travel, and their gradients after it."""
-    compiled = compile_graph(make_plan(words(update__precision="mixed_bfloat16")))
-    ops = {each.name: each for each in map_placement(compiled).ops}
-    assert "clone_0/table/embeddings/read" not in ops
-    gathers = [each for each in ops.values() if each.type == "ResourceGather" and each.clone == 0]
-    assert [each.requested for each in gathers] == ["cpu[2]"]
-    rows, indices = 4 * 5 * 8 * 2, 4 * 5 * 4
-    assert table_traffic(compiled, to_table=False)["cpu[1]"] == (1, rows)
-    assert table_traffic(compiled, to_table=True)["cpu[1]"] == (2, indices + rows)
-
-
 def test_a_lookup_beats_the_rule_for_its_name() -> None:
     """A rule for ops that matches the gather cannot take it from its table, and `why` says so."""
-    compiled = compile_graph(make_plan(words('ops("table/*") -> cpu[0]')))
+    compiled = graph_of(words('ops("table/*") -> cpu[0]'))
     (gather,) = explain_placement(compiled.step, "clone_1/table/GatherV2")
     assert (gather.requested, gather.decider.text) == ("cpu[2]", 'variables("table/*") -> cpu[2]')
     assert [each.span.text for each in gather.beaten if each.span] == ['ops("table/*") -> cpu[0]']
     (indices,) = explain_placement(compiled.step, "clone_1/table/SelectV2")
     assert (indices.requested, indices.decider.text) == ("cpu[0]", 'ops("table/*") -> cpu[0]')
-
-
-def test_lookups_run_where_they_were_asked_to() -> None:
-    """After a step every op that ran is where it was asked to be."""
-    compiled = compile_graph(make_plan(words()))
-    assigned = run_one_step(compiled)
-    assert map_placement(compiled, assigned).misplaced == ()
-    (gather,) = explain_placement(compiled.step, "clone_1/table/GatherV2", assigned)
-    assert gather.assigned == "cpu[2]"

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from compiler.graph.tower.template import Gradient, LossPart, MomentExchange, Template
-from compiler.graph.tower.traces import only_first_keeps_statistics, without_statistics
+from compiler.graph.tower.traces import only_first_keeps_statistics
 from compiler.pipeline import make_plan
 from compiler.step.record import Fragment
 from tests.support import classifier
@@ -61,19 +61,6 @@ def template() -> Template:
         metric_states={"accuracy": ("state",)},
         exchanges=(exchange,),
     )
-
-
-def test_only_what_a_statistic_needs_is_left_out() -> None:
-    """The rest stays in its order, with the functions of loops; a port that nothing reads goes."""
-    whole = template()
-    found = without_statistics(whole)
-    names = [node.name for node in whole.graph_def.node]
-    gone = {"mean", "moved", "new_mean"}
-    assert [node.name for node in found.graph_def.node] == [each for each in names if each not in gone]
-    assert found.graph_def.library == whole.graph_def.library
-    assert found.graph_def.versions == whole.graph_def.versions
-    assert (found.weights, found.state_updates) == ({"kernel": "kernel"}, {})
-    assert without_statistics(found) is found
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from dsl import ir
+from tests.graphs import graph_of
 from tests.support import Training, classifier, examples, largest_difference, spec_of
 from tfdeploy.runtime.session.steps import Tickets
 
@@ -89,14 +90,11 @@ def test_no_update_is_lost(ema: dict[str, str]) -> None:
 )
 def test_updates_of_several_ops_take_turns(layer: str, changed: dict[str, Any], locks: int) -> None:
     """One lock for each clone, unless all clones update together or a single op does it all."""
-    from compiler.graph.build import compile_graph
-    from compiler.pipeline import make_plan
-
     given = {"optimizer": "SGD(1)", "place": "", **changed}
     text = COUNTER.format(clones=4, optimizer=given.pop("optimizer"))
     text = text.replace('name = "count"', f'name = "count"{layer}')
     text = text.replace("variables -> cpu[0]", f"variables -> cpu[0]\n{given.pop('place')}")
-    graph = compile_graph(make_plan(spec_of(text, **given))).graph
+    graph = graph_of(spec_of(text, **given)).graph
     assert sum(op.type == "MutexLock" for op in graph.get_operations()) == locks
 
 

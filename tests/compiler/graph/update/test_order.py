@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 import grammar
-from compiler.graph.build import compile_graph
-from compiler.pipeline import make_plan
 from dsl import ir
+from tests.graphs import graph_of
 from tests.support import ops_before
 
 LINEAR = """
@@ -60,7 +59,7 @@ def changes_of(handle: Any, scope: str) -> list[Any]:
 def test_a_variable_changes_after_every_tower_has_read_it(tmp_path: Path) -> None:
     """Also if no gradient depends on the read: that of a linear penalty, and clone 1's of a statistic."""
     (tmp_path / "own.py").write_text(LINEAR)
-    graph = compile_graph(make_plan(spec('python("own:linear")')), base=str(tmp_path))
+    graph = graph_of(spec('python("own:linear")'), base=str(tmp_path))
     waited = 0
     for name, variable in graph.variables.items():
         handle = variable.copies[0].handle
@@ -82,7 +81,7 @@ def test_a_variable_changes_after_every_tower_has_read_it(tmp_path: Path) -> Non
 @pytest.mark.parametrize("optimizer", ["SGD(0.1, weight_decay = 0.5)", "AdamW(0.1, weight_decay = 0.5)"])
 def test_decay_and_update_are_one_for_other_clones(optimizer: str) -> None:
     """Under `async` what decays a weight and what applies its gradient lie within one turn at a lock."""
-    graph = compile_graph(make_plan(spec('Dense(3, name = "first")', optimizer, "mode = async")))
+    graph = graph_of(spec('Dense(3, name = "first")', optimizer, "mode = async"))
     for clone in (0, 1):
         scope = f"update/clone_{clone}/"
         done = ops_before(graph.train_loops[clone].train_op)
@@ -112,7 +111,7 @@ def test_what_is_reported_is_read_before_the_update(update: str) -> None:
     text = SPEC.format(first=first, optimizer="SGD(0.1)", update=update)
     found = grammar.read("test.tfdeploy", text=text.replace("seed = 1", "seed = 1, summaries = all")).spec
     assert found is not None
-    graph = compile_graph(make_plan(found))
+    graph = graph_of(found)
     scope = "update/" if update == "mode = sync" else "update/clone_0/"
     for name, variable in graph.variables.items():
         handle, roles = variable.copies[0].handle, {"summary", "metric"}

@@ -6,10 +6,8 @@ import numpy as np
 import pytest
 
 from compiler.graph import saved
-from compiler.graph.build import compile_graph
-from compiler.graph.inspect.placement_map import map_placement
-from compiler.pipeline import make_plan
 from dsl import ir
+from tests.graphs import graph_of
 from tests.support import CLASSIFIER, Training, examples, largest_difference, spec_of
 
 LAYERS = '-> Conv2D(4, 3, activation = relu, name = "conv1") -> BatchNormalization(name = "norm")'
@@ -55,7 +53,7 @@ def test_an_op_waits_for_many_others_by_way_of_few(monkeypatch: pytest.MonkeyPat
     """Initializers of a device are joined there, as is what makes copies equal; each is waited for."""
     monkeypatch.setattr(saved, "MOST_ELSEWHERE", 8)
     monkeypatch.setattr(saved, "MOST_AT_STEP", 12)
-    compiled = compile_graph(make_plan(replicated("add_n")))
+    compiled = graph_of(replicated("add_n"))
     init, restored = compiled.init_op, compiled.after_restore_op
     assert sorted(each.name for each in init.control_inputs if "parts" in each.name) == [
         f"init_parts/at_cpu_{device}/{part}" for device in range(3) for part in range(2)
@@ -105,10 +103,3 @@ def test_shared_and_replicated_variables_go_together() -> None:
         with Training(spec_of(mixed, update__aggregate=aggregate, **pack), data) as training:
             training.steps(3)
             assert largest_difference(training.values(), expected) < 1e-4
-
-
-def test_the_map_lists_the_slots_of_every_copy() -> None:
-    """The slots of the variables add up to the bytes of slots on the devices."""
-    placement = map_placement(compile_graph(make_plan(replicated("add_n"))))
-    listed = sum(slot.bytes for variable in placement.variables for slot in variable.slots)
-    assert listed == sum(device.slot_bytes for device in placement.devices) > 0

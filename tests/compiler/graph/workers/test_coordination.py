@@ -92,19 +92,6 @@ def close() -> Iterator[Board]:
     yield from made(1)
 
 
-def test_ops_have_the_names_of_what_they_do(board: Board) -> None:
-    """Below one scope, in which maps show them."""
-    ops = board.ops
-    assert [each.name for each in (ops.mine, ops.given, ops.state, ops.claim)] == [
-        "cluster/mine:0",
-        "cluster/given:0",
-        "cluster/state/numbers:0",
-        "cluster/claim/claimed:0",
-    ]
-    counted = [op.name for op in board.session.graph.get_operations() if op.name.endswith("/train_step")]
-    assert counted == ["cluster/next_0/train_step", "cluster/next_1/train_step"]
-
-
 @pytest.mark.parametrize("op", ["claim", "join", "revoke", "freeze"])
 def test_what_looks_before_it_changes_waits_for_its_turn(board: Board, op: str) -> None:
     """Two workers that claim at the same moment would both find the last update to be free."""

@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from compiler.graph.build import compile_graph
 from compiler.graph.compiled import CompiledGraph
 from compiler.graph.inspect.one_step import StepCopy, before_a_step, run_one_step
 from compiler.graph.inspect.placement_map import map_placement
-from compiler.pipeline import make_plan
+from tests.graphs import graph_of
 from tests.support import rounding, spec_of
 
 MODEL = """
@@ -72,7 +71,7 @@ def spec(*, units: int = 3, rules: str = PIECES, more: str = "", joined: str = "
 
 def of_worker(found: Any) -> CompiledGraph:
     """Return the graph of the second worker."""
-    return compile_graph(make_plan(found, emulate=True, worker=1))
+    return graph_of(found, emulate=True, worker=1)
 
 
 @pytest.fixture(scope="module")
@@ -127,7 +126,7 @@ def test_a_large_weight_is_sent_by_itself() -> None:
 @pytest.mark.parametrize("update", ["mode = async", "mode = sync", "mode = sync, accumulate = 2"])
 def test_small_weights_and_gradients_are_one_tensor_each_way_without_rows(update: str) -> None:
     """Also in sync, in whose mailboxes they are together; large ones are sent by themselves."""
-    compiled = compile_graph(make_plan(spec_of(DENSE.format(update=update)), emulate=True, worker=1))
+    compiled = graph_of(spec_of(DENSE.format(update=update)), emulate=True, worker=1)
     there, back = (sent(compiled, *way) for way in (("ps[0]", "worker[1]"), ("worker[1]", "ps[0]")))
     assert len(there) == 2
     assert "large/kernel/read:0" in there
@@ -143,7 +142,7 @@ def test_statistics_of_a_worker_are_one_tensor(update: str, tensors: int) -> Non
     """Its parts of the means and variances of two layers; those of clone 0 come from the chief alone."""
     model = DENSE.replace("Dense(1)", "BatchNormalization() -> Dense(1) -> BatchNormalization()")
     text = model.format(update=f"mode = sync, batch_norm = {update}")
-    compiled = compile_graph(make_plan(spec_of(text), emulate=True, worker=1))
+    compiled = graph_of(spec_of(text), emulate=True, worker=1)
     assert compiled.exchange is not None
     boxes = [each for each in compiled.exchange.boxes if f"together/{update}" in each.name]
     assert [each.shape for each in boxes] == [(2 * (130 + 1),)] * tensors
@@ -180,7 +179,7 @@ def test_an_update_is_that_of_one_tower(worker: CompiledGraph, words: tuple[int,
     text = MODEL.format(
         units=3, more="", joined="rows, wide", devices="cpu = 1", clones=1, rules="variables -> cpu[0]"
     )
-    alone = after_a_step(compile_graph(make_plan(spec_of(text))), examples)
+    alone = after_a_step(graph_of(spec_of(text)), examples)
     together = after_a_step(worker, examples)
     assert alone.keys() == together.keys()
     for name, value in alone.items():

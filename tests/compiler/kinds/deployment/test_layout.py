@@ -30,37 +30,51 @@ def plan(
     )
 
 
-@pytest.mark.parametrize(
-    ("devices", "place", "grid"),
-    [
-        ("gpu = 6", "", MapGrid(None, "gpu", 1, 6, 1)),
-        ("cpu = 6", "", MapGrid(None, "cpu", 1, 6, 1)),
-        ("gpu = 6", "clones -> groups(gpu[*], size = 2)", MapGrid(None, "gpu", 1, 3, 2)),
-        (WORKERS, "", MapGrid("worker", "gpu", 4, 2, 1)),
-        (WORKERS, "clones -> groups(gpu[*], size = 2)", MapGrid("worker", "gpu", 4, 1, 2)),
-        (CPUS, "", MapGrid("worker", "cpu", 3, 2, 1)),
-        (WORKERS, "variables -> balanced(ps[*])\n updates -> ps[1]", MapGrid("worker", "gpu", 4, 2, 1)),
-        (WORKERS, "variables -> replicated", MapGrid("worker", "gpu", 4, 2, 1)),
+GRIDS = [
+    ("gpu = 6", "", {}, MapGrid(None, "gpu", 1, 6, 1)),
+    ("cpu = 6", "", {}, MapGrid(None, "cpu", 1, 6, 1)),
+    ("gpu = 6", "clones -> groups(gpu[*], size = 2)", {}, MapGrid(None, "gpu", 1, 3, 2)),
+    ("cpu = 3\n gpu = 6", "variables -> cpu[2]", {}, MapGrid(None, "gpu", 1, 6, 1)),
+    ("cpu = 3\n gpu = 6", "variables -> balanced(cpu[*])", {}, MapGrid(None, "gpu", 1, 6, 1)),
+    # Copies that are averaged, data that all split or each reads, and a collective are alike, too.
+    ("gpu = 6", "", {"update": "mode = local\n average_every = 2"}, MapGrid(None, "gpu", 1, 6, 1)),
+    ("gpu = 6", "", {"update": "aggregate = collective"}, MapGrid(None, "gpu", 1, 6, 1)),
+    *(
+        ("gpu = 6", "", {"data": f"data {{\n {more}train = {DATA}\n}}\n"}, MapGrid(None, "gpu", 1, 6, 1))
+        for more in ("", "per_clone = split\n ", "per_clone = shard\n ")
+    ),
+    (WORKERS, "clones -> groups(gpu[*], size = 2)", {}, MapGrid("worker", "gpu", 4, 1, 2)),
+    *(
+        (WORKERS, place, {}, MapGrid("worker", "gpu", 4, 2, 1))
+        for place in (
+            "",
+            "variables -> balanced(ps[*])\n updates -> ps[1]",
+            "variables -> replicated",
+            "inputs -> worker[*].cpu[0]\n summaries -> worker[0].cpu[0]",
+            'ops("a/*") -> gpu[*]\n evaluation -> worker[0].gpu[0]',
+        )
+    ),
+    # Workers with graphs of their own have equally many clones each, and not the sums of tasks in one graph.
+    *(
         (
             WORKERS,
-            "inputs -> worker[*].cpu[0]\n summaries -> worker[0].cpu[0]",
+            "",
+            {"update": f"replication = between_graph\n aggregate = {each}"},
             MapGrid("worker", "gpu", 4, 2, 1),
-        ),
-        (WORKERS, 'ops("a/*") -> gpu[*]\n evaluation -> worker[0].gpu[0]', MapGrid("worker", "gpu", 4, 2, 1)),
-        ("cpu = 3\n gpu = 6", "variables -> cpu[2]", MapGrid(None, "gpu", 1, 6, 1)),
-        ("cpu = 3\n gpu = 6", "variables -> balanced(cpu[*])", MapGrid(None, "gpu", 1, 6, 1)),
-        (CPUS, "variables -> sharded(worker[0].cpu[0])", MapGrid("worker", "cpu", 3, 2, 1)),
-    ],
-)
-def test_grids(devices: str, place: str, grid: MapGrid) -> None:
+        )
+        for each in ("tree", "ring", "shuffle", "hierarchical", "hierarchical(3)")
+    ),
+    (CPUS, "", {}, MapGrid("worker", "cpu", 3, 2, 1)),
+    (CPUS, "variables -> sharded(worker[0].cpu[0])", {}, MapGrid("worker", "cpu", 3, 2, 1)),
+]
+
+
+@pytest.mark.parametrize(("devices", "place", "more", "grid"), GRIDS)
+def test_grids(devices: str, place: str, more: dict[str, str], grid: MapGrid) -> None:
     """Rules may name the first device or task, all of them, and what has no clones."""
-    assert grid_of(plan(devices, place)) == grid
-
-
-def test_copies_that_are_averaged_are_alike() -> None:
-    """Each clone trains its own, and all take part in each averaging."""
-    averaged = plan("gpu = 6", "", update="mode = local\n average_every = 2")
-    assert grid_of(averaged) == MapGrid(None, "gpu", 1, 6, 1)
+    found = plan(devices, place, **more)
+    assert grid_of(found) == grid
+    assert each_clone_reads(found) is ("shard" in more.get("data", ""))
 
 
 ALL = "they do not have all devices of one kind, one each"
@@ -123,22 +137,6 @@ def test_clones_that_are_not_alike(devices: str, place: str, more: dict[str, str
     assert reason in str(fault.value)
 
 
-def test_data_that_all_clones_split_is_alike() -> None:
-    """A batch for all of them is cut into equal pieces."""
-    found = plan("gpu = 6", data=f"data {{\n train = {DATA}\n}}\n")
-    assert grid_of(found) == MapGrid(None, "gpu", 1, 6, 1)
-    assert grid_of(plan("gpu = 6", update="aggregate = collective")) == MapGrid(None, "gpu", 1, 6, 1)
-
-
-def test_clones_with_data_of_their_own_are_alike() -> None:
-    """Each has a pipe of its own for its part."""
-    for per_clone, own in (("split", False), ("shard", True)):
-        found = plan("gpu = 6", data=f"data {{\n per_clone = {per_clone}\n train = {DATA}\n}}\n")
-        assert grid_of(found) == MapGrid(None, "gpu", 1, 6, 1)
-        assert each_clone_reads(found) is own
-    assert not each_clone_reads(plan("gpu = 6"))
-
-
 def test_workers_of_which_some_may_be_missing_are_alike() -> None:
     """Two workers can do without one, not without as many as four can; without `backup` they need both."""
     for backup, of_two in ((0, 0), (1, 1), (3, 1)):
@@ -146,13 +144,6 @@ def test_workers_of_which_some_may_be_missing_are_alike() -> None:
         smaller = with_grid(whole, grid_of(whole).cut(2, 2))
         assert smaller.update.backup == of_two
         assert grid_of(make_plan(smaller)) == MapGrid("worker", "gpu", 2, 2, 1)
-
-
-@pytest.mark.parametrize("aggregate", ["tree", "ring", "shuffle", "hierarchical", "hierarchical(3)"])
-def test_workers_with_graphs_of_their_own_sum_in_the_same_rounds(aggregate: str) -> None:
-    """Each has equally many clones, and its sums are not those of tasks in one graph."""
-    update = f"replication = between_graph\n aggregate = {aggregate}"
-    assert grid_of(plan(WORKERS, update=update)) == MapGrid("worker", "gpu", 4, 2, 1)
 
 
 def test_sums_within_tasks_are_alike() -> None:

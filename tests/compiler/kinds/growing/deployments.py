@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from attrs import evolve
-
 from compiler.kinds.deployment.grid import MapGrid
-from compiler.kinds.growing.workers import Workers
 from compiler.mapping.records import (
     MapClone,
     MapDevice,
@@ -16,7 +13,6 @@ from compiler.mapping.records import (
     MapTensor,
     MapTransfer,
     MapVariable,
-    MapWorker,
     PlacementMap,
     RuleRef,
 )
@@ -37,10 +33,6 @@ NAMES = (
     *(f"clone_{{clone}}/{each}" for each in ("part", "grad")),
     "norm/mean/replica_{clone}",
     "norm/mean/replica_{clone}/Adam",
-    "aggregate/w/group_{task}",
-    "clone_{clone}/grad/at_worker_0_gpu_{place}",
-    "mail/w/worker_{task}/put",
-    "mail/w/worker_{task}/take",
 )
 """The names of things in these maps, with places for their numbers."""
 
@@ -66,18 +58,9 @@ def gpu(task: int, clone: int) -> str:
     return f"worker[{task}].gpu[{clone}]"
 
 
-def map_of(tasks: int, clones: int, *, summed: bool = False, named: int = LARGEST) -> PlacementMap:
-    """Return the map of clones that share a graph.
-
-    Args:
-        tasks: The number of tasks with clones.
-        clones: The number of clones on each.
-        summed: Whether the clones of a task are summed on its second GPU; otherwise one of the variables has
-            a copy for each clone.
-        named: How many of the tensors are named that a server sends of all clones.
-    """
-    places = [(task, at) for task in range(tasks) for at in range(clones)]
-    numbers = {place: number for number, place in enumerate(places)}
+def map_of(tasks: int, clones: int) -> PlacementMap:
+    """Return the map of clones that share a graph; one of the variables has a copy for each of them."""
+    numbers = {(task, at): task * clones + at for task in range(tasks) for at in range(clones)}
     ops = [_op("w", "VarHandleOp", "variable", SERVER, VARIABLES)]
     ops += [_op(pipe(each), "IteratorGetNext", "input", cpu(each), _of_task(each)) for each in range(tasks)]
     for (task, at), number in numbers.items():
@@ -88,76 +71,17 @@ def map_of(tasks: int, clones: int, *, summed: bool = False, named: int = LARGES
             _op(f"{name}/hash", "StringToHash", "forward", cpu(task), _of_task(task), number),
             _op(f"{name}/MatMul", "MatMul", "forward", gpu(task, at), CLONES, number),
             _op(f"{name}/odd{{}}", "Relu", "forward", gpu(task, at), own, number),
+            _op(f"{name}/mean", "Mul", "read", gpu(task, at), _follows(_copy(number)), number),
         ]
-        if not summed:
-            ops.append(_op(f"{name}/mean", "Mul", "read", gpu(task, at), _follows(_copy(number)), number))
-    if summed:
-        ops += [_op(_sum(each), "AddN", "aggregate", gpu(each, 1), CLONES) for each in range(tasks)]
     ops.append(_op("update/apply", "AssignSub", "update", SERVER, _follows("w")))
     links = [_link(SERVER, gpu(*each), {f"clone_{number}/w/read:0": 64}) for each, number in numbers.items()]
-    links += [_link(cpu(each[0]), gpu(*each), {f"{pipe(each[0])}:0": 16}) for each in places]
-    parts = {f"clone_{number}/part:0": 8 for number in numbers.values()}
-    links.append(_link(SERVER, OTHER, parts, named=named))
-    for (task, at), number in numbers.items():
-        target = gpu(task, 1) if summed else SERVER
-        if gpu(task, at) != target:
-            links.append(_link(gpu(task, at), target, {f"clone_{number}/grad:0": 40}, unknown=1))
-    if summed:
-        links += [_link(gpu(each, 1), SERVER, {f"{_sum(each)}:0": 24}) for each in range(tasks)]
-    copied = [] if summed else [_copied(list(map(gpu, *zip(*places, strict=True))))]
+    links += [_link(cpu(each[0]), gpu(*each), {f"{pipe(each[0])}:0": 16}) for each in numbers]
+    links.append(_link(SERVER, OTHER, {f"clone_{number}/part:0": 8 for number in numbers.values()}))
+    for each, number in numbers.items():
+        links.append(_link(gpu(*each), SERVER, {f"clone_{number}/grad:0": 40}, unknown=1))
+    copied = _copied([gpu(*each) for each in numbers])
     scopes = [f"clone_{number}" for number in numbers.values()]
-    return with_counts(_map(tasks, clones, ops, links, [_shared(), *copied], scopes))
-
-
-def map_of_worker(tasks: int, clones: int) -> PlacementMap:
-    """Return the map of workers of which each has a graph of its own; the ops of the first are listed."""
-    everybody = [_op("w", "VarHandleOp", "variable", SERVER, VARIABLES)]
-    everybody += [
-        _op(f"clone_{at}/w/read", "ReadVariableOp", "read", SERVER, _follows("w"), at) for at in range(clones)
-    ]
-    everybody.append(_op("mail/w/worker_0/put", "AssignVariableOp", "aggregate", SERVER, _follows("w")))
-    own = [_op("input/next", "IteratorGetNext", "input", cpu(0), _of_task(0))]
-    own += [_op(f"clone_{at}/MatMul", "MatMul", "forward", gpu(0, at), CLONES, at) for at in range(clones)]
-    chief = [
-        _op(f"mail/w/worker_{each}/take", "ReadVariableOp", "aggregate", SERVER, _follows("w"))
-        for each in range(tasks)
-    ]
-    chief.append(_op("update/apply", "AssignSub", "update", SERVER, _follows("w")))
-    ops = [everybody[0], own[0]]
-    for read, product in zip(everybody[1:-1], own[1:], strict=True):
-        ops += [read, product]
-    ops += [everybody[-1], *chief]
-    links = [*_sent(0, clones, of_chief=True)]
-    links += [each for task in range(1, tasks) for each in _sent(task, clones)[:-1]]
-    between, other = links[3 * clones], _sent(1, clones)[-1]
-    links[3 * clones] = evolve(
-        between,
-        tensors=between.tensors + (tasks - 1) * other.tensors,
-        bytes=between.bytes + (tasks - 1) * other.bytes,
-        bytes_unknown=(tasks - 1) * other.bytes_unknown,
-    )
-    scopes = [f"clone_{at}" for at in range(clones)] * tasks
-    found = _map(tasks, clones, ops, links, [_shared()], scopes)
-    on_server = len(everybody) * tasks + len(chief)
-    counted = with_counts(found).devices
-    devices = (
-        evolve(counted[0], ops=on_server, other_bytes=12 + 40 * tasks),
-        *(evolve(each, ops=0 if each.ref == OTHER else 1) for each in counted[1:]),
-    )
-    workers = tuple(
-        MapWorker(f"worker:{task}", tuple(range(task * clones, task * clones + clones)), task == 0)
-        for task in range(tasks)
-    )
-    return evolve(found, devices=devices, workers=workers)
-
-
-def few_workers(clones: int) -> tuple[PlacementMap, Workers]:
-    """Return the map of two workers with the transfers of the first, and what is known of the second."""
-    found = map_of_worker(2, clones)
-    of_chief = {each.name for each in found.ops if each.name.endswith(("/take", "/apply"))}
-    sent = tuple(_sent(0, clones))
-    few = evolve(found, transfers=tuple(_sent(0, clones, of_chief=True)))
-    return few, Workers(frozenset(of_chief), sent, {SERVER: 40})
+    return with_counts(_map(tasks, clones, ops, links, [_shared(), copied], scopes))
 
 
 def pipe(task: int) -> str:
@@ -167,10 +91,6 @@ def pipe(task: int) -> str:
 
 def _copy(number: int) -> str:
     return f"norm/mean/replica_{number}" if number else "norm/mean"
-
-
-def _sum(task: int) -> str:
-    return f"aggregate/w/group_{task}"
 
 
 def _follows(name: str) -> RuleRef:
@@ -185,27 +105,10 @@ def _op(name: str, kind: str, role: str, device: str, rule: RuleRef, clone: int 
     return MapOp(name, kind, clone, role, device, None, rule)
 
 
-def _link(
-    source: str, target: str, tensors: dict[str, int], unknown: int = 0, named: int = LARGEST
-) -> MapTransfer:
-    ranked = sorted(tensors.items(), key=lambda each: (-each[1], each[0]))[:named]
+def _link(source: str, target: str, tensors: dict[str, int], unknown: int = 0) -> MapTransfer:
+    ranked = sorted(tensors.items(), key=lambda each: (-each[1], each[0]))[:LARGEST]
     largest = tuple(MapTensor(name, size) for name, size in ranked)
     return MapTransfer(source, target, len(tensors) + unknown, sum(tensors.values()), unknown, largest)
-
-
-def _sent(task: int, clones: int, *, of_chief: bool = False) -> list[MapTransfer]:
-    """Return what a worker sends, by the names in its own graph; between the servers at the end."""
-    found = []
-    for at in range(clones):
-        device = gpu(task, at)
-        gradient = {f"clone_{at}/grad/at_worker_0_gpu_{at}:0": 40 if of_chief else 50}
-        found += [
-            _link(SERVER, device, {f"clone_{at}/w/read:0": 64}),
-            _link(cpu(task), device, {"input/next:0": 16}),
-            _link(device, SERVER, gradient),
-        ]
-    found.append(_link(SERVER, OTHER, {"part:0": 8 if of_chief else 4}, unknown=0 if of_chief else 1))
-    return found
 
 
 def _shared() -> MapVariable:

@@ -8,14 +8,12 @@ from attrs import evolve
 from compiler.kinds.deployment.grid import NotAlikeError, Spot
 from compiler.kinds.growing.grow import joined, kinds_of, of_op, tensorflow_name
 from compiler.mapping.records import PlacementMap
-from tests.compiler.kinds.fitted import by_task, patterns
+from tests.compiler.kinds.fitted import patterns
 from tests.compiler.kinds.growing.deployments import (
     NAMES,
     SERVER,
-    few_workers,
     grid_of,
     map_of,
-    map_of_worker,
     plan_of,
 )
 
@@ -59,27 +57,6 @@ def test_the_map_of_many_is_grown_from_that_of_few(tasks: int, clones: int) -> N
     """Every record of every clone is as it is written down, with its names, numbers and reasons."""
     grown = kinds_of(map_of(2, 2), patterns(*NAMES)[0], grid_of(tasks, clones), plan_of(tasks, clones))
     assert grown.expanded() == map_of(tasks, clones)
-
-
-@pytest.mark.parametrize("tasks", [2, 5])
-def test_clones_that_are_summed_by_task_are_grown_by_task(tasks: int) -> None:
-    """The few are all clones of two tasks, and devices have the same numbers on each."""
-    few, sizes = evolve(grid_of(2, 3), sums=1), (tasks, 3)
-    names = patterns(*NAMES, few=few, more=evolve(few, hosts=3))[0]
-    of_tasks = by_task(NAMES, few)
-    grown = kinds_of(map_of(2, 3, summed=True, named=6), names, grid_of(*sizes), plan_of(*sizes), of_tasks)
-    assert grown.expanded() == map_of(*sizes, summed=True)
-
-
-@pytest.mark.parametrize("tasks", [2, 5])
-def test_workers_with_graphs_of_their_own_are_grown_from_two(tasks: int) -> None:
-    """The ops of the first are listed; the others send what the second does, and have boxes on servers."""
-    few, sizes = grid_of(2, 3), (tasks, 3)
-    names = patterns(*NAMES, few=few, more=evolve(few, hosts=3), of_worker=True)[0]
-    of_tasks = by_task(NAMES, few, of_worker=True)
-    listed, workers = few_workers(3)
-    grown = kinds_of(listed, names, grid_of(*sizes), plan_of(*sizes), of_tasks, workers)
-    assert grown.expanded() == map_of_worker(*sizes)
 
 
 def test_copies_of_all_clones_on_a_server_are_held_there() -> None:

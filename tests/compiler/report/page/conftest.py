@@ -16,11 +16,20 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(scope="package")
-def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tab]:
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tab]:
     """A browser for the tests of this folder."""
     assert CHROMIUM is not None
     with start_browser(CHROMIUM, tmp_path_factory.mktemp("profile")) as found:
         yield found
+
+
+@pytest.fixture
+def tab(browser: Tab) -> Iterator[Tab]:
+    """The browser for a test, in whose pages no script may fail; it has its own size again afterwards."""
+    browser.errors.clear()
+    yield browser
+    browser.call("Emulation.clearDeviceMetricsOverride")
+    assert browser.errors == []
 
 
 @pytest.fixture

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from compiler.mapping.records import PlacementMap
     from compiler.time.forecast import StepForecast
     from compiler.time.measured_trace import RunTrace
+    from tests.browser import Tab
 
 CHROMIUM = find_chromium()
 NEEDS_BROWSER = pytest.mark.skipif(
@@ -52,6 +53,12 @@ def write(path: Path, placement: PlacementMap, details: Details | None = None) -
     """Write the page of a map."""
     path.write_text(html_page(placement, LINES, details), encoding="utf-8")
     return path
+
+
+def show_in(tab: Tab, width: int, height: int, *, mobile: bool = False) -> None:
+    """Give the window a size in pixels for the rest of a test."""
+    size = {"width": width, "height": height, "deviceScaleFactor": 1}
+    tab.call("Emulation.setDeviceMetricsOverride", **size, mobile=mobile)
 
 
 def forecast_map() -> PlacementMap:

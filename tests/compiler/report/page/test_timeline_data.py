@@ -7,16 +7,11 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from compiler.report.page.data import model_data, places_of
 from compiler.report.page.timeline import NAMED, ROWS, TOLD, timeline_data
-from compiler.report.page.tree import Numbers
 from compiler.time.forecast import forecast_step
 from compiler.time.measured_trace import RunTrace, TraceEvent
 from compiler.topology import Device
-from dsl import ir
-from tests.compiler.report.page.pages import model
 from tests.compiler.time.steps import Machine, op, step
-from tests.placement_maps import SPEC
 
 
 def trace_of(*runs: tuple[str, float, float]) -> RunTrace:
@@ -119,22 +114,3 @@ def test_a_step_that_took_as_long_as_forecast() -> None:
     timed = evolve(timed, work=evolve(timed.work, ops=(evolve(timed.work.ops[0], name="a"),)))
     beneath = timeline_data(timed, "p", trace_of(("a", 0, 1)))["beneath"]
     assert (beneath["share"], beneath["told"], beneath["ops"]) == (0.0, [], [])
-
-
-def test_boxes_of_the_model() -> None:
-    """Inputs, layers, operations, weights and losses are told apart, with where they are written."""
-    files, found = Numbers(), model()
-    weight = evolve(found.layers[1], kind="weight", call=ir.Call("weight"))
-    data = model_data(evolve(found, layers=(found.layers[0], weight, found.layers[2])), files)
-    assert [(each[0], each[2], each[3:]) for each in data["boxes"]] == [
-        ("image", "input", [-1, 0, 0]),
-        ("label", "input", [-1, 0, 0]),
-        ("conv1", "layer", [0, 12, 1]),
-        ("logits", "weight", [0, 12, 1]),
-        ("sum", "operation", [-1, 0, 0]),
-        ("loss/cross", "loss", [-1, 0, 0]),
-    ]
-    assert [each[1] for each in data["boxes"][:2]] == ["float32 [8, 8, none]", "int32 []"]
-    assert data["arrows"] == [[0, 2], [2, 3], [3, 4], [0, 4], [4, 5], [1, 5]]
-    assert files.values() == [SPEC]
-    assert [each.begin.line for each in places_of(found)] == [12, 12]

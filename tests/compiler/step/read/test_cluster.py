@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from compiler.graph.build import compile_graph
 from compiler.graph.inspect.placement_map import map_placement
 from compiler.graph.many_clones import map_many
 from compiler.kinds.deployment.grid import NotAlikeError
@@ -16,6 +15,7 @@ from compiler.pipeline import make_plan
 from compiler.step.read.held import held_variables
 from compiler.step.read.transfers import list_transfers
 from compiler.step.read.work import timed_step
+from tests.graphs import graph_of, map_of
 from tests.support import spec_of
 
 SPEC = """
@@ -99,7 +99,7 @@ def _sent(graphs: list[Any]) -> dict[tuple[str, str], tuple[int, int | None]]:
 def test_map_has_what_the_graphs_of_all_workers_have(name: str) -> None:
     """What workers share is there once, and others' tensors go there; clones are on their own devices."""
     spec = _spec(name)
-    graphs: list[Any] = [compile_graph(make_plan(spec, worker=index), seed=0) for index in range(3)]
+    graphs: list[Any] = [graph_of(spec, worker=index, seed=0) for index in range(3)]
     placement = map_placement(graphs[0])
     assert +_held_by_map(placement) == +_held(graphs)
     sent = {(each.from_device, each.to_device): (each.tensors, each.bytes) for each in placement.transfers}
@@ -116,7 +116,7 @@ def test_map_has_the_parts_of_slots_that_each_worker_has() -> None:
     layout = "variables -> replicated\n  slots -> sharded(clones)"
     text = SPEC.format(servers="", clones="worker[*].cpu[0]", place=layout)
     spec = spec_of(text.replace("replication", "ema = 0.9\n  replication").replace("Momentum(0.1)", "Adam()"))
-    graphs: list[Any] = [compile_graph(make_plan(spec, worker=index), seed=0) for index in range(3)]
+    graphs: list[Any] = [graph_of(spec, worker=index, seed=0) for index in range(3)]
     placement = map_placement(graphs[0])
     assert +_held_by_map(placement) == +_held(graphs)
     sent = {(each.from_device, each.to_device): (each.tensors, each.bytes) for each in placement.transfers}
@@ -153,7 +153,7 @@ train { seed = 1 }
 def test_workers_with_all_weights_send_each_other_what_each_of_their_graphs_says() -> None:
     """The map of each worker's graph has the same transfers of all of them; a ring sends alike everywhere."""
     read = spec_of(REPLICAS)
-    maps = [map_placement(compile_graph(make_plan(read, worker=at), seed=0)) for at in range(3)]
+    maps = [map_of(read, worker=at, seed=0) for at in range(3)]
     sent = [
         {(one.from_device, one.to_device): (one.tensors, one.bytes) for one in each.transfers}
         for each in maps
@@ -168,7 +168,7 @@ def test_workers_with_all_weights_send_each_other_what_each_of_their_graphs_says
 def test_what_workers_keep_of_their_gradients_is_held_once_by_each() -> None:
     """Also if the chief has handles of it, too; two thin matrices are sent in place of a kernel."""
     text = REPLICAS.replace("aggregate = ring", "compress = power_sgd(rank = 1)")
-    graphs: list[Any] = [compile_graph(make_plan(spec_of(text), worker=at), seed=0) for at in range(3)]
+    graphs: list[Any] = [graph_of(spec_of(text), worker=at, seed=0) for at in range(3)]
     placement = map_placement(graphs[0])
     held = +_held_by_map(placement)
     assert held == +_held(graphs)

@@ -11,10 +11,8 @@ import pytest
 import tensorflow as tf
 
 import grammar
-from compiler.graph.build import compile_graph
 from compiler.graph.inspect.placement_map import map_placement
 from compiler.mapping.records import MapTensor
-from compiler.pipeline import make_plan
 from compiler.reasons import Placed, Reason
 from compiler.step.read.memory import StepMemory, forecast_memory
 from compiler.step.record import Op, Tensor
@@ -30,6 +28,7 @@ from tests.compiler.step.read.test_transfers import (
     made_up,
 )
 from tests.folders import EXAMPLES
+from tests.graphs import graph_of
 from tests.support import Training, spec_of
 from tfdeploy.runtime.session.engine import peak_of_tensors
 
@@ -100,7 +99,7 @@ def test_memory_is_forecast_for_devices_that_are_not_there() -> None:
     spec = grammar.load(EXAMPLES / "cifar10.tfdeploy")
     forecasts = []
     for emulate in (False, True):
-        compiled = compile_graph(make_plan(spec, emulate=emulate))
+        compiled = graph_of(spec, emulate=emulate)
         assert {(each.step_bytes, each.memory_bytes) for each in map_placement(compiled).devices} == {
             (None, None)
         }
@@ -122,9 +121,7 @@ def test_memory_grows_with_the_batch_where_the_towers_are() -> None:
     """Every further 1,024 examples need as much again on the GPUs, beside the variables only themselves."""
     peaks: dict[str, list[int]] = {"gpu[2]": [], "cpu[0]": []}
     for batch in ("1024", "2048", "3072"):
-        compiled = compile_graph(
-            make_plan(grammar.load(EXAMPLES / "cifar10.tfdeploy", [("clones.batch", batch)]))
-        )
+        compiled = graph_of(grammar.load(EXAMPLES / "cifar10.tfdeploy", [("clones.batch", batch)]))
         memory = forecast_memory(compiled.step)
         for each in map_placement(compiled, memory=memory).devices:
             if each.ref in peaks:
@@ -139,7 +136,7 @@ def test_memory_grows_with_the_batch_where_the_towers_are() -> None:
 def test_a_device_on_which_nothing_runs_needs_nothing() -> None:
     """Its step is forecast at zero bytes, not at some other number of the simulation."""
     spec = spec_of(SEVERAL.format(rules=""), devices__cpu="9")
-    compiled = compile_graph(make_plan(spec, emulate=True))
+    compiled = graph_of(spec, emulate=True)
     memory = forecast_memory(compiled.step)
     idle = map_placement(compiled, memory=memory).devices[8]
     assert (idle.ref, idle.ops, idle.step_bytes, idle.memory_bytes) == ("cpu[8]", 0, 0, 0)
@@ -149,7 +146,7 @@ def test_only_reads_that_wait_for_an_update_are_tensors_of_their_own() -> None:
     """What towers read copies nothing; what an average reads after the update counts, old and new."""
     text = WAITING.replace("input(float32, [2])", "input(float32, [500])")
     spec = spec_of(text.replace("Dense(1", 'Dense(400, name = "wide") -> Dense(1'), update__ema="0.9")
-    compiled = compile_graph(make_plan(spec))
+    compiled = graph_of(spec)
     memory = forecast_memory(compiled.step)
     (cpu, *_) = map_placement(compiled, memory=memory).devices
     kernel = 500 * 400 * 4

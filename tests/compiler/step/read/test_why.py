@@ -6,14 +6,13 @@ from typing import Any
 
 import pytest
 
-from compiler.graph.build import compile_graph
 from compiler.graph.inspect.one_step import run_one_step
 from compiler.graph.inspect.placement_map import map_placement
 from compiler.mapping.explanation import Explanation
-from compiler.pipeline import make_plan
 from compiler.report.view import Ink
 from compiler.report.why import why_text
 from compiler.step.read.why import explain_placement, suggest_names
+from tests.graphs import graph_of
 from tests.support import spec_of
 
 SPEC = """tfdeploy = 1
@@ -46,7 +45,7 @@ train { seed = 7 }
 @pytest.fixture(scope="module")
 def compiled() -> Any:
     """The graph of the spec."""
-    return compile_graph(make_plan(spec_of(SPEC)))
+    return graph_of(spec_of(SPEC))
 
 
 @pytest.fixture(scope="module")
@@ -61,119 +60,120 @@ def only(compiled: Any, pattern: str, assigned: dict[str, str] | None = None) ->
     return found
 
 
-def chain(explanation: Explanation) -> list[tuple[str, str, str]]:
-    """Return the links of a chain: kind and name of each thing, and what put it there."""
-    return [(each.kind, each.name, each.reason.text) for each in explanation.chain]
+def told(found: Explanation) -> tuple[str, str, list[str], list[int]]:
+    """Return role, device, and what put each thing of the chain there, with the lines of the rules.
+
+    These are the deciding rule, and those that it beat.
+    """
+    rules = [found.decider.rule, *found.beaten]
+    lines = [rule.span.begin.line for rule in rules if rule is not None and rule.span is not None]
+    chain = [f"{each.kind} {each.name}: {each.reason.text}" for each in found.chain]
+    return found.role, found.requested, chain, lines
 
 
-def lines(explanation: Explanation) -> list[int]:
-    """Return the lines of the deciding rule and of those that it beat."""
-    rules = [explanation.decider.rule, *explanation.beaten]
-    return [rule.span.begin.line for rule in rules if rule is not None and rule.span is not None]
+CONV, ALL = 'ops("conv1/*") -> group[1]', 'ops("*") -> group[0]'
+FIRST = "variable conv1/kernel: variables -> cpu[1]"
+EXPLAINED: dict[str, tuple[str, str, list[str], list[int]]] = {
+    # The last rule that matches has decided; the one before it is beaten.
+    "clone_1/conv1/convolution": ("forward", "cpu[4]", [f"op clone_1/conv1/convolution: {CONV}"], [20, 19]),
+    "clone_0/gradients/flat/Reshape_grad/Reshape": (  # its own name matches as well
+        "gradient",
+        "cpu[1]",
+        [f"op clone_0/gradients/flat/Reshape_grad/Reshape: {ALL}"],
+        [19],
+    ),
+    "clone_1/logits/kernel/read": (
+        "read",
+        "cpu[0]",
+        [
+            "op clone_1/logits/kernel/read: logits/kernel",
+            'variable logits/kernel: variables("logits/*") -> cpu[0]',
+        ],
+        [17, 16],
+    ),
+    "conv1/kernel": ("variable", "cpu[1]", [FIRST], [16]),
+    "conv1/kernel/Momentum": ("variable", "cpu[1]", ["op conv1/kernel/Momentum: conv1/kernel", FIRST], [16]),
+    # `updates` moves the sum of the gradients; the fused op stays where its variable is.
+    "aggregate/conv1/kernel/add_n*": (
+        "aggregate",
+        "cpu[2]",
+        ["op aggregate/conv1/kernel/add_n: updates -> cpu[2]"],
+        [18],
+    ),
+    "update/conv1/kernel/ResourceApplyKerasMomentum": (
+        "update",
+        "cpu[1]",
+        ["op update/conv1/kernel/ResourceApplyKerasMomentum: conv1/kernel", FIRST],
+        [16],
+    ),
+    # What no rule matches is explained by the default, as it would be written.
+    "input/next": ("input", "cpu[0]", ["op input/next: inputs -> cpu[0]"], []),
+}
 
 
-def test_an_op_by_a_rule(compiled: Any, assigned: dict[str, str]) -> None:
-    """The last rule that matches decided; the one before it is named as beaten, each with its line."""
+@pytest.mark.parametrize("pattern", EXPLAINED)
+def test_the_chain_leads_to_the_rule(compiled: Any, assigned: dict[str, str], pattern: str) -> None:
+    """From an op to what it follows, to the rule or default; the op has run where that says."""
+    found = only(compiled, pattern, assigned)
+    assert told(found) == EXPLAINED[pattern]
+    assert found.assigned in {found.requested, None}
+    assert found.decider.kind == ("default" if pattern == "input/next" else "rule")
+
+
+def test_what_is_known_of_an_op(compiled: Any, assigned: dict[str, str]) -> None:
+    """Its kind, type and clone, and where it has run."""
     found = only(compiled, "clone_1/conv1/convolution", assigned)
-    assert (found.kind, found.type, found.role, found.clone) == ("op", "Conv2D", "forward", 1)
-    assert (found.requested, found.assigned) == ("cpu[4]", "cpu[4]")
-    assert chain(found) == [("op", "clone_1/conv1/convolution", 'ops("conv1/*") -> group[1]')]
-    assert lines(found) == [20, 19]
+    assert (found.kind, found.type, found.clone, found.assigned) == ("op", "Conv2D", 1, "cpu[4]")
 
 
-def test_a_gradient_follows_its_forward_op(compiled: Any) -> None:
+def test_a_gradient_follows_its_forward_op() -> None:
     """The chain goes from the gradient over the op that it differentiates to the rule."""
-    found = only(compiled, "clone_0/gradients/flat/Reshape_grad/Reshape")
-    assert chain(found)[0][2] == 'ops("*") -> group[0]'  # its own name matches as well
-    graph = compile_graph(make_plan(spec_of(SPEC.replace('  ops("*") -> group[0]\n', ""))))
-    followed = only(graph, "clone_0/gradients/conv1/Relu_grad/ReluGrad")
-    assert chain(followed) == [
-        ("op", "clone_0/gradients/conv1/Relu_grad/ReluGrad", "conv1/Relu"),
-        ("op", "clone_0/conv1/Relu", 'ops("conv1/*") -> group[1]'),
-    ]
-    assert (followed.requested, lines(followed)) == ("cpu[2]", [19])
+    graph = graph_of(spec_of(SPEC.replace(f"  {ALL}\n", "")))
+    assert told(only(graph, "clone_0/gradients/conv1/Relu_grad/ReluGrad")) == (
+        "gradient",
+        "cpu[2]",
+        ["op clone_0/gradients/conv1/Relu_grad/ReluGrad: conv1/Relu", f"op clone_0/conv1/Relu: {CONV}"],
+        [19],
+    )
 
 
-def test_a_read_follows_its_variable(compiled: Any) -> None:
-    """From the op to the variable to the rule for variables, with the rule that it beat."""
-    found = only(compiled, "clone_1/logits/kernel/read")
-    assert chain(found) == [
-        ("op", "clone_1/logits/kernel/read", "logits/kernel"),
-        ("variable", "logits/kernel", 'variables("logits/*") -> cpu[0]'),
-    ]
-    assert lines(found) == [17, 16]
-
-
-def test_a_variable_and_its_slot(compiled: Any) -> None:
-    """A variable is explained by its rule, its slot by the variable."""
-    assert chain(only(compiled, "conv1/kernel")) == [("variable", "conv1/kernel", "variables -> cpu[1]")]
-    assert chain(only(compiled, "conv1/kernel/Momentum")) == [
-        ("op", "conv1/kernel/Momentum", "conv1/kernel"),
-        ("variable", "conv1/kernel", "variables -> cpu[1]"),
-    ]
-
-
-def test_sums_are_by_the_rule_for_updates_and_apply_ops_with_their_variable(
-    compiled: Any, assigned: dict[str, str]
-) -> None:
-    """`updates` moves the sum of the gradients; the fused op stays where its variable is."""
-    summed = only(compiled, "aggregate/conv1/kernel/add_n*")
-    assert (summed.role, summed.requested) == ("aggregate", "cpu[2]")
-    assert chain(summed)[-1][2] == "updates -> cpu[2]"
-    applied = only(compiled, "update/conv1/kernel/ResourceApplyKerasMomentum", assigned)
-    assert (applied.role, applied.requested, applied.assigned) == ("update", "cpu[1]", "cpu[1]")
-    assert chain(applied)[-1] == ("variable", "conv1/kernel", "variables -> cpu[1]")
-
-
-def test_a_default_says_which(compiled: Any) -> None:
-    """What no rule matches is explained by the default, as it would be written."""
-    found = only(compiled, "input/next")
-    assert (found.decider.kind, found.decider.text) == ("default", "inputs -> cpu[0]")
-    assert (found.decider.rule, found.beaten) == (None, ())
+BIAS = "clone_1/conv1/BiasAdd"
+BOTH = ["clone_0/conv1/BiasAdd", BIAS]
 
 
 @pytest.mark.parametrize(
-    "pattern",
+    ("pattern", "names"),
     [
-        "clone_1/conv1/BiasAdd",
-        "clone_1/conv1/BiasAdd:0",
-        "^clone_1/conv1/BiasAdd",
-        "'clone_1/conv1/BiasAdd'",
-        "{{node clone_1/conv1/BiasAdd}}",
-        "[[{{node clone_1/conv1/BiasAdd}}]]",
-        "node clone_1/conv1/BiasAdd (defined at /tmp/model.py:12)",
-        "Node: 'clone_1/conv1/BiasAdd'",
-        "clone_1/conv1/BiasAdd/_51",
-        "/job:localhost/replica:0/task:0/device:CPU:3/clone_1/conv1/BiasAdd",
-        "clone_1/*/BiasAd?",
+        (BIAS, [BIAS]),
+        (f"{BIAS}:0", [BIAS]),
+        (f"^{BIAS}", [BIAS]),
+        (f"'{BIAS}'", [BIAS]),
+        (f"{{{{node {BIAS}}}}}", [BIAS]),
+        (f"[[{{{{node {BIAS}}}}}]]", [BIAS]),
+        (f"node {BIAS} (defined at /tmp/model.py:12)", [BIAS]),
+        (f"Node: '{BIAS}'", [BIAS]),
+        (f"{BIAS}/_51", [BIAS]),
+        (f"/job:localhost/replica:0/task:0/device:CPU:3/{BIAS}", [BIAS]),
+        ("clone_1/*/BiasAd?", [BIAS, "clone_1/logits/BiasAdd"]),
+        # A name inside a tower means every clone.
+        ("conv1/BiasAdd", BOTH),
+        ("conv1/Bias*dd", BOTH),
+        # Every node of a message is looked up, once.
+        (
+            "Cannot colocate {{node clone_0/flat/Reshape}} and {{node conv1/bias}}: {{node conv1/bias}}",
+            ["clone_0/flat/Reshape", "conv1/bias"],
+        ),
     ],
 )
-def test_names_as_people_come_across_them(compiled: Any, pattern: str) -> None:
-    """Outputs, control inputs, quotes, devices, and what error messages of TensorFlow print."""
-    wanted = {"clone_1/conv1/BiasAdd"} | ({"clone_1/logits/BiasAdd"} if "*" in pattern else set())
-    assert {each.name for each in explain_placement(compiled.step, pattern)} == wanted
-
-
-def test_a_name_inside_a_tower_means_every_clone(compiled: Any) -> None:
-    """So does a glob on such names."""
-    names = ["clone_0/conv1/BiasAdd", "clone_1/conv1/BiasAdd"]
-    assert [each.name for each in explain_placement(compiled.step, "conv1/BiasAdd")] == names
-    assert [each.name for each in explain_placement(compiled.step, "conv1/Bias*dd")] == names
+def test_names_as_people_come_across_them(compiled: Any, pattern: str, names: list[str]) -> None:
+    """Outputs, control inputs, quotes, devices, globs, and what error messages of TensorFlow print."""
+    assert [each.name for each in explain_placement(compiled.step, pattern)] == names
 
 
 def test_a_layer_means_all_of_it(compiled: Any) -> None:
     """A scope stands for everything below it, variables included."""
     found = {each.name for each in explain_placement(compiled.step, "conv1")}
     assert {"conv1/kernel", "clone_0/conv1/Relu", "clone_1/conv1/bias/read"} <= found
-
-
-def test_a_message_with_two_names_is_explained_whole(compiled: Any) -> None:
-    """Every node of a message is looked up, once."""
-    message = "Cannot colocate {{node clone_0/flat/Reshape}} and {{node conv1/bias}}: {{node conv1/bias}}"
-    assert [each.name for each in explain_placement(compiled.step, message)] == [
-        "clone_0/flat/Reshape",
-        "conv1/bias",
-    ]
 
 
 def test_what_names_nothing_is_answered_with_the_nearest(compiled: Any) -> None:
@@ -226,7 +226,7 @@ update {
 
 def test_a_frozen_variable_names_the_line_that_froze_it() -> None:
     """An argument of a block or of a step, or a glob; what Keras itself does not train is not frozen."""
-    graph = compile_graph(make_plan(spec_of(FROZEN)))
+    graph = graph_of(spec_of(FROZEN))
     frozen = {
         name: found.frozen.begin.line if found.frozen is not None else None
         for name in graph.variables

@@ -8,21 +8,20 @@ from typing import Any
 import pytest
 import tensorflow as tf
 
-from compiler.graph.build import compile_graph
 from compiler.graph.inspect.placement_map import map_placement
-from compiler.pipeline import make_plan
 from compiler.process import cores, threads_on_one_machine
 from compiler.step.read.transfers import list_transfers
 from compiler.step.read.work import forecast_time, read_part, step_parts, timed_step
 from compiler.step.read.workers import AGAIN, ENDED, WAITING, GraphPart, of_worker
 from compiler.time.work import StepWork, crossings
+from tests.graphs import graph_of
 from tests.support import CLASSIFIER, CONVOLUTION, classifier, spec_of
 
 
 @pytest.fixture(scope="module")
 def compiled() -> Any:
     """Return the graph of a classifier with two clones on two CPU devices."""
-    return compile_graph(make_plan(classifier(devices__intra_op_threads="1")))
+    return graph_of(classifier(devices__intra_op_threads="1"))
 
 
 @pytest.fixture(scope="module")
@@ -94,11 +93,11 @@ def test_clones_have_equal_signatures(work: StepWork) -> None:
 @pytest.mark.full
 def test_ops_of_micro_batches_run_several_times() -> None:
     """Ops in the loop run once for each micro-batch, those around it once; nothing waits in a circle."""
-    graph = compile_graph(make_plan(classifier(update__accumulate="2")))
+    graph = graph_of(classifier(update__accumulate="2"))
     work = timed_step(graph.step)
     times = {each.name: each.times for each in work.ops}
     assert times["clone_0/conv1/BiasAdd"] == 2
-    whole = {each.name: each for each in timed_step(compile_graph(make_plan(classifier())).step).ops}
+    whole = {each.name: each for each in timed_step(graph_of(classifier()).step).ops}
     inside = [each for each in work.ops if each.times > 1 and each.name in whole]
     assert len(inside) > 20
     for each in inside:  # the shapes in the loop are those of a step without one
@@ -128,7 +127,7 @@ place { variables -> cpu[0] }
 def test_rows_of_a_table_are_those_of_all_micro_batches(rounds: int) -> None:
     """The gradient of a table has a row for each look-up of a step, and its sum is as large as the table."""
     update = f"update {{ optimizer = Momentum(0.1, momentum = 0.9), accumulate = {rounds} }}"
-    work = timed_step(compile_graph(make_plan(spec_of(TABLE + update))).step)
+    work = timed_step(graph_of(spec_of(TABLE + update)).step)
     [summed] = [each for each in work.ops if each.signature.type == "UnsortedSegmentSum"]
     assert summed.signature.inputs[0] == f"float32[{rounds * 4 * 5},8]"
     assert summed.signature.detail == "to [40,8]"  # which is a value among its inputs
@@ -139,19 +138,11 @@ def test_rows_of_a_table_are_those_of_all_micro_batches(rounds: int) -> None:
 
 def seconds(spec: Any) -> float:
     """Return the forecast time of a step by the table of hardware."""
-    found = forecast_time(compile_graph(make_plan(spec)).step, None)
+    found = forecast_time(graph_of(spec).step, None)
     assert found is not None
     assert found.estimate
     assert sum(each.seconds for each in found.path) in (0, pytest.approx(found.seconds))
     return found.seconds
-
-
-def test_clones_that_update_alone_have_loops() -> None:
-    """With `mode = async` each clone repeats its own ops, and the time is that of one update."""
-    spec = classifier(update__mode="async", devices__kind="cpu")
-    loops = timed_step(compile_graph(make_plan(spec)).step).loops
-    assert len(loops) == 2
-    assert seconds(spec) > 0
 
 
 def test_faster_links_make_faster_steps() -> None:
@@ -174,9 +165,7 @@ CLUSTER = CLASSIFIER.format(clones=2, batch=4, optimizer="SGD(0.1)", layers=CONV
 
 def between(mode: str) -> Any:
     """Return the graph of the chief of two workers, each of which has a graph of its own."""
-    return compile_graph(
-        make_plan(spec_of(CLUSTER, update__replication="between_graph", update__mode=f'"{mode}"'))
-    )
+    return graph_of(spec_of(CLUSTER, update__replication="between_graph", update__mode=f'"{mode}"'))
 
 
 def test_workers_that_wait_for_each_other_make_one_step() -> None:
@@ -211,7 +200,7 @@ def test_the_ops_of_another_worker_are_where_its_own_graph_has_them() -> None:
     text = text.replace("cpu = 4", 'job "ps" {}\n job "worker" { tasks = 2, cpu = 2 }\n kind = cpu')
     text += "place { variables -> sharded(worker[*].cpu[0]) }"
     spec = spec_of(text, update__replication="between_graph", update__mode='"sync"')
-    chief, other = (compile_graph(make_plan(spec, worker=each)) for each in (0, 1))
+    chief, other = (graph_of(spec, worker=each) for each in (0, 1))
     real = {name: (each.role, each.device.ref) for name, each in other.ledger.entries.items()}
     ops = [op for op in chief.step.run_by_all if op.name in real]
     posted = {op.name for op in ops}
@@ -231,7 +220,7 @@ def test_another_worker_sends_what_its_own_graph_sends_to_variables_of_the_chief
     spec = spec_of(
         text + "update { optimizer = Momentum(0.1, 0.9), replication = between_graph, mode = async }"
     )
-    chief, other = (compile_graph(make_plan(spec, worker=each)) for each in (0, 1))
+    chief, other = (graph_of(spec, worker=each) for each in (0, 1))
     found, real = of_worker(chief.plan, step_parts(chief.step).chief, 1), step_parts(other.step).chief
 
     def sent(part: GraphPart) -> list[tuple[str, str, int]]:
@@ -252,7 +241,7 @@ def test_tasks_on_machines_of_their_own_have_all_cores_of_these() -> None:
     apart = CLUSTER.replace('job "ps" {}', 'job "ps" { hosts = ["a:1"] }').replace(
         "tasks = 2", 'hosts = ["b:1", "c:1"]'
     )
-    work = timed_step(compile_graph(make_plan(spec_of(apart))).step)
+    work = timed_step(graph_of(spec_of(apart)).step)
     assert not work.task_threads
     assert work.threads_of(("worker", 1)) == work.inner_threads
     assert work.looking
@@ -287,7 +276,7 @@ def test_workers_that_update_alone_queue_at_the_server() -> None:
 def test_workers_that_send_each_other_sums_wait_inside_of_a_step(aggregation: str) -> None:
     """What one takes out of a queue another has put there; each then applies the sums in a run of its own."""
     text = CLUSTER.replace('job "ps" {}\n ', "").replace("tasks = 2", "tasks = 3")
-    graph = compile_graph(make_plan(spec_of(text, clones__count="3", update__aggregate=aggregation)))
+    graph = graph_of(spec_of(text, clones__count="3", update__aggregate=aggregation))
     work, steps = timed_step(graph.step), graph.step.everyone
     assert [step.plan.worker.index for step in steps] == [0, 1, 2]
     marks = {ENDED, AGAIN}
@@ -321,7 +310,7 @@ def test_a_worker_alone_sends_nothing() -> None:
     spec = spec_of(
         text + "place { variables -> replicated }", update__replication="between_graph", clones__count="1"
     )
-    graph = compile_graph(make_plan(spec))
+    graph = graph_of(spec)
     assert graph.step.crossings == ()
     assert graph.exchange.inbox.drops == ()
     assert forecast_time(graph.step, None) is not None

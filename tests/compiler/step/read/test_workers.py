@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from attrs import evolve
 
 from compiler.pipeline import make_plan
 from compiler.plan import WorkerPlan
 from compiler.step.read.workers import (
     AGAIN,
     ENDED,
-    JOINED,
     WAITING,
     GraphPart,
     StepParts,
@@ -148,36 +146,3 @@ def test_the_chief_applies_what_enough_workers_have_left(backup: str, needed: se
     assert {(each.scope, each.rule) for each in waiting} == {("(waiting for others)", "(none)")}
     assert [each.name for each in work.ops if each.begins] == [AGAIN]
     assert not work.loops
-
-
-def test_what_a_worker_sends_to_variables_of_the_chief() -> None:
-    """Small gradients go in one tensor, others alone, and what is made of constants is at both ends."""
-    text = CLUSTER.replace('job "ps" {}\n ', "") + "place { variables -> worker[0].cpu[0] }"
-    plan = make_plan(spec_of(text, update__replication="between_graph", update__mode='"async"'), worker=0)
-    assert isinstance(plan, WorkerPlan)
-    worker = plan.worker.everyone[0][0].device
-    constant = evolve(op("rate", worker), signature=Signature("Const", ()))
-    ops = (constant, op("doubled", worker), op("a", worker), op("b", worker), op("c", worker))
-    ops += (op("at a", worker), op("at b", worker), op("at c", worker))
-    arrows = (
-        Arrow(0, 1, "rate:0", 4),
-        Arrow(1, 5, "doubled:0", 4),
-        *(Arrow(at, at + 3, f"{ops[at].name}:0", size) for at, size in ((2, 40), (3, 60), (4, 1 << 20))),
-    )
-    chief = GraphPart(ops, arrows, frozenset(range(5)), frozenset({2, 3, 4}))
-    found = of_worker(plan, chief, 1)
-    assert [each.device.task for each in found.ops] == [1, 1, 1, 1, 1, 0, 0, 0, 1]
-    names = [each.name for each in found.ops]
-    sent = {
-        (names[each.source], names[each.target], each.bytes)
-        for each in found.arrows
-        if found.ops[each.source].device != found.ops[each.target].device
-    }
-    assert sent == {(JOINED, "at a", 100), (JOINED, "at b", 100), ("c", "at c", 1 << 20)}
-    assert {(names[each.source], each.bytes) for each in found.arrows if names[each.target] == JOINED} == {
-        ("a", 40),
-        ("b", 60),
-    }
-    alone = of_worker(plan, evolve(chief, gradients=frozenset({3})), 1)
-    assert JOINED not in {each.name for each in alone.ops}
-    assert len(alone.arrows) == len(arrows) - 1  # all but the doubled constant

@@ -8,6 +8,7 @@ import pytest
 from attrs import evolve
 
 from compiler.time.forecast import forecast_step
+from compiler.time.simulation import machines
 from compiler.time.simulation.simulate import ROUNDS, simulate
 from compiler.time.simulation.simulated import rounds_between
 from compiler.time.work import Echo, StepWork
@@ -408,3 +409,18 @@ def test_a_forecast_as_the_map_has_it() -> None:
     assert (loops.around, loops.path) == (0.0, ())
     empty = forecast_step(step([op("a=0")], []), Machine())
     assert (empty.measured, empty.seconds) == (1.0, 0.0)
+
+
+def test_tasks_that_end_together_are_taken_together() -> None:
+    """If rounding leaves a little of all of them, the one with the least of it ends."""
+    machine = machines.Machine(2, 1.0)
+    first, second, third, fourth = (
+        machines.Active(None, None, 0.0, each, 1.0, 1.0, None) for each in (1.0, 1.0, 1.0, 1.5)
+    )
+    for each in (first, second):
+        machine.begin(each, 0.0)
+    assert machine.take_ended(machine.next_end(0.0)) == [first, second]
+    for each in (third, fourth):
+        machine.begin(each, 1.0)
+    machine.next_end(1.0)
+    assert machine.take_ended(2.0 - 1e-9) == [third]

@@ -8,10 +8,9 @@ import keras
 import numpy as np
 import pytest
 
-from compiler.graph.build import compile_graph
 from compiler.graph.tower.network.keras_scope import own_names
-from compiler.pipeline import make_plan
 from dsl.schema import signatures
+from tests.graphs import graph_of
 from tests.support import Training, spec_of
 
 SMALLEST = {"InceptionV3": 75, "InceptionResNetV2": 75, "Xception": 71}
@@ -64,7 +63,7 @@ def _text(name: str, *, training: str = "true", update: str = "") -> str:
 def test_all_models_of_keras_compile_on_two_clones(name: str) -> None:
     """All of them, of the smallest legal input."""
     text = _text(name).replace("(training = true)", "")  # with it, EfficientNet would draw in predictions too
-    compiled = compile_graph(make_plan(spec_of(text)))
+    compiled = graph_of(spec_of(text))
     size = SMALLEST.get(name, 32)
     plain = getattr(keras.applications, name)(
         input_shape=(size, size, 3), include_top=False, weights=None, pooling="avg"

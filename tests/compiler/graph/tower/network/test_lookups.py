@@ -10,13 +10,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from compiler.graph.build import compile_graph
 from compiler.graph.inspect.placement_map import map_placement
 from compiler.graph.storage.export import keras_model
 from compiler.graph.tower.network import lookups
 from compiler.graph.tower.network.keras_scope import own_names
-from compiler.pipeline import make_plan
-from dsl.diagnostics import SpecError
+from tests.graphs import graph_of
 from tests.support import Training, spec_of
 
 MODEL = """
@@ -137,7 +135,7 @@ def test_numbers_are_those_of_keras(tmp_path: Path) -> None:
 
 def test_look_ups_stay_off_gpus() -> None:
     """Only numbers are sent to the tower's GPU, and the map gives the reason."""
-    compiled = compile_graph(make_plan(spec_of(MODEL.format(devices="cpu = 1, gpu = 2")), emulate=True))
+    compiled = graph_of(spec_of(MODEL.format(devices="cpu = 1, gpu = 2")), emulate=True)
     ops = {each.name: each for each in map_placement(compiled).ops}
     for name in ("string_lookup/LowerBound", "string_lookup/SelectV2", "text_vectorization/Identity"):
         found = ops[f"clone_1/{name}"]
@@ -157,35 +155,3 @@ def test_words_with_equal_hashes_are_told_apart(monkeypatch: pytest.MonkeyPatch)
     assert table.salt == 2
     monkeypatch.setattr(lookups, "_hashed", lambda words, _: tf.zeros(tf.shape(words), tf.int64))
     assert table.lookup(tf.constant(["nothing"])).numpy().tolist() == [-1]
-
-
-@pytest.mark.parametrize(
-    ("dtype", "step"),
-    [
-        ("string", 'StringLookup(vocabulary = ["a"], output_mode = multi_hot)'),
-        ("int32", "IntegerLookup(vocabulary = [1], output_mode = count)"),
-        ("int32", "CategoryEncoding(4, output_mode = multi_hot)"),
-        ("string", "Hashing(4, output_mode = count)"),
-        ("float32", "Discretization(bin_boundaries = [1.0], output_mode = multi_hot)"),
-    ],
-)
-def test_values_of_a_batch_are_no_set(dtype: str, step: str) -> None:
-    """A layer that makes one vector of several values would make one of the whole batch."""
-    text = f"""
-tfdeploy = 1
-model "m" {{
-  x = input({dtype}, [])
-  label = input(int32, [])
-  z = x -> {step} -> Dense(2)
-  loss = [label, z] -> SparseCategoricalCrossentropy(from_logits = true)
-}}
-devices {{ cpu = 1 }}
-clones {{ batch = 4 }}
-update {{ optimizer = SGD(0.1) }}
-"""
-    with pytest.raises(SpecError) as caught:
-        compile_graph(make_plan(spec_of(text)))
-    (found,) = caught.value.diagnostics
-    assert found.code == "TFD506"
-    assert found.span is not None
-    assert found.span.text == step

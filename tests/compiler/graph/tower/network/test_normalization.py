@@ -11,12 +11,11 @@ import pytest
 
 import grammar
 from compiler.graph.adapters.keras_private import flattened_layers
-from compiler.graph.build import compile_graph
 from compiler.graph.compiled import CompiledGraph
 from compiler.graph.storage.export import plain_model
 from compiler.graph.tower.network import normalization
-from compiler.pipeline import make_plan
 from tests.bfloat16 import MIXED_BFLOAT16
+from tests.graphs import graph_of
 from tests.models import IMAGES, TEXT, data, model, train
 from tests.support import Training, largest_difference
 
@@ -32,7 +31,7 @@ FORMS = {
 def kinds(layers: str, *, batch_norm: str = "first") -> Counter[str]:
     """Count the ops of a model of two clones by type."""
     spec = model("normal", layers=layers, clones=2, batch=12, update__batch_norm=batch_norm)
-    return Counter(op.type for op in compile_graph(make_plan(spec)).graph.get_operations())
+    return Counter(op.type for op in graph_of(spec).graph.get_operations())
 
 
 @pytest.mark.family(every=9)
@@ -109,7 +108,7 @@ def own(tmp_path: Path) -> Callable[..., CompiledGraph]:
         overrides = [("update.batch_norm", batch_norm)]
         spec = grammar.read(tmp_path / "own.tfdeploy", overrides, text=text, allow_python=True).spec
         assert spec is not None
-        return compile_graph(make_plan(spec), base=str(tmp_path))
+        return graph_of(spec, base=str(tmp_path))
 
     return compiled
 

@@ -11,7 +11,6 @@ import pytest
 import tensorflow as tf
 
 from compiler.graph.storage.export import keras_model
-from dsl.diagnostics import SpecError
 from tests.support import Training, spec_of
 
 MODEL = """
@@ -49,7 +48,6 @@ clones { count = 2, batch = 4 }
 update { optimizer = SGD(0.1) }
 train { seed = 3 }
 """
-LAYERS = ("table", "lstm", "attention", "gru", "middle", "out")
 
 
 class _Same(keras.layers.Layer):  # type: ignore[misc] # Keras has no types
@@ -113,41 +111,6 @@ def test_numbers_are_those_of_keras(tmp_path: Path) -> None:
     loaded = keras.saving.load_model(tmp_path / "model.keras", safe_mode=True)
     expected = twin.predict(arrays["words"], verbose=0)
     np.testing.assert_allclose(loaded.predict(arrays["words"], verbose=0), expected, rtol=1e-5, atol=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("written", "code"),
-    [
-        ("ops.mean(x)", "TFD561"),
-        ("ops.softmax(x, axis = 0)", "TFD561"),
-        ("ops.reshape(x, [-1, 2])", "TFD561"),
-        ("ops.concatenate([x, x], axis = 0)", "TFD561"),
-        ("ops.transpose(x)", "TFD561"),
-        ("ops.matmul(x, ops.ones([3, 3]))", "TFD506"),
-        ("x -> LSTM(3)", "TFD506"),
-        ("x -> Dense(4)(training = true, sideways = 3)", "TFD506"),
-        ("ops.split(x, 2, axis = 1)", "TFD555"),
-    ],
-)
-def test_what_is_wrong_is_said_at_its_place(written: str, code: str) -> None:
-    """What only Keras can find out is found when the tower is traced, and points at the operation."""
-    text = f"""
-tfdeploy = 1
-model "m" {{
-  x = input(float32, [4])
-  y = {written}
-  loss = [x, y] -> MeanSquaredError()
-}}
-devices {{ cpu = 1 }}
-clones {{ batch = 4 }}
-update {{ optimizer = SGD(0.1) }}
-"""
-    with pytest.raises(SpecError) as caught:
-        Training(spec_of(text), {"x": np.zeros((4, 4), np.float32)})
-    (found,) = caught.value.diagnostics
-    assert found.code == code
-    assert found.span is not None
-    assert found.span.text in written
 
 
 FREE = """

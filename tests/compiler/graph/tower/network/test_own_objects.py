@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,7 @@ import grammar
 from compiler.graph.storage.export import keras_model
 from compiler.graph.user_code import load_function
 from dsl import ir
-from dsl.diagnostics import SpecError
-from tests.support import Training
+from tests.support import Training, refusal_of
 
 MODULE = Path(__file__).with_name("mine.py")
 
@@ -177,9 +177,8 @@ def test_faults_of_user_code_point_at_the_spec(tmp_path: Path) -> None:
     cases |= {_text(loss=key): (key, wanted) for key, wanted in OBJECTIVES.items()}
     cases |= {_text(metric=key): (key, wanted) for key, wanted in METRICS.items()}
     for text, (written, (code, line)) in cases.items():
-        with pytest.raises(SpecError) as caught:
-            Training(_spec(text, tmp_path), _arrays(), base=str(tmp_path))
-        (found,) = caught.value.diagnostics
+        spec = _spec(text, tmp_path)
+        found = refusal_of(partial(Training, spec, _arrays(), base=str(tmp_path)))
         assert found.code == code, (written, found)
         assert found.span is not None, written
         assert found.span.text in text, written

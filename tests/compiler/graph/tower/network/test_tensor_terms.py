@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dsl.diagnostics import SpecError
 from tests.support import Training, spec_of
 
 TEXT = """
@@ -37,22 +36,3 @@ def test_means_are_over_the_whole_batch() -> None:
     assert loss == pytest.approx(np.mean(-3 * y - square / 4 + 2 * y**2), rel=1e-5)
     gradient = np.mean((-3 + 4 * y)[:, None] * x, axis=0)
     np.testing.assert_allclose(after[:, 0], before[:, 0] - 0.5 * gradient, rtol=1e-5, atol=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("lines", "code", "place"),
-    [
-        ("loss = x, output = y", "TFD590", "x"),
-        ("loss = y + ops.square(x), output = y", "TFD590", "ops.square(x)"),
-        ("loss = y + ops.sum(ops.ones([4])), output = y", "TFD591", "ops.sum(ops.ones([4]))"),
-        ("loss = 2 * y - square", "TFD592", "2 * y"),
-    ],
-)
-def test_what_is_no_term_is_said_at_its_place(lines: str, code: str, place: str) -> None:
-    """Several numbers for an example, none at all, and a model without a prediction."""
-    with pytest.raises(SpecError) as caught:
-        Training(spec_of(TEXT.format(lines=lines)), {"x": np.zeros((8, 4), np.float32)})
-    (found,) = caught.value.diagnostics
-    assert found.code == code
-    assert found.span is not None
-    assert found.span.text == place

@@ -15,9 +15,8 @@ import tensorflow as tf
 from compiler.graph.storage.export import keras_model
 from compiler.graph.tower.trace import Tracer
 from compiler.model.elaborate import elaborate
-from dsl.diagnostics import SpecError
 from dsl.schema import signatures
-from tests.support import Training, spec_of
+from tests.support import Training, refusal_of, spec_of
 
 HEAD = """
 tfdeploy = 1
@@ -460,9 +459,7 @@ def test_operations_on_weights_are_those_of_keras(weights: Mapping[str, Any]) ->
 def test_what_cannot_work_is_refused_at_its_place(written: str, code: str) -> None:
     """The shapes in the message are those of the spec: a weight has no axis for the batch."""
     text = HEAD + f"  e = {written}\n" + TAIL.format(outputs="o = e", loss="[y, guess] -> MeanSquaredError()")
-    with pytest.raises(SpecError) as caught:
-        Tracer(elaborate(spec_of(text)), 3).trace(4, training=True)
-    (found,) = caught.value.diagnostics
+    found = refusal_of(lambda: Tracer(elaborate(spec_of(text)), 3).trace(4, training=True))
     assert found.code == code
     assert found.span is not None
     assert found.span.text in written

@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from compiler.graph.build import compile_graph
 from compiler.graph.inspect.one_step import run_one_step
 from compiler.graph.inspect.placement_map import map_placement
-from compiler.pipeline import make_plan
+from tests.graphs import graph_of
 from tests.support import CLASSIFIER, CONVOLUTION, Training, examples, spec_of
 
 BLOCKS = "clones -> cpu[0..1]\n variables -> cpu[0]\n"
@@ -62,7 +61,7 @@ def test_other_modes_take_slots_apart_as_well(overrides: dict[str, str]) -> None
 
 def test_slots_their_weights_and_the_update_are_where_the_rule_says() -> None:
     """The fused op runs with the slots; their bytes count there, and the working copy of the weight."""
-    compiled = compile_graph(make_plan(spec("slots -> cpu[3]")))
+    compiled = graph_of(spec("slots -> cpu[3]"))
     assigned = run_one_step(compiled)
     placement = map_placement(compiled, assigned)
     assert placement.misplaced == ()
@@ -73,22 +72,3 @@ def test_slots_their_weights_and_the_update_are_where_the_rule_says() -> None:
     assert held["cpu[0]"] == (bytes_of_weights, 0, 8)
     assert held["cpu[3]"] == (0, 2 * bytes_of_weights, bytes_of_weights)
     assert {slot.device for each in placement.variables for slot in each.slots} == {"cpu[3]"}
-
-
-def test_slots_of_some_variables_can_be_apart() -> None:
-    """A glob takes the slots of what it matches; the rest stay with their variables."""
-    compiled = compile_graph(make_plan(spec('slots("conv1/*") -> cpu[2..3]')))
-    homes = {each.name: {slot.device for slot in each.slots} for each in map_placement(compiled).variables}
-    assert homes == {
-        "conv1/kernel": {"cpu[2]"},
-        "conv1/bias": {"cpu[3]"},
-        "logits/kernel": {"cpu[0]"},
-        "logits/bias": {"cpu[0]"},
-    }
-
-
-def test_a_spec_without_slots_is_unchanged() -> None:
-    """Plain SGD has no slots: nothing is apart, whatever the rule."""
-    assert len(
-        map_placement(compile_graph(make_plan(spec("slots -> cpu[3]", optimizer="SGD(0.1)")))).ops
-    ) == len(map_placement(compile_graph(make_plan(spec("", optimizer="SGD(0.1)")))).ops)

@@ -16,7 +16,7 @@ from compiler.model.elaborate import elaborate
 from compiler.plan import Plan, Worker, WorkerPlan
 from compiler.towers import lay_out_towers, workers_of
 from dsl import ir
-from dsl.diagnostics import Diagnostics, SpecError
+from dsl.diagnostics import Diagnostic, SpecError
 
 
 def make_plan(
@@ -43,10 +43,10 @@ def make_plan(
         SpecError: The spec is wrong; it carries everything that the checks found.
     """
     devices = topology.declare(spec.devices, visible_gpus, members)
-    found = Diagnostics()
+    found: dict[Diagnostic, None] = {}
     for check in CHECKS:
-        found.extend(check(spec, devices))
-        if found.has_errors:
+        found |= dict.fromkeys(check(spec, devices))
+        if any(each.is_error for each in found):
             raise SpecError(found)
     plan = Plan(
         spec=spec,

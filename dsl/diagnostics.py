@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from enum import Enum
 from typing import Literal
 
@@ -132,37 +132,6 @@ class Diagnostic:
     def is_error(self) -> bool:
         """Whether this diagnostic makes the spec invalid."""
         return self.severity is Severity.ERROR
-
-
-def _kept(found: Iterable[Diagnostic]) -> dict[Diagnostic, None]:
-    return dict.fromkeys(found)
-
-
-@frozen
-class Diagnostics:
-    """A collection of diagnostics in the order in which they were added; equal ones are kept once."""
-
-    _found: dict[Diagnostic, None] = field(factory=dict, alias="found", converter=_kept)
-
-    def add(self, diagnostic: Diagnostic) -> None:
-        """Add a diagnostic unless an equal one is already in the collection."""
-        self._found[diagnostic] = None
-
-    def extend(self, diagnostics: Iterable[Diagnostic]) -> None:
-        """Add each of several diagnostics, as `add` does."""
-        for diagnostic in diagnostics:
-            self.add(diagnostic)
-
-    def __iter__(self) -> Iterator[Diagnostic]:
-        return iter(self._found)
-
-    def __len__(self) -> int:
-        return len(self._found)
-
-    @property
-    def has_errors(self) -> bool:
-        """Whether any of them is an error."""
-        return any(each.is_error for each in self._found)
 
 
 class SpecError(Exception):

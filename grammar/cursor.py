@@ -102,11 +102,6 @@ class Cursor:
     within: Literal["comment", "string"] | None
 
     @property
-    def before(self) -> str:
-        """The terminal of the token before the word; nothing at the start of an item or argument."""
-        return self.item[-1].kind if self.item else ""
-
-    @property
     def blocks(self) -> tuple[str, ...]:
         """The kinds of the blocks around the place, the innermost first."""
         return tuple(each.name for each in self.around if each.shape == "block")

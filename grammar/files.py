@@ -12,7 +12,7 @@ from dsl import syntax
 from dsl.diagnostics import Diagnostic
 from dsl.errors import files, names
 from dsl.errors.wording import quoted
-from dsl.files.regular import open_regular
+from dsl.files.regular import open_regular, system_reason
 from dsl.schema import VERSION
 from dsl.schema import types as kinds
 from dsl.source import Source, Span
@@ -39,7 +39,7 @@ def contents(path: str) -> bytes | Diagnostic:
     except FileNotFoundError:
         return files.missing(path=path)
     except OSError as error:
-        return files.unreadable(None, path=path, reason=(error.strerror or "failed").lower())
+        return files.unreadable(None, path=path, reason=system_reason(error))
     return data
 
 

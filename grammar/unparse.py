@@ -297,23 +297,21 @@ def layer(given: ir.LayerBlock) -> str:
     return block(f"layer {quoted(given.name)}", lines)
 
 
-def expression(given: ir.Expr) -> str:
-    """Return an expression that gives a tensor or a list of tensors."""
-    return _operand(given)
+def expression(given: Any, strength: int = 0, wanted: Type | None = None) -> str:
+    """Return an expression that gives a tensor or a list of tensors, or an operand of an operation.
 
-
-def _operand(given: Any, strength: int = 0, wanted: Type | None = None) -> str:
-    """Return an operand of an operation, in brackets if its place binds more than `strength`."""
+    It is in brackets if its place binds more than `strength`.
+    """
     match given:
         case ir.Ref():
             return given.name
         case ir.Group():
-            return f"[{', '.join(_operand(each) for each in given.items)}]"
+            return f"[{', '.join(expression(each) for each in given.items)}]"
         case ir.Flow():
             text = " -> ".join(_flow(given))
             return f"({text})" if strength else text
         case ir.Index():
-            tensor = _operand(given.tensor, _NEGATIVE + 1)
+            tensor = expression(given.tensor, _NEGATIVE + 1)
             if isinstance(given.tensor, ir.Index):
                 tensor = f"({tensor})"
             return f"{tensor}[{', '.join(_part(each) for each in given.parts)}]"
@@ -328,19 +326,19 @@ def _part(given: Any) -> str:
     if isinstance(given, ir.Slice):
         ends = ["" if each is None else value(each) for each in (given.first, given.last, given.step)]
         return ":".join(ends if given.step is not None else ends[:2])
-    return _operand(given)
+    return expression(given)
 
 
 def _operation(given: ir.Operation, strength: int) -> str:
     infix = _INFIX.get(given.function)
     if given.function == "negative" and len(given.args) == 1 and not given.kwargs:
-        return _in_brackets(f"-{_operand(given.args[0], _NEGATIVE + 1)}", _NEGATIVE, strength)
+        return _in_brackets(f"-{expression(given.args[0], _NEGATIVE + 1)}", _NEGATIVE, strength)
     if infix is not None and len(given.args) == len("ab") and not given.kwargs and _has_tensor(given):
         left, right = given.args
         own = infix[1]
-        return _in_brackets(f"{_operand(left, own)} {infix[0]} {_operand(right, own + 1)}", own, strength)
+        return _in_brackets(f"{expression(left, own)} {infix[0]} {expression(right, own + 1)}", own, strength)
     function = function_at(kinds.keras("operation"), given.function)
-    arguments = _arguments(given, function, lambda each, wanted: _operand(each, wanted=wanted))
+    arguments = _arguments(given, function, lambda each, wanted: expression(each, wanted=wanted))
     return f"{PREFIX}{given.function}({arguments})"
 
 
@@ -362,7 +360,7 @@ def step(given: ir.Step) -> str:
     text = _made(given)
     if not given.given:
         return text
-    named = (f"{name} = {_operand(each)}" for name, each in given.given.items())
+    named = (f"{name} = {expression(each)}" for name, each in given.given.items())
     return f"{text}({', '.join(named)})"
 
 
@@ -433,7 +431,7 @@ def _loss(given: ir.Model) -> str:
     text = " + ".join(texts)
     for term in given.tensor_terms:
         sign = " - " if term.weight < 0 else " + "
-        text += f"{sign if text else sign.strip(' +')}{_operand(term.tensor, _PRODUCT)}"
+        text += f"{sign if text else sign.strip(' +')}{expression(term.tensor, _PRODUCT)}"
     return text
 
 

@@ -18,7 +18,7 @@ from tfdeploy.cli.commands import doctor
 from tfdeploy.cli.commands.doctor import _lines
 from tfdeploy.cli.group import load
 from tfdeploy.doctor import Finding, machine, software
-from tfdeploy.doctor.probe import Started
+from tfdeploy.doctor.software import Started
 from tfdeploy.runtime.start_tensorflow import except_loopback
 
 GIB = 1 << 30

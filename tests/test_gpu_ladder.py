@@ -17,8 +17,7 @@ from compiler.step.read.memory import StepMemory
 from compiler.step.sums import AGGREGATIONS
 from tfdeploy.cli.group import load
 from tfdeploy.doctor import gpu, ladder
-from tfdeploy.doctor.gpu import Climb, Rung, impersonal
-from tfdeploy.doctor.rungs import RUNGS, Outcome
+from tfdeploy.doctor.gpu import RUNGS, Climb, Outcome, Rung, impersonal
 
 MACHINE = ladder.Machine(2, emulate=True)
 Patch = pytest.MonkeyPatch

@@ -298,15 +298,10 @@ def _silent(warning: Diagnostic) -> None:
 
 def _text(value: Any) -> str:
     """Return `value` as the language writes it; a string is returned unchanged, as after `--set PATH=`."""
+    from grammar.unparse import plain, quoted
+
     if isinstance(value, str):
         return value
-    if value is None or isinstance(value, bool):
-        return str(value).lower()
     if isinstance(value, list | tuple):
-        return f"[{', '.join(_quoted(item) if isinstance(item, str) else _text(item) for item in value)}]"
-    return repr(value)
-
-
-def _quoted(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
-    return f'"{escaped}"'
+        return f"[{', '.join(quoted(each) if isinstance(each, str) else _text(each) for each in value)}]"
+    return plain(value)

@@ -21,7 +21,7 @@ from dsl import ir
 from dsl.diagnostics import RunError
 from dsl.shown import Summary, Table, summary_of
 from tfdeploy.runtime.records.result import Result
-from tfdeploy.runtime.show.curves import Curve, draw, picture, read_curves
+from tfdeploy.runtime.show.runs import Curve, draw, picture, read_curves
 
 # --- specs: a line for each block, and the text
 

@@ -165,7 +165,7 @@ class Curves:
     def make(self, file: Path) -> None:
         """Write the picture."""
         import tfdeploy
-        from tfdeploy.runtime.show.curves import picture, read_curves
+        from tfdeploy.runtime.show.runs import picture, read_curves
         from tfdeploy.templates import START, templates
 
         with tempfile.TemporaryDirectory(prefix="tfdeploy-pictures-") as folder:

@@ -20,7 +20,7 @@ from dsl.schema.functions import step_function
 from dsl.schema.signatures import find, named_arguments
 from dsl.source import Span
 from grammar.lower.context import Context
-from grammar.lower.fitting import ValuePlace, fitted
+from grammar.lower.evaluate import ValuePlace, fitted
 from grammar.reports import Reports
 
 ENTROPIES = {"CategoricalCrossentropy", "CategoricalFocalCrossentropy"}

@@ -74,6 +74,11 @@ class Type:
     only: bool | None = None
     ranged: bool = False
 
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """The words among its values, also those of its options."""
+        return (*self.words, *(word for option in self.options for word in option.choices))
+
     def described(self) -> str:
         """Describe the allowed values, as in "takes a whole number"."""
         said = self._described()
@@ -275,13 +280,3 @@ class Function:
     def positional(self) -> tuple[Argument, ...]:
         """The arguments that may be given by position, in their order."""
         return tuple(each for each in self.arguments if each.positional)
-
-
-def needs(name: str, type: Type, doc: str) -> Argument:  # noqa: A002
-    """Return an argument that must be given."""
-    return Argument(name, type, doc, required=True)
-
-
-def keyword(name: str, type: Type, default: Any, doc: str) -> Argument:  # noqa: A002
-    """Return an argument with a default, which is given by its name only."""
-    return Argument(name, type, doc, default, positional=False)

@@ -38,15 +38,9 @@ def functions() -> tuple[str, ...]:
 
 def constants() -> tuple[str, ...]:
     """Return the words that stand for values: choices of attributes, selectors, targets and dtypes."""
-    found = [word for block in BLOCKS.values() for each in block.attributes for word in _words(each.type)]
+    found = [word for block in BLOCKS.values() for each in block.attributes for word in each.type.choices]
     found += [*(each.name for each in SELECTORS), *(each.name for each in TARGETS), *DTYPES]
     return tuple(each for each in dict.fromkeys(found) if each not in LITERALS)
-
-
-def _words(kind: Type) -> Iterator[str]:
-    yield from kind.words
-    for option in kind.options:
-        yield from _words(option)
 
 
 def override_completions(typed: str) -> tuple[str, ...]:

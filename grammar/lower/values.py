@@ -19,8 +19,15 @@ from dsl.source import Span
 from dsl.suggest import nearest
 from dsl.values import Quantity, kind_of
 from grammar.lower.context import BAD, Context
-from grammar.lower.evaluate import described, evaluate, labels_of, misplaced_value
-from grammar.lower.fitting import ValuePlace, fitted, has_length
+from grammar.lower.evaluate import (
+    ValuePlace,
+    described,
+    evaluate,
+    fitted,
+    has_length,
+    labels_of,
+    misplaced_value,
+)
 
 LAZY = "lazy"
 """The argument of some optimizers that Keras does not have."""

@@ -63,7 +63,7 @@ def test_unknown_command_names_the_nearest(command: Command) -> None:
 
 def test_help_lists_commands_without_loading_them(command: Command) -> None:
     """`--help` of the group shows each command with a line, and ends with 0."""
-    loaded = "lambda: print('lark' in sys.modules, 'tfdeploy.cli.commands.check' in sys.modules)"
+    loaded = "lambda: print('lark' in sys.modules, 'tfdeploy.cli.commands.texts' in sys.modules)"
     program = ("-c", f"import sys, atexit; atexit.register({loaded}); from tfdeploy.cli import main; main()")
     done = command("--help", program=program)
     assert done.code == 0

@@ -70,7 +70,8 @@ class Reader:
 
     def single(self, stream: Stream, most: int = 10000) -> list[dict[str, np.ndarray]]:
         """Return up to `most` examples of one pass."""
-        return run(stream.dataset, most)
+        batches = self.batches(stream, 1, most=most)
+        return [{name: batch[name][0] for name in batch} for batch in batches]
 
     def column(self, stream: Stream, name: str, size: int = 4, **how: Any) -> list[Any]:
         """Return the values of tensor `name`, batch after batch, as Python values."""

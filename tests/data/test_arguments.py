@@ -9,8 +9,7 @@ from dsl.diagnostics import SpecError
 from dsl.schema.data_functions import FEATURES, LENGTHS, SOURCES, TRANSFORMS
 from tfdeploy.data import SOURCES as READ
 from tfdeploy.data import TRANSFORMS as MADE
-from tfdeploy.data.arguments import bind
-from tfdeploy.data.options import Field
+from tfdeploy.data.arguments import Field, bind
 
 
 def reason(caught: pytest.ExceptionInfo[SpecError]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tfdeploy.data.options import BOUNDS, INTEGERS, ROUGH_SIZE, Field
+from tfdeploy.data.arguments import BOUNDS, INTEGERS, ROUGH_SIZE, Field
 
 
 def test_bounds_are_those_of_numpy() -> None:

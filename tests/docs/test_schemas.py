@@ -19,11 +19,10 @@ from dsl.files.typed_json import BadRecord, parse_record, to_json
 from tests.placement_maps import make_kinds, make_map
 from tfdeploy.cli.group import load
 from tfdeploy.doctor import Examination, machine
-from tfdeploy.doctor.gpu import GpuReport, Rung
-from tfdeploy.doctor.rungs import Installed, Outcome
+from tfdeploy.doctor.gpu import GpuReport, Installed, Outcome, Rung
 from tfdeploy.runtime.records.history import HistoryRecord
 from tfdeploy.runtime.records.result import Best, Evaluated, Result, Seconds, SplitResult
-from tfdeploy.runtime.track.tracker import Tracked
+from tfdeploy.runtime.track.tracking import Tracked
 from tfdeploy.sweeping.sweep import SweepRecord, Trial
 from tools.schemas.published import FOLDER, SCHEMAS
 

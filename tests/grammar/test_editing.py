@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import grammar
-from grammar.editing import with_rules
+from tfdeploy.suggesting.trials import with_rules
 
 HEAD = """\
 tfdeploy = 1  # a head

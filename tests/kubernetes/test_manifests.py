@@ -27,8 +27,7 @@ from tests.kubernetes.published import hold
 from tfdeploy.cli.group import load
 from tfdeploy.kubernetes import Deployment, to_yaml
 from tfdeploy.kubernetes import manifests as manifests_of
-from tfdeploy.kubernetes.deployment import Kind
-from tfdeploy.kubernetes.memory import requests_of
+from tfdeploy.kubernetes.deployment import Kind, requests_of
 from tfdeploy.runtime.membership.addresses import Task, read_tf_config
 
 MIB, GIB = 1 << 20, 1 << 30

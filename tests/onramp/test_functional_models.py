@@ -11,11 +11,11 @@ import pytest
 from keras import layers, ops
 
 from benchmarks.applications import outline
+from compiler.graph.adapters.keras_private import compiled_with
 from compiler.graph.storage.export import plain_model
 from compiler.pipeline import make_plan
 from grammar import read
 from tfdeploy.onramp.convert import Converted, convert
-from tfdeploy.onramp.reading import config_of
 from tfdeploy.onramp.writing import draft, text_of
 
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ FAST = (unet, operators)
 
 def there_and_back(model: keras.Model, folder: Path) -> tuple[Converted, ir.Spec, ir.Spec]:
     """Return the proved spec of a model, as it is read, and the spec of the model that it makes."""
-    config, options = config_of(model), {"devices": {"cpu": 1}, "clones": 1}
+    config, options = compiled_with(model), {"devices": {"cpu": 1}, "clones": 1}
     made = convert(model, config, source=model.name, stem=model.name, base=folder, **options)  # type: ignore[arg-type]
     first, again = folder / "first.tfdeploy", folder / "again.tfdeploy"
     first.write_text(made.text)
@@ -203,7 +203,7 @@ def test_a_model_goes_there_and_back(tmp_path: Path, build: Callable[[], keras.M
 def test_another_model_is_not_the_same_but_for_names(tmp_path: Path) -> None:
     """Another number of filters, a layer less, another source or another loss is seen, and a name is not."""
     model = unet()
-    text = text_of(draft(model, config_of(model)), weights=None, devices={"cpu": 1}, clones=1)
+    text = text_of(draft(model, compiled_with(model)), weights=None, devices={"cpu": 1}, clones=1)
     changes = {
         "image": "picture",
         "Conv2D(8, 3": "Conv2D(7, 3",

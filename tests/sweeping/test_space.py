@@ -10,8 +10,7 @@ import pytest
 
 from tests.support import refusal
 from tests.sweeping.test_sweeps import RECORD, made
-from tfdeploy.sweeping.sampled import chosen
-from tfdeploy.sweeping.space import BadSpaceError, Range, Space, read_file, split
+from tfdeploy.sweeping.space import BadSpaceError, Range, Space, chosen, read_file, split
 from tfdeploy.sweeping.sweep import Sweep, Trial
 
 

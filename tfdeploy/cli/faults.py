@@ -23,6 +23,7 @@ import click
 from dsl.codes import is_file_fault
 from dsl.diagnostics import Diagnostic, RunError, SpecError
 from dsl.errors import files
+from dsl.files.regular import system_reason
 from dsl.formats.render import render
 from tfdeploy.cli.common import Common, say
 from tfdeploy.own_process import LostOutputError, outlive_terminal
@@ -104,12 +105,8 @@ def goes_on(common: Common) -> None:
     """Let a command go on if its terminal goes, or if its output cannot be written."""
     color = common.color_errors
     outlive_terminal(
-        lambda reason: render([files.output_given_up(reason=_words(reason))], "human", color=color)
+        lambda reason: render([files.output_given_up(reason=system_reason(reason))], "human", color=color)
     )
-
-
-def _words(reason: OSError) -> str:
-    return (reason.strerror or "failed").lower()
 
 
 def _report(error: Exception, common: Common) -> int:
@@ -133,7 +130,7 @@ def _diagnostic(error: Exception) -> Diagnostic:
             return files.name_not_utf8(name=name)
     if not isinstance(error, OSError) or error.errno is None:
         return _internal_fault(error)
-    reason = _words(error)
+    reason = system_reason(error)
     if error.filename is not None:
         return files.refused(path=os.fsdecode(error.filename), reason=reason)
     return files.refused_something(reason=reason) if _has_current_folder() else files.no_current_folder()
@@ -162,5 +159,5 @@ def _internal_fault(error: Exception) -> Diagnostic:
 def _lost_output(reason: OSError, common: Common) -> int:
     """Say that standard output is lost, unless its reader has gone, who has what it wanted."""
     if reason.errno != errno.EPIPE:
-        show([files.lost_output(reason=_words(reason))], common)
+        show([files.lost_output(reason=system_reason(reason))], common)
     return FAULT

@@ -110,11 +110,9 @@ def read_spec(path: str, common: Common, *, stdin: bool = False) -> ir.Spec:
         SpecError: There are errors. The exception has all diagnostics, warnings included.
     """
     found = read(path, common, stdin=stdin)
-    if found.spec is None:
-        raise SpecError(found.diagnostics)
-    if len(found.diagnostics):
-        show(found.diagnostics, common)
-    return found.spec
+    spec = found.require()
+    show(found.diagnostics, common)
+    return spec
 
 
 # --- results as files, and placement maps that are read ---------------------------------------------------

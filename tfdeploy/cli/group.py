@@ -42,7 +42,9 @@ COMMANDS: dict[str, str] = {
 """Every command there is."""
 
 _FILES = {
+    "check": "texts",
     "compile": "export",
+    "diff": "plan",
     "evaluate": "trained",
     "export": "export",
     "fmt": "texts",

@@ -13,16 +13,14 @@ from dsl import ir
 from dsl.diagnostics import Diagnostic, SpecError
 from dsl.errors import data as errors
 from dsl.suggest import nearest
-from tfdeploy.data.options import FLOATS, Field, StreamOptions
+from tfdeploy.data.arguments import FLOATS, Field, StreamOptions
 from tfdeploy.data.sources.arrow import Arrow, Parquet
 from tfdeploy.data.sources.base import Context, Source
-from tfdeploy.data.sources.cifar10 import Cifar10
 from tfdeploy.data.sources.csv import Csv
+from tfdeploy.data.sources.generated import Python, Synthetic
 from tfdeploy.data.sources.images import Images
-from tfdeploy.data.sources.mnist import Mnist
+from tfdeploy.data.sources.mnist_cifar10 import Cifar10, Mnist
 from tfdeploy.data.sources.npz import Npz
-from tfdeploy.data.sources.python import Python
-from tfdeploy.data.sources.synthetic import Synthetic
 from tfdeploy.data.sources.tfrecord import TfRecord
 from tfdeploy.data.streams.stream import Stream
 from tfdeploy.data.streams.windows import over_windows
@@ -66,7 +64,6 @@ def open_split(split: ir.Split, wanted: Sequence[Field], options: StreamOptions)
     context = Context(
         options.base,
         _read_as(names, transforms, wanted),
-        options.seed,
         _free(transforms, wanted),
         _longest(transforms, wanted),
     )

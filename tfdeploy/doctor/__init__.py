@@ -6,7 +6,7 @@ from typing import Literal
 
 from attrs import frozen
 
-from dsl.files.typed_json import to_json
+from dsl.files.typed_json import JsonRecord
 
 FORMAT_VERSION = "1.0"
 
@@ -31,7 +31,7 @@ class Finding:
 
 
 @frozen
-class Examination:
+class Examination(JsonRecord):
     """All findings about a machine.
 
     Attributes:
@@ -48,7 +48,3 @@ class Examination:
     def of(cls, findings: tuple[Finding, ...]) -> Examination:
         """Return the record for some findings."""
         return cls(all(each.state != "failure" for each in findings), findings)
-
-    def to_json(self) -> str:
-        """Return one line of JSON."""
-        return to_json(self)

@@ -29,7 +29,7 @@ from compiler.step.read.memory import forecast_memory
 from dsl.diagnostics import RunError, SpecError
 from dsl.files.typed_json import JsonRecord
 from dsl.schema.functions import AGGREGATIONS
-from tfdeploy.doctor.rungs import FIRST, Installed, Outcome
+from tfdeploy.doctor.gpu import FIRST, Installed, Outcome
 from tfdeploy.runtime.session.engine import Engine, peak_of_tensors
 from tfdeploy.runtime.verify.trial import FedGraph
 
@@ -84,11 +84,6 @@ class Machine(JsonRecord):
 
     devices: int
     emulate: bool
-
-    @property
-    def several(self) -> int:
-        """The number of devices that two clones use."""
-        return min(self.devices, 2)
 
 
 Figures = dict[str, float]

@@ -14,7 +14,7 @@ from compiler.figures import size
 from compiler.process import CGROUPS, MEMINFO, memory_limit
 from dsl.files.regular import system_reason
 from tfdeploy.doctor import Finding
-from tfdeploy.doctor.probe import Started
+from tfdeploy.doctor.software import Started
 from tfdeploy.runtime.start_tensorflow import LOOPBACK, is_loopback_excepted, proxy_variable
 
 LEAST_DISK = 1 << 30

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -14,9 +15,11 @@ from importlib import import_module, metadata
 from pathlib import Path
 from typing import TypeAlias
 
-from dsl.files.typed_json import BadRecord, parse_record
+from attrs import frozen
+
+from dsl.files.typed_json import BadRecord, Count, parse_record, to_json
 from tfdeploy.doctor import Finding
-from tfdeploy.doctor.probe import Started
+from tfdeploy.runtime.start_tensorflow import start_tensorflow
 
 OWN = "tfdeploy"
 INNER = ("compiler", "dsl", "grammar")
@@ -108,7 +111,7 @@ KEPT_LINES = 3
 
 def start() -> tuple[Finding, Started | None]:
     """Start TensorFlow in a process, and return how that went and what the process has found."""
-    command = [sys.executable, "-P", "-m", "tfdeploy.doctor.probe"]
+    command = [sys.executable, "-P", "-m", "tfdeploy.doctor.software"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
     except subprocess.TimeoutExpired:
@@ -226,3 +229,48 @@ def editor(home: Path, find: Find = shutil.which, environment: Mapping[str, str]
 def _set_up(program: str, home: Path) -> bool:
     """Whether an editor has the files of `editors/` at one of the places where they are usually put."""
     return any(next(home.glob(pattern), None) is not None for pattern in FILES[program])
+
+
+# --- TensorFlow, started in a process of its own ----------------------------------------------------------
+
+
+@frozen
+class Started:
+    """What a process that has started TensorFlow knows.
+
+    Attributes:
+        tensorflow: The version of TensorFlow.
+        keras: The version of Keras.
+        cuda: The version of CUDA that TensorFlow was built for; None for a build without CUDA.
+        gpus: The names of the GPUs that TensorFlow can use.
+        peak_bytes: The largest amount of memory that the process has held.
+    """
+
+    tensorflow: str
+    keras: str
+    cuda: str | None
+    gpus: tuple[str, ...]
+    peak_bytes: Count
+
+
+def main() -> int:
+    """Start TensorFlow and print the record, as one line of JSON.
+
+    It is run as a process of its own, because a TensorFlow that does not fit the machine can end its process.
+    """
+    tf = start_tensorflow()
+    import importlib
+
+    keras = importlib.import_module("keras")
+    devices = tf.config.list_physical_devices("GPU")
+    gpus = tuple(
+        str(tf.config.experimental.get_device_details(each).get("device_name", each.name)) for each in devices
+    )
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    cuda = tf.sysconfig.get_build_info().get("cuda_version")
+    sys.stdout.write(to_json(Started(tf.__version__, keras.__version__, cuda, gpus, peak)) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

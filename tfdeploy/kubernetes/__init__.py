@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tfdeploy.kubernetes.deployment import Deployment, default_name
+from tfdeploy.kubernetes.deployment import Deployment, default_name, label_of
 from tfdeploy.kubernetes.resources import (
     Manifest,
     client_job,
@@ -39,7 +39,7 @@ def manifests(deployment: Deployment) -> Mapping[str, Manifest]:
     else:
         found["service"] = headless_service(deployment)
         for job in deployment.jobs:
-            found[f"job-{deployment.label(job.name)}"] = indexed_job(deployment, job)
+            found[f"job-{label_of(job.name)}"] = indexed_job(deployment, job)
     if deployment.has_client:
         found["job-client"] = client_job(deployment)
     return found

@@ -5,17 +5,21 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from attrs import evolve, field, frozen
 
 from compiler.compatibility import replication_of
+from compiler.figures import gathered
 from dsl import ir
 from dsl.diagnostics import Diagnostic, SpecError
 from dsl.errors import cluster as errors
 from dsl.ir.place import PARAMETER_SERVER, WORKER
 from tfdeploy.runtime.membership.addresses import Cluster
 from tfdeploy.runtime.records.effective import with_paths
+
+if TYPE_CHECKING:
+    from compiler.kinds.records.kind_map import AnyMap
 
 Kind: TypeAlias = Literal["Job", "TrainJob", "TFJob"]
 
@@ -51,7 +55,7 @@ class Deployment:
         port: The port of each task.
         flags: Further arguments of `compile-and-run`.
         memory: The bytes of memory that a task of each job asks for, and the client; nothing is asked for
-            those that are left out. See `tfdeploy/kubernetes/memory.py`.
+            those that are left out. See `requests_of`.
     """
 
     spec: ir.Spec
@@ -85,14 +89,10 @@ class Deployment:
         """Whether the tasks of `job` are plain servers."""
         return self.has_client or job.name == PARAMETER_SERVER
 
-    def label(self, job: str) -> str:
-        """Return the name of a job as part of names of objects."""
-        return label_of(job)
-
     def object_name(self, job: str) -> str:
         """Return the name of the Job that runs the tasks of `job`."""
         # A TrainJob makes a JobSet, whose only Job of this name has the number 0.
-        return f"{self.name}-{self.label(job)}{'-0' if self.kind == 'TrainJob' else ''}"
+        return f"{self.name}-{label_of(job)}{'-0' if self.kind == 'TrainJob' else ''}"
 
     @property
     def cluster(self) -> Cluster:
@@ -153,7 +153,7 @@ def _faults(deployment: Deployment) -> list[Diagnostic]:
     for job in deployment.jobs:
         if deployment.kind == "TFJob" and job.name not in REPLICAS:
             found.append(errors.no_such_replica(job.span, job=job.name, known=REPLICAS))
-        label = deployment.label(job.name)
+        label = label_of(job.name)
         if label in taken:
             reason = f"{taken[label]} is called so, as `{label}`"
             found.append(
@@ -168,4 +168,32 @@ def _faults(deployment: Deployment) -> list[Diagnostic]:
                     job.span, name=job.name, reason=reason, advice="use shorter names, of letters and digits"
                 )
             )
+    return found
+
+
+# --- the memory of pods -----------------------------------------------------------------------------------
+
+OF_TENSORFLOW = 1 << 30
+"""The bytes of a process with TensorFlow beside those of a step: its libraries, the graph, and buffers."""
+MARGIN = 1.25
+"""How many times the forecast of a step is asked for, because a step may also need more."""
+
+
+def requests_of(spec: ir.Spec, placement: AnyMap) -> Mapping[str, int]:
+    """Return the bytes that a task of each job, and the client, should ask for.
+
+    That is what the CPU devices of the job's fullest task need by the forecast of a step, with a margin, and
+    what TensorFlow has by itself. Examples that a task keeps, as with `cache()`, are not in it.
+
+    Args:
+        spec: The spec.
+        placement: The placement map of the spec, with the forecast of the memory of a step.
+    """
+    from compiler.report.devices import parse_ref
+
+    tasks = gathered((parse_ref(each.ref).host, each.memory_bytes or 0) for each in placement.devices)
+    found = {job.name: OF_TENSORFLOW for job in spec.devices.jobs} | {CLIENT: OF_TENSORFLOW}
+    for (job, _, kind), needed in tasks.items():
+        if kind == "cpu":
+            found[job] = max(found[job], OF_TENSORFLOW + round(MARGIN * sum(needed)))
     return found

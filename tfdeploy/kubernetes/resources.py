@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dsl.ir.place import PARAMETER_SERVER
 from grammar.unparse import unparse
-from tfdeploy.kubernetes.deployment import CLIENT, RUNS_FOLDER, SPEC_FOLDER, Deployment
+from tfdeploy.kubernetes.deployment import CLIENT, RUNS_FOLDER, SPEC_FOLDER, Deployment, label_of
 from tfdeploy.runtime.membership.addresses import VARIABLE, Task, to_tf_config
 from tfdeploy.runtime.membership.secret import VARIABLE as SECRET
 
@@ -134,7 +134,7 @@ def pod(
     data = deployment.data
     return made(
         "pod",
-        labels=labels(deployment, deployment.label(job)),
+        labels=labels(deployment, label_of(job)),
         restart_policy=restart_policy,
         subdomain=subdomain,
         user=USER,
@@ -153,7 +153,7 @@ def pod(
 
 
 def _job(deployment: Deployment, job: str, tasks: int, mode: str, template: Manifest) -> Manifest:
-    name, label = deployment.object_name(job), deployment.label(job)
+    name, label = deployment.object_name(job), label_of(job)
     given = {"mode": mode, "tasks": tasks, "restarts": RESTARTS * tasks, "pod": template}
     return _object(deployment, "job", name, label, **given)
 
@@ -188,10 +188,10 @@ def client_job(deployment: Deployment) -> Manifest:
 def training_runtime(deployment: Deployment) -> Manifest:
     """Return the runtime of a TrainJob: a set of the Jobs of all tasks."""
     trains = next((each for each in deployment.jobs if each.name != PARAMETER_SERVER), deployment.jobs[0])
-    found = {deployment.label(each.name): indexed_job(deployment, each) for each in deployment.jobs}
+    found = {label_of(each.name): indexed_job(deployment, each) for each in deployment.jobs}
     if deployment.has_client:
         found[CLIENT] = client_job(deployment)
-    own, ancestor = deployment.label(trains.name), made("ancestor")
+    own, ancestor = label_of(trains.name), made("ancestor")
     jobs = [
         made("replicated-job", name=name, metadata=ancestor if name == own else None, spec=each["spec"])
         for name, each in found.items()

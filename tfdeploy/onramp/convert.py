@@ -11,16 +11,17 @@ from typing import Any
 
 from attrs import field, frozen
 
+from compiler.graph.adapters.keras_private import compiled_with
 from compiler.graph.user_code import plain_message
 from dsl.diagnostics import RunError, SpecError
 from dsl.errors import layers as errors
-from grammar import read
+from grammar import load
 from tfdeploy.onramp.examples import fitted
 from tfdeploy.onramp.found import Found
 from tfdeploy.onramp.looking import look
+from tfdeploy.onramp.objects import UnwritableModelError
 from tfdeploy.onramp.proof import DifferentError, Proof, prove
-from tfdeploy.onramp.reading import config_of
-from tfdeploy.onramp.writing import UnwritableModelError, draft, text_of
+from tfdeploy.onramp.writing import draft, text_of
 from tfdeploy.runtime.records.files import require_new, write_new
 
 WEIGHTS = ".weights.h5"
@@ -73,7 +74,7 @@ def convert(
     Raises:
         RunError: The language cannot say the model, or what it says differs from it.
     """
-    given = config_of(model) if config is None else config
+    given = compiled_with(model) if config is None else config
     try:
         with tempfile.TemporaryDirectory() as apart, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of Keras, about the model, which its author has seen
@@ -88,10 +89,8 @@ def convert(
             files = {name: each.encode() for name, each in made.files.items()}
             for name, words in files.items():
                 path.with_name(name).write_bytes(words)
-            spec = read(str(path), allow_python=True)
-            if spec.spec is None:
-                raise SpecError(each for each in spec.diagnostics if each.is_error)  # noqa: TRY301 said below
-            proof = prove(spec.spec, made, model, given, base, file)
+            spec = load(path, allow_python=True)
+            proof = prove(spec, made, model, given, base, file)
             return Converted(text, file.read_bytes(), proof, files)
     except UnwritableModelError as fault:
         reasons: dict[str, list[str]] = {}

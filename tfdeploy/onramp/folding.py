@@ -12,8 +12,7 @@ from attrs import define, evolve, frozen
 from compiler.model.elaborate import snake_case
 from dsl import ir
 from dsl.schema import signatures
-from tfdeploy.onramp.body import Body, Node
-from tfdeploy.onramp.graph import RESERVED, free_name
+from tfdeploy.onramp.graph import RESERVED, Body, Node, free_name
 
 LONGEST = 60
 """How many nodes a block may have."""

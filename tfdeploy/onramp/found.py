@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
 from dsl import ir
 from tfdeploy.data.small_graphs import FAILURES, evaluate, reason_of
 from tfdeploy.data.sources.images import STARTS
-from tfdeploy.onramp.graph import RESERVED
+from tfdeploy.onramp.graph import RESERVED, free_name
 
 MOST_ROWS = 100_000
 """How many examples are looked at; those behind them may hold other values."""
@@ -117,6 +117,19 @@ class Found:
     def is_table(self) -> bool:
         """Whether it has columns, which are read as the type of the input that they feed."""
         return bool(self.columns)
+
+    def add(self, kind: str, name: str, wanted: str, made: Tensor | str) -> None:
+        """Add a column or a feature, as `kind` says, under a free name like the one that is wanted.
+
+        If it cannot be a tensor, `made` says why, and it is left out.
+        """
+        if isinstance(made, str):
+            self.lost.append(f"the {kind} `{name}` is left out: {made}")
+            return
+        known, given = free_name(wanted, {*TAKEN, *self.tensors}), made.given
+        if isinstance(given, ir.Call) and known != name:
+            given = evolve(given, kwargs={**given.kwargs, "key": name})
+        self.tensors[known] = evolve(made, name=known, given=given)
 
 
 def array(name: str, values: Any, given: ir.Value, dtype: str) -> Tensor:

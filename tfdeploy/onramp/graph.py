@@ -5,17 +5,16 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import keras
 import numpy as np
-from attrs import define, evolve, field
+from attrs import define, evolve, field, frozen
 
 from compiler.graph.adapters.keras_private import functional_of, get_keras_mask, maker_of
 from compiler.graph.tower.network.operations import one_of_repeated, plain_weight_of
 from dsl import ir
 from dsl.schema import signatures
-from tfdeploy.onramp.body import At, Body, Node
 from tfdeploy.onramp.objects import (
     LARGEST_ARRAY,
     MOST_WORDS,
@@ -30,6 +29,68 @@ RESERVED = frozenset(
     {"true", "false", "none", "loss", "regularize", "output", "metrics", "ops", "applications", "repeat"}
     | {"python", "layer", "input", "weight", "parameter", "_"}
 )
+
+
+@frozen
+class At:
+    """Stands for a tensor among the arguments of a node: `number` is its place among the node's inputs."""
+
+    number: int
+
+
+@define(eq=False)
+class Node:
+    """A layer, an operation or a block that is called on values, and makes new ones.
+
+    Attributes:
+        kind: As that of a Step; `operation`, `index`, `weight` or `shared` beside it.
+        call: What makes the layer, with the name that is written; for an operation, its function with its
+            arguments; for an index, its parts; for a shared layer, its name.
+        inputs: The values that it is called on, by their numbers in the body.
+        outputs: The values that it makes.
+        sources: How many of the inputs flow in; the others are among the arguments.
+        given: The arguments of the layer's own call.
+        name: The name of the layer in Keras if somebody has chosen it, else a word for what it does.
+        chosen: Whether somebody has chosen the name.
+    """
+
+    kind: Literal["layer", "python", "block", "shared", "operation", "index", "weight"]
+    call: ir.Call
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    sources: int = 0
+    given: Mapping[str, Any] = field(factory=dict)
+    name: str = ""
+    chosen: bool = False
+    count: int = 1
+
+
+@define(eq=False)
+class Body:
+    """The model, or a `layer` block.
+
+    Attributes:
+        name: Its name.
+        inputs: The values that are its inputs, with their names.
+        nodes: The nodes, each after those that make its inputs.
+        outputs: The values that it gives.
+        parameters: The names of its parameters.
+        shared: The layers that are used several times, by their names.
+    """
+
+    name: str
+    inputs: dict[int, str]
+    nodes: list[Node] = field(factory=list)
+    outputs: list[int] = field(factory=list)
+    parameters: tuple[ir.LayerParameter, ...] = ()
+    shared: dict[str, ir.Step] = field(factory=dict)
+
+    def uses(self) -> dict[int, int]:
+        """Return how often each value is used, as an output too."""
+        found: dict[int, int] = {}
+        for each in [value for node in self.nodes for value in node.inputs] + self.outputs:
+            found[each] = found.get(each, 0) + 1
+        return found
 
 
 @define

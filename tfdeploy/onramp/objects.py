@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import keras
 import numpy as np
@@ -22,11 +23,7 @@ from compiler.graph.user_code import BESIDE_SPEC
 from compiler.model.elaborate import snake_case
 from dsl import ir
 from dsl.schema import signatures
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from dsl.schema.types import Argument, Function
+from dsl.schema.types import Argument, Function
 
 IGNORED = ("name", "build_config", "vocabulary_size")
 LARGEST_ARRAY = 64
@@ -38,7 +35,6 @@ MOST_WORDS = 1000
 More words are written into a file beside it.
 """
 
-_PLAIN = (bool, int, float, str, type(None))
 _CLASSES = {
     "layer": (keras.layers,),
     "loss": (keras.losses,),

@@ -86,12 +86,7 @@ def read_model(source: str, *, allow_python: bool) -> Found:
         raise _fault(source, f"it raises {type(fault).__name__}: {plain_message(fault)}") from fault
     if not isinstance(model, keras.Model):
         raise _fault(source, f"it is a `{type(model).__name__}`, and no Keras model")
-    return Found(model, config_of(model))
-
-
-def config_of(model: Any) -> dict[str, Any]:
-    """Return what `compile` was given, by the names of its arguments; empty if the model is not compiled."""
-    return compiled_with(model)
+    return Found(model, compiled_with(model))
 
 
 def _fault(source: str, reason: str) -> RunError:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from attrs import define, evolve, field
+from attrs import define, field
 
 from dsl import ir
 from dsl.diagnostics import RunError
@@ -24,14 +24,12 @@ from tfdeploy.onramp.found import (
     MOST_CLASSES,
     MOST_FILES,
     MOST_ROWS,
-    TAKEN,
     Found,
     Tensor,
     array,
     feature_call,
     of_bytes,
 )
-from tfdeploy.onramp.graph import free_name
 
 _WHOLE = re.compile(r"\s*[-+]?[0-9]{1,18}\s*")
 _NUMBER = re.compile(r"\s*[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?\s*")
@@ -75,14 +73,8 @@ def of_csv(path: Path, files: Sequence[Path], header: Header) -> Found:
         found.count += table.layout.records - table.heads
     if not found.count:
         raise RunError(errors.empty(Where(str(path)), what="the file holds no row but the header"))
-    taken = set(TAKEN)
     for name, column in zip(header_row, columns, strict=True):
-        reason = column.left_out
-        if reason:
-            found.lost.append(f"the column `{name}` is left out: {reason}")
-        else:
-            known = free_name(name.lower(), taken)
-            found.tensors[known] = column.tensor(known, name)
+        found.add("column", name, name.lower(), column.left_out or column.tensor(name))
     return found
 
 
@@ -184,13 +176,13 @@ class _CsvColumn:
             return "all of its cells are empty"
         return "" if self.is_numeric else _unfit(self.words)
 
-    def tensor(self, name: str, column: str) -> Tensor:
+    def tensor(self, name: str) -> Tensor:
         """Return the column as a tensor."""
         if not self.is_numeric:
-            return Tensor(name, "string", (), column, words=_ordered(self.words))
+            return Tensor(name, "string", (), name, words=_ordered(self.words))
         small = max(abs(self.low), abs(self.high)) < 1 << 31
         dtype = ("int32" if small else "int64") if self.whole == self.numbers else "float32"
-        return Tensor(name, dtype, (), column, self.low, self.high)
+        return Tensor(name, dtype, (), name, self.low, self.high)
 
 
 def joined(tensors: Sequence[Tensor], name: str, header: Sequence[str]) -> Tensor:
@@ -259,16 +251,8 @@ def of_arrow(path: Path, files: Sequence[Path], kind: str) -> Found:
     found.count = sum(each.count for each in tables)
     if not found.count:
         raise RunError(errors.empty(Where(str(path)), what="there is no row"))
-    taken = set(TAKEN)
     for name, column in columns.items():
-        made = _arrow_column(tables, name, column)
-        if isinstance(made, str):
-            found.lost.append(f"the column `{name}` is left out: {made}")
-            continue
-        known, call = free_name(name.lower(), taken), made.given
-        if isinstance(call, ir.Call) and known != name:
-            call = evolve(call, kwargs={**call.kwargs, "key": name})
-        found.tensors[known] = evolve(made, name=known, given=call)
+        found.add("column", name, name.lower(), _arrow_column(tables, name, column))
     return found
 
 

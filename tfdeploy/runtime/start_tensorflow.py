@@ -12,16 +12,13 @@ import os
 import shutil
 import sys
 import tempfile
+from collections.abc import Iterator, Mapping, MutableMapping
 from contextlib import contextmanager, nullcontext
 from ipaddress import ip_address, ip_network
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 from compiler.process import collector_paused, require_addresses, require_files
 from tfdeploy.own_process import is_owned, not_interruptible
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, MutableMapping
-
 
 LOOPBACK = "127.0.0.1"
 LOCAL_NAME = "localhost"

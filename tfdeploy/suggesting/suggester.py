@@ -28,7 +28,6 @@ from compiler.suggest.tower import (
 from compiler.suggest.variations import Changes, slot_changes, variable_changes
 from compiler.time.profile import find_profile
 from dsl import ir, syntax
-from dsl.diagnostics import SpecError
 from tfdeploy.progress import busy
 from tfdeploy.suggesting.trials import Trials, Tried
 
@@ -300,9 +299,8 @@ def suggest(
     if unknown:
         raise ValueError(f"{unknown[0]!r} cannot be varied; these can: {', '.join(variations.VARIED)}")
     reading = grammar.read(os.fspath(path))
-    if reading.spec is None:
-        raise SpecError(reading.diagnostics)
-    machine = find_profile(reading.spec.path, None if profile is None else os.fspath(profile))
+    spec = reading.require()
+    machine = find_profile(spec.path, None if profile is None else os.fspath(profile))
     known = None if machine is None else machine.profile
-    trials = Trials(reading.spec, reading.trees[0], Goal(goal), known)
+    trials = Trials(spec, reading.trees[0], Goal(goal), known)
     return Suggester(trials, groups, vary).run()[0]

@@ -11,9 +11,8 @@ from compiler.report import GENERATOR
 from compiler.report.view import shorten, table, width_of
 from dsl.files.typed_json import to_json
 from dsl.formats.cells import printable
-from tfdeploy.runtime.show.curves import COLORS, FONT, Curve, Frame
 from tfdeploy.runtime.show.reporting import duration
-from tfdeploy.runtime.show.run_tables import NONE, score, short_names, speed
+from tfdeploy.runtime.show.runs import COLORS, FONT, NONE, Curve, Frame, score, short_names, speed
 from tfdeploy.sweeping.sweep import Sweep, Trial
 
 LONGEST = 24

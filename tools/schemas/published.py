@@ -20,7 +20,7 @@ from tfdeploy.doctor.gpu import FORMAT_VERSION as GPU_VERSION
 from tfdeploy.doctor.gpu import GpuReport
 from tfdeploy.runtime.records.history import HistoryRecord
 from tfdeploy.runtime.records.result import Evaluated, Result
-from tfdeploy.runtime.track.tracker import Tracked
+from tfdeploy.runtime.track.tracking import Tracked
 from tfdeploy.sweeping.sweep import FORMAT_VERSION as SWEEP_VERSION
 from tfdeploy.sweeping.sweep import SweepRecord
 from tools.schemas.documents import Differences, Messages, Trace

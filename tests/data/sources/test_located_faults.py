@@ -24,11 +24,10 @@ from tests.data.sources.test_csv_faults import BROKEN
 from tests.data.sources.test_images import png, write
 from tests.data.sources.test_tfrecord import example, good, record
 from tfdeploy.data.sources.base import Context
-from tfdeploy.data.sources.cifar10 import Cifar10
 from tfdeploy.data.sources.csv import Csv
 from tfdeploy.data.sources.files import find_files, find_folder, natural_key
 from tfdeploy.data.sources.images import Images
-from tfdeploy.data.sources.mnist import Mnist
+from tfdeploy.data.sources.mnist_cifar10 import Cifar10, Mnist
 from tfdeploy.data.sources.npz import Npz
 from tfdeploy.data.sources.tfrecord import TfRecord
 

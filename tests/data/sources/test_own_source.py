@@ -10,7 +10,7 @@ import tensorflow as tf
 
 import grammar
 from dsl.schema import data_functions, functions
-from dsl.schema.types import Function, integer, needs
+from dsl.schema.types import Argument, Function, integer
 from tfdeploy import data
 from tfdeploy.data import Field, arguments
 from tfdeploy.data.sources.base import Context, Source
@@ -48,7 +48,7 @@ class Counting(Source):
 @pytest.fixture(autouse=True)
 def _added(monkeypatch: pytest.MonkeyPatch) -> None:
     """Add it: a row of the language, and its class."""
-    count = needs("count", integer(low=1), "how many examples there are")
+    count = Argument("count", integer(low=1), "how many examples there are", required=True)
     row = Function("counting", (count,), doc="examples with their numbers", tensors=("number",))
     sources = (*data_functions.SOURCES, row)
     monkeypatch.setattr(data_functions, "SOURCES", sources)

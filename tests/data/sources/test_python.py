@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfdeploy.data.sources.python import ADVICE
+from tfdeploy.data.sources.generated import ADVICE
 
 WANTED = {"x": ("float32", (2,)), "y": ("int64", ())}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import chain
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -165,7 +166,7 @@ def test_the_size_of_a_pass_counts_take_and_skip(reader: Any, numbers: Numbers) 
 
 
 def test_single_examples_are_those_of_the_batches(reader: Any, numbers: Numbers) -> None:
-    """`dataset` gives the same examples in the same order as `batches`, one by one."""
+    """Batches of one example give the same examples in the same order as larger ones."""
     stream = numbers(reader.call("shuffle", 10), seed=4, skip_examples=13)
     assert [int(each["n"]) for each in reader.single(stream)] == reader.column(stream, "n")
 
@@ -298,7 +299,7 @@ def test_shards_are_cut_before_what_chooses_nothing() -> None:
 )
 def test_large_examples_are_decoded_few_at_a_time(numbers: Numbers, fields: list[Field], chunk: int) -> None:
     """As many as fill four mebibytes, and no more than 1024."""
-    passes = Passes(numbers().source, (), tuple(fields), 0, None, True)
+    passes = Passes(numbers().source, (), tuple(fields), 0, StreamOptions(Path()))
     assert passes.chunk == chunk
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfdeploy.data.small_graphs import evaluate
-from tfdeploy.data.transforms.draws import Keys
+from tfdeploy.data.transforms.images import Keys
 
 
 def drawn(seed: int, passes: int, numbers: int, draws: int, alpha: float | None = None) -> np.ndarray:

@@ -8,7 +8,7 @@ import pytest
 
 from dsl import ir
 from dsl.diagnostics import SpecError
-from tfdeploy.data.options import Field
+from tfdeploy.data.arguments import Field
 from tfdeploy.data.transforms.changes import Change
 from tfdeploy.data.transforms.images import (
     CenterCrop,

@@ -14,7 +14,7 @@ from dsl.diagnostics import SpecError
 from tests.data.sources.test_images import png
 from tests.data.transforms.drawn import drawn
 from tfdeploy.data import TRANSFORMS, small_graphs
-from tfdeploy.data.transforms.draws import Keys
+from tfdeploy.data.transforms.images import Keys
 
 COUNT = 12
 SHAPE = (6, 8, 3)

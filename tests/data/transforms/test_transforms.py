@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dsl.diagnostics import SpecError
-from tfdeploy.data.options import DTYPES
+from tfdeploy.data.arguments import DTYPES
 
 INT = {"n": ("int32", ())}
 

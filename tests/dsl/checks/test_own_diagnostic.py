@@ -11,7 +11,6 @@ import grammar
 from dsl.codes import CODES, Code
 from dsl.errors.wording import Wording
 from dsl.formats.render import FORMATS, render
-from grammar import stages
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,7 +40,7 @@ def even_batches(facts: Facts) -> Iterator[Diagnostic]:
 def _added(monkeypatch: pytest.MonkeyPatch) -> None:
     """Add it: its code, its row, and the check that reports it."""
     monkeypatch.setitem(CODES, "TFD999", Code("TFD999", "odd-batch", "an odd number of examples"))
-    monkeypatch.setattr(stages, "CHECKS", (*stages.CHECKS, even_batches))
+    monkeypatch.setattr(grammar, "CHECKS", (*grammar.CHECKS, even_batches))
 
 
 @pytest.mark.parametrize("format_", FORMATS)

@@ -9,9 +9,9 @@ import pytest
 
 import grammar
 from dsl import ir
-from dsl.ir.json_format import to_json
 from tests.folders import ROOT
 from tests.support import ir_of
+from tfdeploy.cli.commands.texts import to_json
 
 SPECS = [*(ROOT / "examples").glob("*.tfdeploy"), *(ROOT / "tests/grammar/specs").glob("*.tfdeploy")]
 

@@ -15,7 +15,7 @@ from dsl.schema.signatures import CATEGORIES, find, names, words
 from dsl.schema.types import Argument, Function, Type
 from dsl.source import Source, Span
 from grammar.lower.context import BAD, Context
-from grammar.lower.fitting import ValuePlace, fitted
+from grammar.lower.evaluate import ValuePlace, fitted
 from grammar.reports import Reports
 from tests.folders import ROOT
 

@@ -9,10 +9,12 @@ import pytest
 
 import grammar
 from tests.folders import ROOT
-from tfdeploy.cli.commands.check import apply_safe
+from tfdeploy.cli.commands.texts import apply_safe
 
 if TYPE_CHECKING:
-    from dsl.diagnostics import Diagnostics
+    from collections.abc import Iterable
+
+    from dsl.diagnostics import Diagnostic
 
 ERRORS = ROOT / "tests" / "golden" / "errors"
 MENDED = (
@@ -31,7 +33,7 @@ MENDED = (
 ROUNDS = 4
 
 
-def errors(found: Diagnostics) -> list[str]:
+def errors(found: Iterable[Diagnostic]) -> list[str]:
     """Return the codes of the errors in `found`."""
     return [each.code for each in found if each.is_error]
 

@@ -10,8 +10,8 @@ from compiler.graph.step_records import record_of
 from compiler.step.read.costs import cost_of
 from compiler.time.profile import OpCost
 from compiler.time.work import Signature
-from tfdeploy.runtime.calibrate import rows
-from tfdeploy.runtime.calibrate.rows import FACTORS, OF_DISTINCT, RowRatio, ratios_by_rows, with_other_rows
+from tfdeploy.runtime.calibrate import rounds
+from tfdeploy.runtime.calibrate.rounds import FACTORS, OF_DISTINCT, RowRatio, ratios_by_rows, with_other_rows
 
 TABLE, WIDTH, COUNT = 300, 8, 16
 
@@ -62,7 +62,7 @@ def test_other_numbers_of_rows_are_measured(monkeypatch: pytest.MonkeyPatch, ops
         run.append(len(steps))
         return taken[: len(steps)]
 
-    monkeypatch.setattr(rows, "_times", times)
+    monkeypatch.setattr(rounds, "_times", times)
     found = ratios_by_rows(ops.values(), 0)
     assert run == [1 + len(FACTORS), 1 + len(FACTORS) + len(OF_DISTINCT)]
     others = [COUNT // 2, 2 * COUNT, 4 * COUNT]
@@ -89,7 +89,7 @@ def test_ops_are_measured_as_they_are(monkeypatch: pytest.MonkeyPatch, ops: dict
         return session(graph=graph, config=config)
 
     monkeypatch.setattr(tf.compat.v1, "Session", opened)
-    monkeypatch.setattr(rows, "_times", lambda steps, _: [1.0] * len(steps))
+    monkeypatch.setattr(rounds, "_times", lambda steps, _: [1.0] * len(steps))
     assert ratios_by_rows([ops["look-up"]], 3) == ()  # no op takes longer than an empty step
     (config,) = configs
     assert config.graph_options.rewrite_options.disable_meta_optimizer
@@ -101,8 +101,8 @@ def test_ops_are_measured_as_they_are(monkeypatch: pytest.MonkeyPatch, ops: dict
 def test_caches_are_filled_with_other_memory_before_each_run() -> None:
     """Each step follows on a sweep, which is not in its time."""
     log: list[str] = []
-    rows._times([lambda: log.append("a"), lambda: log.append("b")], lambda: log.append("swept"))
-    assert log == ["swept", "a", "swept", "b"] * (rows.WARM + rows.STEPS)
+    rounds._times([lambda: log.append("a"), lambda: log.append("b")], lambda: log.append("swept"))
+    assert log == ["swept", "a", "swept", "b"] * (rounds.WARM + rounds.STEPS)
 
 
 def test_more_rows_take_longer(ops: dict[str, Any]) -> None:
@@ -138,10 +138,10 @@ def test_a_sweep_reads_as_much_as_an_update(monkeypatch: pytest.MonkeyPatch) -> 
 
     def swept(dtype: Any) -> int:
         with tf.Graph().as_default():
-            op = rows._sweep(tf, tf.compat.v1.placeholder(dtype, [TABLE, WIDTH]))
+            op = rounds._sweep(tf, tf.compat.v1.placeholder(dtype, [TABLE, WIDTH]))
             return int(op.inputs[0].shape.num_elements())
 
-    whole = rows.UPDATED * TABLE * WIDTH
+    whole = rounds.UPDATED * TABLE * WIDTH
     assert [swept(each) for each in (tf.float32, tf.float16)] == [whole, whole // 2]
-    monkeypatch.setattr(rows, "MOST_SWEPT", 4000)
+    monkeypatch.setattr(rounds, "MOST_SWEPT", 4000)
     assert swept(tf.float32) == 1000

@@ -15,7 +15,7 @@ from tfdeploy.runtime.records.found import differing, runs_below
 from tfdeploy.runtime.records.history import HistoryRecord
 from tfdeploy.runtime.records.lock import MARKER, locked
 from tfdeploy.runtime.records.result import Result, Seconds, SplitResult
-from tfdeploy.runtime.show.run_tables import compare_lines, list_lines, short_names
+from tfdeploy.runtime.show.runs import compare_lines, list_lines, short_names
 
 SPEC = """tfdeploy = 1
 

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from dsl.diagnostics import RunError
 from tfdeploy.cli.group import load
 from tfdeploy.runtime.records.history import HistoryRecord
-from tfdeploy.runtime.show.curves import Curve, Frame, draw, picture, read_curves
+from tfdeploy.runtime.show.runs import Curve, Frame, draw, picture, read_curves
 
 
 def write_run(folder: Path, losses: list[float]) -> Path:

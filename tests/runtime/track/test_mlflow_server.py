@@ -18,7 +18,7 @@ import pytest
 from dsl.files.typed_json import read_record
 from tests.cli.test_fuzz import SPEC
 from tfdeploy.runtime.records.directory import RunDirectory
-from tfdeploy.runtime.track.tracker import Tracked
+from tfdeploy.runtime.track.tracking import Tracked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

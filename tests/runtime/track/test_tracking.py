@@ -17,8 +17,7 @@ from tfdeploy.runtime.records.directory import RunDirectory
 from tfdeploy.runtime.records.history import HistoryRecord
 from tfdeploy.runtime.track import deliver
 from tfdeploy.runtime.track.deliver import Delivery, batches
-from tfdeploy.runtime.track.tracker import Tracked
-from tfdeploy.runtime.track.tracking import undelivered
+from tfdeploy.runtime.track.tracking import Tracked, undelivered
 
 PATIENCE = 240.0
 HOOK = '''

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 import tensorflow as tf
 
-from tfdeploy.runtime.show.curves import read_curves
+from tfdeploy.runtime.show.runs import read_curves
 
 if TYPE_CHECKING:
     from tests.runtime.conftest import Project

@@ -6,7 +6,8 @@ These are the graph of a spec, a trained model for programs that serve it, or ta
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from click.core import ParameterSource
 
 from dsl import ir
 from dsl.diagnostics import SpecError
+from dsl.errors import cluster as errors
 from dsl.values import EXAMPLES, quantity
 from tfdeploy.cli.common import Common, say, write_result
 from tfdeploy.cli.faults import telling
@@ -226,10 +228,8 @@ def _refuse_given(names: Iterable[str], other: str) -> None:
 
 def _write_script(common: Common, path: str, time: str, *, name: str | None, out: Path) -> int:
     spec = _checked(common, path)
-    from tfdeploy import slurm
-
     options = [word for each, value in common.overrides for word in ("--set", f"{each}={value}")]
-    text = slurm.batch_script(
+    text = batch_script(
         spec, path, name=name or Path(path).stem, time=time, options=[*options, *common.flags]
     )
     if str(out) == STDOUT:
@@ -255,8 +255,7 @@ def _checked(common: Common, path: str) -> ir.Spec:
 
 def _requests(spec: ir.Spec, given: int | None, *, verbose: bool) -> Mapping[str, int]:
     """Return the bytes that the pods of each job ask for: those that are given, or those of a forecast."""
-    from tfdeploy.kubernetes.deployment import CLIENT
-    from tfdeploy.kubernetes.memory import requests_of
+    from tfdeploy.kubernetes.deployment import CLIENT, requests_of
 
     if given is not None:
         return dict.fromkeys((*(job.name for job in spec.devices.jobs), CLIENT), given)
@@ -287,3 +286,50 @@ def _write_manifests(common: Common, path: str, *, out: Path, memory: int | None
         (out / f"{each}.yaml").write_text(kubernetes.to_yaml([manifest]), encoding="utf-8", newline="")
     say(out)
     return 0
+
+
+# --- the batch script of Slurm ----------------------------------------------------------------------------
+
+SECONDS_TO_END = 120
+"""How long before the end of its time a job gets the signal after which it writes a checkpoint."""
+
+_SCRIPT = """\
+#!/bin/bash
+{directives}
+
+srun --ntasks={tasks} {command}
+code=$?
+
+# A job whose time is over, or whose process was killed, goes on from its last checkpoint in another job.
+if [ "$code" -ge 128 ]; then
+  scontrol requeue "$SLURM_JOB_ID"
+fi
+exit "$code"
+"""
+
+
+def batch_script(spec: ir.Spec, path: str, *, name: str, time: str, options: Sequence[str]) -> str:
+    """Return the script for `sbatch`.
+
+    Raises:
+        SpecError: The spec declares no jobs.
+    """
+    jobs = spec.devices.jobs
+    if not jobs:
+        raise SpecError([errors.nothing_to_deploy(spec.devices.span or spec.span)])
+    tasks, gpus = sum(job.tasks for job in jobs), max(job.gpu for job in jobs)
+    wanted = {
+        "job-name": name,
+        "ntasks": tasks,
+        "ntasks-per-node": 1,
+        **({"gpus-per-node": gpus} if gpus else {}),
+        "time": time,
+        "signal": f"TERM@{SECONDS_TO_END}",
+    }
+    directives = [f"--{option}={value}" for option, value in wanted.items()]
+    directives += ["--requeue", "--open-mode=append"]
+    return _SCRIPT.format(
+        directives="\n".join(f"#SBATCH {each}" for each in directives),
+        tasks=tasks,
+        command=shlex.join(["compile-and-run", path, *options]),
+    )

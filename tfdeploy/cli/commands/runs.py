@@ -39,7 +39,7 @@ def runs_command(
     from dsl.files.typed_json import to_json
     from tfdeploy.runtime.records.directory import RUNS
     from tfdeploy.runtime.records.found import FoundRun, runs_below
-    from tfdeploy.runtime.show.run_tables import compare_lines, list_lines
+    from tfdeploy.runtime.show.runs import compare_lines, list_lines
 
     places = folders or (RUNS,)
     found = list(runs_below(places))
@@ -94,19 +94,19 @@ def _picture(ctx: click.Context, param: click.Parameter, path: Path | None) -> P
 @common_options
 def plot_command(common: Common, runs: tuple[Path, ...], *, score: str, out: Path | None, force: bool) -> int:
     """Draw a score of RUN... (run directories) over the steps, without TensorFlow."""
-    from tfdeploy.runtime.show.curves import history_of, read_curves
+    from tfdeploy.runtime.show.runs import history_of, read_curves
 
     curves = read_curves(runs, score)
     if out is not None:
         from tfdeploy.runtime.records.files import InputFiles, is_own_text, require_free, write_output
-        from tfdeploy.runtime.show.curves import picture
+        from tfdeploy.runtime.show.runs import picture
 
         InputFiles(tuple(history_of(run) for run in runs)).require_not_input(out)
         require_free(out, is_own_text, force=force)
         write_output(out, picture(curves, score))
         say(out)
         return 0
-    from tfdeploy.runtime.show.curves import draw
+    from tfdeploy.runtime.show.runs import draw
 
     width = shutil.get_terminal_size().columns
     drawn = draw(curves, score, width=width, height=ROWS, color=common.color_output)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import click
 
-from dsl.diagnostics import SpecError
 from tfdeploy.cli.common import Common, say
 from tfdeploy.cli.files import read, replace_file
 from tfdeploy.cli.options import common_options, flag, offer, option, profile_option
@@ -72,17 +71,16 @@ def command(
     memory of the devices.
     """
     reading = read(spec, common)
-    if reading.spec is None:
-        raise SpecError(reading.diagnostics)
+    loaded = reading.require()
     from compiler.suggest.outcome import Goal, NoForecastError
     from compiler.suggest.text import suggestion_json, suggestion_text
     from compiler.time.profile import find_profile
     from tfdeploy.suggesting.suggester import CannotEditError, Suggester
     from tfdeploy.suggesting.trials import Trials
 
-    machine = find_profile(reading.spec.path, profile)
+    machine = find_profile(loaded.path, profile)
     trials = Trials(
-        reading.spec,
+        loaded,
         reading.trees[0],
         Goal(goal),
         None if machine is None else machine.profile,

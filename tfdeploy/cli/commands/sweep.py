@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import click
 from attrs import evolve
 
-from dsl.diagnostics import SpecError
 from tfdeploy.cli.common import Common, say
 from tfdeploy.cli.faults import goes_on
 from tfdeploy.cli.files import read_spec
@@ -73,7 +72,7 @@ def command(
     was ended: trials that have finished stay, others go on from their checkpoints. More values may be added.
     Exits with 1 if a trial has failed.
     """
-    from tfdeploy.sweeping.space import BadSpaceError, Space, read_file
+    from tfdeploy.sweeping.space import BadSpaceError, Space, chosen, read_file
 
     try:
         lists, spans = read_file(Path(file)) if file is not None else ({}, {})
@@ -115,9 +114,9 @@ def command(
             say(told(sweep, trial, seconds, total=trials or len(sweep.record.trials)), flush=True)
 
     with locked(folder), StopSignals(own_process=True) as stop:
-        chosen = _all(sweep, space) if trials is None else _sampled(sweep, space, trials, seed)
+        tried = _all(sweep, space) if trials is None else chosen(sweep, space, trials, seed)
         sweep.save()
-        Runner(sweep, arguments, places, stop, tell).run(chosen)
+        Runner(sweep, arguments, places, stop, tell).run(tried)
         _show(sweep, as_json=as_json)
         if stop.received is not None:
             say("to go on, run the same command again", err=True)
@@ -144,9 +143,7 @@ def _checked(spec: str, common: Common, space: Space, loaded: ir.Spec) -> int:
         for value in values:
             tried = tuple({**first, path: value}.items())
             found = grammar.read(spec, (*common.overrides, *tried), allow_python=common.allow_python)
-            if found.spec is None:
-                raise SpecError(found.diagnostics)
-            needed = max(needed, found.spec.devices.gpu or 0)
+            needed = max(needed, found.require().devices.gpu or 0)
     return needed
 
 
@@ -161,12 +158,6 @@ def _all(sweep: Sweep, space: Space) -> Iterator[Trial]:
     """Enter all combinations into the sweep, and return those that have not finished."""
     trials = [sweep.trial(each) for each in space.combinations()]
     return (each for each in trials if not sweep.is_done(each))
-
-
-def _sampled(sweep: Sweep, space: Space, trials: int, seed: int) -> Iterator[Trial]:
-    from tfdeploy.sweeping.sampled import chosen
-
-    return chosen(sweep, space, trials, seed)
 
 
 def _show(sweep: Sweep, *, as_json: bool) -> None:

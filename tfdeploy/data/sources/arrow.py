@@ -7,6 +7,7 @@ images, and numbers that are stored as bytes.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,8 +18,7 @@ from dsl import ir
 from dsl.diagnostics import Diagnostic, RunError
 from dsl.errors import data as errors
 from dsl.errors.data import Where
-from tfdeploy.data.arguments import Feature, read_feature
-from tfdeploy.data.options import FLOATS, INTEGERS, Field, Tensors
+from tfdeploy.data.arguments import FLOATS, INTEGERS, Feature, Field, Tensors, read_feature
 from tfdeploy.data.small_graphs import without_autograph
 from tfdeploy.data.sources.arrow_files import (
     ArrowTable,
@@ -183,12 +183,7 @@ class Tables(FileSource):
                 signature[f"{name}/ends"] = tf.TensorSpec([None], tf.int64)
 
         def pieces() -> Iterator[dict[str, Any]]:
-            try:
-                for table in tables:
-                    yield from self._pieces(table)
-            except RunError as error:
-                self.failures.append(error.diagnostic)
-                raise
+            return self.noting(chain.from_iterable(map(self._pieces, tables)))
 
         rows = tf.data.Dataset.from_generator(pieces, output_signature=signature)
         rows = rows.flat_map(without_autograph(self._sliced))

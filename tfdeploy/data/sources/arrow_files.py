@@ -17,7 +17,7 @@ from dsl.diagnostics import RunError
 from dsl.errors import data as errors
 from dsl.errors.data import Where
 from dsl.source import Span
-from tfdeploy.data.options import BOUNDS, FLOATS
+from tfdeploy.data.arguments import BOUNDS, FLOATS
 from tfdeploy.data.sources.files import read_start, reading
 
 ROWS = 1024

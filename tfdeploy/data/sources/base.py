@@ -7,19 +7,20 @@ distributed cheaply. Only what is used is decoded, a whole batch at a time if `d
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 from attrs import evolve, field, frozen
 
 from dsl import ir
-from dsl.diagnostics import Diagnostic
+from dsl.diagnostics import Diagnostic, RunError
 from dsl.errors.data import Where, unexplained
-from tfdeploy.data.arguments import bind
-from tfdeploy.data.options import Field, Tensors
+from tfdeploy.data.arguments import Field, Tensors, bind
 from tfdeploy.data.sources.files import find_files
+
+Given = TypeVar("Given")
 
 
 @frozen
@@ -30,7 +31,6 @@ class Context:
         base: The folder of the spec, from which relative paths start.
         read_as: The dtype in which each tensor is to be read, for formats without own dtypes. A tensor
             that is not in it feeds no input.
-        seed: The seed of the spec.
         free: The axes without a fixed size of the tensors that `pad` fills, by the name of the tensor.
         longest: The size that the first axis of each tensor has in the input that it feeds, or is assumed to
             have there.
@@ -38,7 +38,6 @@ class Context:
 
     base: Path
     read_as: Mapping[str, str] = field(factory=dict)
-    seed: int | None = None
     free: Mapping[str, frozenset[int]] = field(factory=dict)
     longest: Mapping[str, int] = field(factory=dict)
 
@@ -146,9 +145,13 @@ class Source(ABC):
     def records(self) -> Any:
         """Return the raw records, in order, as a tf.data.Dataset in the current graph."""
 
-    @abstractmethod
     def decode(self, record: Any) -> Tensors:
-        """Return the tensors of a batch of raw records, or of one if `per_record`."""
+        """Return the tensors of a batch of raw records, or of one if `per_record`.
+
+        Records that hold the tensors already are returned as they are.
+        """
+        tensors: Tensors = dict(record)
+        return tensors
 
     def decode_as(self, record: Any, floats: frozenset[str]) -> Tensors:  # noqa: ARG002 most have no use for it
         """Decode as `decode` does, but the tensors `floats` may be float32.
@@ -160,6 +163,14 @@ class Source(ABC):
             floats: The names of tensors that may be float32.
         """
         return self.decode(record)
+
+    def noting(self, records: Iterable[Given]) -> Iterator[Given]:
+        """Yield what Python gives to TensorFlow, and keep a fault for the diagnostic: TensorFlow loses it."""
+        try:
+            yield from records
+        except RunError as error:
+            self.failures.append(error.diagnostic)
+            raise
 
     def check(self) -> None:
         """Check the files, as far as that is quick.

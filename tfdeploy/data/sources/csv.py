@@ -14,7 +14,7 @@ from dsl import ir
 from dsl.diagnostics import Diagnostic, RunError
 from dsl.errors import data as errors
 from dsl.errors.data import Where
-from tfdeploy.data.options import FLOATS, Field, Tensors
+from tfdeploy.data.arguments import FLOATS, Field, Tensors
 from tfdeploy.data.small_graphs import without_autograph
 from tfdeploy.data.sources.base import Context, FileSource, PythonOnly
 from tfdeploy.data.sources.csv_files import Column, Row, Table

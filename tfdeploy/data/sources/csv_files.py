@@ -21,7 +21,7 @@ from dsl.diagnostics import Diagnostic, RunError
 from dsl.errors import data as errors
 from dsl.errors.data import Where
 from dsl.source import Excerpt, Span
-from tfdeploy.data.options import BOUNDS, FLOATS
+from tfdeploy.data.arguments import BOUNDS, FLOATS
 from tfdeploy.data.sources.files import is_gzip, open_binary, reading, size_of
 
 LARGEST = {"float16": 65504.0, "bfloat16": 3.3895e38, "float32": 3.4028235e38, "float64": math.inf}

@@ -17,7 +17,7 @@ from dsl.errors import data as errors
 from dsl.errors.data import Where
 from dsl.files.regular import strange_kind
 from tfdeploy.data import small_graphs
-from tfdeploy.data.options import Field, Tensors
+from tfdeploy.data.arguments import Field, Tensors
 from tfdeploy.data.sources.base import Context, Source
 from tfdeploy.data.sources.files import (
     find_folder,

@@ -12,6 +12,7 @@ import sys
 import zipfile
 import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from math import prod
 from pathlib import Path
@@ -28,7 +29,7 @@ from dsl.errors import data as errors
 from dsl.errors.data import Where
 from dsl.files.regular import open_regular, system_reason
 from dsl.source import Span
-from tfdeploy.data.options import DTYPES, Field, Tensors
+from tfdeploy.data.arguments import DTYPES, Field, Tensors
 from tfdeploy.data.sources.base import Context, PythonOnly, Source
 from tfdeploy.data.sources.files import name_of
 
@@ -108,6 +109,15 @@ class Archive:
                 errors.damaged(self._where(), reason=f"its directory cannot be read: {fault}")
             ) from fault
 
+    @contextmanager
+    def _reading(self, array: str, what: str = "its numbers") -> Iterator[None]:
+        """Raise the RunError of what cannot be read of an array."""
+        try:
+            yield
+        except MEMBER_FAULTS as fault:
+            reason = f"{what} cannot be read: {fault}"
+            raise RunError(errors.damaged(self._where(array), reason=reason)) from fault
+
     @cached_property
     def names(self) -> tuple[str, ...]:
         """The names of the arrays in their order."""
@@ -118,14 +128,9 @@ class Archive:
         """Read the header of array `name`; raises RunError if its numbers cannot be used."""
         with self._open() as file:
             info = file.getinfo(f"{name}.npy")
-            try:
-                with file.open(info) as member:
-                    shape, columns_first, dtype = _header(member)
-                    begin = member.tell()
-            except MEMBER_FAULTS as fault:
-                raise RunError(
-                    errors.damaged(self._where(name), reason=f"its header cannot be read: {fault}")
-                ) from fault
+            with self._reading(name, "its header"), file.open(info) as member:
+                shape, columns_first, dtype = _header(member)
+                begin = member.tell()
         kind = "string" if dtype.kind in TEXT else dtype.name
         if kind not in DTYPES and kind != "string":
             advice = "store numbers or text" if dtype.kind in "OV" else None
@@ -161,32 +166,27 @@ class Archive:
             RunError: The array cannot be read, or is damaged.
         """
         native = array.stored.newbyteorder("=")
-        try:
-            with self._open() as file, file.open(f"{array.name}.npy") as member:
-                if array.columns_first:
-                    # The examples of such an array lie scattered over all of it.
-                    whole = np.lib.format.read_array(member, allow_pickle=False)
-                    for start in range(0, array.length, rows):
-                        yield _as_utf8(np.ascontiguousarray(whole[start : start + rows], native))
-                    return
-                _header(member)
+        with self._reading(array.name), self._open() as file, file.open(f"{array.name}.npy") as member:
+            if array.columns_first:
+                # The examples of such an array lie scattered over all of it.
+                whole = np.lib.format.read_array(member, allow_pickle=False)
                 for start in range(0, array.length, rows):
-                    count = min(rows, array.length - start)
-                    piece = np.frombuffer(member.read(count * array.record_bytes), array.stored)
-                    yield _as_utf8(piece.reshape(count, *array.shape[1:]).astype(native))
-        except MEMBER_FAULTS as fault:
-            raise RunError(
-                errors.damaged(self._where(array.name), reason=f"its numbers cannot be read: {fault}")
-            ) from fault
+                    yield _as_utf8(np.ascontiguousarray(whole[start : start + rows], native))
+                return
+            _header(member)
+            for start in range(0, array.length, rows):
+                count = min(rows, array.length - start)
+                piece = np.frombuffer(member.read(count * array.record_bytes), array.stored)
+                yield _as_utf8(piece.reshape(count, *array.shape[1:]).astype(native))
 
     def damage(self, array: Array) -> Diagnostic | None:
         """Read all of `array` and say whether its checksum is wrong."""
         try:
-            with self._open() as file, file.open(f"{array.name}.npy") as member:
+            with self._reading(array.name), self._open() as file, file.open(f"{array.name}.npy") as member:
                 while member.read(1 << 20):
                     pass
-        except MEMBER_FAULTS as fault:
-            return errors.damaged(self._where(array.name), reason=f"its numbers cannot be read: {fault}")
+        except RunError as error:
+            return error.diagnostic
         return None
 
 
@@ -285,12 +285,7 @@ class Npz(Source):
         )
 
     def _pieces(self, array: Array) -> Iterator[np.ndarray]:
-        rows = max(1, PIECE // max(array.record_bytes, 1))
-        try:
-            yield from self.archive.pieces(array, rows)
-        except RunError as error:
-            self.failures.append(error.diagnostic)
-            raise
+        return self.noting(self.archive.pieces(array, max(1, PIECE // max(array.record_bytes, 1))))
 
     def decode(self, record: Any) -> Tensors:
         """Return the numbers of a batch of examples."""

@@ -13,8 +13,7 @@ from dsl.diagnostics import Diagnostic, RunError
 from dsl.errors import data as errors
 from dsl.errors.data import Where
 from tfdeploy.data import small_graphs
-from tfdeploy.data.arguments import Feature, features
-from tfdeploy.data.options import BOUNDS, FLOATS, Field, Tensors
+from tfdeploy.data.arguments import BOUNDS, FLOATS, Feature, Field, Tensors, features
 from tfdeploy.data.small_graphs import without_autograph
 from tfdeploy.data.sources.base import Context, FileSource
 from tfdeploy.data.sources.files import name_of

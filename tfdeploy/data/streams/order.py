@@ -14,7 +14,7 @@ from typing import Any
 import tensorflow as tf
 from attrs import frozen
 
-from tfdeploy.data.options import Field, StreamOptions
+from tfdeploy.data.arguments import Field, StreamOptions
 from tfdeploy.data.small_graphs import without_autograph
 from tfdeploy.data.sources.base import FileSource, Source
 from tfdeploy.data.transforms.changes import Bucket, Transform

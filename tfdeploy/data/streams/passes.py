@@ -20,7 +20,7 @@ from typing import Any
 import tensorflow as tf
 from attrs import evolve, frozen
 
-from tfdeploy.data.options import Field, StreamOptions, Tensors
+from tfdeploy.data.arguments import Field, StreamOptions, Tensors
 from tfdeploy.data.small_graphs import without_autograph
 from tfdeploy.data.sources.base import FileSource, Source
 from tfdeploy.data.streams.order import (
@@ -33,8 +33,7 @@ from tfdeploy.data.streams.order import (
     measured_one_by_one,
 )
 from tfdeploy.data.transforms.changes import Bucket, Cast, Change, OneTensor, Pad, Rename, Transform
-from tfdeploy.data.transforms.draws import Keys
-from tfdeploy.data.transforms.images import Mixup, RandomChange, lookahead_of
+from tfdeploy.data.transforms.images import Keys, Mixup, RandomChange, lookahead_of
 from tfdeploy.data.transforms.table import Cache, Choice, Shuffle, Skip, Take
 
 EPOCHS = 2**62
@@ -268,22 +267,18 @@ class Passes:
         steps: The transforms and the shard.
         fields: The tensors of an example after all transforms.
         seed: The seed of shuffles without one of their own.
+        options: How the split is read.
         files: The files that are read; None for all.
-        training: Whether the examples are for training.
-        batch: The number of examples of a batch, for which `bucket` orders them; None without batches.
-        reader: Who reads the passes, in words.
-        window: Which part of each batch of a step is read, as in `StreamOptions`; None for all.
+        batch: The number of examples of a batch, for which `bucket` orders them.
     """
 
     source: Source
     steps: tuple[Step, ...]
     fields: tuple[Field, ...]
     seed: int
+    options: StreamOptions
     files: FileShare | None = None
-    training: bool = True
-    batch: int | None = None
-    reader: str = ""
-    window: tuple[int, int, int] | None = None
+    batch: int = 1
 
     def size(self) -> int | None:
         """Return the number of examples of a pass; None if it can be known only by reading all of them."""
@@ -311,7 +306,7 @@ class Passes:
     @property
     def _random(self) -> bool:
         """Whether examples are changed at random, for which they need keys."""
-        return self.training and any(isinstance(each, RandomChange) for each in self._split()[1])
+        return self.options.training and any(isinstance(each, RandomChange) for each in self._split()[1])
 
     def _split(self) -> tuple[tuple[Step, ...], tuple[Step, ...]]:
         """Return the steps up to the last cache, and those after it."""
@@ -343,10 +338,10 @@ class Passes:
     def _bucketed(self, dataset: Any, bucket: Bucket, epoch: Any) -> Any:
         """Return a pass ordered by length, as batches of the stream want it."""
         size = self.size()
-        if self.batch is None or size is None:
+        if size is None:
             return dataset
         batch = tf.constant(self.batch, tf.int64)
-        begun = tf.math.floormod(epoch * size, batch) if self.training else tf.constant(0, tf.int64)
+        begun = tf.math.floormod(epoch * size, batch) if self.options.training else tf.constant(0, tf.int64)
         open_places = tf.math.floormod(batch - begun, batch)
         return bucketed(self._measured(dataset, bucket), bucket, self.batch, open_places)
 
@@ -396,7 +391,7 @@ class Passes:
         cached, after = self._split()
         dataset = self._order(fixed, [each for each in after if not isinstance(each, Change)], number)
         if self.source.unrepeatable and not cached:
-            dataset = _never_empty(dataset, f"{EMPTY} {self.reader}")
+            dataset = _never_empty(dataset, f"{EMPTY} {self.options.reader}")
         if not self._random:
             return dataset
         passes = tf.data.Dataset.from_tensors(number).repeat()
@@ -433,8 +428,8 @@ class Passes:
         else:
             dataset, unread = self._pass(fixed, tf.constant(epoch, tf.int64)), skip + unread
         dataset = dataset.skip(unread) if tf.is_tensor(unread) or unread else dataset
-        if self.window is not None:
-            dataset = _part_of_each(dataset, *self.window)
+        if self.options.window is not None:
+            dataset = _part_of_each(dataset, *self.options.window)
         if examples.lookahead and not repeat:
             dataset = dataset.concatenate(self._passes(fixed, epoch + 1, 0).take(examples.lookahead))
         return evolve(examples, dataset=dataset)

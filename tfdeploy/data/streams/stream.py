@@ -18,7 +18,7 @@ from dsl.diagnostics import Diagnostic, RunError
 from dsl.errors import data as errors
 from dsl.errors.data import Where
 from tfdeploy.data import small_graphs
-from tfdeploy.data.options import FLOATS, Field, StreamOptions
+from tfdeploy.data.arguments import FLOATS, Field, StreamOptions
 from tfdeploy.data.small_graphs import without_autograph
 from tfdeploy.data.sources.base import PythonOnly, Source
 from tfdeploy.data.streams.order import FileShare, Shard, share_of
@@ -52,16 +52,7 @@ class Stream:
         steps = steps_of(self.transforms, options, share if isinstance(share, Shard) else None)
         files = share if isinstance(share, FileShare) else None
         seed = _seed(options, steps)
-        self._passes = Passes(
-            source,
-            steps,
-            self.fields,
-            seed,
-            files,
-            options.training,
-            reader=options.reader,
-            window=options.window,
-        )
+        self._passes = Passes(source, steps, self.fields, seed, options, files)
 
     @property
     def needs_python(self) -> PythonOnly | None:
@@ -75,11 +66,6 @@ class Stream:
 
     # --- reading ------------------------------------------------------------------------------------------
 
-    def dataset(self) -> Any:
-        """Return the examples of one pass, a dict of tensors each, as a dataset of the current graph."""
-        single = self._examples(repeat=False).single(self._passes.chunk)
-        return self._settled(single.map(without_autograph(self._wanted_only)))
-
     def batches(self, batch_size: int, *, repeat: bool, drop_remainder: bool) -> Any:
         """Return batches of `batch_size` examples as a tf.data.Dataset of the current graph, prefetched.
 
@@ -87,33 +73,24 @@ class Stream:
         the next, so that every run of `size` examples is one exact pass. `drop_remainder` leaves out a
         last, smaller batch.
         """
-        examples = self._examples(repeat=repeat, batch=batch_size)
-        batches = examples.batched(batch_size, drop_remainder=drop_remainder)
-        batches = batches.map(without_autograph(self._wanted_only))
-        return self._settled(batches.prefetch(tf.data.AUTOTUNE), warm=repeat)
-
-    def _examples(self, *, repeat: bool, batch: int | None = None) -> Examples:
         consumed = self.options.skip_examples
         size = self.size if tf.is_tensor(consumed) or consumed else None
         if size == 0:
             raise RunError(self.nothing())
-        return evolve(self._passes, batch=batch).examples(consumed, size, repeat=repeat)
-
-    def _wanted_only(self, tensors: dict[str, Any]) -> dict[str, Any]:
-        return {each.name: tensors[each.name] for each in self.fields}
-
-    def _settled(self, dataset: Any, *, warm: bool = False) -> Any:
-        """Return a dataset with its options; a `warm` one reads before it is asked for a batch.
-
-        So the first batches are made while TensorFlow prepares the graph for its first step.
-        """
+        examples = evolve(self._passes, batch=batch_size).examples(consumed, size, repeat=repeat)
+        batches = examples.batched(batch_size, drop_remainder=drop_remainder)
+        batches = batches.map(without_autograph(self._wanted_only)).prefetch(tf.data.AUTOTUNE)
         options = tf.data.Options()
-        options.experimental_warm_start = warm
+        # The first batches are made while TensorFlow prepares the graph for its first step.
+        options.experimental_warm_start = repeat
         options.deterministic = True
         # TensorFlow's tuning of a pipeline gains nothing here, and its thread, which looks at it ever more
         # rarely, can keep a session from closing until it looks again: up to a minute after a long run.
         options.autotune.enabled = False
-        return dataset.with_options(options)
+        return batches.with_options(options)
+
+    def _wanted_only(self, tensors: dict[str, Any]) -> dict[str, Any]:
+        return {each.name: tensors[each.name] for each in self.fields}
 
     # --- faults -------------------------------------------------------------------------------------------
 

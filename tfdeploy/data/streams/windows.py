@@ -17,7 +17,7 @@ from dsl.diagnostics import Diagnostic, RunError
 from dsl.errors import data as errors
 from dsl.errors.data import Where
 from tfdeploy.data import small_graphs
-from tfdeploy.data.options import Field, Tensors
+from tfdeploy.data.arguments import Field, Tensors
 from tfdeploy.data.small_graphs import without_autograph
 from tfdeploy.data.sources.base import FileSource, PythonOnly, Source
 from tfdeploy.data.streams.order import bytes_of, mapped
@@ -133,11 +133,6 @@ class Windows(Source):
             )
 
         return {name: tf.gather(tensor, of(name)) for name, tensor in tensors.items()}
-
-    def decode(self, record: Any) -> Tensors:
-        """Return the batch, which holds the tensors already."""
-        tensors: Tensors = dict(record)
-        return tensors
 
     def check(self) -> None:
         """Check the rows, and that each series has as many as a window takes."""

@@ -21,8 +21,7 @@ from dsl import ir
 from dsl.diagnostics import Diagnostic, SpecError
 from dsl.errors import data as errors
 from dsl.errors.data import Where
-from tfdeploy.data.arguments import bind
-from tfdeploy.data.options import BOUNDS, DTYPES, FLOATS, INTEGERS, Field, Tensors
+from tfdeploy.data.arguments import BOUNDS, DTYPES, FLOATS, INTEGERS, Field, Tensors, bind
 
 
 def checked_cast(tensor: Any, name: str, dtype: str) -> Any:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from lsprotocol import types
 
 from dsl import schema, syntax
-from dsl.schema import Function, Type
+from dsl.schema import Function
 from grammar.cursor import cursor_at
 from tfdeploy.lsp import describe, slots
 from tfdeploy.lsp.features.completion import described
@@ -75,9 +75,9 @@ def _of_word(word: str, slot: Slot, layers: Mapping[str, Function]) -> str | Non
     if slot.want in {"selector", "target"}:
         row_ = schema.selector(word) or schema.target(word)
         return None if row_ is None else f"`{word}`: {row_.doc}."
-    if slot.type is not None and word in _words(slot.type):
+    if slot.type is not None and word in slot.type.choices:
         return (
-            f"`{slot.name} = {word}`: {slot.doc}." if slot.doc else f"One of {', '.join(_words(slot.type))}."
+            f"`{slot.name} = {word}`: {slot.doc}." if slot.doc else f"One of {', '.join(slot.type.choices)}."
         )
     return None
 
@@ -100,10 +100,6 @@ def _category(word: str, slot: Slot) -> str:
     if slot.want == "value" and slot.type is not None:
         return next((each.of for each in (slot.type, *slot.type.options) if each.kind == "keras"), "")
     return slot.want
-
-
-def _words(kind: Type) -> tuple[str, ...]:
-    return (*kind.words, *(word for option in kind.options for word in _words(option)))
 
 
 def signature_help(at: Place) -> types.SignatureHelp | None:

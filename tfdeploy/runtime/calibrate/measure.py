@@ -41,16 +41,19 @@ from tfdeploy.runtime.adapted import adapted
 from tfdeploy.runtime.calibrate.network import large_of, link_measured
 from tfdeploy.runtime.calibrate.processes import MeasureRequest, Wait, reached
 from tfdeploy.runtime.calibrate.rounds import (
+    ON_ROWS,
     Round,
+    RowRatio,
     TracedSteps,
     cores_used,
     fitted,
     plain_config,
+    ratios_by_rows,
     timed,
     timed_in_turns,
     typical,
+    with_other_rows,
 )
-from tfdeploy.runtime.calibrate.rows import ON_ROWS, RowRatio, ratios_by_rows, with_other_rows
 from tfdeploy.runtime.plans import graph_of, plan_of
 from tfdeploy.runtime.stop import alongside
 

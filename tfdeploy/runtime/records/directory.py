@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from attrs import frozen
 
+from dsl import ir
 from dsl.diagnostics import RunError
 from dsl.errors import running as errors
 from dsl.files.atomic import remove_partial
 from dsl.files.regular import is_text
 from dsl.ir import SPLITS
+from dsl.source import Span
 from tfdeploy.runtime.records.files import write_atomically
 from tfdeploy.runtime.records.lock import (
     MARKER,
@@ -24,10 +25,6 @@ from tfdeploy.runtime.records.lock import (
     was_written_by_a_run,
 )
 from tfdeploy.runtime.records.store import Store
-
-if TYPE_CHECKING:
-    from dsl import ir
-    from dsl.source import Span
 
 RUNS = Path("runs")
 

@@ -5,9 +5,9 @@ Modules of `python(...)` are an exception: they are searched beside a spec and a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attrs import evolve, fields, has
 
@@ -18,9 +18,6 @@ from dsl.schema.data_functions import FILES
 from dsl.schema.signatures import STATES, named_arguments
 from grammar.lower.network.flows import APPLICATIONS
 from grammar.unparse import unparse
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 def effective_text(spec: ir.Spec, directory: Path | None = None) -> str:

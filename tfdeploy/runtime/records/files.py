@@ -11,28 +11,22 @@ import os
 import re
 import stat
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attrs import evolve, fields, frozen, has
 
 from compiler.report import GENERATOR
-from dsl.diagnostics import RunError
+from dsl import ir
+from dsl.diagnostics import Diagnostic, RunError
 from dsl.errors import files as errors
 from dsl.errors.running import cannot_write
 from dsl.files import atomic
 from dsl.files.regular import open_regular, system_reason
 from tfdeploy.runtime.records.effective import files_of
 from tfdeploy.runtime.records.lock import OF_PLACEMENT, is_json_object
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from dsl import ir
-    from dsl.diagnostics import Diagnostic
-
 
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 """The errors of the operating system that say that there is no room."""

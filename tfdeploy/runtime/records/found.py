@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from attrs import frozen
 
@@ -21,9 +21,6 @@ from tfdeploy.runtime.records.directory import RunDirectory
 from tfdeploy.runtime.records.history import HistoryRecord
 from tfdeploy.runtime.records.lock import is_held, is_marked, was_written_by_a_run
 from tfdeploy.runtime.records.result import LOSS, Result
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
 
 State = Literal["finished", "interrupted", "terminated", "running", "cut off"]
 JUDGED: tuple[SplitName, ...] = ("validation", "test", "train")

@@ -21,9 +21,10 @@ import os
 import re
 import stat
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attrs import define, frozen
 
@@ -31,12 +32,7 @@ from dsl.diagnostics import RunError
 from dsl.errors import running as errors
 from dsl.files.atomic import is_partial
 from dsl.files.regular import read_text, system_reason
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dsl.source import Span
-
+from dsl.source import Span
 
 NAME = ".lock"
 LONGEST = 32

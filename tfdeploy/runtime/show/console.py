@@ -77,10 +77,6 @@ class LineReporter(Reporter):
         sys.stderr.write("\n".join(human([diagnostic], color=self.color_errors)) + "\n")
         sys.stderr.flush()
 
-    def note(self, text: str) -> None:
-        """Write a line, which may contain the answer of a server."""
-        self._say(text)
-
     def busy(self, doing: str, *, plain: bool = True) -> AbstractContextManager[object]:
         """Write a line on standard error, if it takes longer than a moment."""
         return busy(doing, plain=plain)
@@ -97,32 +93,32 @@ class LineReporter(Reporter):
         """Write from which step to which the run trains."""
         self.steps = steps
         if steps.first >= steps.last:
-            self._say(f"{steps.directory} has reached step {number(steps.first)}: nothing is left to train")
+            self.note(f"{steps.directory} has reached step {number(steps.first)}: nothing is left to train")
             return
         origin = f"going on from step {number(steps.first)}, " if steps.first else ""
-        self._say(f"{origin}training to step {number(steps.last)} in {steps.directory}")
+        self.note(f"{origin}training to step {number(steps.last)} in {steps.directory}")
         if steps.left_out:
-            self._say(f"the last {number(steps.left_out)} examples do not fill a step and are left out")
+            self.note(f"the last {number(steps.left_out)} examples do not fill a step and are left out")
 
     def logged(self, line: HistoryRecord) -> None:
         """Write a line."""
         last = number(self.steps.last) if self.steps is not None else ""
         width = len(last)
-        self._say(
+        self.note(
             f"step {number(line.step):>{width}}/{last}  {scores(line)}  {speed(line.examples_per_second)}"
         )
 
     def waiting(self, share: float, remedy: str) -> None:
         """Write a line."""
-        self._say(f"waiting for data {percent(share)} of the time: {remedy}")
+        self.note(f"waiting for data {percent(share)} of the time: {remedy}")
 
     def evaluated(self, line: HistoryRecord, examples: int) -> None:
         """Write a line."""
-        self._say(f"step {number(line.step)}  {line.split}: {scores(line)}  ({number(examples)} examples)")
+        self.note(f"step {number(line.step)}  {line.split}: {scores(line)}  ({number(examples)} examples)")
 
     def finished(self, result: Result) -> None:
         """Write a summary."""
-        self._say("")
+        self.note("")
         self.summarize(result)
 
     def summarize(self, result: Result) -> None:
@@ -130,9 +126,10 @@ class LineReporter(Reporter):
         title, *rows = summary_rows(result)
         self.out.print(title[1], style="bold green" if result.status == "finished" else "bold yellow")
         for label, text in rows:
-            self._say(f"  {label:<11} {text}")
+            self.note(f"  {label:<11} {text}")
 
-    def _say(self, text: str) -> None:
+    def note(self, text: str) -> None:
+        """Write a line, which may contain the answer of a server."""
         self.out.print(text, soft_wrap=True)
         self.out.file.flush()
 

@@ -41,6 +41,7 @@ from tfdeploy.runtime.verify.compare import (
     evaluation_tower,
     one_tower,
     same_clones,
+    shifted,
     spread,
     train_trial,
     trajectory,
@@ -288,13 +289,9 @@ class Verification:
     def _shifted(self, seed: int) -> TrialSetup:
         """Return the setup with other weights to begin with, which rounding does not tell from its own."""
         generator, most = np.random.default_rng(seed), max(ROUNDING[each] for each in self._roundings)
-        start = dict(self.setup.start)
-        for name in self.weights:
-            value = np.asarray(start[name])
-            if np.issubdtype(value.dtype, np.floating):
-                shift = most * generator.uniform(-1.0, 1.0, value.shape)
-                start[name] = (value * (1.0 + shift)).astype(value.dtype)
-        return evolve(self.setup, start=start)
+        start = self.setup.start
+        moved = {name: shifted(np.asarray(start[name]), generator, most) for name in self.weights}
+        return evolve(self.setup, start={**start, **moved})
 
     def _cut(self, case: Case) -> bool:
         """Whether what a step computes depends on how the batch is cut up."""

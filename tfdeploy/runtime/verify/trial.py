@@ -438,7 +438,7 @@ class ReplicasTrial(WorkerGroupTrial):
         for fed, session in zip(self.feds, self.sessions, strict=True):
             fed.assign(session, values)
 
-    def _of_each(self, fetches: Callable[[Any], Any], which: slice = slice(None)) -> list[Any]:
+    def _of_each(self, fetches: Callable[[Any], Any], which: slice = slice(None)) -> None:
         """Run a part of the graphs of several workers at the same time."""
         given = [
             (session, fetches(_exchange_of(each)))
@@ -452,7 +452,8 @@ class ReplicasTrial(WorkerGroupTrial):
                 if not step.done() and inbox is not None:  # it would wait for the part of a task that is lost
                     with suppress(tf.errors.OpError):
                         session.session.run(inbox.wake)
-            return [each.result() for each in steps]
+            for step in steps:
+                step.result()
 
 
 def _exchange_of(compiled: CompiledGraph) -> WorkerExchange:

@@ -1,26 +1,29 @@
-"""Curves of runs: a score over steps, one for each run and split, in a terminal or as an SVG picture."""
+"""Runs beside each other: curves of a score over steps, in a terminal or as an SVG picture, and tables.
+
+There is a curve for each run and split; a table has a line for each run, or a column to compare a few.
+"""
 
 from __future__ import annotations
 
 import math
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from pathlib import Path
 from xml.sax.saxutils import escape
 
 from attrs import frozen
 
 from compiler.report import GENERATOR
+from compiler.report.view import table, width_of
 from dsl.diagnostics import RunError
 from dsl.errors import running as errors
 from dsl.files.regular import read_regular, system_reason
 from dsl.formats.cells import printable
 from dsl.ir import SPLITS
+from tfdeploy.runtime.records.found import FoundRun, differing
 from tfdeploy.runtime.records.history import HistoryRecord
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
+from tfdeploy.runtime.show.reporting import number
 
 MOST = 1e300
 """Scores beyond this are left out like infinite ones, because their differences would be infinite."""
@@ -135,11 +138,11 @@ def draw(curves: Sequence[Curve], title: str, *, width: int, height: int, color:
     frame = Frame.around(curves)
     columns, rows = max(width - MARGIN, 10), max(height, 3)
     cells: dict[tuple[int, int], tuple[int, int]] = {}
-    for number, curve in enumerate(curves):
+    for index, curve in enumerate(curves):
         for x, y in _dots(curve, frame, columns * 2 - 1, rows * 4 - 1):
             place = (y // 4, x // 2)
-            bits = cells.get(place, (0, number))[0]
-            cells[place] = (bits | DOTS[y % 4][x % 2], number)
+            bits = cells.get(place, (0, index))[0]
+            cells[place] = (bits | DOTS[y % 4][x % 2], index)
     lines = [title]
     for row in range(rows):
         value = frame.top - (frame.top - frame.bottom) * row / (rows - 1)
@@ -148,7 +151,7 @@ def draw(curves: Sequence[Curve], title: str, *, width: int, height: int, color:
         lines.append(f"{label:>{MARGIN - 2}} |{drawn}".rstrip())
     ends = f"{frame.left:,.0f}", f"{frame.right:,.0f}"
     lines.append(" " * MARGIN + ends[0] + ends[1].rjust(columns - len(ends[0])))
-    lines += [_legend_line(number, curve, color=color) for number, curve in enumerate(curves)]
+    lines += [_legend_line(index, curve, color=color) for index, curve in enumerate(curves)]
     return "\n".join(lines) + "\n"
 
 
@@ -168,16 +171,16 @@ def _dots(curve: Curve, frame: Frame, right: int, bottom: int) -> set[tuple[int,
 def _cell(cell: tuple[int, int] | None, *, color: bool) -> str:
     if cell is None:
         return " "
-    bits, number = cell
-    return _painted(chr(BLANK + bits), number, color=color)
+    bits, index = cell
+    return _painted(chr(BLANK + bits), index, color=color)
 
 
-def _painted(text: str, number: int, *, color: bool) -> str:
-    return f"\x1b[{ANSI[number % len(ANSI)]}m{text}\x1b[0m" if color else text
+def _painted(text: str, index: int, *, color: bool) -> str:
+    return f"\x1b[{ANSI[index % len(ANSI)]}m{text}\x1b[0m" if color else text
 
 
-def _legend_line(number: int, curve: Curve, *, color: bool) -> str:
-    mark = _painted(chr(BLANK + 0x36), number, color=color)
+def _legend_line(index: int, curve: Curve, *, color: bool) -> str:
+    mark = _painted(chr(BLANK + 0x36), index, color=color)
     return f"{' ' * MARGIN}{mark} {curve.words}"
 
 
@@ -206,7 +209,7 @@ def picture(curves: Sequence[Curve], title: str) -> str:
         f'<rect width="{WIDTH}" height="{height}" fill="white"/>',
         f'<text x="{LEFT}" y="24" font-size="16">{escape(title)}</text>',
     ]
-    parts += [_tick(frame, number / (TICKS - 1)) for number in range(TICKS)]
+    parts += [_tick(frame, index / (TICKS - 1)) for index in range(TICKS)]
     parts += [_curve(frame, curve, COLORS[at % len(COLORS)]) for at, curve in enumerate(curves)]
     parts += [_legend(at, curve) for at, curve in enumerate(curves)]
     return printable("\n".join([*parts, "</svg>", ""]))
@@ -248,3 +251,117 @@ def _legend(at: int, curve: Curve) -> str:
         f'<rect x="{LEFT}" y="{y - 9}" width="18" height="4" fill="{color}"/>'
         f'<text x="{LEFT + 26}" y="{y}">{said}</text>'
     )
+
+
+# --- tables of runs ---------------------------------------------------------------------------------------
+
+NONE = "."
+LARGE = 1e6
+FIGURES = 2
+"""The number of runs whose figures are also compared with each other."""
+
+
+def short_names(paths: Sequence[str]) -> dict[str, str]:
+    """Return for each path its last parts, as many as tell it from the others."""
+    found = {}
+    for path in paths:
+        parts = path.split(".")
+        ends = (".".join(parts[-count:]) for count in range(1, len(parts) + 1))
+        found[path] = next(
+            end for end in ends if end == path or not any(p != path and p.endswith(f".{end}") for p in paths)
+        )
+    return found
+
+
+def list_lines(runs: Sequence[FoundRun], width: int) -> list[str]:
+    """Return a table with a line for each run, and as many of the settings that differ as fit."""
+    scores = list(dict.fromkeys(name for each in runs for name in each.scores))
+    heads = ["run", "state", "step", "split", *scores, "examples/s"]
+    rows = [
+        [
+            each.directory, each.state, number(each.step), each.split or NONE,
+            *(score(each.scores.get(name)) for name in scores), speed(each.examples_per_second),
+        ]
+        for each in runs
+    ]  # fmt: skip
+    settings, left = differing(runs), []
+    names = short_names(list(settings))
+    for path, values in settings.items():
+        wider = [[*row, _setting(value)] for row, value in zip(rows, values, strict=True)]
+        if width_of([[*heads, names[path]], *wider]) <= width:
+            heads, rows = [*heads, names[path]], wider
+        else:
+            left.append(path)
+    lines = table([heads, *rows], left=2)
+    if left:
+        said = f"also different, and shown by --compare: {', '.join(left)}"
+        lines += ["", *textwrap.wrap(said, width, break_on_hyphens=False)]
+    return lines
+
+
+def compare_lines(runs: Sequence[FoundRun], width: int) -> list[str]:
+    """Return what some runs have come to beside each other, and then the settings that differ."""
+    scores = list(dict.fromkeys(name for each in runs for name in each.scores))
+    facts: dict[str, list[str]] = {
+        "state": [each.state for each in runs],
+        "step": [number(each.step) for each in runs],
+        "split": [each.split or NONE for each in runs],
+    }
+    for name in scores:
+        values = [each.scores.get(name) for each in runs]
+        facts[name] = [*map(score, values), *_change(values, "{1:+.4f}")]
+    speeds = [each.examples_per_second for each in runs]
+    facts["examples/s"] = [*map(speed, speeds), *_change(speeds, "x {0:.2f}")]
+    settings = {path: [*map(_setting, values)] for path, values in differing(runs).items()}
+    lines = list(_rows(facts, runs, width))
+    if not settings:
+        return [*lines, "", "their specs set the same"]
+    return [*lines, "", "settings that differ", *_rows(settings, runs, width)]
+
+
+def _change(values: Sequence[float | None], words: str) -> list[str]:
+    """Return how the second of two values compares with the first, in a list that may be empty."""
+    if len(values) != FIGURES or values[0] is None or values[1] is None:
+        return []
+    return [words.format(values[1] / values[0] if values[0] else 0.0, values[1] - values[0])]
+
+
+def _rows(cells: Mapping[str, list[str]], runs: Sequence[FoundRun], width: int) -> Iterator[str]:
+    """Yield a table with a column for each run; rows that are too wide come after it, a line for each run."""
+    most = max(map(len, cells.values()))
+    heads = ["", *(each.directory for each in runs)]
+    heads += [""] * (most + 1 - len(heads))
+    fitting, long = [heads], []
+    for name, row in cells.items():
+        padded = [name, *row, *[""] * (most - len(row))]
+        if width_of([*fitting, padded]) <= width:
+            fitting.append(padded)
+        else:
+            long.append((name, row))
+    if len(fitting) > 1:
+        yield from table(fitting)
+    wide = max(len(each.directory) for each in runs)
+    for name, row in long:
+        yield name
+        for run, cell in zip(runs, row, strict=False):
+            lead = f"  {run.directory:<{wide}}  "
+            yield from textwrap.wrap(
+                cell, max(width, len(lead) + 20), initial_indent=lead, subsequent_indent=" " * len(lead),
+                break_on_hyphens=False,
+            )  # fmt: skip
+
+
+def score(value: float | None) -> str:
+    """Return a score as tables have it."""
+    if value is None:
+        return NONE
+    return f"{value:.4f}" if abs(value) < LARGE else f"{value:.4g}"
+
+
+def speed(value: float | None) -> str:
+    """Return a number of examples in a second as tables have it."""
+    return NONE if value is None else f"{number(round(value))}/s"
+
+
+def _setting(value: str | None) -> str:
+    return NONE if value is None else value

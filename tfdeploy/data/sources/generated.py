@@ -1,4 +1,4 @@
-"""`python("module:function", ...)`: examples that a function of the user's own gives."""
+"""Examples without files: those that a Python function of the user's gives, and random numbers."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from itertools import count
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 import tensorflow as tf
@@ -16,7 +17,7 @@ from dsl import ir
 from dsl.diagnostics import Diagnostic, RunError
 from dsl.errors import data as errors
 from dsl.errors.data import Where
-from tfdeploy.data.options import DTYPES, Field, Tensors
+from tfdeploy.data.arguments import BOUNDS, DTYPES, FLOATS, ROUGH_SIZE, Feature, Field, Tensors, features
 from tfdeploy.data.sources.base import Asked, Context, PythonOnly, Source
 
 ADVICE = "return a tf.data.Dataset of dicts, or yield dicts of arrays"
@@ -126,15 +127,9 @@ class Python(Source):
         if self.is_dataset:
             return self._call()
         signature = {each.name: tf.TensorSpec(each.shape, each.dtype) for each in self.fields}
-        return tf.data.Dataset.from_generator(self._noting, output_signature=signature)
-
-    def _noting(self) -> Iterator[dict[str, np.ndarray]]:
-        """Yield the examples of one pass; a fault is kept for the diagnostic, since TensorFlow loses it."""
-        try:
-            yield from self._examples()
-        except RunError as error:
-            self.failures.append(error.diagnostic)
-            raise
+        return tf.data.Dataset.from_generator(
+            lambda: self.noting(self._examples()), output_signature=signature
+        )
 
     def _examples(self) -> Iterator[dict[str, np.ndarray]]:
         examples = iter(self._call())
@@ -171,11 +166,6 @@ class Python(Source):
             extra = next(name for name in arrays if name not in {each.name for each in self.fields})
             raise self._refusal(f"has `{extra}`, which the first one lacks", place)
 
-    def decode(self, record: Any) -> Tensors:
-        """Return the batch, which holds the tensors already."""
-        tensors: Tensors = dict(record)
-        return tensors
-
     def words_for(self, name: str) -> str:
         """Return the name of an array."""
         return f"`{name}`"
@@ -191,3 +181,57 @@ class Python(Source):
     def fault(self, index: int, reason: str) -> Diagnostic:
         """Return the diagnostic that was stored when the function failed."""
         return self.failures[0] if self.failures else super().fault(index, reason)
+
+
+# --- random numbers ---------------------------------------------------------------------------------------
+
+LARGEST = 255
+SIZES = crc32(b"sizes of free axes")
+
+
+class Synthetic(Source):
+    """`count` examples that are the same in every pass and every run with the same seed.
+
+    Floats are uniform from 0 to 1, whole numbers from 0 to below `classes`, or to 255 without those. A first
+    axis without a fixed size has a random size, from 1 to that of the input, or to the one that forecasts
+    assume for it. Tensors with the same largest size have the same size in each example.
+    """
+
+    per_record = True  # so that an example does not depend on its neighbours
+
+    def __init__(self, call: ir.Call, context: Context) -> None:
+        super().__init__(call, context)
+        self.length: int = self.given["count"]
+        self.seed: int = self.given["seed"]
+        self.features = features(self.given)
+        for each in self.features.values():
+            if each.field.dtype == "string":
+                self.given.refuse("makes numbers, no text", each.field.name)
+        self.fields = tuple(each.field for each in self.features.values())
+
+    def records(self) -> Any:
+        """Return the numbers of the examples."""
+        return tf.data.Dataset.range(self.length)
+
+    def decode(self, record: Any) -> Tensors:
+        """Draw one example from its number."""
+        return {name: self._draw(each, record) for name, each in self.features.items()}
+
+    def _draw(self, feature: Feature, number: Any) -> Any:
+        field = feature.field
+        stream = (self.seed * 1_000_003 + crc32(field.name.encode())) % 2**31
+        seed = tf.stack([tf.constant(stream, tf.int64), number])
+        shape = [self._size(field.name, number) if each is None else each for each in field.shape]
+        if field.dtype in FLOATS:
+            drawn = tf.random.stateless_uniform(shape, seed, dtype=field.dtype)
+        else:
+            below = feature.classes or min(BOUNDS[field.dtype][1], LARGEST) + 1
+            drawn = tf.cast(tf.random.stateless_uniform(shape, seed, 0, below, tf.int64), field.dtype)
+        return tf.ensure_shape(drawn, field.shape)
+
+    def _size(self, name: str, number: Any) -> Any:
+        """Return the size of an axis without a fixed size in an example; an int32 scalar."""
+        seed = tf.stack([tf.constant((self.seed * 1_000_003 + SIZES) % 2**31, tf.int64), number])
+        part = tf.random.stateless_uniform((), seed, dtype=tf.float64)
+        longest = self.context.longest.get(name, ROUGH_SIZE)
+        return 1 + tf.minimum(tf.cast(part * longest, tf.int32), longest - 1)

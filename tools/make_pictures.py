@@ -160,7 +160,7 @@ class Curves:
 
     def sources(self) -> list[bytes]:
         """Return everything that the picture depends on, save the numbers of the run."""
-        return [start_spec().encode(), self.score.encode(), (SHOW / "curves.py").read_bytes()]
+        return [start_spec().encode(), self.score.encode(), (SHOW / "runs.py").read_bytes()]
 
     def make(self, file: Path) -> None:
         """Write the picture."""

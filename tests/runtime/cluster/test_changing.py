@@ -152,3 +152,10 @@ def test_too_few_are_left_and_one_comes_back(workers: Workers, back: int) -> Non
     workers.start(back)
     workers.until(back, 2)
     end_all(workers)
+
+
+def test_who_waits_for_a_chief_says_so_and_ends_by_a_signal(workers: Workers) -> None:
+    """Another than the first does not begin the training at once, and is not silent meanwhile."""
+    workers.start(2)
+    workers.running[2].until("to train with worker:0 at ")
+    assert workers.end(2, signal.SIGINT) == 128 + signal.SIGINT

@@ -316,8 +316,9 @@ class Crew:
 
     @property
     def chief(self) -> str:
-        """The chief in words."""
-        task = 0 if self.roster is None else self.roster.members[0]
+        """The chief of the newest roster that is known, in words; before the first, who probably is it."""
+        known = self._newest or self.roster
+        task = 0 if known is None else known.members[0]
         return f"{self._ref(task)} at {self._address(task)}"
 
     def enter(self, roster: Roster) -> None:

@@ -103,6 +103,7 @@ class SessionTarget:
         exchange, crew = engine.compiled.exchange, self.crew
         if crew is None or exchange is None:
             return
+        self.attach_monitors(engine)  # by which it is known that a task was lost, and not an op that failed
         opened = in_background(lambda: engine.session.run(exchange.unstage))
         while not opened.done():
             wait([opened], POLL)

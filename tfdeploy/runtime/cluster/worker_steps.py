@@ -19,12 +19,13 @@ from compiler.graph.workers.coordination import FINISHED
 from compiler.graph.workers.meeting import FINISHED as FINISHED_TRAINING
 from compiler.graph.workers.meeting import MEETING, TAKING
 from tfdeploy.runtime.cluster.replica_group import LEAVING, LOOK_EVERY, ReplicaGroup
-from tfdeploy.runtime.cluster.roster import Changed, order
+from tfdeploy.runtime.cluster.roster import SAY_AFTER, Changed, order
 from tfdeploy.runtime.cluster.worker_group import LONGEST, PATIENT, UpdateReporter, WorkerGroup
 from tfdeploy.runtime.session.data import feed_training
 from tfdeploy.runtime.session.engine import Engine, StepReport
 from tfdeploy.runtime.session.faults import is_lost_task, located_examples, reason_of
 from tfdeploy.runtime.session.steps import StepResult, Steps, SyncSteps
+from tfdeploy.runtime.show.reporting import duration
 from tfdeploy.runtime.watchdog import Activity
 
 if TYPE_CHECKING:
@@ -494,7 +495,7 @@ class ChangingLoop(ReplicaLoop):
 
         It also is None if this worker is the chief from now on.
         """
-        crew, begun, ready = self.crew, time.monotonic(), False
+        crew, begun, ready, said = self.crew, time.monotonic(), False, SAY_AFTER
         while self.stop.received is None and not self.is_over():
             found, self.is_chief = crew.look()
             if self.is_chief:
@@ -512,6 +513,9 @@ class ChangingLoop(ReplicaLoop):
                 crew.say(ready=True)
                 ready = True
             crew.require(lambda: [crew.chief], "to train", max(begun, crew.heard))
+            if (waited := time.monotonic() - begun) > said:
+                said *= 2
+                self.reporter.note(f"waiting for {duration(waited)} to train with {crew.chief}")
             time.sleep(LOOK_EVERY)
         return None
 

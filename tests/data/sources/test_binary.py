@@ -59,25 +59,6 @@ def test_the_transforms_of_the_cifar_example(reader: Any) -> None:
     np.testing.assert_array_equal(batch["label"], LABELS[order])
 
 
-@pytest.mark.family(every=2)
-@pytest.mark.parametrize(
-    ("content", "code", "message"),
-    [
-        (b"", "TFD703", ": the file is empty"),
-        (cifar(0, 3)[:-1], "TFD710", ": 9,218 bytes are no whole number of records of 3,073"),
-        (cifar(0, 20) + b"\x0b" + bytes(3072), "TFD707", ", record 20: `11` is no label, which are 0 to 9"),
-        (b"\x0a" + bytes(3072), "TFD707", ", record 0: `10` is no label, which are 0 to 9"),
-    ],
-    ids=["empty", "size", "label", "first label"],
-)
-def test_broken_cifar_files_are_located(reader: Any, content: bytes, code: str, message: str) -> None:
-    """A file of another size and a label that is none name file and record."""
-    (reader.base / "a.bin").write_bytes(cifar(0, 5))
-    (reader.base / "b.bin").write_bytes(content)
-    found = reader.fault(reader.call("cifar10", "*.bin"), wanted=CIFAR)
-    assert (found.code, found.message) == (code, f"`{reader.base / 'b.bin'}`{message}")
-
-
 @pytest.mark.parametrize("packed", [False, True])
 def test_mnist_files_are_read_packed_or_not(reader: Any, *, packed: bool) -> None:
     """Images and labels of idx files go together, in the size that the header gives."""
@@ -90,51 +71,3 @@ def test_mnist_files_are_read_packed_or_not(reader: Any, *, packed: bool) -> Non
     assert stream.size == 30
     np.testing.assert_array_equal(np.concatenate([each["image"] for each in batches]), DIGITS)
     np.testing.assert_array_equal(np.concatenate([each["label"] for each in batches]), LABELS)
-
-
-GOOD_IMAGES, GOOD_LABELS = idx(DIGITS[..., 0]), idx(LABELS)
-
-
-@pytest.mark.parametrize(
-    ("images", "labels", "code", "message"),
-    [
-        (b"", GOOD_LABELS, "TFD703", "images`: the file is empty"),
-        (GOOD_LABELS, GOOD_IMAGES, "TFD702", "images`: this idx file holds labels, not images"),
-        (b"PK\3\4", GOOD_LABELS, "TFD702", "images`: this is no idx file of images"),
-        (b"\0\0\x08", GOOD_LABELS, "TFD702", "images`: this is no idx file of images"),
-        (GOOD_IMAGES[:9], GOOD_LABELS, "TFD710", "images`: the file ends within its header"),
-        (GOOD_IMAGES[:-1], GOOD_LABELS, "TFD710", "images`: holds 615 bytes where its header promises 616"),
-        (
-            GOOD_IMAGES,
-            idx(LABELS[:7]),
-            "TFD711",
-            "labels`: 7 labels, expected 30, one for each image",
-        ),
-        (
-            gzip.compress(GOOD_IMAGES)[:20],
-            GOOD_LABELS,
-            "TFD710",
-            "images`: unpacking it fails: compressed file ended before the end-of-stream marker was reached",
-        ),
-    ],
-    ids=["empty", "swapped", "other", "tiny", "header", "short", "lengths", "cut off"],
-)
-def test_broken_mnist_files_are_located(
-    reader: Any, images: bytes, labels: bytes, code: str, message: str
-) -> None:
-    """A file of another kind or size is named."""
-    (reader.base / "images").write_bytes(images)
-    (reader.base / "labels").write_bytes(labels)
-    found = reader.fault(reader.call("mnist", images="images", labels="labels"), wanted=MNIST)
-    assert (found.code, found.message) == (code, f"`{reader.base}/{message}")
-
-
-def test_altered_bytes_of_a_packed_mnist_file_are_found(reader: Any) -> None:
-    """Bytes that were altered inside a gzip file end in a diagnostic that names it."""
-    data = bytearray(gzip.compress(idx(RANDOM.integers(0, 256, [5000, 4, 5], np.uint8))))
-    data[len(data) // 2] ^= 0xFF
-    (reader.base / "images").write_bytes(bytes(data))
-    (reader.base / "labels").write_bytes(idx(np.zeros([5000], np.uint8)))
-    found = reader.fault(reader.call("mnist", images="images", labels="labels"), wanted=MNIST)
-    assert found.code == "TFD710"
-    assert found.message.startswith(f"`{reader.base / 'images'}`: unpacking it fails: ")

@@ -1,4 +1,4 @@
-"""The csv source on good files."""
+"""The csv source on good files, and what is no fault of a file."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from tests.folders import ROOT
+from tests.support import refusal_of
+from tfdeploy.data.sources.files import find_files, find_folder, natural_key
 
 XY = {"x": ("float32", (2,)), "y": ("int32", ())}
 TWO_ROWS = {"x": [[1.0, 2.5], [4.0, 5.0]], "y": [3, 6]}
@@ -168,3 +171,41 @@ def test_the_digits_are_read_as_numpy_reads_them(reader: Any) -> None:
     assert stream.size == 1438
     np.testing.assert_array_equal(batch["image"], expected[:, :64].reshape(-1, 8, 8, 1) / 16)
     np.testing.assert_array_equal(batch["digit"], expected[:, 64])
+
+
+def test_a_fault_beyond_what_is_used_is_none(reader: Any) -> None:
+    """Rows that `take` leaves out may be broken: they are read by nobody, and blamed for nothing."""
+    (reader.base / "n.csv").write_text("n\n" + "1\n" * 50 + "bad\n")
+    stream = reader.open(
+        reader.call("csv", "n.csv", n="n"), reader.call("take", 50), wanted={"n": ("int32", ())}
+    )
+    assert len(reader.column(stream, "n")) == 50
+    assert stream.explain(tf.errors.InvalidArgumentError(None, None, "Iterator::Model")) is None
+
+
+def test_sound_data_explains_nothing(reader: Any) -> None:
+    """Errors that the data has not caused are not explained by it."""
+    (reader.base / "n.csv").write_text("n\n1\n")
+    stream = reader.open(reader.call("csv", "n.csv", n="n"), wanted={"n": ("int32", ())})
+    assert stream.explain(tf.errors.InvalidArgumentError(None, None, "[[IteratorGetNext]]")) is None
+    assert stream.explain(tf.errors.InvalidArgumentError(None, None, "a label of the model")) is None
+    assert stream.explain(tf.errors.ResourceExhaustedError(None, None, "memory")) is None
+    assert stream.explain(ValueError("nothing of ours")) is None
+
+
+def test_columns_must_be_named(reader: Any) -> None:
+    """A csv source without tensors is a fault of the spec."""
+    (reader.base / "n.csv").write_text("n\n1\n")
+    found = refusal_of(lambda: reader.open(reader.call("csv", "n.csv"), wanted={"n": ("int32", ())}))
+    assert (found.code, found.message) == ("TFD724", "`csv` names no tensor")
+
+
+def test_files_are_found_in_natural_order(tmp_path: Path) -> None:
+    """Folders that a glob matches are left out; a name with numbers in it sorts by these."""
+    for name in ("part-10.csv", "part-2.csv", "other.csv"):
+        (tmp_path / name).touch()
+    (tmp_path / "part-3.csv").mkdir()
+    found = [each.name for each in find_files("part-*.csv", tmp_path, None)]
+    assert found == ["part-2.csv", "part-10.csv"]
+    assert find_folder("part-3.csv", tmp_path, None) == tmp_path / "part-3.csv"
+    assert sorted(["b2", "b10", "10", "9", "a", "b"], key=natural_key) == ["9", "10", "a", "b", "b2", "b10"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import tensorflow as tf
 
 from dsl.diagnostics import SpecError
 from tests.data.sources.test_images import jpeg, png
+from tests.support import refusal_of
 
 HEIGHT, WIDTH = 6, 8
 WANTED = {"image": ("uint8", (HEIGHT, WIDTH, 3)), "mask": ("uint8", (HEIGHT, WIDTH, 1))}
@@ -114,63 +114,11 @@ def test_an_image_and_its_mask_are_changed_alike(reader: Any) -> None:
     np.testing.assert_array_equal(reader.batches(middle, 1)[0]["mask"][0, ..., 0], found[0][1:5, 2:6])
 
 
-def test_what_has_no_pair_is_told(reader: Any) -> None:
-    """An image without a mask, a mask without an image, and two files of one name."""
-    good, image = mask(numbers()), png(1, HEIGHT, WIDTH)
-    write(reader.base, masks_1_png=good, photos_1_png=image, photos_2_png=image)
-    photos, masks = reader.base / "photos", reader.base / "masks"
-    found = [reader.fault(pairs(reader), wanted=WANTED)]
-    write(reader.base, masks_2_png=good, masks_3_png=good)
-    found.append(reader.fault(pairs(reader), wanted=WANTED))
-    write(reader.base, photos_3_png=image, photos_3_jpg=jpeg(1))
-    found.append(reader.fault(pairs(reader), wanted=WANTED))
-    found.append(reader.fault(pairs(reader, masks="maks"), wanted=WANTED))
-    assert [(each.code, each.message) for each in found] == [
-        ("TFD701", f"`{photos / '2.png'}`: there is no mask of the same name in `{masks}`"),
-        ("TFD701", f"`{masks / '3.png'}`: there is no image of the same name in `{photos}`"),
-        ("TFD702", f"`{photos / '3.png'}`: `3.jpg` has the same name but for the ending"),
-        ("TFD701", f"`{reader.base / 'maks'}`: there is no such folder"),
-    ]
-    with pytest.raises(SpecError) as caught:
-        reader.open(pairs(reader, classes=("a",)), wanted=WANTED)
-    assert caught.value.diagnostics[0].message == "`images` has no classes of images if it has `masks`"
-
-
-WRONG: dict[str, tuple[Callable[[], bytes], str, str]] = {
-    "another size": (lambda: mask(numbers(0, 7, 9)), "TFD711", "7 x 9 pixels, expected 6 x 8, as in `{}`"),
-    "colours": (lambda: png(7, HEIGHT, WIDTH), "TFD713", "its pixels are colours, not numbers from 0 to 255"),
-    "wide numbers": (
-        lambda: tf.io.encode_png(numbers()[..., None].astype(np.uint16)).numpy(),
-        "TFD713",
-        "its pixels are numbers of 16 bits, not numbers from 0 to 255",
-    ),
-    "JPEG": (lambda: jpeg(1), "TFD713", "a JPEG file alters the numbers of a mask"),
-    "cut off": (lambda: mask(numbers())[:-30], "TFD713", "the PNG file is damaged or was cut off: "),
-    "a short file": (lambda: mask(numbers())[:20], "TFD713", "the PNG file is damaged or was cut off: "),
-    "empty": (bytes, "TFD713", "the file is empty"),
-}
-
-
-@pytest.mark.family(every=3)
-@pytest.mark.parametrize("kind", WRONG)
-def test_a_mask_without_a_number_for_each_pixel_is_located(reader: Any, kind: str) -> None:
-    """Wherever it stands among the others."""
-    made, code, message = WRONG[kind]
-    for at in range(12):
-        good = {f"masks_{at}_png": mask(numbers()), f"photos_{at}_png": png(1, HEIGHT, WIDTH)}
-        write(reader.base, **good)
-    write(reader.base, masks_9_png=made())
-    found = reader.fault(pairs(reader), wanted=WANTED)
-    path = f"`{reader.base / 'masks' / '9.png'}`: {message.format(reader.base / 'photos' / '9.png')}"
-    assert (found.code, found.message[: len(path)]) == (code, path)
-
-
-def test_an_image_with_a_mask_that_cannot_be_decoded_is_located(reader: Any) -> None:
-    """Not its mask, which is whole."""
-    write(reader.base, masks_1_png=mask(numbers()), photos_1_png=png(1, HEIGHT, WIDTH)[:-20])
-    found = reader.fault(pairs(reader), wanted=WANTED)
-    path = reader.base / "photos" / "1.png"
-    assert found.message.startswith(f"`{path}`: the PNG file is damaged or was cut off: ")
+def test_images_with_masks_have_no_classes(reader: Any) -> None:
+    """It is their pixels that have."""
+    write(reader.base, masks_1_png=mask(numbers()), photos_1_png=png(1, HEIGHT, WIDTH))
+    found = refusal_of(lambda: reader.open(pairs(reader, classes=("a",)), wanted=WANTED))
+    assert found.message == "`images` has no classes of images if it has `masks`"
 
 
 def test_images_of_different_sizes_are_not_changed_alike(reader: Any) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import io
-import zipfile
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from tests.data.sources.test_faults import NUMBERS as X
+from tests.data.sources.test_faults import npy, zipped
 from tfdeploy.data.sources import npz as npz_source
 from tfdeploy.data.sources.npz import Archive
 
@@ -137,104 +138,21 @@ def test_without_keywords_every_array_is_a_tensor(reader: Any) -> None:
     assert (batch["a"].tolist(), batch["b"].tolist()) == ([0, 1, 2], [[1, 1]] * 3)
 
 
-def test_faults_of_the_archive_are_located(reader: Any) -> None:
-    """Each broken archive is named with its array and what is wrong."""
-    good = io.BytesIO()
-    np.savez(good, x=IMAGES, y=LABELS)
-    single = io.BytesIO()
-    np.save(single, LABELS)
-    cases: dict[bytes, tuple[str, str]] = {
-        b"": ("TFD702", ": this is no NumPy archive"),
-        b"x,y\n1,2\n": ("TFD702", ": this is no NumPy archive"),
-        single.getvalue(): ("TFD702", ": this is a single array (.npy)"),
-        good.getvalue()[:-200]: ("TFD710", ": the archive was cut off: its directory is missing"),
-    }
-    for content, (code, message) in cases.items():
-        (reader.base / "data.npz").write_bytes(content)
-        found = reader.fault(reader.call("npz", "data.npz", image="x", label="y"), wanted=WANTED)
-        assert (found.code, found.message) == (code, f"`{reader.base / 'data.npz'}`{message}")
-
-
-@pytest.mark.parametrize(
-    ("arrays", "code", "message"),
-    [
-        ({"x": IMAGES, "z": LABELS}, "TFD704", ": there is no array `y`"),
-        (
-            {"x": IMAGES, "y": LABELS[:40]},
-            "TFD711",
-            ": 40 examples in array `y`, expected 50, as in `x`",
-        ),
-        (
-            {"x": IMAGES, "y": np.int64(3)},
-            "TFD711",
-            ", array `y`: a single number, expected an axis of examples",
-        ),
-        ({"x": IMAGES, "y": LABELS.astype(complex)}, "TFD712", ", array `y`: holds complex128, not numbers"),
-        (
-            {"x": IMAGES, "y": LABELS.astype("datetime64[s]")},
-            "TFD712",
-            ", array `y`: holds dates, not numbers",
-        ),
-    ],
-    ids=["missing", "lengths", "no axis", "complex", "dates"],
-)
-def test_arrays_that_cannot_be_used_are_located(
-    reader: Any, arrays: dict[str, np.ndarray], code: str, message: str
-) -> None:
-    """An array that is missing or of no use is named, with what is wanted."""
-    write(reader, **arrays)
-    found = reader.fault(reader.call("npz", "data.npz", image="x", label="y"), wanted=WANTED)
-    assert (found.code, found.message) == (code, f"`{reader.base / 'data.npz'}`{message}")
-
-
-def test_python_objects_are_never_unpickled(reader: Any) -> None:
-    """An array of Python objects, which could run code when it is loaded, is refused."""
-    np.savez(reader.base / "data.npz", allow_pickle=True, x=IMAGES, y=np.array([{}] * 50, dtype=object))
-    found = reader.fault(reader.call("npz", "data.npz", image="x", label="y"), wanted=WANTED)
-    assert (found.code, found.message) == (
-        "TFD712",
-        f"`{reader.base / 'data.npz'}`, array `y`: holds Python objects, not numbers",
-    )
-
-
-def test_no_examples_are_said(reader: Any) -> None:
-    """Arrays without examples are no data."""
-    write(reader, x=IMAGES[:0], y=LABELS[:0])
-    found = reader.fault(reader.call("npz", "data.npz", image="x", label="y"), wanted=WANTED)
-    assert (found.code, found.message) == ("TFD703", "`train`: there is no example")
-
-
-def test_altered_bytes_are_found_by_their_checksum(reader: Any) -> None:
-    """Numbers that were altered inside a compressed archive stop the run with the name of the array."""
-    noise = np.random.default_rng(0).normal(size=[5000, 2, 3]).astype(np.float32)
-    write(reader, compressed=True, x=noise, y=np.arange(5000))
-    path = reader.base / "data.npz"
-    data = bytearray(path.read_bytes())
-    data[len(data) // 2] ^= 0xFF
-    path.write_bytes(bytes(data))
-    found = reader.fault(reader.call("npz", "data.npz", image="x", label="y"), wanted=WANTED)
-    assert found.code == "TFD710"
-    assert found.message.startswith(f"`{path}`, array `x`: its numbers cannot be read: ")
-
-
-def test_an_array_that_is_shorter_than_its_header_says(reader: Any) -> None:
-    """A member of the archive whose size does not fit its header is damaged."""
-    whole = io.BytesIO()
-    np.save(whole, LABELS)
-    with zipfile.ZipFile(reader.base / "data.npz", "w") as archive:
-        archive.writestr("y.npy", whole.getvalue()[:-8])
-    found = reader.fault(reader.call("npz", "data.npz"), wanted={"y": ("int64", ())})
-    assert (found.code, found.message) == (
-        "TFD710",
-        f"`{reader.base / 'data.npz'}`, array `y`: holds 520 bytes where its header promises 528",
-    )
-
-
-def test_an_array_that_swells_is_not_unpacked(reader: Any) -> None:
-    """Numbers that take a thousand times the room that they have in the file are taken for a trap."""
-    zeros = np.zeros((50, 2, 3, 1 << 18), np.uint8)  # 78 MB
-    write(reader, compressed=True, x=zeros, y=LABELS)
-    wanted = {"image": ("uint8", zeros.shape[1:])}
-    found = reader.fault(reader.call("npz", "data.npz", image="x"), wanted=wanted)
-    assert found.code == "TFD710"
-    assert "would unpack to 78,643,3" in found.message
+@pytest.mark.parametrize("version", [(1, 0), (2, 0)])
+def test_arrays_of_both_versions_are_read_in_place(tmp_path: Path, version: tuple[int, int]) -> None:
+    """Those of another byte order, of columns, or without examples pass through Python, piece by piece."""
+    wide = np.asfortranarray(np.arange(6.0).reshape(3, 2))
+    arrays = {"x": X, "y": X.astype(">f4"), "wide": wide, "one": X[:3].reshape(3, 1)[:, 0], "none": X[:0]}
+    path = tmp_path / "a.npz"
+    path.write_bytes(zipped(**{name: npy(each, version) for name, each in arrays.items()}))
+    archive = Archive(path, None)
+    x, y, columns, one, none = map(archive.array, arrays)
+    assert x.offset is not None
+    assert path.read_bytes()[x.offset :][: X.nbytes] == X.tobytes()
+    assert (x.length, x.record_bytes, y.offset, none.offset) == (6, 4, None, None)
+    assert (columns.columns_first, one.columns_first) == (True, False)
+    pieces = list(archive.pieces(y, 4))
+    assert [each.tolist() for each in pieces] == [[0, 1, 2, 3], [4, 5]]
+    assert all(each.dtype.isnative for each in pieces)
+    assert [each.tolist() for each in archive.pieces(columns, 2)] == [[[0, 1], [2, 3]], [[4, 5]]]
+    assert archive.damage(x) is None

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
 import grammar
+from dsl import ir
 from dsl.schema import data_functions, functions
 from dsl.schema.types import Argument, Function, integer
+from tests.data.conftest import Reader
 from tfdeploy import data
 from tfdeploy.data import Field, arguments
 from tfdeploy.data.sources.base import Context, Source
-
-if TYPE_CHECKING:
-    from dsl import ir
-    from tests.data.conftest import Reader
 
 TEXT = """tfdeploy = 1
 model "m" {{

@@ -115,66 +115,6 @@ def test_encodings_of_bytes(reader: Any) -> None:
     assert batch["text"].tolist() == [b"abc"] * 3
 
 
-BROKEN = {
-    "empty": (b"", "TFD703", ": the file is empty"),
-    "text": (b"x,y\n1,2\n", "TFD710", ", record 0: the file ends within it"),
-    "long text": (b"x,y\n" + b"1,2\n" * 9, "TFD710", ", record 0: the checksum of its length is wrong"),
-    "cut off": (record(good(1)) * 9 + record(good(1))[:-9], "TFD710", ", record 9: the file ends within it"),
-    "altered": (
-        record(good(1)) * 300 + record(good(1)).replace(b"x", b"z") + record(good(1)),
-        "TFD710",
-        ", record 300: the checksum of its bytes is wrong",
-    ),
-    "no example": (
-        record(good(1)) + record(b"\xff\xff"),
-        "TFD712",
-        ", record 1: holds bytes of another form, not a tf.train.Example",
-    ),
-    "missing feature": (
-        record(good(1)) + record(example(x=[1.0] * 4, why=[1])),
-        "TFD704",
-        ", record 1: there is no feature `y`",
-    ),
-    "other kind": (
-        record(good(1)) * 20 + record(example(x=[1.0] * 4, y=[1.0])),
-        "TFD712",
-        ", record 20, feature `y`: holds floats, not whole numbers",
-    ),
-    "bytes": (
-        record(example(x=[b"abc"], y=[1])),
-        "TFD712",
-        ", record 0, feature `x`: holds bytes, not floats",
-    ),
-    "too few": (
-        record(good(1)) * 7 + record(example(x=[1.0] * 3, y=[1])),
-        "TFD711",
-        ", record 7, feature `x`: 3 values, expected 4 of float32[2, 2]",
-    ),
-    "too large": (
-        record(good(1)) * 7 + record(example(x=[1.0] * 4, y=[2**31])),
-        "TFD707",
-        ", record 7, feature `y`: `2147483648` is outside int32, which holds -2147483648 to 2147483647",
-    ),
-    "packed": (
-        gzip.compress(record(good(1))),
-        "TFD702",
-        ": the file is compressed by gzip",
-    ),
-}
-
-
-@pytest.mark.family(every=3)
-@pytest.mark.parametrize("kind", BROKEN)
-def test_a_broken_file_is_located(reader: Any, kind: str) -> None:
-    """The diagnostic names file, record and feature."""
-    content, code, message = BROKEN[kind]
-    (reader.base / "data.tfrecord").write_bytes(content)
-    found = reader.fault(source(reader), wanted=WANTED)
-    assert (found.code, found.message) == (code, f"`{reader.base / 'data.tfrecord'}`{message}")
-    advice = "say how the bytes are to be read: `encoding = raw` or `encoding = image`"
-    assert (found.help == advice) is (kind == "bytes")
-
-
 @pytest.mark.parametrize("compression", ["none", "gzip", "zlib"])
 def test_lengths_beyond_the_file_are_damage(reader: Any, compression: str) -> None:
     """A length that no file has is located, whatever its checksum says, in the first record and in others."""
@@ -233,30 +173,3 @@ def test_files_that_are_not_packed_as_the_spec_says(reader: Any) -> None:
         found = reader.fault(source(reader, compression=compression), wanted=WANTED)
         path = reader.base / "data.tfrecord"
         assert (found.code, found.message, found.help) == (code, f"`{path}`{message}", advice)
-
-
-@pytest.mark.full
-def test_broken_bytes_of_an_encoding_are_located(reader: Any) -> None:
-    """Raw bytes of another length and bytes that are no image are found in their record."""
-    feature = reader.call("feature", "int16", (2,), encoding="raw")
-    (reader.base / "data.tfrecord").write_bytes(
-        record(example(v=[b"1234"])) * 4 + record(example(v=[b"123"]))
-    )
-    found = reader.fault(reader.call("tfrecord", "data.tfrecord", v=feature), wanted={"v": ("int16", (2,))})
-    assert (found.code, found.message.partition("`, ")[2]) == (
-        "TFD711",
-        "record 4, feature `v`: 3 bytes, expected 4 of int16[2]",
-    )
-    png = tf.io.encode_png(np.zeros([2, 2, 1], np.uint8)).numpy()
-    content = record(example(v=[png])) * 4 + record(example(v=[b"no image"]))
-    (reader.base / "data.tfrecord").write_bytes(content)
-    feature = reader.call("feature", "uint8", (2, 2, 1), encoding="image")
-    found = reader.fault(
-        reader.call("tfrecord", "data.tfrecord", v=feature), wanted={"v": ("uint8", (2, 2, 1))}
-    )
-    assert found.code == "TFD713"
-    assert found.message.partition("`, ")[2].startswith(
-        "record 4, feature `v`: the image cannot be decoded: "
-    )
-    assert found.span is not None
-    assert found.span.text == "feature(...)"

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import chain, product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from tests.data.shared_files import COUNT, FILES, KINDS, ORDERS, Kind, two_passes
 from tfdeploy.data.streams.order import deal
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 WORKERS = (1, 2, 3, 5)
 OF_FILES = [kind for kind in KINDS if kind.name in {"csv", "tfrecord", "cifar10"}]

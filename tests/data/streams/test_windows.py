@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dsl.diagnostics import RunError, SpecError
 from tests.data.sources.test_images import png
 from tests.data.sources.test_tfrecord import example, record
+from tests.support import refusal
 
 SERIES = (range(3000), range(3000, 3031), range(4000, 5500))
 """The numbers in three files. The first is longer than what is decoded at once."""
@@ -170,42 +170,7 @@ def test_a_file_that_is_too_short_for_a_window_is_told(reader: Any) -> None:
     source = written(reader)
     wanted = {"x": ("float32", (31, 2)), "y": ("float32", (1,))}
     stream = reader.open(source, reader.call("window", 31, label="y"), wanted=wanted)
-    with pytest.raises(RunError) as caught:
-        stream.check()
+    found = refusal(stream.check)
     path = reader.base / "s-1.csv"
-    assert caught.value.diagnostic.message == (
-        f"`{path}`: a series of 31 rows, expected at least 32, which a window takes"
-    )
+    assert found.message == (f"`{path}`: a series of 31 rows, expected at least 32, which a window takes")
     reader.open(source, reader.call("window", 30, label="y"), wanted={"x": ("float32", (30, 2))}).check()
-
-
-@pytest.mark.parametrize(
-    ("transforms", "message"),
-    [
-        ([("shuffle", 9), ("window", 4)], "`window` cannot be applied: `shuffle` stands before it"),
-        ([("window", 4), ("window", 4)], "`window` cannot be applied: `window` stands before it"),
-        ([("window", 4, 1, 1, 3)], "`window` has no `label`, of which `horizon` counts the steps"),
-        ([("window", 4, {"gap": 3})], "`window` has no `label`, of which `gap` counts the steps"),
-        ([("window", 4, 1, 1, 0, {"gap": 3, "label": "y"})], "`window` has no horizon, so that nothing"),
-        ([("window", 4, {"label": "z"})], "the examples have no tensor `z`"),
-    ],
-)
-def test_windows_that_mean_nothing_are_refused(reader: Any, transforms: Any, message: str) -> None:
-    """By the place of the transform, or by its arguments."""
-    calls = []
-    for name, *given in transforms:
-        named = given.pop() if isinstance(given[-1], dict) else {}
-        calls.append(reader.call(name, *given, **named))
-    with pytest.raises(SpecError) as caught:
-        opened(reader, *calls)
-    (found,) = caught.value.diagnostics
-    assert found.message.startswith(message)
-
-
-def test_rows_of_different_sizes_make_no_window(reader: Any) -> None:
-    """Cells with several values have no common size."""
-    (reader.base / "s.csv").write_text("a\n1 2\n1 2 3\n")
-    calls = [reader.call("window", 2), reader.call("pad", "x")]
-    with pytest.raises(SpecError) as caught:
-        reader.open(reader.call("csv", "s.csv", x="a"), *calls, wanted={"x": ("int32", (2, None))})
-    assert "the rows of a series have the same size" in caught.value.diagnostics[0].message

@@ -10,7 +10,6 @@ import pytest
 import tensorflow as tf
 
 from dsl import ir
-from dsl.diagnostics import SpecError
 from tests.data.sources.test_images import png
 from tests.data.transforms.drawn import drawn
 from tfdeploy.data import TRANSFORMS, small_graphs
@@ -309,54 +308,6 @@ def test_examples_that_are_not_for_training_are_not_random(reader: Any, images: 
     np.testing.assert_array_equal(read(reader, stream)["image"], arrays()["image"][:, 1:5, 2:6])
     center = images(*PLAIN, ("center_crop", "image", (4, 4)), wanted=wanted)
     np.testing.assert_array_equal(read(reader, center)["image"], arrays()["image"][:, 1:5, 2:6])
-
-
-REFUSED = {
-    "too large": (
-        ("random_crop", "image", (12, 8), {"pad": 2}),
-        "TFD723",
-        (
-            "`random_crop` cannot be applied: `image` is float32[6, 8, 3] with a margin of 2, "
-            "which is smaller than [12, 8]"
-        ),
-    ),
-    "one size": (
-        ("center_crop", "image", (4,)),
-        "TFD724",
-        "`center_crop` takes a height and a width as `size`",
-    ),
-    "not an image": (
-        ("random_flip", "label"),
-        "TFD723",
-        (
-            "`random_flip` cannot be applied: `label` is int32[], "
-            "not an image of uint8 or floats with three axes"
-        ),
-    ),
-    "labels": (
-        ("mixup", "image", "label"),
-        "TFD723",
-        "`mixup` cannot be applied: `label` is int32[], and only floats, and images of uint8, can be mixed",
-    ),
-    "no tensor": (("mixup", "image", "labl"), "TFD720", "the examples have no tensor `labl`"),
-    "no colour": (("random_color", "image"), "TFD724", "`random_color` changes nothing"),
-    "range": (
-        ("random_color", "image", {"hue": 0.1, "range": (1, 0)}),
-        "TFD724",
-        "`random_color` takes the lowest and the highest number as `range`",
-    ),
-}
-
-
-@pytest.mark.parametrize("case", REFUSED)
-def test_what_does_not_fit_an_image_is_refused(images: Any, case: str) -> None:
-    """Sizes, dtypes and arguments are checked before anything is read, with the place in the spec."""
-    flow, code, message = REFUSED[case]
-    with pytest.raises(SpecError) as caught:
-        images(flow)
-    (found,) = caught.value.diagnostics
-    assert (found.code, found.message) == (code, message)
-    assert found.span is not None
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,6 @@ import tensorflow as tf
 from attrs import evolve
 
 from dsl import ir
-from dsl.diagnostics import SpecError
 from tests.data.conftest import Reader, make_call
 from tfdeploy.data import Field, Stream, _longest
 
@@ -112,17 +111,6 @@ def test_padding_to_a_fixed_size_gives_static_shapes(reader: Reader) -> None:
     assert found == [(number, each[:6]) for number, each in EXPECTED]
 
 
-def test_an_example_that_is_too_long_is_named(reader: Reader) -> None:
-    """Without `truncate`, the record that is longer than the size is reported."""
-    write_records(reader)
-    wanted = {"tokens": ("int32", (10,)), "label": ("int32", ())}
-    pad = reader.call("pad", "tokens", to=10)
-    fault = reader.fault(records(reader), pad, wanted=wanted)
-    assert fault.code == "TFD711"
-    assert "record 2: a size of 12 in `tokens`, expected at most 10" in fault.message
-    assert "truncate = true" in (fault.help or "")
-
-
 def test_other_sources(reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
     """CSV cells with values between spaces, generators and datasets of Python give the same examples."""
     lines = [f"{' '.join(map(str, each))},{number}" for number, each in EXPECTED]
@@ -196,33 +184,6 @@ def _resumes(reader: Reader, stream: Stream, found: Sequence[dict[str, Any]]) ->
         resumed = Stream(stream.split, stream.source, stream.transforms, stream.fields, options)
         again = reader.batches(resumed, 4, repeat=True, most=6)
         assert rows(again) == rows(found[batches : batches + 6])
-
-
-def _refused(reader: Reader, *transforms: ir.Call, wanted: dict[str, Any] = WANTED) -> str:
-    with pytest.raises(SpecError) as caught:
-        reader.open(records(reader), *transforms, wanted=wanted).check()
-    (found,) = caught.value.diagnostics
-    return f"{found.code} {found.message} | {found.help}"
-
-
-def test_what_cannot_be_padded_or_grouped_is_refused(reader: Reader) -> None:
-    """Each way to leave lengths different, or to group in vain, ends in a message that names the remedy."""
-    write_records(reader)
-    pad, bucket = reader.call("pad", "tokens"), reader.call("bucket", "tokens", (4,))
-    assert "add `-> pad(tokens)`" in _refused(reader)
-    fixed: dict[str, Any] = {"tokens": ("int32", (6,)), "label": ("int32", ())}
-    assert "add `-> pad(tokens, to = 6)`" in _refused(reader, wanted=fixed)
-    assert "give the input the shape `[none]`" in _refused(reader, pad, wanted=fixed)
-    assert "put `-> pad(tokens, to = SIZE)` before" in _refused(
-        reader, reader.call("reshape", "tokens", (2, 3))
-    )
-    assert "put it before `pad`" in _refused(reader, pad, bucket)
-    assert "`shuffle`, which comes after it" in _refused(reader, bucket, reader.call("shuffle", 4), pad)
-    assert "put it after `cache`" in _refused(reader, pad, reader.call("cache"))
-    mixup = reader.call("mixup", "label", "label")
-    assert "put it after `mixup`" in _refused(reader, pad, reader.call("cast", "label", "float32"), mixup)
-    assert "has a fixed size" in _refused(reader, reader.call("pad", "label"), pad)
-    assert "in ascending order" in _refused(reader, reader.call("bucket", "tokens", (8, 4)), pad)
 
 
 @pytest.mark.full

@@ -9,8 +9,8 @@ BIN := .venv/bin
 SIDE_BY_SIDE := -n $(shell expr $$(getconf _NPROCESSORS_ONLN) + 3) --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 PYTEST ?= $(SIDE_BY_SIDE)
 # Tests that never start TensorFlow, but for those that are marked as slow.
-QUICK := tests/dsl tests/grammar tests/test_packages.py tests/cli/test_check.py tests/cli/test_fmt.py tests/cli/test_init.py \
-  tests/cli/test_show.py tests/cli/test_folders.py tests/cli/test_startup.py
+QUICK := tests/dsl tests/grammar tests/test_packages.py tests/cli/test_light.py tests/cli/test_check.py tests/cli/test_init.py \
+  tests/cli/test_show.py tests/cli/test_startup.py
 
 .PHONY: help run test full quick check-format lint types layers tests coverage bench docs page pictures reference mutants package editors lock format clean
 

@@ -94,23 +94,34 @@ class Command:
             return Finished(int(ended.value.code or 0), out.getvalue().decode(), err.getvalue().decode())
 
     def session(self, *lines: str, **given: Any) -> str:
-        """Return what each command line writes, messages after `!`, and its exit code."""
+        """Return what each command line writes, messages after `!`, and its exit code.
+
+        A file after ` < ` is the standard input. `cat FILE` and `ls` are what they are in a shell.
+        """
         shown = []
         for line in lines:
-            done = self(*shlex.split(line), **given)
-            errors = "".join(f"! {each}\n" for each in done.err.splitlines())
-            shown.append(f"$ tfdeploy {line}\n{done.out}{errors}[{done.code}]\n")
+            words, _, file = line.partition(" < ")
+            match shlex.split(words):
+                case ["cat", name]:
+                    shown.append(f"$ {line}\n{self.read(name)}")
+                case ["ls"]:
+                    shown.append(f"$ {line}\n{'  '.join(self.names())}\n")
+                case arguments:
+                    stdin = {"stdin": (self.directory / file).read_bytes()} if file else {}
+                    done = self(*arguments, **given, **stdin)
+                    errors = "".join(f"! {each}\n" for each in done.err.splitlines())
+                    shown.append(f"$ tfdeploy {line}\n{done.out}{errors}[{done.code}]\n")
         return "\n".join(shown).replace(str(self.directory), "FOLDER")
 
     def names(self) -> list[str]:
         """Return the names of all that is in the directory."""
         return sorted(each.name for each in self.directory.iterdir())
 
-    def write(self, name: str, text: str) -> Path:
+    def write(self, name: str, text: str | bytes) -> Path:
         """Write a file into the directory."""
         path = self.directory / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8", newline="")
+        path.write_bytes(text.encode() if isinstance(text, str) else text)
         return path
 
     def read(self, name: str) -> str:

@@ -9,16 +9,13 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from attrs import frozen
 from click.testing import CliRunner
 
+from dsl.codes import Code
 from tfdeploy.cli.commands.explain import page
 from tfdeploy.cli.group import load
-
-if TYPE_CHECKING:
-    from dsl.codes import Code
 
 HEADINGS = re.compile(r"^(?:# (TFD.*)|## (Wrong|Right|Why))\n", re.MULTILINE)
 FENCE = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)

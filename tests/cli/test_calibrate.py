@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from contextlib import chdir
 from functools import partial
+from pathlib import Path
 from subprocess import PIPE
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from attrs import evolve
@@ -21,9 +22,6 @@ from tfdeploy.cli.commands import calibrate
 from tfdeploy.cli.common import Common
 from tfdeploy.cli.group import load
 from tfdeploy.runtime.calibrate import processes
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SPEC = """\
 tfdeploy = 1

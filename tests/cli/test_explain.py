@@ -5,18 +5,15 @@ from __future__ import annotations
 import re
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from click.testing import CliRunner
 
 from dsl.codes import CODES, Code
+from tests.cli.conftest import Command
 from tests.cli.pages import Example, example, sections
 from tfdeploy.cli.commands.explain import page
 from tfdeploy.cli.group import load
-
-if TYPE_CHECKING:
-    from tests.cli.conftest import Command
 
 PROSE = {"TFD527", "TFD582", "TFD584", "TFD715", "TFD731", "TFD733", "TFD747", "TFD754", "TFD756", "TFD782"}
 PROSE |= {f"TFD76{digit}" for digit in (0, 2, 3, 4, 5, 6, 7, 8)}
@@ -134,16 +131,6 @@ def test_explain_without_a_code_lists_them(command: Command) -> None:
     lines = command("explain").out.splitlines()
     assert len(lines) == len(CODES)
     assert lines[0] == "TFD101  unexpected-character: a character that has no meaning in a spec"
-
-
-def test_explain_an_unknown_code_names_the_nearest(command: Command) -> None:
-    """A name that is nearly right is answered with the code that bears it."""
-    done = command("explain", "no-such-devise")
-    assert (done.code, done.out) == (2, "")
-    assert (
-        done.err.splitlines()[-1]
-        == "Error: there is no code 'no-such-devise'; there is TFD402 (no-such-device)"
-    )
 
 
 def test_shell_of_the_examples_is_there() -> None:

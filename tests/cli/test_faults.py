@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING
 
 import pytest
 
-if TYPE_CHECKING:
-    from tests.cli.conftest import Command
+from tests.cli.conftest import Command
 
 FAULTY = """
 import click, sys
@@ -31,34 +28,6 @@ faults.run(command, "faulty")
 def faulty(action: str) -> tuple[str, ...]:
     """Return the program of a command that does `action`."""
     return ("-c", FAULTY.format(action=action))
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ("chek",),
-        ("check",),
-        ("check", "good.tfdeploy", "--frmat", "json"),
-        ("check", "good.tfdeploy", "--format", "xml"),
-        ("check", "good.tfdeploy", "--set", "clones.count"),
-        ("check", "good.tfdeploy", "--set", "=4"),
-        ("check", "good.tfdeploy", "--color", "sometimes"),
-        ("explain", "TFD999"),
-        (),
-    ],
-)
-def test_wrong_usage_ends_with_two(command: Command, arguments: tuple[str, ...]) -> None:
-    """Wrong usage says what is wrong on standard error and ends with 2."""
-    done = command(*arguments)
-    assert (done.code, done.out) == (2, "")
-    assert done.err.splitlines()[-1].strip()
-    assert "Traceback" not in done.err
-
-
-def test_unknown_command_names_the_nearest(command: Command) -> None:
-    """A command that was misspelt is answered with the one that was meant."""
-    message = "Error: there is no command 'chek'; there is a command with a similar name: check"
-    assert command("chek").err.splitlines()[-1] == message
 
 
 def test_help_lists_commands_without_loading_them(command: Command) -> None:
@@ -113,48 +82,25 @@ def test_debug_shows_the_traceback(command: Command) -> None:
     assert "error[TFD901]" in done.err
 
 
-def test_spec_error_ends_with_one_and_run_error_with_two(command: Command) -> None:
-    """Errors of the spec end with 1, a run that cannot go on and a missing file with 2."""
-    spec = command(program=faulty('raise SpecError([Diagnostic("TFD401", "no name")])'))
-    file = command(program=faulty('raise SpecError([Diagnostic("TFD190", "no file")])'))
-    run = command(program=faulty('raise RunError(Diagnostic("TFD701", "no data"))'))
-    assert (spec.code, spec.err) == (
-        1,
-        "error[TFD401]: no name\n\n1 error\n`tfdeploy explain TFD401` says more about it\n",
-    )
-    assert (file.code, file.err) == (
-        2,
-        "error[TFD190]: no file\n\n1 error\n`tfdeploy explain TFD190` says more about it\n",
-    )
-    assert (run.code, run.err) == (
-        2,
-        "error[TFD701]: no data\n\n1 error\n`tfdeploy explain TFD701` says more about it\n",
-    )
+INTERRUPT = "import os, signal; os.kill(os.getpid(), signal.SIGINT); import time; time.sleep(9)"
 
 
-def test_operating_system_error_names_the_file(command: Command) -> None:
-    """A file that the operating system refuses is named with its reason."""
-    done = command(program=faulty("open('/nowhere/at/all')"))
-    assert (done.code, done.err) == (
-        2,
-        (
-            "error[TFD199]: `/nowhere/at/all`: no such file or directory\n\n1 error\n"
-            "`tfdeploy explain TFD199` says more about it\n"
-        ),
-    )
-
-
-def test_interrupt_ends_with_130(command: Command) -> None:
-    """An interrupt by the keyboard ends with 130, silently."""
-    done = command(
-        program=faulty("import os, signal; os.kill(os.getpid(), signal.SIGINT); import time; time.sleep(9)")
-    )
-    assert (done.code, done.out, done.err) == (130, "", "")
-
-
-def test_exit_code_of_the_runtime_is_kept(command: Command) -> None:
-    """A command that exits by itself, as the runtime does after SIGTERM, keeps its code."""
-    assert command(program=faulty("sys.exit(143)")).code == 143
+@pytest.mark.parametrize(
+    ("action", "code", "said"),
+    [
+        ('raise SpecError([Diagnostic("TFD401", "no name")])', 1, "error[TFD401]: no name"),
+        ('raise SpecError([Diagnostic("TFD190", "no file")])', 2, "error[TFD190]: no file"),
+        ('raise RunError(Diagnostic("TFD701", "no data"))', 2, "error[TFD701]: no data"),
+        ("open('/nowhere/at/all')", 2, "error[TFD199]: `/nowhere/at/all`: no such file or directory"),
+        (INTERRUPT, 130, ""),
+        ("sys.exit(143)", 143, ""),
+    ],
+)
+def test_how_a_command_ends(command: Command, action: str, code: int, said: str) -> None:
+    """Errors of the spec end with 1, all else that cannot go on with 2, what ends by itself as it does."""
+    done = command(program=faulty(action))
+    more = f"\n\n1 error\n`tfdeploy explain {said[6:12]}` says more about it\n" if said else ""
+    assert (done.code, done.out, done.err) == (code, "", said + more)
 
 
 @pytest.mark.parametrize(("stream", "code"), [("stdout", 2), ("stderr", 0)])
@@ -176,24 +122,6 @@ def test_reader_that_goes_away(command: Command, stream: str, code: int) -> None
     assert (process.wait(timeout=60), rest) == (code, b"")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "env", "colored"),
-    [
-        ((), {}, False),
-        ((), {"FORCE_COLOR": "1"}, True),
-        ((), {"FORCE_COLOR": "1", "NO_COLOR": "1"}, False),
-        (("--color", "always"), {"NO_COLOR": "1"}, True),
-        (("--color", "never"), {"FORCE_COLOR": "1"}, False),
-    ],
-)
-def test_colour(
-    command: Command, arguments: tuple[str, ...], env: dict[str, str | None], colored: bool
-) -> None:
-    """`--color` decides, then NO_COLOR, then FORCE_COLOR, and a pipe has none."""
-    done = command("check", "nowhere.tfdeploy", *arguments, env=env)
-    assert ("\x1b[" in done.err) is colored
-
-
 def test_colour_on_a_terminal(command: Command) -> None:
     """On a terminal messages are coloured, unless it is a dumb one."""
     for term, colored in (("xterm", True), ("dumb", False)):
@@ -212,10 +140,3 @@ def test_colour_on_a_terminal(command: Command) -> None:
         assert done.returncode == 2
         assert (b"\x1b[" in os.read(leader, 10000)) is colored
         os.close(leader)
-
-
-def test_signal_numbers_of_the_contract() -> None:
-    """The exit codes of the contract are those of a shell: 128 and the number of the signal."""
-    from tfdeploy.cli.faults import INTERRUPTED
-
-    assert 128 + signal.SIGINT == INTERRUPTED

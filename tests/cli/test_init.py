@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import csv
+from contextlib import AbstractContextManager
 from errno import ENOSPC
+from pathlib import Path
 from statistics import mean
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,15 +14,10 @@ import grammar
 from dsl.diagnostics import RunError
 from dsl.source import Source
 from grammar.format import format_text
+from tests.cli.conftest import Command
 from tests.folders import ROOT
 from tfdeploy.runtime.records import files
 from tfdeploy.templates import templates
-
-if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-    from pathlib import Path
-
-    from tests.cli.conftest import Command
 
 ZOO = sorted(path.stem for path in (ROOT / "examples" / "zoo").glob("*.tfdeploy"))
 
@@ -107,17 +103,3 @@ def test_what_was_written_before_an_error_is_removed(
     done = command("init")
     assert (done.code, "no space left" in done.err) == (2, True)
     assert [path.name for path in command.directory.rglob("*.*")] == ["good.tfdeploy"]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (("--template", "gtp"), "there is no template 'gtp'; there is a template with a similar name: gpt"),
-        (("--template", "nothing"), "there is no template 'nothing'; `--list` names them"),
-        (("spec.txt",), "'spec.txt' does not end in .tfdeploy, as the name of every spec does"),
-    ],
-)
-def test_wrong_arguments(command: Command, arguments: tuple[str, ...], said: str) -> None:
-    """They end with 2 and a sentence."""
-    done = command("init", *arguments)
-    assert (done.code, said in done.err) == (2, True)

@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from attrs import evolve
 
+from tests.cli.conftest import Command
 from tests.placement_maps import make_kinds, make_map
-
-if TYPE_CHECKING:
-    from tests.cli.conftest import Command
 
 ITSELF = ("-W", "ignore::ResourceWarning", "-m", "tfdeploy")
 """The command as a process of its own, which does not wait for the program that shows the page."""
@@ -99,13 +98,8 @@ def test_a_map_from_a_file(command: Command, map_file: str) -> None:
     assert command("plan", ".", "--filter", "clone_1", "--depth", "1").out == done.out
 
 
-def test_the_ops_of_a_map(command: Command, map_file: str) -> None:
-    """`--ops` lists ops with device, role and rule; colour is there where it is asked for."""
-    done = command("plan", map_file, "--ops", "--filter", "*/Relu")
-    assert done.out == (
-        "gpu[0]  forward  clone_0/conv1/Relu  clones -> gpu[*] (line 12)\n"
-        "gpu[1]  forward  clone_1/conv1/Relu  clones -> gpu[*] (line 12)\n"
-    )
+def test_colour_is_there_where_it_is_asked_for(command: Command, map_file: str) -> None:
+    """Also if no terminal shows it."""
     assert "\x1b[1mdevice" in command("plan", map_file, "--color", "always").out
 
 
@@ -130,54 +124,41 @@ def test_the_page_is_opened(command: Command, map_file: str) -> None:
     assert "Error: no program opens pages here; map.html is written and can be opened by hand\n" in done.err
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("--set", "clones.count=4"), "Error: placement.json is a placement map: --set, --emulate"),
-        (("--run-one-step",), "Error: placement.json is a placement map: --set, --emulate"),
-        (("--emulate",), "Error: placement.json is a placement map: --set, --emulate"),
-        (("--profile", "a.json"), "Error: placement.json is a placement map: --set, --emulate"),
-        (("--trace", "x.json"), "Error: --trace and --measured need the spec: a placement map does not say"),
-        (("--measured", "x.json"), "Error: --trace and --measured need the spec: a placement map does not"),
-        (
-            ("--dot", "x.dot"),
-            "Error: --dot needs the spec: a placement map does not say which op feeds which\n",
-        ),
-        (
-            ("--only-misplaced",),
-            "Error: where ops really are is known only after a step: add --run-one-step\n",
-        ),
-        (("--html", "nowhere/x.html"), "error[TFD733]: `nowhere/x.html` cannot be written: no such"),
-        (("--html", "."), "error[TFD733]: `.` cannot be written: is a directory"),
-        (("--html", "-", "--json"), "Error: standard output can take only one of the results that are asked"),
-        (("--html", "x", "--dot", "./x"), "Error: ./x can take only one of the results that are asked for\n"),
-        (("--depth", "0"), "Usage: tfdeploy plan"),
-        (("--open",), "Error: --open needs --html FILE: it opens the page that this writes\n"),
-        (("--open", "--html", "-"), "Error: --open needs --html FILE: it opens the page that this writes\n"),
-    ],
-)
-def test_wrong_usage(command: Command, map_file: str, arguments: tuple[str, ...], message: str) -> None:
-    """What cannot be done with a map in a file is said in a line, with exit code 2."""
+def test_what_cannot_be_done_with_a_map_in_a_file(
+    command: Command, map_file: str, golden: Callable[[str, str], None]
+) -> None:
+    """It is said in a line, with exit code 2."""
     assert map_file
-    done = command("plan", "placement.json", *arguments)
-    assert (done.code, done.out) == (2, "")
-    assert done.err.startswith(message)
+    arguments = (
+        *("--set clones.count=4", "--run-one-step", "--emulate", "--profile a.json", "--trace x.json"),
+        *("--measured x.json", "--dot x.dot", "--only-misplaced", "--html nowhere/x.html", "--html ."),
+        *("--html - --json", "--html x --dot ./x", "--depth 0", "--open", "--open --html -"),
+    )
+    golden("cli/plan_of_a_map.txt", command.session(*(f"plan placement.json {each}" for each in arguments)))
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ('{"traceEvents": []}', "error[TFD757]: `trace.json` is not the trace of a run: it has no op\n"),
-        ("{}", "error[TFD757]: `trace.json` is not the trace of a run: it lacks `traceEvents`"),
-        ("[", "error[TFD757]: `trace.json` is not the trace of a run: it is not JSON"),
-    ],
-)
-def test_files_that_are_no_trace(command: Command, text: str, message: str) -> None:
-    """They are refused before the graph is built."""
-    command.write("trace.json", text)
-    done = command("plan", "good.tfdeploy", "--measured", "trace.json")
-    assert (done.code, done.out) == (2, "")
-    assert done.err.startswith(message)
+def test_files_that_cannot_be_read(command: Command, golden: Callable[[str, str], None]) -> None:
+    """They are no traces, no maps, of a format to come, or not there; and specs may have errors."""
+    traces = {"opless": '{"traceEvents": []}', "empty": "{}", "cut": "["}
+    maps = {
+        "cut": "{",
+        "list": "[]",
+        "zero": "\x00",
+        "new": evolve(make_map(1), format_version="3.0").to_json(),
+    }
+    for name, text in traces.items():
+        command.write(f"{name}.trace", text)
+    for name, text in maps.items():
+        command.write(f"{name}.json", text)
+    command.write("small.tfdeploy", SPEC.replace("gpu[1]", "gpu[7]"))
+    text = command.session(
+        *(f"plan good.tfdeploy --measured {name}.trace" for name in traces),
+        *(f"plan {name}.json" for name in maps),
+        "plan nowhere.tfdeploy",
+        "plan nowhere.json",
+        "plan small.tfdeploy",
+    )
+    golden("cli/plan_of_bad_files.txt", text)
 
 
 def test_files_of_others_are_replaced_by_force_alone(command: Command, map_file: str) -> None:
@@ -223,35 +204,10 @@ def test_a_map_by_kinds(command: Command) -> None:
     assert command("plan", "many.json", "--html", "many.html").code == 0
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("{", "error[TFD758]: `bad.json` is not a placement map: it is not JSON (line 1, column 2)\n"),
-        ("[]", "error[TFD758]: `bad.json` is not a placement map: it is no object\n"),
-        ("\x00", "error[TFD758]: `bad.json` is not a placement map: it is not JSON (line 1, column 1)\n"),
-        (
-            evolve(make_map(1), format_version="3.0").to_json(),
-            "error[TFD758]: `bad.json` is not a placement map: it is of format 3.0, and known are 1.x and 2.",
-        ),
-    ],
-)
-def test_files_that_are_no_map(command: Command, text: str, message: str) -> None:
-    """A file that is no map, or one of a format to come, is refused with exit code 2."""
-    command.write("bad.json", text)
-    done = command("plan", "bad.json")
-    assert (done.code, done.out) == (2, "")
-    assert done.err.startswith(message)
-
-
-def test_a_missing_file(command: Command) -> None:
-    """A spec or a map that is not there ends the command with 2."""
-    assert command("plan", "nowhere.tfdeploy").code == 2
-    assert command("plan", "nowhere.json").code == 2
-
-
-def test_a_spec_with_errors(command: Command) -> None:
-    """Errors of the spec are shown with their place, exit code 1, and no map."""
-    command.write("small.tfdeploy", SPEC.replace("gpu[1]", "gpu[7]"))
-    done = command("plan", "small.tfdeploy")
-    assert (done.code, done.out) == (1, "")
-    assert "small.tfdeploy:16:" in done.err
+def test_why_an_op_is_where_it_is(command: Command, golden: Callable[[str, str], None]) -> None:
+    """The deciding rule and the one that it beat; a name that nothing bears; and a spec with an error."""
+    command.write("small.tfdeploy", SPEC)
+    wrong = SPEC.replace("momentum = 0.9", "momentun = 0.9")
+    command.write("wrong.tfdeploy", wrong)
+    lines = ("small.tfdeploy logits/kernel", "small.tfdeploy logit/kernel", "wrong.tfdeploy logits/kernel")
+    golden("cli/why.txt", command.session(*(f"why {each}" for each in lines)))

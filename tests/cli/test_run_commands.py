@@ -81,26 +81,6 @@ def test_gpus_that_are_not_there(tmp_path: Path) -> None:
     assert not (tmp_path / "run").exists()
 
 
-def test_plan() -> None:
-    """The map of the CIFAR-10 towers: three towers on three devices, the variables on the CPU."""
-    done = tfdeploy("plan", CIFAR10, "--emulate", "--json")
-    assert (done.returncode, done.stderr) == (0, "")
-    placement = json.loads(done.stdout)
-    assert [clone["devices"] for clone in placement["clones"]] == [["gpu[0]"], ["gpu[1]"], ["gpu[2]"]]
-    assert {variable["device"] for variable in placement["variables"]} == {"cpu[0]"}
-    assert {op["assigned"] for op in placement["ops"]} == {None}
-    assert placement["misplaced"] == []
-
-
-def test_plan_of_some_ops() -> None:
-    """`--ops` lists those that the glob matches, with what put them there."""
-    done = tfdeploy("plan", DIGITS, "--ops", "--filter", "clone_1/conv1/*")
-    assert (done.returncode, done.stderr) == (0, "")
-    lines = [line for line in done.stdout.splitlines() if "Conv2D" in line or "convolution" in line]
-    assert lines
-    assert all("cpu[1]" in line and "clones -> cpu[*]" in line for line in lines)
-
-
 def test_compile(tmp_path: Path) -> None:
     """A program that knows only TensorFlow can load, initialise, save and restore the graph."""
     done = tfdeploy("compile", DIGITS, "--out", tmp_path)

@@ -6,14 +6,11 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.cli.conftest import Command
 from tests.runtime.tasks import SPEC
-
-if TYPE_CHECKING:
-    from tests.cli.conftest import Command
 
 SRUN = """#!{python}
 import os, subprocess, sys

@@ -11,8 +11,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -20,9 +20,6 @@ from compiler import process as memory
 from dsl.diagnostics import RunError
 from tests.cli.conftest import GOOD
 from tfdeploy import own_process
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 FULL = "error[TFD796]: standard output cannot be written: no space left on device"
 CLOSED = "error[TFD796]: standard output cannot be written: bad file descriptor"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -11,10 +10,8 @@ import grammar
 import tfdeploy
 from compiler.figures import duration
 from compiler.graph import finished
+from tests.cli.conftest import Command
 from tests.cli.test_plan import SPEC
-
-if TYPE_CHECKING:
-    from tests.cli.conftest import Command
 
 GROUPS = (
     SPEC.replace("gpu = 2, cpu = 1", "gpu = 2, cpu = 1, kind = t4")

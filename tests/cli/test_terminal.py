@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import pytest
@@ -15,13 +14,10 @@ from rich.table import Table
 from rich.text import Text
 
 from dsl.formats.cells import printable
-from tests.cli.conftest import GOOD
+from tests.cli.conftest import GOOD, Command
 from tests.placement_maps import make_map
 from tfdeploy.cli.group import load
 from tfdeploy.runtime.show.console import TameConsole
-
-if TYPE_CHECKING:
-    from tests.cli.conftest import Command
 
 TRAP = "\x1b]0;owned\x07\x1b[2J\u202e"
 

@@ -3,28 +3,23 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
+from compiler.step.sums import Reduction
 from dsl import ir
 from tests.folders import ROOT
 from tfdeploy.cli.commands.verify import DIFFERENT
 from tfdeploy.cli.group import load
 from tfdeploy.runtime import verify as verification
 from tfdeploy.runtime.verify import cases
+from tfdeploy.runtime.verify.cases import Case
 from tfdeploy.runtime.verify.compare import Differences
 from tfdeploy.runtime.verify.session import Outcome
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from click.testing import Result
-
-    from compiler.step.sums import Reduction
-    from tfdeploy.runtime.verify.cases import Case
 
 SPECS = Path(__file__).parent / "specs"
 EVERYTHING = str(SPECS / "everything.tfdeploy")
@@ -218,34 +213,6 @@ def test_what_is_on_or_off_takes_no_value() -> None:
         assert (found["spec"], found["steps"], found["tolerance"]) == ("a.tfdeploy", 5, None)
 
 
-def test_every_row_for_a_cluster_is_there() -> None:
-    """What is launched has every mode, aggregation, placement and replication that a cluster can run."""
-    from compiler.compatibility import AGGREGATIONS, VARIABLES, conflicts, facts_of
-    from tfdeploy.api import load as load_spec
-    from tfdeploy.runtime.verify.cases import SLOTS_SHARDED, launched_cases, launched_spec
-
-    spec = load_spec(SPECS / "recurrent.tfdeploy")
-    kept = [
-        case for case in launched_cases(64) if not list(conflicts(facts_of(case.apply(spec), sparse=False)))
-    ]
-    inside = {
-        (case.mode, case.aggregate.name, case.variables) for case in kept if not case.between and case.workers
-    }
-    summed = {name for name in AGGREGATIONS if name != "collective"}
-    parts = {each for each in inside if each[2] == SLOTS_SHARDED}
-    assert parts == {("sync", name, SLOTS_SHARDED) for name in summed}
-    assert {each for each in inside - parts if each[0] != "async"} == {
-        (mode, name, variables) for mode in ("sync", "local") for name in summed for variables in VARIABLES
-    }
-    apart = {(case.mode, case.variables) for case in kept if case.between}
-    alone = {each[::2] for each in inside if each[0] == "async"}
-    together = ("shared", "spread", "sharded")
-    assert alone == {("async", variables) for variables in together}
-    alike = {(mode, variables) for mode in ("sync", "async") for variables in together}
-    assert apart <= alike | {("sync", "replicated"), ("local", "replicated"), ("sync", SLOTS_SHARDED)}
-    assert {case.apply(spec).devices for case in kept} == {launched_spec(spec).devices}
-
-
 @pytest.mark.slow
 def test_a_wrong_sum_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """An aggregation that leaves out the last clone makes the command end with 1, and is named.
@@ -333,64 +300,6 @@ def test_data_is_not_made_up_unasked(tmp_path: Path) -> None:
     result = verify(str(path), "--quick")
     assert result.return_value == 2
     assert "TFD701" in result.stderr
-
-
-@pytest.mark.parametrize("launch", [False, True])
-def test_a_quick_run_has_every_value_that_a_full_run_has(launch: bool) -> None:
-    """It has few cases, in which each mode has every aggregation, placement, layout and batch."""
-    from tfdeploy.api import load as load_spec
-    from tfdeploy.runtime.verify.cases import select_cases
-
-    spec = load_spec(EVERYTHING)
-    full, quick = (
-        select_cases(spec, sparse=False, pack=64, quick=each, launch=launch).cases for each in (False, True)
-    )
-    assert len(quick) < len(full) / 2
-    clones = {each.clones for each in quick}
-    assert clones == ({4} if launch else {2, 3})
-
-    def values(cases: Sequence[Case]) -> set[tuple[object, ...]]:
-        return {
-            (case.mode, value)
-            for case in cases
-            for value in (case.aggregate.name, case.variables, case.pack is None, case.batches, case.layout)
-        }
-
-    assert values(quick) == values([each for each in full if each.clones in clones])
-
-
-def test_every_combination_is_there() -> None:
-    """The cases of a full run have every aggregation with every placement, packed and not, for every K."""
-    from compiler.compatibility import AGGREGATIONS, VARIABLES
-    from tfdeploy.runtime.verify.cases import GLOBAL_BATCH, SLOTS_SHARDED, every_case
-
-    cases = list(every_case(64))
-    assert all(sum(case.batches) == GLOBAL_BATCH for case in cases)
-    sync = {
-        (case.aggregate.name, case.variables, case.pack is None, case.clones)
-        for case in cases
-        if case.mode == "sync"
-    }
-    for name in AGGREGATIONS:
-        for variables in VARIABLES:
-            for clones in (2, 3, 4, 8):
-                assert (name, variables, True, clones) in sync
-                assert (name, variables, False, clones) in sync
-        for clones in (2, 3, 4, 8):
-            packings = {
-                each[2] for each in sync if (each[0], each[1], each[3]) == (name, SLOTS_SHARDED, clones)
-            }
-            assert packings if clones < 4 else packings == {True, False}
-    assert {case.clones for case in cases if case.mode == "async" and not case.workers} == {1, 2, 3, 4, 8}
-    clusters = {(case.mode, case.between, case.workers, case.clones) for case in cases if case.workers}
-    for mode in ("sync", "async"):
-        for between in (True, False):
-            assert {(mode, between, *each) for each in ((2, 2), (2, 4), (3, 3), (3, 6))} <= clusters
-    local = {
-        (case.aggregate.name, case.variables, case.pack is None) for case in cases if case.mode == "local"
-    }
-    assert len(local) == len(AGGREGATIONS) * len(VARIABLES) * 2
-    assert {len(set(case.batches)) > 1 for case in cases if case.clones > 1} == {True, False}
 
 
 class Prepared:

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
 
 import tfdeploy
+from tests.cli.conftest import Command
 from tfdeploy.cli.group import load
-
-if TYPE_CHECKING:
-    from tests.cli.conftest import Command
 
 SPEC = """\
 tfdeploy = 1

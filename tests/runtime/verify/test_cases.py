@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator
 
 from attrs import evolve
 
@@ -16,7 +16,6 @@ from tfdeploy.runtime.verify.cases import (
     SLOTS_SHARDED,
     SPLITS,
     Case,
-    _sums,
     _values,
     every_case,
     launched_cases,
@@ -25,9 +24,6 @@ from tfdeploy.runtime.verify.cases import (
     select_cases,
 )
 from tfdeploy.runtime.verify.compare import _plain
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
 
 ADD = ir.Call("add_n")
 
@@ -41,16 +37,6 @@ def test_a_sample_has_every_value_for_its_numbers_of_clones() -> None:
     assert {value for each in few for value in _values(each)} == {
         value for each in cases for value in _values(each)
     }
-
-
-def test_one_clone_needs_no_sums() -> None:
-    """Of one clone, all placements of variables are taken with one aggregation, and the others once."""
-    found = [(call.name, variables, pack) for call, variables, pack in _sums(1, 100)]
-    assert all(pack is None for *_, pack in found)
-    names = [name for name, _, _ in found]
-    assert names.count("add_n") == 4
-    assert {names.count(name) for name in names if name != "add_n"} == {1}
-    assert {variables for name, variables, _ in found if name != "add_n"} == {"shared"}
 
 
 def test_all_clones_together_have_the_global_batch() -> None:

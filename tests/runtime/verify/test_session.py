@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import nullcontext
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,9 +18,6 @@ from tfdeploy.runtime.verify import session as module
 from tfdeploy.runtime.verify.cases import GLOBAL_BATCH, SLOTS_SHARDED, Case
 from tfdeploy.runtime.verify.compare import Differences, Trajectory
 from tfdeploy.runtime.verify.session import THREADED_UPDATES, Options, Verification, _count_in_threads, _group
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 ADD = ir.Call("add_n")
 SYNC = Case("sync", ADD, "shared", (12, 12))

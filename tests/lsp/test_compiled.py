@@ -9,17 +9,14 @@ import os
 import subprocess
 import sys
 from importlib.util import MAGIC_NUMBER
-from typing import TYPE_CHECKING
+from pathlib import Path
+from types import CodeType
 
 import attr._make
 import attrs
 import pytest
 
 from tfdeploy.cli.commands import lsp as compiled
-
-if TYPE_CHECKING:
-    from pathlib import Path
-    from types import CodeType
 
 
 def point() -> type:

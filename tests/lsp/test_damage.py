@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import attrs
 import pytest
@@ -17,10 +19,6 @@ from tfdeploy.lsp.diagnostics import by_file, examine
 from tfdeploy.lsp.features import colors, completion, edits, hover, navigation
 from tfdeploy.lsp.server import lenses
 from tfdeploy.lsp.settings import Settings
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 SPECS = sorted(EXAMPLES.rglob("*.tfdeploy"))
 

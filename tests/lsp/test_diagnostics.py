@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import random
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from lsprotocol import types
@@ -16,10 +17,6 @@ from tests.lsp.texts import SMALL
 from tfdeploy.lsp.diagnostics import by_file, examine
 from tfdeploy.lsp.documents import Documents, Positions
 from tfdeploy.lsp.settings import Settings
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 __all__ = ["command"]
 SPECS = sorted(EXAMPLES.rglob("*.tfdeploy"))

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING
 
+import pytest
 from lsprotocol import types
 
 from tests.lsp.texts import SMALL
 from tfdeploy.lsp import diagnostics
 from tfdeploy.lsp import server as module
+from tfdeploy.lsp.diagnostics import Findings
+from tfdeploy.lsp.documents import Document
 from tfdeploy.lsp.requests import create_server
 from tfdeploy.lsp.settings import Settings
-
-if TYPE_CHECKING:
-    import pytest
-
-    from tfdeploy.lsp.diagnostics import Findings
-    from tfdeploy.lsp.documents import Document
 
 
 def test_a_fault_while_reading_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

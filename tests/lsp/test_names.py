@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from lsprotocol import types
@@ -18,9 +18,6 @@ from tfdeploy.lsp.documents import Documents
 from tfdeploy.lsp.features import navigation
 from tfdeploy.lsp.names import Place
 from tfdeploy.lsp.settings import Settings
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 CLUSTER = """\
 tfdeploy = 1

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from lsprotocol import types
@@ -14,13 +15,8 @@ from tests.lsp.texts import SMALL
 from tfdeploy.lsp import server as module
 from tfdeploy.lsp import settings
 from tfdeploy.lsp.requests import RequestFailedError, create_server
-from tfdeploy.lsp.server import LONGEST, NotSavedError, Runner
+from tfdeploy.lsp.server import LONGEST, NotSavedError, Runner, SpecServer
 from tfdeploy.lsp.settings import Settings
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from tfdeploy.lsp.server import SpecServer
 
 URI = "file:///nowhere/spec.tfdeploy"
 
@@ -133,40 +129,6 @@ def test_all_documents_are_read_when_a_file_changes(
     ask(server, types.TEXT_DOCUMENT_DID_CHANGE, params)
     assert read == [other]
     assert (server.documents.at(other).version, server.documents.at(other).text) == (7, "let {}")
-
-
-def test_what_cannot_be_answered_says_why(server: SpecServer) -> None:
-    """With the code of the protocol for it, and the reason."""
-    options = types.FormattingOptions(2, insert_spaces=True)
-    document = types.TextDocumentIdentifier(URI)
-    opened(server, SMALL.replace("steps = 10", "steps = = 10"))
-    whole = types.Range(types.Position(0, 0), types.Position(99, 0))
-    for method, params in (
-        (types.TEXT_DOCUMENT_FORMATTING, types.DocumentFormattingParams(document, options)),
-        (types.TEXT_DOCUMENT_RANGE_FORMATTING, types.DocumentRangeFormattingParams(document, whole, options)),
-    ):
-        with pytest.raises(RequestFailedError, match=r"errors of syntax cannot be formatted: .*=") as caught:
-            ask(server, method, params)
-        assert caught.value.code == -32803
-    opened(server, SMALL)
-    rename = types.RenameParams(document, place(SMALL, "mode = sync"), "other")
-    with pytest.raises(RequestFailedError, match="there is no name of this spec here"):
-        ask(server, types.TEXT_DOCUMENT_RENAME, rename)
-
-
-def test_what_is_known_of_a_tensor_is_told(server: SpecServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its shape if it is certain; a constant has none."""
-    monkeypatch.setattr(type(server), "workspace", SimpleNamespace(root_path=None))
-    document = types.TextDocumentIdentifier(URI)
-
-    def said(mark: str) -> str:
-        params = types.HoverParams(document, place(SMALL, mark))
-        return str(ask(server, types.TEXT_DOCUMENT_HOVER, params).contents.value)
-
-    assert said("logits = hidden").endswith("Shape without the batch: `[10]`.")
-    assert said("image = input").endswith("Shape without the batch: `[4]`.")
-    assert "Shape" not in said("width = 8")
-    assert "Shape" not in said("twice(units")
 
 
 # --- commands ---------------------------------------------------------------------------------------------

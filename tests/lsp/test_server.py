@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 from hashlib import sha256
-from typing import TYPE_CHECKING
 
 import pytest
 from attrs import evolve
@@ -13,11 +12,9 @@ from lsprotocol import types
 from pygls.exceptions import JsonRpcException
 
 from compiler.mapping.records import MapSpec
+from tests.lsp.editor import Editor
 from tests.lsp.texts import SMALL
 from tests.placement_maps import make_map
-
-if TYPE_CHECKING:
-    from tests.lsp.editor import Editor
 
 WRONG = SMALL.replace("mode = sync", "mode = snyc")
 
@@ -71,8 +68,14 @@ def test_a_broken_text_cannot_be_formatted(editor: Editor) -> None:
     editor.open("broken.tfdeploy", SMALL.replace("steps = 10", "steps = = 10"))
     document = types.TextDocumentIdentifier(editor.uri("broken.tfdeploy"))
     options = types.FormattingOptions(tab_size=2, insert_spaces=True)
-    with pytest.raises(JsonRpcException, match="cannot be formatted"):
-        editor.ask(types.TEXT_DOCUMENT_FORMATTING, types.DocumentFormattingParams(document, options))
+    lines = types.DocumentRangeFormattingParams(document, place(0, 0, 5), options)
+    for method, params in (
+        (types.TEXT_DOCUMENT_FORMATTING, types.DocumentFormattingParams(document, options)),
+        (types.TEXT_DOCUMENT_RANGE_FORMATTING, lines),
+    ):
+        with pytest.raises(JsonRpcException, match=r"errors of syntax cannot be formatted: .*=") as caught:
+            editor.ask(method, params)
+        assert caught.value.code == -32803
 
 
 def test_words_over_the_protocol(editor: Editor) -> None:

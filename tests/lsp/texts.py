@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from dsl import syntax
 from tfdeploy.lsp.diagnostics import examine
 from tfdeploy.lsp.documents import Document, Documents
 from tfdeploy.lsp.names import Names, Place
 from tfdeploy.lsp.settings import Settings
-
-if TYPE_CHECKING:
-    from dsl import syntax
 
 SMALL = """\
 tfdeploy = 1

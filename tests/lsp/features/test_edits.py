@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import pytest
 from lsprotocol import types
@@ -13,9 +13,6 @@ from tests.lsp.texts import SMALL, Opened
 from tfdeploy.lsp.diagnostics import examine
 from tfdeploy.lsp.features import edits
 from tfdeploy.lsp.settings import FIX_ALL, Settings
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 WRONG = SMALL.replace("Dropout", "Droput")
 QUOTED = SMALL.replace("mode = sync", "mode = 'sync'")  # of which the fix is safe

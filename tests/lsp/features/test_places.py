@@ -6,7 +6,7 @@ fits there, the call around it, what the word means, and what the whole text is 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 from lsprotocol import types
@@ -17,12 +17,7 @@ from tests.lsp.texts import Opened
 from tfdeploy.lsp import slots
 from tfdeploy.lsp.features import colors, completion, hover, navigation
 from tfdeploy.lsp.settings import TOKEN_TYPES
-from tfdeploy.lsp.slots import slot_at
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from tfdeploy.lsp.slots import Slot
+from tfdeploy.lsp.slots import Slot, slot_at
 
 RICH = """\
 # A comment
@@ -235,6 +230,7 @@ def test_what_the_text_is_to_an_editor(opened: Opened, golden: Callable[[str, st
         for each in navigation.named(document)
         if isinstance(each.location, types.Location)
     ]
+    told += ["tree", *_of_symbols(navigation.symbols(document), "  ")]
     told += ["folds"]
     told += [
         f"  {each.start_line + 1} to {each.end_line + 1} {each.kind}" for each in navigation.folds(document)
@@ -251,6 +247,16 @@ def test_what_the_text_is_to_an_editor(opened: Opened, golden: Callable[[str, st
         for each in colors.hints(document, opened.trees, spec, {}, whole)
     ]
     golden("lsp/text.txt", "\n".join(told) + "\n")
+
+
+def _of_symbols(symbols: Sequence[types.DocumentSymbol], indent: str) -> Iterator[str]:
+    """Yield what an outline of the text shows, with the lines of each part and the place of its name."""
+    for each in symbols:
+        at = each.selection_range.start
+        lines = f"{each.range.start.line + 1}-{each.range.end.line + 1}"
+        name = f"{at.line + 1}:{at.character}-{each.selection_range.end.character}"
+        yield f"{indent}{each.name}, {each.kind.name}, {each.detail}, lines {lines}, name at {name}"
+        yield from _of_symbols(each.children or (), f"{indent}  ")
 
 
 def _selections(opened: Opened) -> Iterator[list[str]]:

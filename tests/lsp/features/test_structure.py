@@ -23,44 +23,6 @@ from tfdeploy.lsp.server import lenses
 WHOLE = types.Range(types.Position(0, 0), types.Position(999, 0))
 
 
-def test_symbols_of_a_text() -> None:
-    """Blocks with what they define, one within the other; rules of placement by their text."""
-    found = navigation.symbols(Opened(SMALL).document)
-    tree = {each.name: [child.name for child in each.children or ()] for each in found}
-    assert tree["model small"] == ["image", "digit", "hidden", "logits", "loss", "metrics"]
-    assert tree["place"] == ["clones -> cpu[*]", "variables -> cpu[0]"]
-    model = next(each for each in found if each.name == "model small")
-    assert model.range.start.line == SMALL[: SMALL.index("model ")].count("\n")
-
-
-def test_symbols_say_what_they_are() -> None:
-    """Each has the first line of its value, a kind by its block, and its name as the part to be selected."""
-    text = SMALL.replace("  cpu = 4", '  job "worker" { tasks = 2 }')
-    found = {each.name: each for each in navigation.symbols(Opened(text).document)}
-    assert [(each.name, each.kind) for each in found.values()][1:6] == [
-        ("let", types.SymbolKind.Namespace),
-        ("layer twice", types.SymbolKind.Class),
-        ("model small", types.SymbolKind.Class),
-        ("data", types.SymbolKind.Namespace),
-        ("devices", types.SymbolKind.Namespace),
-    ]
-    ((width,), (train,), (job,), (mode, _)) = (
-        found[each].children for each in ("let", "data", "devices", "update")
-    )
-    assert (width.kind, width.detail) == (types.SymbolKind.Constant, "8")
-    assert (mode.kind, mode.detail) == (types.SymbolKind.Property, "sync")
-    assert train.detail == "synthetic(100, image = feature(float32, [4]), digit = feature(int32, [], 10)) ..."
-    assert job.name == "job worker"
-    logits = next(each for each in found["model small"].children if each.name == "logits")
-    assert logits.kind == types.SymbolKind.Variable
-    names = [
-        found["model small"].selection_range,
-        logits.selection_range,
-        found["place"].children[0].selection_range,
-    ]
-    assert [_text_of(text, each) for each in names] == ['"small"', "logits", "clones"]
-
-
 def _text_of(text: str, range_: types.Range) -> str:
     """Return what is in a range of one line."""
     return text.split("\n")[range_.start.line][range_.start.character : range_.end.character]
@@ -112,35 +74,12 @@ def test_blocks_of_a_workspace_have_no_container(tmp_path: Path) -> None:
 
 
 def test_folds() -> None:
-    """Blocks, items over several lines, and comments over several lines can be folded."""
-    text = "# one\n# two\ndevices {\n  cpu = 4\n}\nlet {\n  a = [\n    1,\n  ]\n}\n"
-    found = {(each.start_line, each.end_line) for each in navigation.folds(Opened(text).document)}
-    assert found == {(0, 1), (2, 3), (5, 8), (6, 7)}
-
-
-def test_comments_fold_as_comments() -> None:
-    """A comment of one line does not fold, nor one that stands behind something."""
-    text = "# one\n\n# two\n# three\na = 1 # four\n# five\nb = 2\n# six\n# seven"
-    found = navigation.folds(Opened(text).document)
-    assert [(each.start_line, each.end_line, each.kind) for each in found] == [
-        (2, 3, types.FoldingRangeKind.Comment),
-        (7, 8, types.FoldingRangeKind.Comment),
-    ]
-
-
-def test_selections_grow() -> None:
-    """From a number over its call, flow, item and block to the whole text."""
-    opened = Opened(SMALL)
-    at = SMALL.index("hidden -> Dense(10)") + len("hidden -> Dense(1")
-    made: types.SelectionRange | None = navigation.selections(opened.document, [at])[0]
-    texts = []
-    while made is not None:
-        start, end = (opened.document.positions.offset(each) for each in (made.range.start, made.range.end))
-        texts.append(SMALL[start:end])
-        made = made.parent
-    assert texts[:4] == ["10", "Dense(10)", "hidden -> Dense(10)", "logits = hidden -> Dense(10)"]
-    assert texts[-2].startswith('model "small"')
-    assert texts[-1] == SMALL
+    """Blocks and items over several lines, and comments over several lines that have these for themselves."""
+    text = "# one\n# two\ndevices {\n  cpu = 4 # three\n# four\n}\nlet {\n  a = [\n    1,\n  ]\n}\n"
+    text += "# five\n\n# six\n# seven"
+    found = {(each.start_line, each.end_line): each.kind for each in navigation.folds(Opened(text).document)}
+    comment = types.FoldingRangeKind.Comment
+    assert found == {(0, 1): comment, (2, 4): None, (6, 9): None, (7, 8): None, (13, 14): comment}
 
 
 def test_links_lead_to_files_that_are_there() -> None:
@@ -170,22 +109,6 @@ def decoded(opened: Opened) -> dict[tuple[int, int], tuple[str, str]]:
     return found
 
 
-def test_names_are_marked_where_they_are_defined() -> None:
-    """A definition has a modifier and a use has not; constants are read only; a quoted name is text."""
-    opened = Opened(SMALL)
-    data = colors.semantic_tokens(opened.document, opened.names).data
-    tokens: list[tuple[str, int]] = []
-    lines, line, column = SMALL.split("\n"), 0, 0
-    for at in range(0, len(data), 5):
-        column = data[at + 1] + (column if data[at] == 0 else 0)
-        line += data[at]
-        tokens.append((lines[line][column : column + data[at + 2]], data[at + 4]))
-    definition, readonly = (1 << settings.TOKEN_MODIFIERS.index(each) for each in ("definition", "readonly"))
-    assert [flags & definition for text, flags in tokens if text == "hidden"] == [definition, 0]
-    assert [flags for text, flags in tokens if text == "width"] == [definition | readonly, readonly]
-    assert ('"twice"', 0) in tokens
-
-
 def test_tokens_of_some_lines_are_those_of_the_text() -> None:
     """A range has the tokens from the beginning of its first line to its end."""
     opened = Opened(SMALL)
@@ -194,24 +117,6 @@ def test_tokens_of_some_lines_are_those_of_the_text() -> None:
     assert some[:5] == [6, 0, 5, settings.TOKEN_TYPES.index("keyword"), 0]
     assert [some[at] for at in range(0, len(some), 5)].count(1) == 1
     assert some[-5:-3] == [1, 2]
-
-
-def test_semantic_tokens_of_the_small_spec() -> None:
-    """A word is coloured by what it means: a constant, parameter, layer, tensor or word of the language."""
-    found = list(decoded(Opened(SMALL)).values())
-    for each in (
-        ("model", "keyword"),
-        ("mode", "property"),
-        ("sync", "enumMember"),
-        ("width", "variable"),
-        ("units", "parameter"),
-        ("twice", "class"),
-        ("Dense", "function"),
-        ("hidden", "variable"),
-        ("0.5", "number"),
-        ("->", "operator"),
-    ):
-        assert each in found, each
 
 
 @pytest.mark.parametrize("spec", sorted(EXAMPLES.rglob("*.tfdeploy")), ids=lambda spec: spec.stem)
@@ -267,19 +172,6 @@ def test_hints_of_batches(old: str, new: str, label: str | None) -> None:
         text = text.replace("batch = 8", "count = 1\n  batch = 8")
     found = [each.partition("|")[2] for each in hints_of(text) if "clones" in each and "batch" in each]
     assert found == ([] if label is None else [label])
-
-
-def test_hints_name_arguments_only_where_that_helps() -> None:
-    """Not what is given by name, nor a constant of the same name, nor a single argument."""
-    found = hints_of(
-        SMALL.replace("  width = 8", "  width = 8\n  units = 3").replace(
-            "Dense(10)", "Dense(units, relu, use_bias = true)"
-        )
-    )
-    assert "logits = hidden -> Dense(units, |activation:" in found
-    assert not [each for each in found if each.endswith(("|units:", "|use_bias:", "|from_logits:"))]
-    assert "-> scale(|name:" in found
-    assert "-> scale(image, |factor:" in found
 
 
 def test_hints_are_those_of_the_range_that_is_shown() -> None:

@@ -48,12 +48,3 @@ def test_mistake_reads_as_it_should(
 def test_there_are_enough_mistakes() -> None:
     """At least eighty different mistakes are held to their words."""
     assert len(NAMES) >= 80
-
-
-def test_a_line_that_no_item_can_begin_with_leaves_the_items_before_it() -> None:
-    """Only the line itself is lost: what is wrong in the lines before it is still reported."""
-    text = "tfdeploy = 1\n\ntrain {\n  step = 10\n  ... epochs = 2\n  seed = 1\n}\n"
-    found = grammar.read("spec.tfdeploy", text=text).diagnostics
-    assert [(each.code, each.span and each.span.text) for each in found] == [
-        ("TFD204", ""), ("TFD202", "step"), ("TFD102", "..."),
-    ]  # fmt: skip

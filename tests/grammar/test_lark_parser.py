@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import stat
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import lark
 import pytest
@@ -20,10 +21,6 @@ from grammar.lark_parser import RunningParser
 from grammar.parsing.builder import Builder, Lost
 from grammar.reports import Reports
 from tests.folders import EXAMPLES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 
 @pytest.fixture

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 import grammar
 from grammar.overrides import settings
 from tests.folders import ROOT
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 EXAMPLES = [
     ROOT / "examples" / name for name in ("digits.tfdeploy", "cifar10.tfdeploy", "recommender.tfdeploy")

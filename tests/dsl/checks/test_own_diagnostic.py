@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 
 import grammar
+from dsl.checks import Facts
 from dsl.codes import CODES, Code
+from dsl.diagnostics import Diagnostic
 from dsl.errors.wording import Wording
 from dsl.formats.render import FORMATS, render
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dsl.checks import Facts
-    from dsl.diagnostics import Diagnostic
 
 odd_batch = Wording("TFD999: {batch:d} examples are an odd number", text="odd", help="use {batch:plus 1}")
 

@@ -6,7 +6,8 @@ import importlib
 import inspect
 import pkgutil
 import re
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeAlias
 
 import dsl.errors
 from dsl.diagnostics import Diagnostic, Edit, Label
@@ -14,9 +15,6 @@ from dsl.errors.data import Fault, Where
 from dsl.errors.wording import Placeless, Row
 from dsl.ir import Condition
 from dsl.source import Source, Span
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
 
 Factory: TypeAlias = "Row | Callable[..., Diagnostic]"
 

@@ -8,8 +8,8 @@ import signal
 import stat
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -21,9 +21,6 @@ from dsl.files.atomic import (
     replacing,
     temporary_name,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 
 def test_a_file_is_replaced(tmp_path: Path) -> None:

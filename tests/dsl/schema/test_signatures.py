@@ -6,7 +6,8 @@ import importlib
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -18,9 +19,6 @@ from grammar.lower.context import BAD, Context
 from grammar.lower.evaluate import ValuePlace, fitted
 from grammar.reports import Reports
 from tests.folders import ROOT
-
-if TYPE_CHECKING:
-    from types import ModuleType
 
 
 @pytest.fixture(scope="module")

@@ -249,45 +249,6 @@ def test_measures_without_arguments_have_no_brackets() -> None:
     assert "busy(gpu[*]) >= 80%" in written
 
 
-@pytest.mark.parametrize(
-    ("condition", "message", "said"),
-    [
-        ("step_tim <= 1ms", "there is no measure `step_tim`", "`step_time`"),
-        ("loss <= 1", "there is no measure `loss`", "`step_time` and `busy`"),
-        ("memory <= 1GiB", "`memory` takes devices", ""),
-        ("step_time(cpu[0]) <= 1s", "`step_time` takes no arguments", ""),
-        ("cpu[0] <= 1GiB", "the left side takes a measure such as `memory(gpu[*])`, not a name", ""),
-    ],
-)
-def test_a_name_that_is_no_measure_is_told_the_measures(condition: str, message: str, said: str) -> None:
-    """A name without brackets is looked up like a call: with the similar name, or with all names."""
-    (found,) = grammar.read(
-        "spec.tfdeploy", text=f"tfdeploy = 1\n{MODEL}devices {{ cpu = 1 }}\nexpect {{ {condition} }}\n"
-    ).diagnostics
-    assert found.message == message
-    assert found.span is not None
-    assert found.span.text == condition.partition(" ")[0]
-    assert said in " ".join(found.notes)
-
-
-@pytest.mark.parametrize(
-    ("condition", "said"),
-    [
-        ("step_time <= 0ms", "`step_time` must be more than 0, not `0ms`"),
-        ("busy(cpu[0]) >= 101%", "`busy` must be at most 100%, not `101%`"),
-        ("memory(cpu[0]) <= -1MiB", "`memory` must be at least 0, not `-1MiB`"),
-    ],
-)
-def test_a_figure_that_a_measure_never_has_is_out_of_range(condition: str, said: str) -> None:
-    """A step takes some time, a device is busy for at most all of it, and nothing has negative bytes."""
-    (found,) = grammar.read(
-        "spec.tfdeploy", text=f"tfdeploy = 1\n{MODEL}devices {{ cpu = 1 }}\nexpect {{ {condition} }}\n"
-    ).diagnostics
-    assert (found.code, found.message) == ("TFD305", said)
-    assert found.span is not None
-    assert found.span.text == condition.rsplit(maxsplit=1)[-1]
-
-
 def test_functions_without_arguments_need_no_brackets() -> None:
     """`ring` and `ring()` are the same aggregation, and `none` switches off what can be."""
     first = read("update { aggregate = ring, clip = none }").update

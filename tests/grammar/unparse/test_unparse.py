@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import grammar
+from dsl import ir
 from dsl.source import Source
 from dsl.values import Dimension, units_of
 from dsl.values import quantity as quantity_of
@@ -17,9 +17,6 @@ from grammar.format import format_text
 from grammar.unparse import quantity, quoted, unparse
 from tests.folders import ROOT
 from tests.grammar.broken_specs import mutants
-
-if TYPE_CHECKING:
-    from dsl import ir
 
 SPECS = [*(ROOT / "examples").rglob("*.tfdeploy"), *(ROOT / "tests/grammar/specs").glob("*.tfdeploy")]
 

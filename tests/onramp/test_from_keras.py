@@ -5,7 +5,9 @@ from __future__ import annotations
 import io
 import json
 import zipfile
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import h5py
 import keras
@@ -19,7 +21,9 @@ from compiler.graph.storage.export import plain_model
 from compiler.graph.tower.network.keras_scope import stateless
 from dsl.diagnostics import RunError
 from dsl.errors.running import step_failed
+from tests.cli.conftest import Command
 from tests.folders import ROOT
+from tests.support import refusal
 from tfdeploy import compile as compile_spec
 from tfdeploy import from_keras, load
 from tfdeploy.onramp import proof as proofs
@@ -28,10 +32,7 @@ from tfdeploy.onramp.reading import read_model
 from tfdeploy.onramp.writing import draft, text_of
 from tfdeploy.runtime.verify.compare import Trajectory
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.cli.conftest import Command
+Golden = Callable[[str, str], None]
 
 ZOO = sorted(path.stem for path in (ROOT / "examples" / "zoo").glob("*.tfdeploy"))
 
@@ -52,29 +53,8 @@ def convnet() -> keras.Model:
     return model
 
 
-WRITTEN = """\
-model "convnet" {
-  image = input(float32, [8, 8, 1])
-  label = input(int32, [])
-
-  logits = image
-    -> Conv2D(3, 3, activation = relu, name = "conv1")
-    -> BatchNormalization()
-    -> MaxPooling2D()
-    -> Flatten()
-    -> Dropout(0.4)
-    -> Dense(5, name = "logits")
-
-  loss = [label, logits] -> SparseCategoricalCrossentropy(from_logits = true)
-  metrics {
-    accuracy = [label, logits] -> SparseCategoricalAccuracy()
-  }
-}
-"""
-
-
 def test_a_saved_model_becomes_what_a_person_would_have_written(
-    command: Command, monkeypatch: pytest.MonkeyPatch
+    command: Command, golden: Golden, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Both files of Keras give the same spec, which trains from the model's weights; nothing is replaced."""
     monkeypatch.chdir(command.directory)
@@ -85,13 +65,13 @@ def test_a_saved_model_becomes_what_a_person_would_have_written(
     assert done.code == 0
     assert "The same as the model" in done.out
     text = command.read("convnet.tfdeploy")
-    assert WRITTEN in text
-    assert "optimizer = SGD(CosineDecay(0.01, 100), momentum = 0.9)" in text
-    assert "clip = norm(1.0)" in text
-    assert "ema = 0.9" in text
+    golden("onramp/convnet_of_two_clones.tfdeploy", text)
     assert list(grammar.read(command.directory / "convnet.tfdeploy").diagnostics) == []
     assert command("init", "--from", "old.h5").code == 0
-    assert WRITTEN in command.read("old.tfdeploy")
+    model_of = [
+        each[each.index("model") : each.index("devices")] for each in (text, command.read("old.tfdeploy"))
+    ]
+    assert model_of[0].replace("convnet", "") == model_of[1].replace("convnet", "").replace("old", "")
     compiled = compile_spec(load("convnet.tfdeploy"), emulate=True)
     from compiler.graph.storage.weight_files import read_weights
 
@@ -103,8 +83,8 @@ def test_a_saved_model_becomes_what_a_person_would_have_written(
     assert command.read("convnet.tfdeploy") == text
 
 
-def test_graphs_of_every_kind_are_written(tmp_path: Path) -> None:
-    """Shared layers and models, masks, operators, indices, several inputs and outputs, wrapped layers."""
+def graphs() -> keras.Model:
+    """Return a graph of shared layers and models, masks, operators, indices and wrapped layers."""
     words, number = keras.Input((6,), dtype="int32", name="words"), keras.Input((3,), name="number")
     table = layers.Embedding(11, 4, mask_zero=True, name="table")
     encoder = keras.Sequential([keras.Input((4,)), layers.Dense(4), layers.Dense(3)], name="encoder")
@@ -113,27 +93,18 @@ def test_graphs_of_every_kind_are_written(tmp_path: Path) -> None:
     parts = keras.ops.split(one, 3, axis=-1)
     mixed = one[:, :1] + keras.ops.mean(other, axis=-1, keepdims=True) * (parts[0] - 1.0)
     known = layers.Concatenate()([mixed, number])
-    model = keras.Model(
-        [words, number],
-        {"far": layers.Dense(1, name="far")(known), "near": layers.Dense(2, name="near")(known)},
-    )
-    model.compile(
-        "adam",
-        {"far": "mse", "near": keras.losses.CategoricalCrossentropy()},
-        loss_weights={"far": 0.5, "near": 1.0},
-    )
-    made = convert(model, source="model", stem="model", base=tmp_path)
-    assert 'layer "encoder" {' in made.text
-    assert "encoder = layer(encoder" in made.text or "layer(encoder(" in made.text
-    assert "0.5 * ([far_label, far] -> MeanSquaredError())" in made.text
-    assert made.proof.largest < 1e-4
+    outputs = {"far": layers.Dense(1, name="far")(known), "near": layers.Dense(2, name="near")(known)}
+    model = keras.Model([words, number], outputs, name="graphs")
+    losses = {"far": "mse", "near": keras.losses.CategoricalCrossentropy()}
+    model.compile("adam", losses, loss_weights={"far": 0.5, "near": 1.0})
+    return model
 
 
-def test_all_that_compile_was_given_is_taken_over(tmp_path: Path) -> None:
-    """Losses by the keys of outputs, weighted metrics, weights of losses, what does not decay."""
+def compiled() -> keras.Model:
+    """Return losses by the keys of outputs, weighted metrics, weights of losses, and what does not decay."""
     x = keras.Input((4,), name="x")
     far, near = layers.Dense(1, name="one")(x), layers.Dense(3, name="three")(x)
-    model = keras.Model(x, {"near": near, "far": far})
+    model = keras.Model(x, {"near": near, "far": far}, name="compiled")
     optimizer = keras.optimizers.AdamW(0.01, weight_decay=0.1)
     optimizer.exclude_from_weight_decay(var_names=["bias"])
     model.compile(
@@ -143,19 +114,60 @@ def test_all_that_compile_was_given_is_taken_over(tmp_path: Path) -> None:
         metrics={"near": ["accuracy"]},
         weighted_metrics={"near": ["accuracy"], "far": [keras.metrics.MeanAbsoluteError(name="off")]},
     )
+    return model
+
+
+def folded() -> keras.Model:
+    """Return parts that occur again, once with another size."""
+    x = image = keras.Input((4,), name="image")
+    for at, units in enumerate((8, 8, 8, 6), 1):
+        y = layers.Dense(units, activation="relu", name=f"unit{at}_wide")(x)
+        y = layers.LayerNormalization(name=f"unit{at}_norm")(y)
+        y = layers.Dense(2 * units, name=f"unit{at}_narrow")(y)
+        x = layers.Add(name=f"unit{at}_sum")([y, layers.Dense(2 * units, name=f"unit{at}_short")(x)])
+    return keras.Model(image, layers.Dense(2, name="y")(x), name="folded")
+
+
+def named() -> keras.Model:
+    """Return parts that differ in sizes, rates, kernels and parts of lists, some of them of two layers."""
+    x = image = keras.Input((8, 8, 3), name="image")
+    sizes = [(8, (1, 3), 0.1), (10, (3, 1), 0.2), (12, (1, 5), 0.3), (14, (5, 1), 0.4)]
+    for at, (wide, kernel, rate) in enumerate(sizes, 1):
+        y = layers.Conv2D(6 * wide, kernel, padding="same", name=f"part{at}_expand")(x)
+        y = layers.Reshape((64, 6 * wide), name=f"part{at}_flat")(y)
+        y = layers.Dropout(rate, noise_shape=(None, 1, 1), name=f"part{at}_drop")(y)
+        y = layers.Reshape((8, 8, 6 * wide), name=f"part{at}_image")(y)
+        x = layers.Conv2D(wide + at, 1, name=f"part{at}_project")(y)
+    return keras.Model(image, layers.Flatten()(x), name="named")
+
+
+def learnt() -> keras.Model:
+    """Return layers with vocabularies and statistics of `adapt`."""
+    city, code = keras.Input((1,), dtype="string", name="city"), keras.Input((1,), dtype="int64", name="code")
+    number = keras.Input((2,), name="number")
+    words, codes = layers.StringLookup(name="words"), layers.IntegerLookup(name="codes")
+    scaled = layers.Normalization(name="scaled")
+    words.adapt(["x", "y", "y"])
+    codes.adapt([7, 9, 9])
+    scaled.adapt(np.array([[1.0, 2.0], [3.0, 6.0]]))
+    parts = [layers.Flatten()(layers.Embedding(3, 2)(each)) for each in (words(city), codes(code))]
+    output = layers.Dense(1, name="y")(layers.Concatenate()([*parts, scaled(number)]))
+    return keras.Model([city, code, number], output, name="learnt")
+
+
+@pytest.mark.parametrize("build", [graphs, compiled, folded, named, learnt])
+def test_models_are_written_as_people_would(
+    tmp_path: Path, golden: Golden, build: Callable[[], keras.Model]
+) -> None:
+    """From memory, and from a file, which alone does not say what does not decay."""
+    model = build()
+    made = convert(model, source=model.name, stem=model.name, base=tmp_path)
+    golden(f"onramp/{model.name}.tfdeploy", made.text)
+    assert made.proof.largest <= 1e-4
     model.save(tmp_path / "m.keras")
     found = read_model(str(tmp_path / "m.keras"), allow_python=False)
-    for each, config in ((model, None), (found.model, found.config)):
-        text = convert(each, config, source="m", stem="m", base=tmp_path).text
-        assert "0.5 * ([far_label, one] -> MeanSquaredError())" in text
-        assert "+ 2.0 * ([near_label, three] -> SparseCategoricalCrossentropy(from_logits = true))" in text
-        assert "near_accuracy = [near_label, three] -> SparseCategoricalAccuracy()" in text
-        assert "near_weighted_accuracy = [near_label, three] -> SparseCategoricalAccuracy()" in text
-        assert "far_off = [far_label, one] -> MeanAbsoluteError(" in text
-        assert (
-            "# `far_off` counts all examples alike: name their weights, `[label, prediction, weight]" in text
-        )
-        assert ('exclude_from_weight_decay = ["*/bias"]' in text) == (each is model)  # which no file has
+    again = convert(found.model, found.config, source=model.name, stem=model.name, base=tmp_path).text
+    assert again == made.text.replace(', exclude_from_weight_decay = ["*/bias"]', "")
 
 
 def test_all_that_cannot_be_written_is_named_at_once(command: Command) -> None:
@@ -295,9 +307,8 @@ def test_a_hostile_file_is_refused(tmp_path: Path, name: str) -> None:
     keras.Sequential([keras.Input((4,)), layers.Dense(2)]).save(path)
     change, said = CHANGES[name]
     _changed(path, change)
-    with pytest.raises(RunError) as caught:
-        read_model(str(path), allow_python=False)
-    assert said in f"{caught.value.diagnostic.code} {caught.value.diagnostic.message}"
+    found = refusal(read_model, str(path), allow_python=False)
+    assert said in f"{found.code} {found.message}"
 
 
 @pytest.mark.parametrize("content", [b"", b"text", b"PK\x03\x04 cut off"])
@@ -377,45 +388,6 @@ def test_models_of_keras_become_specs(tmp_path: Path, name: str) -> None:
     assert convert(model, source=name, stem=name, base=tmp_path).proof.largest <= 1e-4
 
 
-def test_parts_that_occur_again_become_blocks(tmp_path: Path) -> None:
-    """With a parameter where they differ, and `repeat` where they do not; the names of layers are kept."""
-    x = image = keras.Input((4,), name="image")
-    for at, units in enumerate((8, 8, 8, 6), 1):
-        y = layers.Dense(units, activation="relu", name=f"unit{at}_wide")(x)
-        y = layers.LayerNormalization(name=f"unit{at}_norm")(y)
-        y = layers.Dense(2 * units, name=f"unit{at}_narrow")(y)
-        x = layers.Add(name=f"unit{at}_sum")([y, layers.Dense(2 * units, name=f"unit{at}_short")(x)])
-    model = keras.Model(image, layers.Dense(2, name="y")(x), name="folded")
-    made = convert(model, source="model", stem="model", base=tmp_path)
-    assert 'layer "unit" {\n  units = parameter(int)\n  x = input()\n' in made.text
-    assert "-> repeat(3, unit(8" in made.text
-    assert 'unit(6, name = "unit4")' in made.text
-    assert 'Dense(2 * units, name = "narrow")' in made.text
-    assert made.proof.largest <= 1e-4
-    assert made.proof.weights == 4 * 8 + 2
-
-
-def test_parameters_have_names_that_a_person_would_give(tmp_path: Path) -> None:
-    """That of the argument, behind the layer's if several have it: sizes, rates, kernels, parts of lists."""
-    x = image = keras.Input((8, 8, 3), name="image")
-    sizes = [(8, (1, 3), 0.1), (10, (3, 1), 0.2), (12, (1, 5), 0.3), (14, (5, 1), 0.4)]
-    for at, (wide, kernel, rate) in enumerate(sizes, 1):
-        y = layers.Conv2D(6 * wide, kernel, padding="same", name=f"part{at}_expand")(x)
-        y = layers.Reshape((64, 6 * wide), name=f"part{at}_flat")(y)
-        y = layers.Dropout(rate, noise_shape=(None, 1, 1), name=f"part{at}_drop")(y)
-        y = layers.Reshape((8, 8, 6 * wide), name=f"part{at}_image")(y)
-        x = layers.Conv2D(wide + at, 1, name=f"part{at}_project")(y)
-    model = keras.Model(image, layers.Flatten()(x), name="named")
-    made = convert(model, source="model", stem="model", base=tmp_path)
-    assert (
-        'layer "part" {\n  expand_filters = parameter(int)\n  rate = parameter(float)\n'
-        "  project_filters = parameter(int)\n  kernel_size = parameter(shape)\n"
-    ) in made.text
-    assert "Reshape([64, expand_filters], name = " in made.text
-    assert "part(48, rate = 0.1, project_filters = 9, kernel_size = [1, 3], name = " in made.text
-    assert made.proof.largest <= 1e-4
-
-
 @pytest.mark.full
 @pytest.mark.parametrize(
     ("name", "lines", "blocks"),
@@ -434,28 +406,6 @@ def test_large_networks_have_few_lines(name: str, lines: int, blocks: list[str])
     assert [each.name for each in made.layers][: len(blocks)] == blocks
     parameters = {each.name for layer in made.layers for each in layer.parameters}
     assert not [each for each in parameters if each.rpartition("_")[2].isdigit()]
-
-
-def test_what_layers_have_learnt_goes_with_them(tmp_path: Path) -> None:
-    """Vocabularies and statistics of `adapt`, from a model in memory and from a file with assets."""
-    city, code = keras.Input((1,), dtype="string", name="city"), keras.Input((1,), dtype="int64", name="code")
-    number = keras.Input((2,), name="number")
-    words, codes = layers.StringLookup(name="words"), layers.IntegerLookup(name="codes")
-    scaled = layers.Normalization(name="scaled")
-    words.adapt(["x", "y", "y"])
-    codes.adapt([7, 9, 9])
-    scaled.adapt(np.array([[1.0, 2.0], [3.0, 6.0]]))
-    parts = [layers.Flatten()(layers.Embedding(3, 2)(each)) for each in (words(city), codes(code))]
-    output = layers.Dense(1, name="y")(layers.Concatenate()([*parts, scaled(number)]))
-    model = keras.Model([city, code, number], output, name="learnt")
-    model.save(tmp_path / "learnt.keras")
-    found = read_model(str(tmp_path / "learnt.keras"), allow_python=False).model
-    texts = [convert(each, source="learnt", stem="learnt", base=tmp_path).text for each in (found, model)]
-    assert texts[0] == texts[1]
-    assert "# label = input(float32, [1])\n  # loss = [label, y] -> MeanSquaredError()" in texts[0]
-    assert 'StringLookup(vocabulary = ["y", "x"], name = "words")' in texts[0]
-    assert 'IntegerLookup(vocabulary = [9, 7], name = "codes")' in texts[0]
-    assert 'Normalization(mean = [2.0, 4.0], variance = [1.0, 4.0], name = "scaled")' in texts[0]
 
 
 def large_lookups() -> keras.Model:

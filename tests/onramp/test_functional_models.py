@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import keras
 import pytest
@@ -14,14 +15,10 @@ from benchmarks.applications import outline
 from compiler.graph.adapters.keras_private import compiled_with
 from compiler.graph.storage.export import plain_model
 from compiler.pipeline import make_plan
+from dsl import ir
 from grammar import read
 from tfdeploy.onramp.convert import Converted, convert
 from tfdeploy.onramp.writing import draft, text_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from dsl import ir
 
 
 def text_classifier() -> keras.Model:

@@ -12,6 +12,7 @@ import os
 import signal
 import sys
 from collections import Counter
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
@@ -24,9 +25,7 @@ from tests import forked, workers
 from tfdeploy import progress
 from tfdeploy.runtime.start_tensorflow import without_scikit_learn
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
+if TYPE_CHECKING:  # it imports TensorFlow, which is not wanted yet
     from tests.shared_traces import SharedTraces
 
 TESTS = Path(__file__).parent

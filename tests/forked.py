@@ -38,14 +38,12 @@ import threading
 import time
 import traceback
 import weakref
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+from typing import Any
 
 SET_CHILD_SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER
 LARGEST = 1 << 17  # bytes of a request; most of it is the environment

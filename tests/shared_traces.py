@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attrs import asdict
 from tensorflow.python.framework.config import is_op_determinism_enabled
 
 from compiler.graph.tower.traces import Traced, Traces
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from compiler.plan import Plan
-
+from compiler.plan import Plan
 
 MOST = 20
 """The towers of so many kinds are kept, those that were made last."""

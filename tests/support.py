@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import grammar
+from compiler.graph.finished import Finished
+from compiler.plan import Plan
 from dsl import ir
 from dsl.diagnostics import Diagnostic, RunError, SpecError
 from tfdeploy.runtime.records.result import Result, Seconds
-
-if TYPE_CHECKING:
-    import tensorflow as tf
-
-    from compiler.graph.finished import Finished
-    from compiler.plan import Plan
 
 CLASSIFIER = """
 tfdeploy = 1

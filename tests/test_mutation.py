@@ -7,19 +7,16 @@ import math
 import os
 import subprocess
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from attrs import asdict
 
 from tools.mutation import __main__ as mutation
 from tools.mutation import covering, forking
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from tools.mutation.mutants import Mutant
+from tools.mutation.mutants import Mutant
 
 
 @pytest.fixture

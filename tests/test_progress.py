@@ -6,7 +6,7 @@ import os
 import pty
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -17,9 +17,6 @@ from tfdeploy import progress
 from tfdeploy.cli.building import said_of_graph
 from tfdeploy.cli.group import load
 from tfdeploy.runtime.verify import cases
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SPEC = """\
 tfdeploy = 1

@@ -6,19 +6,16 @@ Each would otherwise import TensorFlow and all tests for itself, and, after a ch
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
 from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from execnet.gateway_base import MainThreadOnlyExecModel
 from hypothesis.internal.conjecture.providers import _get_local_constants
 
 from tests import forked
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 @contextmanager

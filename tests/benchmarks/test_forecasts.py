@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import pytest
 from attrs import define, evolve
@@ -25,9 +26,6 @@ from benchmarks.forecasts.turns import Failed
 from compiler.pipeline import make_plan
 from compiler.process import intra_op_threads
 from compiler.time.profile import MeasuredMachine, Profile
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 def test_there_are_enough_layouts() -> None:

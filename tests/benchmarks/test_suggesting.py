@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import click
 import pytest
 from click.testing import CliRunner
 
 from benchmarks import suggesting
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 def test_the_difference_of_the_least_times_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

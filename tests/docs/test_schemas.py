@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from copy import deepcopy
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import jsonschema
 import pytest
@@ -25,10 +27,6 @@ from tfdeploy.runtime.records.result import Best, Evaluated, Result, Seconds, Sp
 from tfdeploy.runtime.track.tracking import Tracked
 from tfdeploy.sweeping.sweep import SweepRecord, Trial
 from tools.schemas.published import FOLDER, SCHEMAS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 SPLIT = SplitResult(0.5, {"accuracy": 0.75}, 100)
 RESULT = Result(

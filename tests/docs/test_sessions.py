@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Iterator
 from io import StringIO
 from itertools import pairwise
 from pathlib import Path
 from socket import socket
 from time import monotonic
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
 
 import pytest
 from rich.console import Console
@@ -24,9 +24,6 @@ from tfdeploy.runtime.cluster.monitor import MissingTask, TaskMonitor
 from tfdeploy.runtime.membership.addresses import Cluster, Membership, Task
 from tfdeploy.runtime.show.console import LineReporter
 from tfdeploy.runtime.train.loop import remedy
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 SESSIONS = [
     path

@@ -6,15 +6,13 @@ import ast
 import json
 import shutil
 import sys
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from tensorflow.python.framework.config import disable_op_determinism
 
 from tests.folders import ROOT
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 EXAMPLES = ROOT / "examples"
 TITLES = [

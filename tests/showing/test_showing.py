@@ -6,7 +6,8 @@ import re
 import subprocess
 import sys
 from io import StringIO
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -24,9 +25,6 @@ from tests.support import spec_of
 from tfdeploy.runtime.records.history import HistoryRecord
 from tfdeploy.runtime.records.result import Best, Result, Seconds, SplitResult
 from tfdeploy.showing import of_map, register_summaries
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 EVIL = "<script>alert(1)</script>[bold]&"
 SPEC = """

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import itertools
 import os
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from dsl.diagnostics import RunError
+from tests.support import refusal
 from tfdeploy.runtime.launch import task_processes
 from tfdeploy.runtime.stop import StopSignals
 from tfdeploy.sweeping.running import Part, Runner, parts, visible_gpus
 from tfdeploy.sweeping.sweep import Sweep, SweepRecord, Trial
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SCRIPT = """
 import os, sys, time
@@ -47,9 +45,8 @@ def test_parts_do_not_overlap() -> None:
 )
 def test_parts_that_are_too_small(count: int, gpus: list[str], needed: int, words: str) -> None:
     """The message says what there is and what is needed."""
-    with pytest.raises(RunError) as caught:
-        parts(count, [0, 1], gpus, needed=needed)
-    assert (caught.value.diagnostic.code, caught.value.diagnostic.message) == ("TFD777", words)
+    found = refusal(parts, count, [0, 1], gpus, needed=needed)
+    assert (found.code, found.message) == ("TFD777", words)
 
 
 def test_gpus_that_may_be_used(tmp_path: Path) -> None:

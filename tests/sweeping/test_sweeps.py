@@ -6,26 +6,23 @@ import json
 import os
 import re
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
 import pytest
 from attrs import evolve
 
 import grammar
-from dsl.diagnostics import RunError
 from tests import forked
 from tests.cli.test_fuzz import SPEC
+from tests.support import refusal
 from tfdeploy.runtime.records.lock import MARKER
 from tfdeploy.runtime.records.result import Result, Seconds, SplitResult
 from tfdeploy.sweeping import report
 from tfdeploy.sweeping.sweep import FILE, Sweep, SweepRecord, goal_of
-
-if TYPE_CHECKING:
-    import subprocess
 
 PATIENCE = 240.0
 RECORD = SweepRecord("spec.tfdeploy", "digest", "accuracy", "highest")
@@ -209,9 +206,8 @@ def test_values_may_be_added(tmp_path: Path) -> None:
         again.trial({"a": "b"}),
     )
     assert (first.number, second.number, again.value(first)) == (1, 2, 0.5)
-    with pytest.raises(RunError) as caught:
-        Sweep.open(tmp_path / "s", evolve(RECORD, sha256="other"))
-    assert caught.value.diagnostic.code == "TFD776"
+    found = refusal(Sweep.open, tmp_path / "s", evolve(RECORD, sha256="other"))
+    assert found.code == "TFD776"
 
 
 @pytest.mark.parametrize(

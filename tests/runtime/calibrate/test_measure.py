@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -14,9 +15,6 @@ from tfdeploy.runtime.calibrate import measure
 from tfdeploy.runtime.calibrate.measure import time_to_start_an_op
 from tfdeploy.runtime.calibrate.processes import MeasureRequest
 from tfdeploy.runtime.calibrate.rounds import Round, TracedSteps, cores_used, typical
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 @pytest.mark.family(every=2)

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tfdeploy.cli.commands.calibrate import _disturbed
 from tfdeploy.runtime.calibrate import processes
 from tfdeploy.runtime.calibrate.processes import BUSY, OtherWork, busy_processors, own_processors
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.mark.parametrize(

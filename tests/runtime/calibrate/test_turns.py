@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import socket
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests import forked
 from tfdeploy.runtime.calibrate import processes
 from tfdeploy.runtime.calibrate.processes import Turns, run_in_turns
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 WORK = """
 import sys

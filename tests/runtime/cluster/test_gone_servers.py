@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import signal
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
+from tests.runtime.tasks import Tasks
 from tfdeploy.runtime.cluster import identity
 from tfdeploy.runtime.cluster.session_target import SessionTarget
-
-if TYPE_CHECKING:
-    from tests.runtime.tasks import Tasks
 
 
 @pytest.mark.full

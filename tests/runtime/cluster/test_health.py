@@ -7,7 +7,6 @@ import re
 import socket
 import subprocess
 import sys
-from typing import TYPE_CHECKING
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
@@ -16,15 +15,12 @@ from attrs import evolve
 
 import grammar
 from dsl.diagnostics import RunError
-from tests.runtime.tasks import SPEC, free_ports
+from tests.runtime.tasks import SPEC, Tasks, free_ports
 from tfdeploy.runtime.cluster.health import Health, SelfMeasurement
 from tfdeploy.runtime.cluster.monitor import TaskStatus, lags
 from tfdeploy.runtime.cluster.prometheus import exposition, prometheus
 from tfdeploy.runtime.cluster.task_table import task_table
 from tfdeploy.runtime.watchdog import Activity
-
-if TYPE_CHECKING:
-    from tests.runtime.tasks import Tasks
 
 SENDER = """
 import socket, sys

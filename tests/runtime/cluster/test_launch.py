@@ -9,17 +9,17 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.request import urlopen
 
 import pytest
 
 from dsl import ir
-from dsl.diagnostics import SpecError
 from tests.forked import words_of
-from tests.runtime.tasks import is_pending
+from tests.runtime.tasks import Process, Tasks, is_pending
+from tests.support import refusal_of
 from tfdeploy import api
 from tfdeploy.runtime.cluster.identity import Answer, ask, shut_down
 from tfdeploy.runtime.launch import launcher as module
@@ -27,11 +27,6 @@ from tfdeploy.runtime.launch.launched_run import copied_spec
 from tfdeploy.runtime.launch.launcher import Launcher, TaskCommand, gpus_of
 from tfdeploy.runtime.membership.addresses import Task
 from tfdeploy.runtime.plans import RunOptions
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.runtime.tasks import Process, Tasks
 
 pytestmark = pytest.mark.usefixtures("forked_tasks")
 
@@ -144,29 +139,6 @@ def test_a_task_that_says_what_is_wrong_is_not_started_again(tasks: Tasks) -> No
     )
     assert "worker:0 stderr error[TFD504]: this machine has no `worker[0].gpu[0]`" in heard
     assert "error[TFD504]: this machine has no `worker[0].gpu[0]`" in launcher.failure.notes
-    assert none_left(tasks, 0.0)
-
-
-def test_who_dies_time_after_time_is_given_up(tasks: Tasks) -> None:
-    """After several early ends in a row the run ends."""
-    tasks.write("tasks = 1", "tasks = 1")
-    heard = Heard()
-    with Launcher(TaskCommand(tasks.load(), str(tasks.spec)), heard.on_line, heard.append) as launcher:
-        seen: set[int] = set()
-
-        def kill() -> object:
-            pid = pid_of(launcher, PS)
-            if pid not in seen:
-                seen.add(pid)
-                os.kill(pid, signal.SIGKILL)
-            return launcher.failure
-
-        until(launcher, kill)
-    assert launcher.failure is not None
-    assert launcher.failure.message == (
-        "`ps:0` was ended by SIGKILL 5 times in a row, soon after it was started"
-    )
-    assert len(seen) == 5
     assert none_left(tasks, 0.0)
 
 
@@ -417,42 +389,8 @@ def test_tasks_of_one_machine_share_its_gpus(visible: str | None, gpus: list[str
     assert gpus_of(fixed, tasks[1], visible) is None
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (
-            ("--launch", "--task", "ps:0"),
-            "--launch starts every task, and --task says that this is one of them",
-        ),
-        (
-            ("--emulate", "--launch"),
-            "--emulate is for one process: it cannot be combined with others of a cluster",
-        ),
-    ],
-)
-def test_what_does_not_go_together(tasks: Tasks, arguments: tuple[str, ...], message: str) -> None:
-    """Options that contradict each other, or leave open what to do, are wrong usage."""
-    run = tasks.start("compile-and-run", str(tasks.spec), *arguments)
-    assert run.end() == 2
-    assert message in run.text
-
-
-def test_tasks_that_compile_and_run_refuses(tasks: Tasks) -> None:
-    """Servers are run by `serve`, which the message says; a worker must be named."""
-    run = tasks.start("compile-and-run", str(tasks.spec), "--task", "worker:0")
-    assert run.end() == 1
-    assert run.lines[0] == "error[TFD761]: `worker:0` is a server under `replication = in_graph`"
-    assert "= help: start it with `serve SPEC --task worker:0`" in run.text
-    run = tasks.start("compile-and-run", str(tasks.spec), "--set", "update.replication=between_graph")
-    assert run.end() == 1
-    assert run.lines[0] == "error[TFD761]: nothing says which worker this process is"
-    assert "= note: the workers are `worker:0` and `worker:1`" in run.text
-
-
 @pytest.mark.parametrize("task", ["worker:0", "ps:0"])
 def test_tasks_that_run_refuses(tasks: Tasks, task: str) -> None:
     """From Python too a server is no worker, whichever way it is called."""
-    with pytest.raises(SpecError) as caught:
-        api.run(tasks.load(), task=task)
-    (diagnostic,) = caught.value.diagnostics
+    diagnostic = refusal_of(lambda: api.run(tasks.load(), task=task))
     assert diagnostic.message == f"`{task}` is a server under `replication = in_graph`"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dsl.diagnostics import RunError
+from tests.support import refusal
 from tfdeploy.runtime.cluster.server import listening_host
 from tfdeploy.runtime.membership.addresses import Cluster, Membership, Task
 
@@ -24,9 +24,7 @@ def membership(host: str, *, everywhere: bool = False) -> Membership:
 )
 def test_a_host_that_is_not_this_machine(host: str, reason: str) -> None:
     """It is an error, and the port is not opened to everybody, unless that is asked for."""
-    with pytest.raises(RunError) as caught:
-        listening_host(membership(host))
-    found = caught.value.diagnostic
+    found = refusal(listening_host, membership(host))
     assert found.code == "TFD762"
     assert found.message.endswith(reason)
     assert "--listen-everywhere" in (found.help or "")

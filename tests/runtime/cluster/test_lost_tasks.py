@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import tensorflow as tf
 
-from tests.runtime.tasks import secret_of_folder
+from tests.runtime.tasks import Tasks, secret_of_folder
 from tfdeploy.runtime.cluster.identity import shut_down
 from tfdeploy.runtime.cluster.monitor import TaskMonitor
 from tfdeploy.runtime.membership.addresses import Task
 from tfdeploy.runtime.membership.membership import find_membership
 from tfdeploy.runtime.session.faults import is_lost_task
-
-if TYPE_CHECKING:
-    from tests.runtime.tasks import Tasks
 
 
 def fault_at(address: str) -> Any:

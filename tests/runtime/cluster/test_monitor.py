@@ -5,8 +5,9 @@ from __future__ import annotations
 import signal
 import threading
 import time
+from collections.abc import Callable
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from attrs import evolve
@@ -14,18 +15,13 @@ from attrs import evolve
 from dsl import ir
 from dsl.diagnostics import RunError
 from dsl.errors import cluster as errors
-from tests.runtime.tasks import PATIENCE, STARTING
+from tests.runtime.tasks import PATIENCE, STARTING, Tasks
 from tfdeploy.runtime.cluster import monitor as module
 from tfdeploy.runtime.cluster.identity import Answer, Identity, NoAnswer, versions
 from tfdeploy.runtime.cluster.monitor import TaskMonitor, TaskStatus, are_enough
 from tfdeploy.runtime.membership.addresses import Cluster, Membership, Task
 from tfdeploy.runtime.membership.membership import find_membership, fingerprint
 from tfdeploy.runtime.membership.secret import Secret
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.runtime.tasks import Tasks
 
 PS = Task("ps", 0)
 

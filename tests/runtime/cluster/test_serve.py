@@ -10,18 +10,14 @@ import struct
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.runtime.tasks import secret_of_folder
+from tests.runtime.tasks import Tasks, secret_of_folder
 from tfdeploy.runtime.cluster.identity import FINISHED, Answer, ask, shut_down, write_text
 from tfdeploy.runtime.cluster.monitor import TaskStatus, cluster_status, running_cluster
 from tfdeploy.runtime.membership.addresses import Task, to_tf_config
 from tfdeploy.runtime.membership.membership import fingerprint
-
-if TYPE_CHECKING:
-    from tests.runtime.tasks import Tasks
 
 LISTEN = "0A"
 

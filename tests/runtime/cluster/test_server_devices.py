@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
-from dsl.diagnostics import SpecError
 from tests.runtime.tasks import SPEC
-from tests.support import spec_of
+from tests.support import refusal_of, spec_of
 from tfdeploy.runtime.cluster.server import _require_gpus
 from tfdeploy.runtime.membership.addresses import Cluster, Membership, Task
 
@@ -24,9 +21,7 @@ def require(task: str, gpus: int, **settings: str) -> None:
 
 def test_a_task_without_the_gpus_of_its_own_job_is_refused() -> None:
     """The message names the first GPU that is missing, and all devices that the task has."""
-    with pytest.raises(SpecError) as raised:
-        require("worker:1", 1)
-    (found,) = raised.value.diagnostics
+    found = refusal_of(lambda: require("worker:1", 1))
     assert (found.code, found.message) == ("TFD504", "this machine has no `worker[1].gpu[1]`")
     assert found.notes == ("devices found: `worker[1].cpu[0]`, `worker[1].cpu[1]`, `worker[1].gpu[0]`",)
 

@@ -6,17 +6,13 @@ import json
 import os
 import re
 import signal
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 
+from tests.runtime.tasks import Process, Tasks
 from tfdeploy.runtime.membership.addresses import Task
 from tfdeploy.runtime.membership.membership import gpus_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.runtime.tasks import Process, Tasks
 
 COUNTED = {"ps": "tasks = 1", "worker": "tasks = 2"}
 KILLED = 128 + signal.SIGTERM

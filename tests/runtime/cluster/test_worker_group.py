@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import signal
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,9 +15,6 @@ from attrs import frozen
 
 import tfdeploy
 from tests.runtime.cluster.faults import MODES, FaultyRun
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 SPEC = """
 tfdeploy = 1

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import pytest
 from attrs import define, evolve, field
@@ -15,9 +16,6 @@ from tfdeploy.runtime.cluster.replica_group import ReplicaGroup
 from tfdeploy.runtime.cluster.worker_group import WorkerGroup
 from tfdeploy.runtime.cluster.worker_steps import AsyncChiefSteps
 from tfdeploy.runtime.membership.addresses import Task
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 BEGINNING = State(1, 1, 0, 0, 4, 0, 4, 4, (0, 4), (0, 4), (1, 1), (0, 0), (False, False))
 OPS = SimpleNamespace(freeze="freeze")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import shutil
 import signal
+from collections.abc import Callable
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import pytest
 from attrs import evolve
@@ -27,9 +28,6 @@ from tfdeploy.runtime.plans import RunOptions
 from tfdeploy.runtime.records.result import Result, Seconds
 from tfdeploy.runtime.show.reporting import Reporter
 from tfdeploy.runtime.stop import Interrupted, Terminated
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 def test_the_copy_of_a_spec_is_there_during_the_launch_alone(tmp_path: Path) -> None:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import signal
 import socket
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 import grammar
+from dsl import ir
 from tests.runtime.tasks import SPEC
 from tfdeploy.runtime.launch import launcher as module
 from tfdeploy.runtime.launch.launcher import (
@@ -25,12 +28,6 @@ from tfdeploy.runtime.launch.launcher import (
 from tfdeploy.runtime.launch.scaling import ScaleRequest
 from tfdeploy.runtime.membership.addresses import Task
 from tfdeploy.runtime.membership.secret import VARIABLE as SECRET
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from dsl import ir
 
 PS, CHIEF, WORKER = Task("ps", 0), Task("worker", 0), Task("worker", 1)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from attrs import asdict, evolve
@@ -15,10 +14,10 @@ from hypothesis import strategies as st
 
 from compiler.mapping.records import MapPathPart, MapTime
 from dsl import ir
-from dsl.diagnostics import RunError
+from dsl.diagnostics import Diagnostic, RunError
 from tests.damage import damaged
 from tests.placement_maps import make_kinds, make_map
-from tests.support import spec_of
+from tests.support import refusal, spec_of
 from tfdeploy.cli.common import Common
 from tfdeploy.cli.faults import guarded
 from tfdeploy.cli.group import load
@@ -38,9 +37,6 @@ from tfdeploy.runtime.records.lock import is_json_object
 from tfdeploy.runtime.records.result import Best, Result, Seconds, SplitResult
 from tfdeploy.runtime.records.store import BrokenCheckpoint, Checkpoint, Manifest, Store
 from tfdeploy.runtime.train.evaluation import read_best
-
-if TYPE_CHECKING:
-    from dsl.diagnostics import Diagnostic
 
 LINE = HistoryRecord(
     10, "train", 0.5, 0.25, {"accuracy": 0.75}, 1234.5, 0.1, {"*": 0.1, "head/*": 0.2}, 0.5, "worker:0"
@@ -236,9 +232,8 @@ def test_what_is_nested_without_end(
         told = capsys.readouterr().err
         assert code == 2
         assert told.startswith(f"error[TFD758]: `{path}` is not a placement map: it is nested too deeply\n")
-    with pytest.raises(RunError) as caught:
-        read_tf_config(text, JOBS)
-    assert (caught.value.diagnostic.code, caught.value.diagnostic.message) == (
+    found = refusal(read_tf_config, text, JOBS)
+    assert (found.code, found.message) == (
         "TFD760",
         "TF_CONFIG is nested too deeply",
     )

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from attrs import evolve
 
+from dsl import ir
 from dsl.diagnostics import Diagnostic, RunError
 from dsl.ir import SPLITS
+from tests.runtime.conftest import Project
 from tfdeploy import api
 from tfdeploy.runtime.records.directory import RunDirectory
 from tfdeploy.runtime.records.lock import MARKER, new_events_name, was_written_by_a_run
-
-if TYPE_CHECKING:
-    from dsl import ir
-    from tests.runtime.conftest import Project
 
 
 def loaded(folder: Path, directory: str, name: str = "small.tfdeploy") -> ir.Spec:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from dsl.diagnostics import RunError
+from tests.support import refusal
 from tfdeploy.runtime.adapted import LayerRecord, Numbers, read_layer_states, write_layer_states
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NODE: Any = SimpleNamespace(span=None)
 STATES: list[dict[str, Any]] = [
@@ -65,9 +63,7 @@ def test_what_is_not_the_state_of_a_layer_is_refused(
     path = tmp_path / "layer_states.json"
     records = {"good": LayerRecord("now")} | ({} if record is None else {"bad": record})
     write_layer_states(path, records)
-    with pytest.raises(RunError) as caught:
-        read_layer_states(path, {"good": (NODE, "now"), "bad": (NODE, "now")})
-    found = caught.value.diagnostic
+    found = refusal(read_layer_states, path, {"good": (NODE, "now"), "bad": (NODE, "now")})
     assert "`bad`" in found.message
     assert reason in "\n".join([found.message, *found.notes])
 
@@ -78,9 +74,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, content: str | None
     path = tmp_path / "layer_states.json"
     if content is not None:
         path.write_text(content)
-    with pytest.raises(RunError) as caught:
-        read_layer_states(path, {"first": (NODE, "now"), "second": (NODE, "now")})
-    found = caught.value.diagnostic
+    found = refusal(read_layer_states, path, {"first": (NODE, "now"), "second": (NODE, "now")})
     said = "\n".join([found.message, *found.notes])
     assert reason in said
     assert "`first`" in said

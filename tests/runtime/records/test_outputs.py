@@ -5,19 +5,17 @@ from __future__ import annotations
 import os
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
 
 from dsl.diagnostics import RunError
+from tests.runtime.conftest import Project
+from tests.support import refusal
 from tfdeploy import api
 from tfdeploy.cli.group import load
 from tfdeploy.runtime.records.files import InputFiles, is_own_predictions, require_place, write_output
-
-if TYPE_CHECKING:
-    from tests.runtime.conftest import Project
 
 SPEC = """
 tfdeploy = 1
@@ -106,9 +104,8 @@ def test_predictions_replace_predictions_alone(folder: Path) -> None:
     (folder / "mine.csv").write_text("prices\n1\n")
     for name in ("mine.npz", "mine.csv"):
         before = (folder / name).read_bytes()
-        with pytest.raises(RunError) as caught:
-            api.predict(spec, "new.csv", name)
-        assert caught.value.diagnostic.code == "TFD753"
+        refused = refusal(api.predict, spec, "new.csv", name)
+        assert refused.code == "TFD753"
         assert (folder / name).read_bytes() == before
         assert api.predict(spec, "new.csv", name, force=True) == 2
         assert (folder / name).read_bytes() != before
@@ -239,7 +236,6 @@ def test_weights_are_not_removed_before_they_are_read(project: Project) -> None:
     """Beginning again from the model of the run that is to go is refused, and the model stays."""
     project.run(train__steps=1)
     model = project.run_directory / "model.keras"
-    with pytest.raises(RunError) as caught:
-        project.run(train__steps=1, train__weights="run/model.keras", resume="never")
-    assert caught.value.diagnostic.code == "TFD752"
+    found = refusal(project.run, train__steps=1, train__weights="run/model.keras", resume="never")
+    assert found.code == "TFD752"
     assert model.exists()

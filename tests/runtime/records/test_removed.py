@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from dsl.diagnostics import RunError
+from tests.runtime.conftest import Project
 from tests.runtime.train.test_processes import LONG, PATIENCE, wait_for_step
+from tests.support import refusal
 from tfdeploy.runtime.records.lock import guard_directory
 from tfdeploy.runtime.show.reporting import Reporter
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.runtime.conftest import Project
 
 
 class Meddler(Reporter):
@@ -53,9 +51,7 @@ def test_a_renamed_directory_ends_the_run(project: Project) -> None:
 
 def test_a_removed_directory_ends_the_run(project: Project) -> None:
     """It is told at the next write, and the directory is not made again without what was in it."""
-    with pytest.raises(RunError) as caught:
-        project.run(reporter=Meddler(lambda: shutil.rmtree(project.run_directory)))
-    found = caught.value.diagnostic
+    found = refusal(project.run, reporter=Meddler(lambda: shutil.rmtree(project.run_directory)))
     assert (found.code, found.span is not None) == ("TFD747", True)
     assert found.notes == ("it was removed, or moved to an unknown place",)
     assert not project.run_directory.exists()
@@ -65,9 +61,7 @@ def test_a_removed_directory_ends_the_run(project: Project) -> None:
 def test_a_removed_history_ends_the_run(project: Project) -> None:
     """Lines that go nowhere are no history: the run does not end as one that has all its files."""
     history = project.run_directory / "history.jsonl"
-    with pytest.raises(RunError) as caught:
-        project.run(reporter=Meddler(history.unlink))
-    found = caught.value.diagnostic
+    found = refusal(project.run, reporter=Meddler(history.unlink))
     assert (found.code, found.message) == ("TFD747", f"`{history}` was removed or replaced during the run")
     assert not (project.run_directory / "result.json").exists()
 
@@ -95,11 +89,8 @@ def test_a_directory_that_took_its_place(tmp_path: Path) -> None:
         guard.require()
         run.rename(away)
         run.mkdir()
-        with pytest.raises(RunError) as caught:
-            guard.require()
-        assert caught.value.diagnostic.notes == (
-            f"it was renamed, and is `{away}` now, with all that was written",
-        )
+        found = refusal(guard.require)
+        assert found.notes == (f"it was renamed, and is `{away}` now, with all that was written",)
         run.rmdir()
         away.rename(run)
         guard.require()

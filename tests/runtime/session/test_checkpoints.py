@@ -13,7 +13,7 @@ import pytest
 from attrs import evolve
 
 from dsl.diagnostics import RunError
-from tests.support import classifier
+from tests.support import classifier, refusal
 
 
 @pytest.fixture
@@ -68,9 +68,7 @@ def test_weights_that_are_not_finite_are_not_saved(engine: Any, tmp_path: Path) 
     kept.save(3, 96)
     bias = engine.values(["logits/bias"])["logits/bias"]
     engine.assign({"logits/bias": np.full_like(bias, np.inf)})
-    with pytest.raises(RunError) as caught:
-        kept.save(4, 128)
-    found = caught.value.diagnostic
+    found = refusal(kept.save, 4, 128)
     assert (found.code, found.message) == ("TFD730", "after step 4 `logits/bias` is not finite")
     assert found.notes == ("the checkpoint of step 3 is kept",)
     assert kept.store.steps() == [3]
@@ -126,9 +124,7 @@ def test_what_the_system_does_not_let_be_read(engine: Any, tmp_path: Path) -> No
     text = manifest.read_bytes()
     manifest.unlink()
     manifest.mkdir()
-    with pytest.raises(RunError) as caught:
-        checkpoints(engine, tmp_path).resume(pytest.fail)
-    found = caught.value.diagnostic
+    found = refusal(checkpoints(engine, tmp_path).resume, pytest.fail)
     path = tmp_path / "model.ckpt-4"
     assert (found.code, found.message, found.help) == (
         "TFD734",
@@ -281,12 +277,11 @@ def test_a_full_disk_loses_nothing(engine: Any, tmp_path: Path) -> None:
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (2000, limits[1]))
     try:
-        with pytest.raises(RunError) as caught:
-            kept.save(4, 128)
+        refused = refusal(kept.save, 4, 128)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         signal.signal(signal.SIGXFSZ, handler)
-    found = caught.value.diagnostic
+    found = refused
     assert (found.code, found.message) == (
         "TFD733",
         f"`{tmp_path / 'model.ckpt-4'}` cannot be written: file too large",

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
 
+import pytest
 import tensorflow as tf
 
 from tfdeploy.runtime.session import engine
 from tfdeploy.runtime.session.engine import close_session
-
-if TYPE_CHECKING:
-    import pytest
 
 
 class Session:

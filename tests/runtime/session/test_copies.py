@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pytest
 
-if TYPE_CHECKING:
-    from tests.runtime.conftest import Project
+from tests.runtime.conftest import Project
 
 PLACE = "place { clones -> [cpu[0], cpu[1]], variables -> replicated }\n"
 

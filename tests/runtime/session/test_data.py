@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from compiler.pipeline import make_plan
-from compiler.plan import WorkerPlan
-from dsl.diagnostics import RunError
-from tests.support import spec_of
+from compiler.plan import Plan, WorkerPlan
+from tests.support import refusal, spec_of
+from tfdeploy.data import Stream
 from tfdeploy.runtime.membership.addresses import Cluster, Membership, Task
 from tfdeploy.runtime.session.data import feed_training, open_stream, require_readable, splits_of
-
-if TYPE_CHECKING:
-    from compiler.plan import Plan
-    from tfdeploy.data import Stream
 
 SPEC = """
 tfdeploy = 1
@@ -110,9 +106,7 @@ def test_servers_read_no_python(stream: Stream) -> None:
     require_readable([needing], None)
     require_readable([needing], Membership(CLUSTER, Task("worker", 0), ""))
     require_readable([stream], client)
-    with pytest.raises(RunError) as caught:
-        require_readable([stream, needing], client)
-    found = caught.value.diagnostic
+    found = refusal(require_readable, [stream, needing], client)
     assert found.message == "this `synthetic` cannot be read by the server of `worker:0`"
     assert (found.notes[0], found.help, found.span) == (
         "it is Python",

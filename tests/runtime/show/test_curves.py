@@ -10,7 +10,7 @@ from xml.etree import ElementTree as ET
 import pytest
 from click.testing import CliRunner
 
-from dsl.diagnostics import RunError
+from tests.support import refusal
 from tfdeploy.cli.group import load
 from tfdeploy.runtime.records.history import HistoryRecord
 from tfdeploy.runtime.show.runs import Curve, Frame, draw, picture, read_curves
@@ -41,14 +41,12 @@ def test_a_curve_for_each_split(tmp_path: Path) -> None:
 def test_what_cannot_be_drawn(tmp_path: Path) -> None:
     """A run without a history and a score that no run has are errors."""
     run = write_run(tmp_path / "run", [0.9])
-    with pytest.raises(RunError) as caught:
-        read_curves([tmp_path], "loss")
-    assert caught.value.diagnostic.message == (
+    found = refusal(read_curves, [tmp_path], "loss")
+    assert found.message == (
         f"the history `{tmp_path / 'history.jsonl'}` cannot be read: no such file or directory"
     )
-    with pytest.raises(RunError) as caught:
-        read_curves([run], "precision")
-    assert caught.value.diagnostic.notes == (
+    refused = refusal(read_curves, [run], "precision")
+    assert refused.notes == (
         "there are `accuracy`, `data_loss`, `examples_per_second`, `learning_rate` and `loss`",
     )
 

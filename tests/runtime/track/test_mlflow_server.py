@@ -9,8 +9,9 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.request import Request, urlopen
 
 import pytest
@@ -19,9 +20,6 @@ from dsl.files.typed_json import read_record
 from tests.cli.test_fuzz import SPEC
 from tfdeploy.runtime.records.directory import RunDirectory
 from tfdeploy.runtime.track.tracking import Tracked
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 pytestmark = [pytest.mark.full, pytest.mark.slow]
 MLFLOW = "mlflow>=3,<4"

@@ -21,16 +21,14 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from attrs import define, field, frozen
 
 from tests.runtime.conftest import Project
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 Way = Literal["SIGKILL", "SIGTERM", "SIGINT", "full disk"]
 WAYS: tuple[Way, ...] = ("SIGKILL", "SIGTERM", "SIGINT", "full disk")

@@ -5,18 +5,15 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
+from dsl.diagnostics import Diagnostic
+from tests.runtime.conftest import Project
 from tests.support import spec_of
 from tfdeploy.runtime.records.history import HistoryRecord
 from tfdeploy.runtime.records.result import Best, Goal
 from tfdeploy.runtime.train.evaluation import BestTracker
-
-if TYPE_CHECKING:
-    from dsl.diagnostics import Diagnostic
-    from tests.runtime.conftest import Project
 
 
 def unheard(warning: Diagnostic) -> None:

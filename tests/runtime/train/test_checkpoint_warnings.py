@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
-from dsl.diagnostics import RunError
-from tests.runtime.conftest import Listener
+from tests.runtime.conftest import Listener, Project
+from tests.support import refusal
 from tfdeploy.runtime.records.lock import MARKER
-
-if TYPE_CHECKING:
-    from tests.runtime.conftest import Project
 
 
 @pytest.mark.full
@@ -21,9 +16,7 @@ def test_the_list_of_checkpoints_cannot_be_written(project: Project) -> None:
     listed.mkdir(parents=True)
     (listed / "in the way").touch()
     (project.run_directory / MARKER).touch()
-    with pytest.raises(RunError) as caught:
-        project.run(train__steps=2)
-    found = caught.value.diagnostic
+    found = refusal(project.run, train__steps=2)
     assert found.code == "TFD733"
     assert found.message.startswith(f"`{listed}` cannot be written: ")
     assert project.run_directory.joinpath("checkpoints", "model.ckpt-2.json").exists()

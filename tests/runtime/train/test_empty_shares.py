@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 import tfdeploy
-from dsl.diagnostics import RunError
-
-if TYPE_CHECKING:
-    from dsl.diagnostics import Diagnostic
-    from tests.runtime.conftest import Project
+from dsl.diagnostics import Diagnostic, RunError
+from tests.runtime.conftest import Project
 
 SPEC = """
 tfdeploy = 1

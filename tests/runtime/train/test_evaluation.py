@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.runtime.conftest import DIGITS
+from tests.runtime.conftest import DIGITS, Project
 from tests.support import rounding
-
-if TYPE_CHECKING:
-    from tests.runtime.conftest import Project
 
 
 def digits(split: str) -> tuple[Any, Any]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import threading
 from contextlib import nullcontext
 from itertools import count
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,9 +18,6 @@ from tfdeploy.runtime.records.history import HistoryRecord
 from tfdeploy.runtime.records.result import Clock, Scores
 from tfdeploy.runtime.train import evaluation as module
 from tfdeploy.runtime.train.evaluation import BestTracker, Evaluations, Stopped, evaluate
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 Batch = tuple[int, list[list[float]], dict[str, list[Any]]]
 PLAIN: list[Batch] = [

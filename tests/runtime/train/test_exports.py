@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shutil
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,9 +15,6 @@ from tests.runtime.train.test_evaluation import digits, forward
 from tfdeploy.cli.group import load
 from tfdeploy.runtime.records.history import HistoryRecord
 from tfdeploy.runtime.train.events import Events
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def events_of(folder: Path) -> list[Any]:

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 import tfdeploy
-from dsl.diagnostics import Diagnostic, RunError
+from dsl.diagnostics import Diagnostic
 from tests.data.sources.test_images import jpeg
 from tests.data.sources.test_tfrecord import example, record
 from tests.runtime.conftest import Listener
+from tests.support import refusal
 
 SPEC = """
 tfdeploy = 1
@@ -33,9 +34,7 @@ def fault_of(spec: str, folder: Path, told: Listener | None = None) -> Diagnosti
     """Return how a run of a spec in a folder ends."""
     (folder / "s.tfdeploy").write_text(spec)
     loaded = tfdeploy.load(folder / "s.tfdeploy", {"train.directory": str(folder / "run")})
-    with pytest.raises(RunError) as caught:
-        tfdeploy.run(loaded, reporter=told or Listener())
-    return caught.value.diagnostic
+    return refusal(tfdeploy.run, loaded, reporter=told or Listener())
 
 
 def written_images(folder: Path, bad: int, data: bytes) -> Path:

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from tests.runtime.conftest import DIGITS
-
-if TYPE_CHECKING:
-    from tests.runtime.conftest import Project
+from tests.runtime.conftest import DIGITS, Project
 
 
 def test_labels_out_of_range(project: Project) -> None:

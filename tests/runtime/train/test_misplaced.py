@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING
 
 import pytest
 
-if TYPE_CHECKING:
-    from tests.runtime.conftest import Project
+from tests.runtime.conftest import Project
 
 
 @pytest.mark.full

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import shutil
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import grammar
-from dsl.diagnostics import RunError
+from tests.support import refusal
 from tfdeploy import api
 from tfdeploy.runtime.records.effective import files_of
 from tfdeploy.runtime.show.reporting import Reporter
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SPEC = """
 tfdeploy = 1
@@ -178,9 +176,7 @@ def test_files_that_do_not_fit_a_part(
     trained: tuple[Path, dict[str, Any]], given: dict[str, Any], code: str, place: str, notes: tuple[str, ...]
 ) -> None:
     """Weights that are missing or have another shape are named, at the place that names the file."""
-    with pytest.raises(RunError) as caught:
-        run(trained[0], "wrong", **given)
-    found = caught.value.diagnostic
+    found = refusal(run, trained[0], "wrong", **given)
     assert found.code == code
     assert found.notes == notes
     assert found.span is not None

@@ -10,8 +10,7 @@ from rich.console import Console
 from compiler.pipeline import make_plan
 from compiler.plan import Plan
 from dsl import ir
-from dsl.diagnostics import RunError
-from tests.support import spec_of
+from tests.support import refusal, spec_of
 from tfdeploy.runtime.show.console import LineReporter
 from tfdeploy.runtime.show.reporting import StepRange
 from tfdeploy.runtime.train.loop import SHORTEST_PAUSE, Period, left_out, total_steps
@@ -129,9 +128,7 @@ def test_steps_of_a_run_that_goes_on(train: str, step: int, examples: int, steps
 
 def test_epochs_need_a_known_size() -> None:
     """Epochs over data of unknown size are an error at `epochs`."""
-    with pytest.raises(RunError) as caught:
-        total_steps(plan("epochs = 2"), None)
-    found = caught.value.diagnostic
+    found = refusal(total_steps, plan("epochs = 2"), None)
     assert (found.code, found.help) == ("TFD740", "give `steps` in place of `epochs`")
     assert found.span is not None
     assert found.span.text == "2"
@@ -139,9 +136,7 @@ def test_epochs_need_a_known_size() -> None:
 
 def test_epochs_that_fill_no_batch() -> None:
     """Too little data for a single step is an error at the source, which points at the batch too."""
-    with pytest.raises(RunError) as caught:
-        total_steps(plan("epochs = 2"), 4)
-    found = caught.value.diagnostic
+    found = refusal(total_steps, plan("epochs = 2"), 4)
     assert (found.code, found.message) == ("TFD739", "8 examples cannot fill one global batch of 10")
     assert found.span is not None
     assert found.span.text == 'csv("train.csv", x = "x*", y = "y")'

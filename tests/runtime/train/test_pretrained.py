@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.error import URLError
 
 import h5py
 import numpy as np
 import pytest
 
-from dsl.diagnostics import RunError
+from dsl import ir
 from tests.runtime.conftest import Listener
+from tests.support import refusal
 from tfdeploy import api
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dsl import ir
 
 SPEC = """
 tfdeploy = 1
@@ -86,11 +83,10 @@ def test_only_a_run_fetches_weights(tmp_path: Path, fetched: list[str]) -> None:
     api.compile(spec)
     assert fetched == []
     listener = Listener()
-    with pytest.raises(RunError) as caught:
-        api.run(spec, reporter=listener)
+    refused = refusal(api.run, spec, reporter=listener)
     assert [Path(origin).name for origin in fetched] == [FILE]
     assert listener.notes == [f"fetching the weights of `applications.MobileNet`: {fetched[0]}"]
-    found = caught.value.diagnostic
+    found = refused
     assert found.code == "TFD754"
     assert found.message == "the weights of `applications.MobileNet` cannot be fetched: no network"
     assert found.notes == (f"the file is {fetched[0]}",)
@@ -124,7 +120,6 @@ def test_a_file_of_weights_names_no_other(tmp_path: Path, fetched: list[str]) ->
     """What a file of weights may not have in it is refused here as everywhere."""
     with h5py.File(tmp_path / "own.h5", "w") as store:
         store.create_dataset("x", (3,), "f4", external=[(str(tmp_path / "secret"), 0, 12)])
-    with pytest.raises(RunError) as caught:
-        api.run(load(tmp_path, ', weights = "own.h5"'))
-    assert caught.value.diagnostic.code == "TFD742"
+    found = refusal(api.run, load(tmp_path, ', weights = "own.h5"'))
+    assert found.code == "TFD742"
     assert fetched == []

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import json
 import signal
+import subprocess
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
-if TYPE_CHECKING:
-    import subprocess
-
-    from tests.runtime.conftest import Project
+from tests.runtime.conftest import Project
 
 PATIENCE = 120.0
 LONG = ("--set", "train.steps=100000", "--set", "train.checkpoint_every=50")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -16,10 +16,8 @@ from compiler.step.read.held import held_by_device
 from compiler.step.read.memory import forecast_memory
 from compiler.time.measured_trace import read_trace
 from tests.docs.test_schemas import validator
+from tests.runtime.conftest import Project
 from tfdeploy.cli.group import load
-
-if TYPE_CHECKING:
-    from tests.runtime.conftest import Project
 
 
 def invoke(arguments: list[str]) -> Any:

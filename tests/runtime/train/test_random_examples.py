@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
-from tests.runtime.conftest import SPEC
+from tests.runtime.conftest import SPEC, Project
 from tests.support import largest_difference, rounding
-
-if TYPE_CHECKING:
-    from tests.runtime.conftest import Project
 
 CHANGES = """
     -> reshape(image, [8, 8, 1])

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from dsl.diagnostics import Diagnostic
+from tests.runtime.conftest import Project
 from tests.runtime.train import kills
 from tfdeploy.runtime.show.reporting import Quiet
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from dsl.diagnostics import Diagnostic
-    from tests.runtime.conftest import Project
 
 EVERY = 7
 STOPS = (EVERY, EVERY + 1, EVERY + 4, 2 * EVERY + 2)

@@ -13,6 +13,7 @@ import pytest
 
 from dsl.diagnostics import RunError, SpecError
 from tests.runtime.conftest import Listener, Project
+from tests.support import refusal
 
 
 def same(first: dict[str, Any], second: dict[str, Any]) -> bool:
@@ -191,10 +192,9 @@ def test_all_checkpoints_damaged(project: Project, run_before: RunBefore) -> Non
     run_before(train__steps=10)
     index = project.run_directory / "checkpoints" / "model.ckpt-10.index"
     index.write_bytes(bytes(len(index.read_bytes())))
-    with pytest.raises(RunError) as caught:
-        project.run(reporter=Listener())
-    assert caught.value.diagnostic.code == "TFD734"
-    assert caught.value.diagnostic.help == "start again with `--resume never`, which removes them"
+    found = refusal(project.run, reporter=Listener())
+    assert found.code == "TFD734"
+    assert found.help == "start again with `--resume never`, which removes them"
     assert index.exists()
     assert project.run(resume="never", train__steps=5).steps == 5
 
@@ -204,9 +204,7 @@ def test_another_model(project: Project, run_before: RunBefore) -> None:
     """A checkpoint of another model is refused, naming the variables that differ."""
     run_before(train__steps=10)
     project.write(project.spec.read_text().replace("Dense(16,", "Dense(24,"))
-    with pytest.raises(RunError) as caught:
-        project.run()
-    found = caught.value.diagnostic
+    found = refusal(project.run)
     assert found.code == "TFD736"
     assert "`hidden/kernel` is float32[64, 16] there and float32[64, 24] here" in found.notes
     assert found.span is not None
@@ -237,9 +235,8 @@ def test_averages_that_a_checkpoint_lacks(project: Project) -> None:
 
 def test_resume_must(project: Project) -> None:
     """`must` refuses to start from the beginning."""
-    with pytest.raises(RunError) as caught:
-        project.run(resume="must")
-    assert caught.value.diagnostic.code == "TFD735"
+    found = refusal(project.run, resume="must")
+    assert found.code == "TFD735"
 
 
 def test_resume_never(project: Project, run_before: RunBefore) -> None:
@@ -256,9 +253,7 @@ def test_resume_never(project: Project, run_before: RunBefore) -> None:
 def test_a_loss_that_is_not_finite(project: Project, run_before: RunBefore) -> None:
     """The run ends with the step and the line of the loss, and the last good checkpoint stays the newest."""
     run_before(train__steps=10, train__checkpoint_every=100)
-    with pytest.raises(RunError) as caught:
-        project.run(update__optimizer="SGD(1e30)", train__checkpoint_every=100)
-    found = caught.value.diagnostic
+    found = refusal(project.run, update__optimizer="SGD(1e30)", train__checkpoint_every=100)
     assert found.code == "TFD730"
     assert found.notes == ("the checkpoint of step 10 is kept",)
     assert found.span is not None
@@ -297,9 +292,7 @@ def test_bad_data_in_mid_run(project: Project, tmp_path: Path) -> None:
     rows[900] = rows[900].replace(",", ",x", 1)
     broken.write_text("\n".join(rows) + "\n")
     project.write(spec.replace(sound, str(broken)))
-    with pytest.raises(RunError) as caught:
-        project.run()
-    found = caught.value.diagnostic
+    found = refusal(project.run)
     assert found.code == "TFD706"
     assert "row 901" in found.message
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,16 +15,12 @@ from tensorflow.python.ops.script_ops import _py_funcs
 
 from compiler.graph import ledger
 from compiler.graph.nodes import import_nodes
+from tests.runtime.conftest import Project
 from tests.runtime.train.test_exports import events_of
 from tfdeploy import api
 from tfdeploy.runtime.records.result import Result, Seconds
 from tfdeploy.runtime.show.reporting import Reporter, summary_rows
 from tfdeploy.runtime.train import loop
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.runtime.conftest import Project
 
 SPEC = """
 tfdeploy = 1

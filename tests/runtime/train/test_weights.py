@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shutil
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,10 +12,8 @@ import pytest
 from compiler.graph.storage.weight_files import read_weights
 from dsl.diagnostics import RunError
 from tests.runtime.conftest import Listener, Project
+from tests.support import refusal
 from tfdeploy import api
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 HEADS = """
 tfdeploy = 1
@@ -66,9 +65,7 @@ def test_every_weight_that_does_not_fit_is_named(project: Project, trained: Path
     text = project.spec.read_text()
     text = text.replace("Dense(16,", "Dense(24,").replace('name = "logits")', 'name = "digits")')
     project.write(text.replace("steps = 60", 'steps = 60\n  weights = "start.keras"'))
-    with pytest.raises(RunError) as caught:
-        project.run()
-    found = caught.value.diagnostic
+    found = refusal(project.run)
     assert found.code == "TFD741"
     assert found.span is not None
     assert found.span.text == '"start.keras"'
@@ -95,9 +92,7 @@ def test_files_that_are_no_weights(project: Project, tmp_path: Path, name: str, 
     """A file that is not there or of another kind is said before anything is trained."""
     if name.startswith("text"):
         (tmp_path / name).write_text("no weights")
-    with pytest.raises(RunError) as caught:
-        project.run(train__weights=name)
-    found = caught.value.diagnostic
+    found = refusal(project.run, train__weights=name)
     assert found.code == "TFD742"
     assert found.message == f"the weights in `{tmp_path / name}` cannot be read: {reason}"
 

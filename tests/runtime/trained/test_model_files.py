@@ -6,18 +6,16 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.test_examples import EXAMPLES
 from tfdeploy import api
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
 
 KERAS_ALONE = """
 import sys

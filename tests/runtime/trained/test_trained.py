@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from dsl.diagnostics import RunError
 from tests.runtime.conftest import DIGITS, Project
 from tests.runtime.train.test_evaluation import digits, forward
+from tests.support import refusal
 from tfdeploy import api
 from tfdeploy.cli.group import load
 from tfdeploy.runtime.records.store import MOST_DIGITS
@@ -84,19 +84,15 @@ def test_evaluate_changes_nothing(trained: Project) -> None:
     assert api.evaluate(trained.load(), warn=warnings.append).step == 10
     assert [each.code for each in warnings] == ["TFD734"]
     assert {path: path.stat().st_mtime_ns for path in trained.run_directory.rglob("*")} == before
-    with pytest.raises(RunError) as caught:
-        api.evaluate(trained.load(), checkpoint="20")
-    assert caught.value.diagnostic.message.startswith(
-        f"the checkpoint `{index.with_suffix('')}` cannot be read: "
-    )
+    found = refusal(api.evaluate, trained.load(), checkpoint="20")
+    assert found.message.startswith(f"the checkpoint `{index.with_suffix('')}` cannot be read: ")
 
 
 @pytest.mark.parametrize("checkpoint", [None, "30", "nowhere/model.ckpt-3", "nonsense"])
 def test_no_checkpoint(project: Project, checkpoint: str | None) -> None:
     """What was not trained, or not at that step, cannot be evaluated."""
-    with pytest.raises(RunError) as caught:
-        api.evaluate(project.load(), checkpoint=checkpoint)
-    assert caught.value.diagnostic.code == "TFD735"
+    found = refusal(api.evaluate, project.load(), checkpoint=checkpoint)
+    assert found.code == "TFD735"
 
 
 @pytest.mark.full
@@ -144,10 +140,9 @@ def test_broken_input_leaves_no_output(trained: Project) -> None:
     lines[300] = lines[300].replace(",", ",x", 1)
     broken = trained.folder / "broken.csv"
     broken.write_text("\n".join(lines) + "\n")
-    with pytest.raises(RunError) as caught:
-        api.predict(trained.load(), broken, trained.folder / "out.csv")
-    assert caught.value.diagnostic.code == "TFD706"
-    assert caught.value.diagnostic.message.startswith(f"`{broken}`, row 301, column `pixel_1`")
+    found = refusal(api.predict, trained.load(), broken, trained.folder / "out.csv")
+    assert found.code == "TFD706"
+    assert found.message.startswith(f"`{broken}`, row 301, column `pixel_1`")
     assert sorted(path.name for path in trained.folder.iterdir()) == ["broken.csv", "run", "small.tfdeploy"]
 
 

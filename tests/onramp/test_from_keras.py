@@ -69,7 +69,7 @@ def test_a_saved_model_becomes_what_a_person_would_have_written(
     assert list(grammar.read(command.directory / "convnet.tfdeploy").diagnostics) == []
     assert command("init", "--from", "old.h5").code == 0
     model_of = [
-        each[each.index("model") : each.index("devices")] for each in (text, command.read("old.tfdeploy"))
+        each[each.index("model") : each.index("data {")] for each in (text, command.read("old.tfdeploy"))
     ]
     assert model_of[0].replace("convnet", "") == model_of[1].replace("convnet", "").replace("old", "")
     compiled = compile_spec(load("convnet.tfdeploy"), emulate=True)

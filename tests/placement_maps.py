@@ -6,10 +6,9 @@ from collections.abc import Collection, Sequence
 
 from attrs import evolve
 
-from compiler.kinds.deployment.grid import MapGrid, Spot
-from compiler.kinds.names.templates import Template
-from compiler.kinds.records.kind_map import KindMap
-from compiler.kinds.records.kinds import (
+from compiler.kinds.grid import MapGrid, Spot
+from compiler.kinds.kind_map import KindMap
+from compiler.kinds.kinds import (
     CloneKind,
     CopyKind,
     DeviceKind,
@@ -20,7 +19,8 @@ from compiler.kinds.records.kinds import (
     TransferKind,
     VariableKind,
 )
-from compiler.kinds.records.step_kinds import EdgeKind, StepKinds, StepOpKind
+from compiler.kinds.step_kinds import EdgeKind, StepKinds, StepOpKind
+from compiler.kinds.templates import Template
 from compiler.mapping.records import (
     MapAssumption,
     MapClone,

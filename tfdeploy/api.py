@@ -100,8 +100,7 @@ def compile(  # noqa: A001
     plan = plan_of(spec, emulate=emulate, verbose=verbose)
     start_tensorflow(verbose=verbose)
     compiled = graph_of(adapted(plan))
-    from compiler.conditions.expect import require_expectations
-    from compiler.conditions.forecasts import forecast_if_needed, time_if_needed, warnings_of
+    from compiler.conditions import forecast_if_needed, require_expectations, time_if_needed, warnings_of
 
     memory = forecast_if_needed(compiled)
     for each in warnings_of(compiled, memory):

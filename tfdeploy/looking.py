@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     from compiler.graph.compiled import CompiledGraph
     from compiler.graph.many_clones import ManyClones
-    from compiler.kinds.deployment.layout import Extras
-    from compiler.kinds.records.kind_map import AnyMap, KindMap
+    from compiler.kinds.kind_map import AnyMap, KindMap
+    from compiler.kinds.layout import Extras
     from compiler.mapping.explanation import Explanation
     from compiler.mapping.records import MapTime, PlacementMap
     from compiler.plan import Plan
@@ -62,7 +62,7 @@ def why(subject: Spec | CompiledGraph, name: str) -> tuple[Explanation, ...]:
         LookupError: If it names nothing; the message has the nearest names.
         SpecError: If the graph cannot be built.
     """
-    from compiler.kinds.deployment.grid import NotAlikeError
+    from compiler.kinds.grid import NotAlikeError
     from dsl.ir import Spec
     from tfdeploy.runtime.many_clones import explain_by_kinds, explain_graph
 
@@ -101,8 +101,8 @@ def to_html(subject: Placed | Comparison) -> str:
     Raises:
         SpecError: If the graph cannot be built.
     """
-    from compiler.kinds.deployment.layout import Extras
-    from compiler.kinds.records.kind_map import KindMap
+    from compiler.kinds.kind_map import KindMap
+    from compiler.kinds.layout import Extras
     from compiler.mapping.records import PlacementMap
     from compiler.report.compare import Comparison
     from compiler.report.page.data import texts_of, texts_on_disk
@@ -118,7 +118,7 @@ def to_html(subject: Placed | Comparison) -> str:
     if isinstance(subject, PlacementMap | KindMap):
         return plan_page(subject, texts_on_disk(subject))
     graph = _graph_of(subject)
-    from compiler.conditions.forecasts import time_of
+    from compiler.conditions import time_of
 
     found = time_of(graph)
     timed = found[0] if found is not None else None
@@ -151,7 +151,7 @@ def forecast(
     if many is not None:
         return many.time
     graph = _graph_of(subject)
-    from compiler.conditions.forecasts import time_of
+    from compiler.conditions import time_of
 
     found = time_of(graph, file)
     return found[0] if found is not None else None
@@ -216,7 +216,7 @@ def read_map(path: str | os.PathLike[str]) -> AnyMap:
         ValueError: If it is no placement map, or of a version that is not known.
         OSError: If the file cannot be read.
     """
-    from compiler.kinds.records import reading
+    from compiler.kinds import reading
 
     return reading.read_map(os.fspath(path))
 
@@ -235,7 +235,7 @@ def map_of(subject: Placed) -> AnyMap:
 
     The map of many clones that are alike is by kinds.
     """
-    from compiler.kinds.records.kind_map import KindMap
+    from compiler.kinds.kind_map import KindMap
     from compiler.mapping.records import PlacementMap
     from dsl.ir import Spec
 
@@ -245,7 +245,7 @@ def map_of(subject: Placed) -> AnyMap:
     if many is not None:
         return many.placement
     graph = _graph_of(subject)
-    from compiler.conditions.forecasts import map_time
+    from compiler.conditions import map_time
 
     return _placement_of(graph, map_time(graph))
 
@@ -258,8 +258,8 @@ def _many_of(spec: Spec, profile: str | None = None, extras: Extras | None = Non
         profile: The file of a profile; by default the one beside the spec, if there is one.
         extras: What is wanted beside the map.
     """
-    from compiler.conditions.expect import check_expectations
-    from compiler.kinds.deployment.layout import NO_EXTRAS
+    from compiler.conditions import check_expectations
+    from compiler.kinds.layout import NO_EXTRAS
     from dsl.diagnostics import SpecError
     from tfdeploy.runtime.many_clones import map_by_kinds
 

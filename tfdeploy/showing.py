@@ -9,7 +9,7 @@ from typing import Any
 from attrs import asdict
 
 from compiler.figures import duration, plural, size
-from compiler.kinds.records.kind_map import AnyMap, KindMap
+from compiler.kinds.kind_map import AnyMap, KindMap
 from compiler.mapping.explanation import Explanation
 from compiler.mapping.records import MapVariable, PlacementMap
 from compiler.plan import Plan

@@ -75,7 +75,7 @@ class Cluster:
         (folder / "spec.tfdeploy").write_text(SPEC % most)
         log = folder / "log"
         with log.open("wb") as opened:
-            command = [sys.executable, "-m", "tfdeploy.cli", "compile-and-run", "spec.tfdeploy", "--launch"]
+            command = [sys.executable, "-m", "tfdeploy", "compile-and-run", "spec.tfdeploy", "--launch"]
             process = subprocess.Popen(command, cwd=folder, stdout=opened, stderr=subprocess.STDOUT)
         return cls(folder, process, log)
 

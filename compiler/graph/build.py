@@ -19,10 +19,10 @@ from compiler.checks.rules import (
 )
 from compiler.graph.assembly import Assembly
 from compiler.graph.compiled import Clone, CompiledGraph, TrainLoop
+from compiler.graph.feeding import Feeds, feed_towers, time_after
 from compiler.graph.finished import in_graph
 from compiler.graph.gradients.regularize import with_regularizers
 from compiler.graph.gradients.weighting import tower_loss
-from compiler.graph.inputs.feeding import Feeds, feed_towers, time_after
 from compiler.graph.inspect.room import require_holdable
 from compiler.graph.inspect.verify_placement import require_own_devices, verify_placement
 from compiler.graph.ledger import Ledger

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf
 from attrs import field, frozen
 
+from compiler.graph.feeding import InputPipe
 from compiler.graph.gradients.weighting import LossSum
-from compiler.graph.inputs.iterators import InputPipe
 from compiler.graph.ledger import Ledger
 from compiler.graph.tower.template import WeightInfo
 from compiler.graph.variables.variables import AVERAGE, GraphVariable

@@ -10,8 +10,8 @@ import tensorflow as tf
 from attrs import define, field
 
 from compiler.graph.compiled import Clone, CompiledGraph, Evaluation, MetricTensors, TrainLoop
+from compiler.graph.feeding import InputPipe
 from compiler.graph.gradients.weighting import LossSum
-from compiler.graph.inputs.iterators import InputPipe
 from compiler.graph.variables.nodes import CutVariable, StepVariable
 from compiler.graph.variables.variables import GraphVariable, VariablePart
 from compiler.graph.workers.coordination import Coordination, Table

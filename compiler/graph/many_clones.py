@@ -20,8 +20,14 @@ from compiler.graph.inspect.placement_map import map_placement
 from compiler.graph.size import too_large_to_run
 from compiler.graph.sized_step import sized_step
 from compiler.graph.tower.traces import Traces
-from compiler.kinds.deployment.grid import MapGrid, NotAlikeError
-from compiler.kinds.deployment.layout import (
+from compiler.kinds.fit import Listed
+from compiler.kinds.forecasts import Peak, Peaks, with_memory, with_time
+from compiler.kinds.grid import MapGrid, NotAlikeError
+from compiler.kinds.grow import kinds_of
+from compiler.kinds.grow_graph import FewGraphs, grow_graph
+from compiler.kinds.grow_step import FewSteps, grow_step, has_same_work
+from compiler.kinds.kind_map import KindMap
+from compiler.kinds.layout import (
     FEW,
     MANY,
     MORE,
@@ -31,16 +37,10 @@ from compiler.kinds.deployment.layout import (
     why_not,
     with_grid,
 )
-from compiler.kinds.growing.forecasts import Peak, Peaks, with_memory, with_time
-from compiler.kinds.growing.grow import kinds_of
-from compiler.kinds.growing.grow_graph import FewGraphs, grow_graph
-from compiler.kinds.growing.grow_step import FewSteps, grow_step, has_same_work
-from compiler.kinds.growing.workers import Workers, held_for_each
-from compiler.kinds.names.fit import Listed
-from compiler.kinds.names.patterns import Patterns
-from compiler.kinds.records.kind_map import KindMap
-from compiler.kinds.records.step_kinds import StepKinds, step_kinds
+from compiler.kinds.patterns import Patterns
+from compiler.kinds.step_kinds import StepKinds, step_kinds
 from compiler.kinds.why import KnownReasons
+from compiler.kinds.workers import Workers, held_for_each
 from compiler.mapping.records import PlacementMap
 from compiler.pipeline import make_plan
 from compiler.plan import Plan, WorkerPlan

@@ -15,10 +15,10 @@ from attrs import evolve, frozen
 
 from compiler.graph.assembly import Assembly
 from compiler.graph.compiled import Evaluation, MetricTensors
+from compiler.graph.feeding import open_pipe
 from compiler.graph.fragments import write_traced
 from compiler.graph.gradients.regularize import evaluated_regularization, regularization_loss
 from compiler.graph.gradients.weighting import LossSum, data_loss, loss_sums, tower_losses
-from compiler.graph.inputs.iterators import open_pipe
 from compiler.graph.stamp.stamp import Bindings, StampedTower, stamp
 from compiler.graph.tower.network.keras_scope import stateless
 from compiler.graph.tower.refusals import refusal

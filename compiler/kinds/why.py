@@ -10,13 +10,13 @@ from collections.abc import Iterator, Sequence
 
 from attrs import define, evolve, field, frozen
 
-from compiler.kinds.deployment.grid import MapGrid, Spot, repeated
-from compiler.kinds.growing.grow import pattern_for
-from compiler.kinds.names.patterns import Patterns
-from compiler.kinds.names.templates import Numbers
-from compiler.kinds.records.kind_map import KindMap, Kinds
-from compiler.kinds.records.kinds import OpKind
-from compiler.kinds.records.step_kinds import Member
+from compiler.kinds.grid import MapGrid, Spot, repeated
+from compiler.kinds.grow import pattern_for
+from compiler.kinds.kind_map import KindMap, Kinds
+from compiler.kinds.kinds import OpKind
+from compiler.kinds.patterns import Patterns
+from compiler.kinds.step_kinds import Member
+from compiler.kinds.templates import Numbers
 from compiler.mapping.explanation import Explained, Explanation, Link
 from compiler.mapping.records import Sought
 from compiler.reasons import Reason

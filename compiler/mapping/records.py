@@ -488,7 +488,7 @@ class PlacementMap(Shown):
         """Return the text of `placement.json`: format version first, one op or variable in each line."""
         return json_lines(self)
 
-    # What follows is what a map by kinds (`compiler/kinds/records/kind_map.py`) offers as well. Readers use
+    # What follows is what a map by kinds (`compiler/kinds/kind_map.py`) offers as well. Readers use
     # only that and the fields, so that they need not know which of the two a map is.
 
     def expanded(self, beside: object = None) -> PlacementMap:

@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 from attrs import asdict, evolve, field, frozen
 
-from compiler.kinds.records.kind_map import AnyMap
+from compiler.kinds.kind_map import AnyMap
 from compiler.mapping.records import MapMode, MapOp, MapShard, MapSpec, MapTime, MapTransfer, PlacementMap
 from compiler.report.devices import FIGURES, Totals, device_totals
 from dsl.shown import Shown

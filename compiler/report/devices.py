@@ -11,7 +11,7 @@ from typing import Any, Literal
 from attrs import astuple, frozen
 
 from compiler.figures import count, gathered, ranges, size
-from compiler.kinds.records.kind_map import AnyMap
+from compiler.kinds.kind_map import AnyMap
 from compiler.mapping.records import MapDevice
 
 _REF = re.compile(r"(?:(?P<job>\w+)\[(?P<task>\d+)\]\.)?(?P<kind>\w+)\[(?P<index>\d+)\]")

@@ -9,10 +9,10 @@ from itertools import groupby
 from attrs import define, field, frozen
 
 from compiler.figures import gathered, plural, size_of_known
-from compiler.kinds.deployment.grid import repeated
-from compiler.kinds.names.templates import Numbers, Template
-from compiler.kinds.records.kind_map import AnyMap
-from compiler.kinds.records.step_kinds import Member, StepKinds
+from compiler.kinds.grid import repeated
+from compiler.kinds.kind_map import AnyMap
+from compiler.kinds.step_kinds import Member, StepKinds
+from compiler.kinds.templates import Numbers, Template
 from compiler.report import GENERATOR
 from compiler.report.devices import Group, first_that_fits
 from compiler.report.scopes import Part, Scope, build, cut, finder, labels_of_clones

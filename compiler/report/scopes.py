@@ -9,7 +9,7 @@ from typing import TypeVar
 from attrs import define, field, frozen
 
 from compiler.figures import gathered, ranges
-from compiler.kinds.records.kind_map import AnyMap
+from compiler.kinds.kind_map import AnyMap
 from compiler.mapping.records import Counted
 from compiler.report.devices import device_label
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 from compiler.figures import count, duration, gathered, plural, ranges, share, size
-from compiler.kinds.records.kind_map import AnyMap
-from compiler.kinds.records.kinds import KindTime
+from compiler.kinds.kind_map import AnyMap
+from compiler.kinds.kinds import KindTime
 from compiler.mapping.records import (
     MapClone,
     MapOp,

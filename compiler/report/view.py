@@ -9,7 +9,7 @@ from typing import Literal, TypeVar
 
 from attrs import frozen
 
-from compiler.kinds.records.kind_map import AnyMap
+from compiler.kinds.kind_map import AnyMap
 from compiler.mapping.records import Counted, Sought
 
 _CODES = {"bold": "1", "dim": "2", "red": "31", "yellow": "33", "cyan": "36"}

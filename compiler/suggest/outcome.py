@@ -10,7 +10,7 @@ from math import inf
 
 from attrs import define, field, frozen
 
-from compiler.kinds.records.kind_map import AnyMap
+from compiler.kinds.kind_map import AnyMap
 from compiler.mapping.records import MapDevice, MapVariable
 from compiler.report.devices import pools
 from compiler.time.costs import Costs

@@ -13,7 +13,7 @@ import jsonschema
 import pytest
 from click.testing import CliRunner
 
-from compiler.kinds.records.kind_map import KindMap
+from compiler.kinds.kind_map import KindMap
 from compiler.mapping.records import PlacementMap
 from compiler.report.compare import compare, diff_json
 from compiler.time.profile import LinkCost, MeasuredMachine, OpCost, Profile

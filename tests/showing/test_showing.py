@@ -16,7 +16,7 @@ from rich.console import Console
 
 import tfdeploy
 from compiler.graph.compiled import CompiledGraph
-from compiler.kinds.records.kind_map import KindMap
+from compiler.kinds.kind_map import KindMap
 from compiler.mapping.records import MapTime
 from compiler.report.compare import compare
 from dsl.shown import MOST_ROWS, Shown, Summary, Table

@@ -8,8 +8,8 @@ import pytest
 
 import grammar
 from compiler.graph import many_clones
-from compiler.kinds.deployment.grid import NotAlikeError
-from compiler.kinds.deployment.layout import Extras
+from compiler.kinds.grid import NotAlikeError
+from compiler.kinds.layout import Extras
 from compiler.pipeline import make_plan
 from compiler.suggest.outcome import Goal, bound
 from compiler.suggest.text import suggestion_text

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from attrs import field, frozen
 
-from compiler.kinds.deployment.layout import NO_EXTRAS
+from compiler.kinds.layout import NO_EXTRAS
 from compiler.process import collector_paused
 from tfdeploy.cli.faults import show
 from tfdeploy.progress import busy
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
     from compiler.graph.compiled import CompiledGraph
     from compiler.graph.many_clones import ManyClones
-    from compiler.kinds.deployment.layout import Extras
-    from compiler.kinds.records.kind_map import AnyMap
-    from compiler.kinds.records.step_kinds import StepKinds
+    from compiler.kinds.kind_map import AnyMap
+    from compiler.kinds.layout import Extras
+    from compiler.kinds.step_kinds import StepKinds
     from compiler.mapping.records import MapTime, PlacementMap
     from compiler.plan import Plan
     from compiler.step.read.memory import StepMemory
@@ -184,7 +184,7 @@ class Builder:
         start(self.common)
         with busy(said_of_graph(plan, because)):
             compiled = step_of_plan(adapted(plan), self.towers)
-            from compiler.conditions.forecasts import has_limits, warnings_of
+            from compiler.conditions import has_limits, warnings_of
             from compiler.graph.sized_step import sized_step
             from compiler.step.read.memory import forecast_memory
 

@@ -22,7 +22,7 @@ from tfdeploy.cli.faults import show
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from compiler.kinds.records.kind_map import AnyMap
+    from compiler.kinds.kind_map import AnyMap
     from dsl import ir
     from dsl.source import Source
     from tfdeploy.cli.common import Common
@@ -206,7 +206,7 @@ def read_map(path: str) -> AnyMap:
         RunError: If the file is no map, or one of a format that is not known.
         OSError: If it cannot be read.
     """
-    from compiler.kinds.records import reading
+    from compiler.kinds import reading
     from dsl.files.typed_json import BadRecord
 
     try:

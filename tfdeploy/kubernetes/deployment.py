@@ -19,7 +19,7 @@ from tfdeploy.runtime.membership.addresses import Cluster
 from tfdeploy.runtime.records.effective import with_paths
 
 if TYPE_CHECKING:
-    from compiler.kinds.records.kind_map import AnyMap
+    from compiler.kinds.kind_map import AnyMap
 
 Kind: TypeAlias = Literal["Job", "TrainJob", "TFJob"]
 

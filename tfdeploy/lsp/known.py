@@ -10,8 +10,8 @@ from pathlib import Path
 from attrs import frozen
 
 from compiler.figures import plural, size
-from compiler.kinds.records.kind_map import AnyMap
-from compiler.kinds.records.reading import read_map
+from compiler.kinds.kind_map import AnyMap
+from compiler.kinds.reading import read_map
 from compiler.model.elaborate import elaborate
 from compiler.model.shapes import Shape, known_shapes
 from dsl import ir

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from attrs import evolve
 
-from compiler.kinds.deployment.grid import NotAlikeError
-from compiler.kinds.deployment.layout import NO_EXTRAS, why_not
+from compiler.kinds.grid import NotAlikeError
+from compiler.kinds.layout import NO_EXTRAS, why_not
 from compiler.mapping.explanation import Explained
 from compiler.time.profile import find_profile
 from tfdeploy.runtime.adapted import adapted
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from compiler.graph.compiled import CompiledGraph
     from compiler.graph.many_clones import ManyClones
-    from compiler.kinds.deployment.layout import Extras
+    from compiler.kinds.layout import Extras
     from dsl import ir
     from tfdeploy.runtime.plans import SharedTowers
 
@@ -67,7 +67,7 @@ def map_by_kinds(
             found = many_of(plan, machine=machine, extras=extras, towers=towers)
         except NotAlikeError as fault:
             return str(fault)
-        from compiler.conditions.forecasts import has_limits, too_full  # loads TensorFlow
+        from compiler.conditions import has_limits, too_full  # loads TensorFlow
 
         full = too_full(spec, found.placement) if has_limits(spec) else ()
     return evolve(found, warnings=(*found.warnings, *full))

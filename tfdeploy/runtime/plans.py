@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from attrs import define, field, frozen
 
-from compiler.kinds.deployment.layout import NO_EXTRAS, Extras
+from compiler.kinds.layout import NO_EXTRAS, Extras
 from compiler.pipeline import make_plan
 from compiler.report.devices import device_label
 from dsl import ir

@@ -9,7 +9,7 @@ from attrs import define, evolve
 
 import grammar
 from compiler.figures import size
-from compiler.kinds.records.kind_map import AnyMap
+from compiler.kinds.kind_map import AnyMap
 from compiler.placement.rules import rule_text
 from compiler.plan import Plan
 from compiler.process import collector_paused
@@ -230,7 +230,7 @@ class Suggester:
 
 def _too_full(placement: AnyMap) -> Iterator[str]:
     """Yield what takes the memory of devices that are too small: of the first of those that need the same."""
-    from compiler.conditions.expect import largest_variables, memory_parts
+    from compiler.conditions import largest_variables, memory_parts
 
     alike: dict[tuple[object, ...], list[Pool]] = {}
     for pool in pools(placement):

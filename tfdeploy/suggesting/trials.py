@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from attrs import define, evolve, field, frozen
 
 import grammar
-from compiler.kinds.deployment.grid import NotAlikeError
-from compiler.kinds.deployment.layout import Extras, why_not
+from compiler.kinds.grid import NotAlikeError
+from compiler.kinds.layout import Extras, why_not
 from compiler.mapping.records import PlacementMap
 from compiler.placement.rules import rule_text
 from compiler.report.devices import pools

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from attrs import frozen
 
-from compiler.kinds.records.kind_map import KINDS_VERSION, KindMap
+from compiler.kinds.kind_map import KINDS_VERSION, KindMap
 from compiler.mapping.records import FORMAT_VERSION as MAP_VERSION
 from compiler.mapping.records import PlacementMap
 from compiler.report.compare import FORMAT_VERSION as DIFF_VERSION

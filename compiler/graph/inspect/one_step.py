@@ -20,7 +20,7 @@ from compiler.graph.session_options import session_config
 
 if TYPE_CHECKING:
     from compiler.graph.compiled import CompiledGraph
-    from compiler.graph.inputs.iterators import InputPipe
+    from compiler.graph.feeding import InputPipe
 
 
 def run_one_step(compiled: CompiledGraph) -> dict[str, str]:
@@ -227,7 +227,7 @@ class _Reader:
 
 
 if TYPE_CHECKING:
-    from compiler.graph.inputs.iterators import InputPipe
+    from compiler.graph.feeding import InputPipe
 
 EVALUATED = 2
 """The examples in the batch of the evaluation."""

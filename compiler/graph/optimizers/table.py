@@ -9,14 +9,11 @@ import keras
 from attrs import field, frozen
 
 from compiler.graph.adapters.keras_private import uses_adamw
-from compiler.graph.optimizers.adadelta import Adadelta
-from compiler.graph.optimizers.adagrad import Adagrad
 from compiler.graph.optimizers.adam import Adam, LazyAdam, LazyAdamax
 from compiler.graph.optimizers.base import Optimizer
-from compiler.graph.optimizers.ftrl import Ftrl
 from compiler.graph.optimizers.keras_rule import KerasRule
-from compiler.graph.optimizers.rmsprop import CentredRMSprop, RMSprop
 from compiler.graph.optimizers.sgd import GradientDescent, Momentum
+from compiler.graph.optimizers.squares import Adadelta, Adagrad, CentredRMSprop, Ftrl, RMSprop
 from compiler.graph.tower.template import WeightInfo
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from attrs import asdict, frozen
 
 from compiler.figures import plural
-from compiler.kinds.records.kind_map import AnyMap
+from compiler.kinds.kind_map import AnyMap
 from compiler.mapping.records import MapTensor, MapVariable, PlacementMap, RuleRef
 from compiler.model.graph import ModelGraph
 from compiler.process import collector_paused

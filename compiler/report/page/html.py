@@ -15,7 +15,7 @@ from importlib.resources import files
 from posixpath import dirname, join, normpath
 from typing import Any
 
-from compiler.kinds.records.kind_map import AnyMap
+from compiler.kinds.kind_map import AnyMap
 from compiler.report.compare import Comparison
 from compiler.report.page.data import Lines, Side, diff_data, page_data
 from compiler.report.page.tree import Details

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from attrs import define, field, frozen
 
 from compiler.figures import gathered
-from compiler.kinds.records.kind_map import AnyMap
+from compiler.kinds.kind_map import AnyMap
 from compiler.mapping.records import Counted, Placed, RuleRef
 from compiler.model.graph import ModelGraph
 from compiler.report.scopes import FOLD_FROM, clones_label

@@ -5,7 +5,7 @@ those that only the chief has. Its work is therefore written from the chief's. W
 other inside a graph: a run ends when the others have done their part, of which a bell tells the process.
 
 Of many workers that are alike, the last can stand for all but the first, as in a graph of many clones
-(`compiler/kinds/growing/grow_step.py`). What the others do on devices that are not their own is still there.
+(`compiler/kinds/grow_step.py`). What the others do on devices that are not their own is still there.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from attrs import evolve
 
-from compiler.conditions.forecasts import has_limits, too_full
+from compiler.conditions import has_limits, too_full
 from compiler.report.devices import pools
 from compiler.report.terminal import fullness
 from compiler.report.view import View

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
-from compiler.conditions.expect import (
+from compiler.conditions import (
     check_expectations,
     largest_variables,
     memory_parts,

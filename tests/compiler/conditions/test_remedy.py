@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
-from compiler.conditions.expect import require_expectations
+from compiler.conditions import require_expectations
 from compiler.graph.build import compile_step
 from compiler.pipeline import make_plan
 from compiler.step.read.memory import forecast_memory

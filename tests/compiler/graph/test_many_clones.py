@@ -10,17 +10,17 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from compiler.conditions.expect import check_expectations
+from compiler.conditions import check_expectations
 from compiler.graph.build import compile_graph
 from compiler.graph.compiled import CompiledGraph
 from compiler.graph.inspect.placement_map import map_placement
 from compiler.graph.many_clones import ManyClones, map_many
-from compiler.kinds.deployment.grid import NotAlikeError
-from compiler.kinds.deployment.layout import Extras
-from compiler.kinds.growing.grow_step import has_same_work
-from compiler.kinds.records.kind_map import AnyMap, KindMap
-from compiler.kinds.records.reading import read_map
-from compiler.kinds.records.step_kinds import step_kinds
+from compiler.kinds.grid import NotAlikeError
+from compiler.kinds.grow_step import has_same_work
+from compiler.kinds.kind_map import AnyMap, KindMap
+from compiler.kinds.layout import Extras
+from compiler.kinds.reading import read_map
+from compiler.kinds.step_kinds import step_kinds
 from compiler.kinds.why import explain_many
 from compiler.mapping.records import LinkTime, MapDevice, PlacementMap
 from compiler.pipeline import make_plan

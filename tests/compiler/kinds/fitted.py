@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from attrs import evolve
 
-from compiler.kinds.deployment.grid import MapGrid
-from compiler.kinds.names.fit import Listed
-from compiler.kinds.names.patterns import Patterns
+from compiler.kinds.fit import Listed
+from compiler.kinds.grid import MapGrid
+from compiler.kinds.patterns import Patterns
 
 FEW, MORE = MapGrid("worker", "gpu", 2, 2, 1), MapGrid("worker", "gpu", 3, 3, 1)
 

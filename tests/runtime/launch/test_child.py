@@ -38,6 +38,6 @@ def test_the_project_is_found_if_it_is_not_installed(
     monkeypatch.setattr(sys, "argv", ["child.py", "5", "77", "check", "a"])
     monkeypatch.setattr(sys, "path", [own, *path])
     child.main()
-    assert ran == ["5 77", "tfdeploy.cli"]
+    assert ran == ["5 77", "tfdeploy"]
     assert sys.argv == ["tfdeploy", "check", "a"]
     assert sys.path == (path if installed else [*path, str(ROOT)])

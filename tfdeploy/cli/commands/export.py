@@ -56,7 +56,7 @@ def compile_command(common: Common, spec: str, *, out: Path, emulate: bool, forc
         reading.require_not_input(out / name)
     require_free_folder(out, force=force)
     start(common)  # quietly, before conditions on a graph import TensorFlow
-    from compiler.conditions.expect import needs_memory, needs_time, require_expectations
+    from compiler.conditions import needs_memory, needs_time, require_expectations
 
     built = Builder(common, emulate).build(loaded, forecast=needs_memory(loaded) or needs_time(loaded))
     from compiler.graph.finished import in_graph  # after TensorFlow has been started, quietly

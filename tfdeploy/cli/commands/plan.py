@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from attrs import evolve, frozen
 
-from compiler.kinds.deployment.layout import Extras
+from compiler.kinds.layout import Extras
 from compiler.process import collector_paused
 from dsl.diagnostics import RunError, SpecError
 from dsl.errors.plan import bad_trace, nothing_named
@@ -43,7 +43,7 @@ from tfdeploy.own_process import keep_everything
 
 if TYPE_CHECKING:
     from compiler.graph.compiled import CompiledGraph
-    from compiler.kinds.records.kind_map import AnyMap
+    from compiler.kinds.kind_map import AnyMap
     from compiler.mapping.explanation import Explained
     from compiler.report.page.data import Side
     from compiler.time.forecast import StepForecast
@@ -155,7 +155,7 @@ def plan_command(common: Common, /, spec: str, **options: Any) -> int:
 def _expect(shown: ShownMap) -> None:
     """Raise SpecError if the placement, which has been shown, is not what the spec expects."""
     if shown.plan is not None:
-        from compiler.conditions.expect import check_expectations, remedy_for
+        from compiler.conditions import check_expectations, remedy_for
 
         found = check_expectations(shown.plan, shown.placement, remedy_for)
         if found:
@@ -250,7 +250,7 @@ def _graph(shown: ShownMap) -> str:
     if shown.compiled is None:
         assert shown.step is not None  # or it has been refused
         return dot(shown.placement, shown.step)
-    from compiler.kinds.records.step_kinds import step_kinds
+    from compiler.kinds.step_kinds import step_kinds
 
     return dot(shown.placement, step_kinds(shown.compiled.step))
 
@@ -334,7 +334,7 @@ def _explained(
     Raises:
         NothingNamedError: If the name names nothing.
     """
-    from compiler.kinds.deployment.grid import NotAlikeError
+    from compiler.kinds.grid import NotAlikeError
     from tfdeploy.cli.building import Builder
     from tfdeploy.runtime.many_clones import explain_by_kinds, explain_graph
 

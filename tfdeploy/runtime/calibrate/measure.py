@@ -59,7 +59,7 @@ from tfdeploy.runtime.stop import alongside
 
 if TYPE_CHECKING:
     from compiler.graph.compiled import CompiledGraph
-    from compiler.graph.inputs.iterators import InputPipe
+    from compiler.graph.feeding import InputPipe
     from compiler.time.work import Signature, StepWork, TimedOp
     from dsl import ir
 

@@ -48,7 +48,7 @@ def main() -> None:
 
     if find_spec("tfdeploy") is None:
         sys.path.append(root)
-    runpy.run_module("tfdeploy.cli", run_name="__main__")
+    runpy.run_module("tfdeploy", run_name="__main__")
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from compiler.graph.compiled import CompiledGraph, TrainLoop
-    from compiler.graph.inputs.iterators import InputPipe
+    from compiler.graph.feeding import InputPipe
     from tfdeploy.data import Stream
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from compiler.graph.compiled import CompiledGraph
-    from compiler.graph.inputs.iterators import InputPipe
+    from compiler.graph.feeding import InputPipe
     from dsl.diagnostics import Diagnostic
     from dsl.source import Span
     from tfdeploy.data import Stream

@@ -11,8 +11,7 @@ import tensorflow as tf
 from attrs import define, evolve, field
 
 from compiler.compatibility import changing_job
-from compiler.conditions.expect import require_expectations
-from compiler.conditions.forecasts import forecast_if_needed, time_if_needed, warnings_of
+from compiler.conditions import forecast_if_needed, require_expectations, time_if_needed, warnings_of
 from compiler.graph.inspect.placement_map import map_placement
 from compiler.graph.inspect.room import require_room
 from compiler.graph.randomness import draw_seed

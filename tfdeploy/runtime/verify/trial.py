@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from compiler.graph.compiled import CompiledGraph
-    from compiler.graph.inputs.iterators import InputPipe
+    from compiler.graph.feeding import InputPipe
     from compiler.graph.workers.exchange import WorkerExchange
     from dsl import ir
     from tfdeploy.runtime.launch.launcher import Stream

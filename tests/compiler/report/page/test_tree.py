@@ -15,7 +15,7 @@ from tests.placement_maps import CLONES, make_kinds, make_map
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from compiler.kinds.records.kind_map import AnyMap
+    from compiler.kinds.kind_map import AnyMap
     from compiler.mapping.records import MapOp, PlacementMap
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from compiler.graph.inspect.placement_map import map_placement
 from compiler.graph.many_clones import map_many
-from compiler.kinds.deployment.grid import NotAlikeError
+from compiler.kinds.grid import NotAlikeError
 from compiler.mapping.records import PlacementMap
 from compiler.pipeline import make_plan
 from compiler.step.read.held import held_variables

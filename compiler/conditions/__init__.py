@@ -1,1 +1,0 @@
-"""Conditions of a spec on its compiled graph: what it expects of the placement, and its limits of memory."""

@@ -1,1 +1,0 @@
-"""How examples enter the graph and reach the towers."""

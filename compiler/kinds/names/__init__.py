@@ -1,1 +1,0 @@
-"""Names with places for the numbers of tasks and clones: of ops, of devices and of tensors."""

@@ -1,1 +1,0 @@
-"""The placement map by kinds: its records, what each kind stands for, and the file that it is read from."""

@@ -45,17 +45,18 @@ def test_the_status_of_a_task(monkeypatch: pytest.MonkeyPatch, found: Any, words
     assert monitor._status(MEMBERSHIP, TASK) == TaskStatus("worker:0", "w:1", well=well, words=words)
 
 
-@pytest.mark.parametrize("launcher", [None, os.getpid()])
+@pytest.mark.parametrize("launched", [False, True])
 def test_the_addresses_are_kept_while_a_launcher_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, launcher: int | None
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, launched: bool
 ) -> None:
     """Only those of a launcher that lives, in the run directory, and until the run has ended."""
+    launcher = os.getpid() if launched else None
     spec = ir.Spec(ir.Model("m"), train=ir.Train(directory=str(tmp_path)))
     directory = RunDirectory.of(spec)
     with cluster_record(directory, None):
         assert not directory.cluster.exists()
     with cluster_record(directory, evolve(MEMBERSHIP, launcher=launcher)):
-        assert monitor._read_record(spec) == (None if launcher is None else MEMBERSHIP)
+        assert monitor._read_record(spec) == (MEMBERSHIP if launched else None)
 
         def gone(_process: int, _signal: int) -> None:
             raise ProcessLookupError

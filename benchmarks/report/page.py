@@ -301,11 +301,11 @@ def _readings(results: Results) -> Iterator[str]:
         "same files, and have turns of a second in one process, one after the other. Images are JPEG files "
         "of 256 x 256 pixels brought to 224 x 224, the digits have 65 columns. The rate is examples "
         "per second of the median turn; ratios are ours over theirs, of the rate (above 1 we are faster) and "
-        "of the processor time of an example (below 1 we need less). Pipelines that leave images as floats do "
-        "not round to whole numbers, and none of those by hand looks at the kind and the size of each image "
-        "before it is decoded, or draws random numbers that a resumed run draws again. That is where the rest "
-        "of our time goes: of an augmented image about a fortieth for the look, as much for rounding, and a "
-        "thirtieth for the numbers. Measured on "
+        "of the processor time of an example (below 1 we need less). Pipelines that leave images as "
+        "floats do not round to whole numbers, and none of those by hand looks at the kind and the "
+        "size of each image before it is decoded, or draws random numbers that a resumed run draws "
+        "again. That is where the rest of our time goes: of an augmented image about a fortieth for "
+        "the look, as much for rounding, and a thirtieth for the numbers. Measured on "
         f"{' and '.join(sorted({each.date for each in results.readings}))}.\n"
     )
     rows = []

@@ -304,8 +304,7 @@ def _readings(results: Results) -> Iterator[str]:
         "of the processor time of an example (below 1 we need less). Pipelines that leave images as "
         "floats do not round to whole numbers, and none of those by hand looks at the kind and the "
         "size of each image before it is decoded, or draws random numbers that a resumed run draws "
-        "again. That is where the rest of our time goes: of an augmented image about a fortieth for "
-        "the look, as much for rounding, and a thirtieth for the numbers. Measured on "
+        "again. That is where the rest of our time goes. Measured on "
         f"{' and '.join(sorted({each.date for each in results.readings}))}.\n"
     )
     rows = []

@@ -182,6 +182,19 @@ def test_the_split_into_pieces_is_the_best_of_its_kind(seed: int) -> None:
     assert (again == pieces).all()
 
 
+def test_no_piece_takes_more_memory_than_a_device_has() -> None:
+    """The long operator at the end has one of three short ones beside it, because three are too large."""
+    chain = tuple(
+        Operator(str(at), seconds, 3 * seconds, 1.0, 0.1, (at + 1,) if at < 3 else ())
+        for at, seconds in enumerate((1.0, 1.0, 1.0, 9.0))
+    )
+    pieces = [
+        split_into_pieces(gather(Workload(chain, 2, capacity, host=False)), 100)
+        for capacity in (3.0, 2.0, 1.0)
+    ]
+    assert [None if each is None else each.tolist() for each in pieces] == [[0, 0, 0, 1], [0, 0, 1, 1], None]
+
+
 def test_joined_groups_cost_what_their_parts_cost() -> None:
     """A placement of a coarse problem has the loads of the same placement of the whole."""
     problem = gather(workload_of(translation(3, training=True, accelerators=3)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import prod
 from typing import Any, Literal, TypeAlias, cast
 
@@ -81,13 +81,12 @@ class Tensor:
     @property
     def elements(self) -> int | None:
         """The number of its elements, if that is known."""
-        return None if self.known_shape is None else prod(self.known_shape)
+        return _elements(self.shape)
 
     @property
     def bytes(self) -> int | None:
         """Its bytes, if they are known."""
-        count, size = self.elements, ITEM_BYTES.get(self.dtype)
-        return None if count is None or size is None else count * size
+        return _bytes(self.dtype, self.shape)
 
     @property
     def held_bytes(self) -> int | None:
@@ -99,6 +98,17 @@ class Tensor:
         """Its type and shape, such as `float32[3,?]`."""
         axes = "..." if self.shape is None else ",".join("?" if n is None else str(n) for n in self.shape)
         return f"{self.dtype}[{axes}]"
+
+
+@lru_cache(maxsize=1 << 14)
+def _elements(shape: Shape | None) -> int | None:
+    return None if shape is None or None in shape else prod(cast("tuple[int, ...]", shape))
+
+
+@lru_cache(maxsize=1 << 14)
+def _bytes(dtype: str, shape: Shape | None) -> int | None:
+    count, size = _elements(shape), ITEM_BYTES.get(dtype)
+    return None if count is None or size is None else count * size
 
 
 @frozen

@@ -13,7 +13,7 @@ from dsl import ir
 from tests.data.sources.test_images import png
 from tests.data.transforms.drawn import drawn
 from tfdeploy.data import TRANSFORMS, small_graphs
-from tfdeploy.data.transforms.images import Keys
+from tfdeploy.data.transforms.images import draws_of
 
 COUNT = 12
 SHAPE = (6, 8, 3)
@@ -325,7 +325,8 @@ def test_an_image_alone_is_changed_as_in_a_batch(call: ir.Call) -> None:
             tf.fill([stop - start], tf.constant(3, tf.int64)),
             tf.range(start, stop, dtype=tf.int64),
         )
-        return change.change_randomly(tf.constant(pixels[start:stop]), Keys(passes, numbers, 5))
+        draws = draws_of({0: change}, tf.stack([passes, numbers], axis=-1), 5)[0]
+        return change.change_randomly(tf.constant(pixels[start:stop]), draws)
 
     together, alone = small_graphs.evaluate(
         lambda: (changed(0, 12), [changed(at, at + 1) for at in range(12)])

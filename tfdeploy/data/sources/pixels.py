@@ -55,10 +55,12 @@ def decode_image(
         whole = tf.io.decode_image(data, channels=channels, expand_animations=False)
         resized = tf.image.resize(_ranked(whole, channels), [height, width], antialias=True)
         return tf.cast(tf.clip_by_value(tf.round(resized), 0, 255), dtype)
-    reduced = _at_a_fraction(data, (height, width), channels, middle=resize == "crop")
+    reduced = _ranked(_at_a_fraction(data, (height, width), channels, middle=resize == "crop"), channels)
     method = "area" if resize == "area" else "bilinear"
+    # TensorFlow resizes floats to the same bits as bytes, in half of the time.
+    resized = tf.image.resize(tf.cast(reduced, tf.float32), [height, width], method)
     # Averages of values up to 255 stay in that range, but for the last bits.
-    return tf.cast(tf.round(tf.image.resize(_ranked(reduced, channels), [height, width], method)), dtype)
+    return tf.cast(tf.round(resized), dtype)
 
 
 PALETTE, GREY = 3, 0

@@ -12,7 +12,7 @@ the record in the source. The random numbers of an example follow from its key, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from itertools import takewhile
 from typing import Any
@@ -33,7 +33,7 @@ from tfdeploy.data.streams.order import (
     measured_one_by_one,
 )
 from tfdeploy.data.transforms.changes import Bucket, Cast, Change, OneTensor, Pad, Rename, Transform
-from tfdeploy.data.transforms.images import Keys, Mixup, RandomChange, lookahead_of
+from tfdeploy.data.transforms.images import Draws, Mixup, RandomChange, draws_of, lookahead_of
 from tfdeploy.data.transforms.table import Cache, Choice, Shuffle, Skip, Take
 
 EPOCHS = 2**62
@@ -108,17 +108,16 @@ class Examples:
 
         Without a key, random changes do what they do to examples that are not for training.
         """
-        keys = None
+        changes = dict(list(enumerate(self.changes))[start:stop])
+        draws: Mapping[int, Draws] = {}
         if key is not None and self.seed is not None:
-            passes, numbers = key
-            keys = Keys(passes, numbers, self.seed)
-        for index, change in list(enumerate(self.changes))[start:stop]:
-            if keys is None or not isinstance(change, RandomChange):
+            random = {index: each for index, each in changes.items() if isinstance(each, RandomChange)}
+            draws = draws_of(random, tf.reshape(tf.stack(key, axis=-1), [-1, 2]), self.seed)
+        for index, change in changes.items():
+            if isinstance(change, RandomChange) and index in draws:
+                batch = change.apply_randomly(batch, draws[index])
+            else:
                 batch = change.apply(batch)
-                continue
-            batch = change.apply_randomly(batch, keys.for_change(index))
-            for _ in range(change.lookahead):
-                keys = keys.without_last()
         return batch
 
     def _decode_batch(self, key: Any, batch: Any) -> Tensors:
@@ -133,15 +132,19 @@ class Examples:
         assert source is not None
         tensors = source.decode_as(record, self._floats())
         batch = {name: tf.expand_dims(tensor, 0) for name, tensor in tensors.items()}
-        if key is not None:
-            key = tuple(tf.expand_dims(each, 0) for each in key)
         batch = self._finish(batch, key, 0, stop)
         return {name: tf.squeeze(tensor, 0) for name, tensor in batch.items()}
 
     def _finish_rows(self, element: Any) -> Tensors:
         """Return a batch of decoded records with the changes that need the others."""
-        key, batch = self._parts(element)
+        key, batch = element if self._keys_go_on else (None, element)
         return self._finish(batch, key, self._alone)
+
+    @property
+    def _keys_go_on(self) -> bool:
+        """Whether a change draws random numbers after those that are made to each record by itself."""
+        rest = self.changes[self._alone :]
+        return self.seed is not None and any(isinstance(each, RandomChange) for each in rest)
 
     def _parts(self, element: Any) -> tuple[Any, Any]:
         """Return the key, or None, and the record of an element of the dataset."""
@@ -182,7 +185,7 @@ class Examples:
         """Return an element of the dataset with its record decoded, and changed as far as it can be alone."""
         key, record = self._parts(element)
         tensors = self._decode_one(key, record, self._alone)
-        return tensors if key is None else (key, tensors)
+        return (key, tensors) if self._keys_go_on else tensors
 
     def _floats(self) -> frozenset[str]:
         """Return the tensors of the source to decode as floats: a cast to float32 changes them first."""

@@ -1,7 +1,7 @@
 """The transforms of `data` that crop, flip, recolour, cover and mix images.
 
 All but `center_crop` are random, and are applied only to examples for training. The numbers of an example are
-drawn from its `Keys`. Batches have the shape [rows, height, width, channels].
+drawn for its number and pass (`draws_of`). Batches have the shape [rows, height, width, channels].
 """
 
 from __future__ import annotations
@@ -28,66 +28,36 @@ BITS = 24
 
 
 @frozen
-class Keys:
-    """Which examples the rows of a batch are: what their random numbers follow from, together with a seed.
+class Draws:
+    """The random numbers that a change draws for each row of a batch.
 
-    Nothing else is used, so that an example gets the same numbers whatever the batch, the clone, the worker
-    and the process that reads it, and also if a run is resumed.
+    They follow from the key of an example and a seed alone, so that an example gets the same numbers whatever
+    the batch, the clone, the worker and the process that reads it, and also if a run is resumed.
 
     Attributes:
-        passes: The number of the pass of each row, an int64 tensor of shape [rows].
-        numbers: The number of the record of each row in its source, an int64 tensor of shape [rows].
-        seed: The seed of the random numbers, from 0 to 2**63 - 1.
+        which: The numbers of the draws. Different draws are independent.
+        numbers: At least 0 and below 1, a float32 tensor of shape [draws, rows].
     """
 
-    passes: Any
+    which: tuple[int, ...]
     numbers: Any
-    seed: int
-
-    def for_change(self, index: int) -> Keys:
-        """Return the keys of the transform number `index` of a split, which draws numbers of its own."""
-        digest = blake2b(f"{self.seed}/{index}".encode(), digest_size=8).digest()
-        return evolve(self, seed=int.from_bytes(digest) >> 1)
-
-    def without_last(self) -> Keys:
-        """Return the keys of all rows but the last."""
-        return evolve(self, passes=self.passes[:-1], numbers=self.numbers[:-1])
 
     def uniform(self, draw: int) -> Any:
-        """Return a random number of each row.
+        """Return the numbers of a draw, of shape [rows]."""
+        return self.numbers[self.which.index(draw)]
 
-        Args:
-            draw: Which of the numbers of the example to return. Different draws are independent.
-
-        Returns:
-            Numbers that are at least 0 and below 1, a float32 tensor of shape [rows].
-        """
-        return tf.squeeze(self._uniforms([draw]), 0)
-
-    def _uniforms(self, draws: Sequence[int]) -> Any:
-        """Return the numbers of several draws, of shape [draws, rows], in about the time of one."""
-        own = tf.stack([self.passes, self.numbers], axis=-1)
-        rows = tf.shape(own)[0] if own.shape[0] is None else own.shape[0]
-        shape = [len(draws), rows, 2]
-        given = tf.constant([[[self.seed, draw]] for draw in draws], tf.int64)
-        keys = tf.concat([tf.broadcast_to(given, shape), tf.broadcast_to(own, shape)], axis=-1)
-        bits = tf.bitcast(tf.fingerprint(tf.reshape(keys, [-1, 4]))[:, :4], tf.uint32)
-        numbers = tf.bitwise.right_shift(bits, tf.constant(32 - BITS, tf.uint32))
-        return tf.reshape(tf.cast(numbers, tf.float32) / 2**BITS, shape[:2])
+    def without_last(self, rows: int) -> Draws:
+        """Return the draws of all rows but the last ones."""
+        return evolve(self, numbers=self.numbers[:, :-rows]) if rows else self
 
     def between(self, draw: int, low: float, high: float) -> Any:
         """Return a random number of each row from `low` to `high`, a float32 tensor of shape [rows]."""
         return low + (high - low) * self.uniform(draw)
 
-    def below(self, counts: Mapping[int, int]) -> list[Any]:
-        """Return random whole numbers of each row from 0 to a count - 1, int32 tensors of shape [rows].
-
-        Args:
-            counts: How many numbers there are to choose from, at least 1, by the number of the draw: each
-                draws other numbers from the same keys.
-        """
-        limits = tf.constant([[count] for count in counts.values()], tf.float32)
-        return list(tf.unstack(tf.cast(self._uniforms(list(counts)) * limits, tf.int32)))
+    def below(self, counts: Sequence[int]) -> Any:
+        """Return whole numbers from 0 to each draw's count - 1, an int32 tensor of shape [draws, rows]."""
+        limits = tf.constant([[count] for count in counts], tf.float32)
+        return tf.cast(self.numbers * limits, tf.int32)
 
     def beta(self, alpha: float) -> Any:
         """Return a random number of each row from the distribution Beta(alpha, alpha).
@@ -112,17 +82,56 @@ class RandomChange(Change):
     `apply` is what it does to examples that are not for training.
     """
 
+    draws: tuple[int, ...]
+    """The numbers of its draws."""
+
     lookahead: ClassVar[int] = 0
     """How many examples after the last one of a batch are needed to change the batch."""
 
     @abstractmethod
-    def apply_randomly(self, tensors: Tensors, keys: Keys) -> Tensors:
+    def apply_randomly(self, tensors: Tensors, draws: Draws) -> Tensors:
         """Change a batch of examples for training.
 
         Args:
             tensors: The tensors, with a batch axis. If there is a lookahead, they have as many more rows.
-            keys: Which examples the rows are.
+            draws: The random numbers of the rows.
         """
+
+
+def draws_of(changes: Mapping[int, RandomChange], keys: Any, seed: int) -> Mapping[int, Draws]:
+    """Draw all random numbers of a batch at once, which takes about the time of one.
+
+    Args:
+        changes: The changes by their numbers among the transforms of a split: each draws numbers of its own.
+        keys: Which examples the rows are: the number of the pass and the number of the record in its source,
+            an int64 tensor of shape [rows, 2].
+        seed: The seed of the random numbers.
+
+    Returns:
+        The draws of each change. A change that comes after others with a lookahead has fewer rows.
+    """
+    seeds = {index: _seed_of(seed, index) for index in changes}
+    wanted = [[[seeds[index], draw]] for index, change in changes.items() for draw in change.draws]
+    if not wanted:
+        return {}
+    rows = tf.shape(keys)[0] if keys.shape[0] is None else keys.shape[0]
+    shape = [len(wanted), rows, 2]
+    given = tf.broadcast_to(tf.constant(wanted, tf.int64), shape)
+    hashed = tf.fingerprint(tf.reshape(tf.concat([given, tf.broadcast_to(keys, shape)], axis=-1), [-1, 4]))
+    bits = tf.bitwise.bitwise_and(tf.bitcast(hashed, tf.int64), (1 << 32) - (1 << (32 - BITS)))
+    numbers = tf.reshape(tf.cast(bits, tf.float32) * 2.0**-32, shape[:2])
+    found, first, fewer = {}, 0, 0
+    for index, change in changes.items():
+        last = first + len(change.draws)
+        found[index] = Draws(change.draws, numbers[first:last]).without_last(fewer)
+        first, fewer = last, fewer + change.lookahead
+    return found
+
+
+def _seed_of(seed: int, index: int) -> int:
+    """Return the seed of the transform number `index` of a split, from 0 to 2**63 - 1."""
+    digest = blake2b(f"{seed}/{index}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest) >> 1
 
 
 class OneImage(OneTensor):
@@ -154,22 +163,22 @@ class OneRandomImage(OneImage, RandomChange):
         return found
 
     @abstractmethod
-    def change_randomly(self, images: Any, keys: Keys) -> Any:
+    def change_randomly(self, images: Any, draws: Draws) -> Any:
         """Return the batch of images after the change.
 
         Args:
             images: The images, of shape [rows, height, width, channels].
-            keys: Which examples the rows are, from which random numbers follow.
+            draws: The random numbers of the rows.
         """
 
     def change(self, tensor: Any) -> Any:
         """Return images that are not for training as they are."""
         return tensor
 
-    def apply_randomly(self, tensors: Tensors, keys: Keys) -> Tensors:
+    def apply_randomly(self, tensors: Tensors, draws: Draws) -> Tensors:
         """Change the images that are there, all by the same random numbers."""
         there = [name for name in self.names if name in tensors]
-        return {**tensors, **{name: self.change_randomly(tensors[name], keys) for name in there}}
+        return {**tensors, **{name: self.change_randomly(tensors[name], draws) for name in there}}
 
 
 def _require_fill(change: OneImage, image: Field, fill: float) -> None:
@@ -205,6 +214,7 @@ class RandomCrop(OneRandomImage):
     """`random_crop(name, [height, width], pad, fill)`: a random part of the image with a margin around it."""
 
     moves_only = True
+    draws = (1, 2)
 
     def __init__(self, call: ir.Call) -> None:
         super().__init__(call)
@@ -221,17 +231,17 @@ class RandomCrop(OneRandomImage):
         """Return the middle of the image with its margin."""
         return _middle(self._padded(tensor), self.size)
 
-    def change_randomly(self, images: Any, keys: Keys) -> Any:
+    def change_randomly(self, images: Any, draws: Draws) -> Any:
         """Return a part whose place is drawn for each image."""
         images = self._padded(images)
-        places = keys.below({axis: images.shape[axis] - self.size[axis - 1] + 1 for axis in (1, 2)})
+        places = draws.below([images.shape[axis] - self.size[axis - 1] + 1 for axis in self.draws])
         if images.shape[0] == 1:  # a slice of one image takes a tenth of the time, of two axes least
-            (top,), (left,) = (tf.unstack(each, 1) for each in places)
+            top, left = tf.unstack(tf.reshape(places, [2]))
             _, _, width, channels = images.shape
             lines = tf.reshape(images, [-1, width * channels])
             part = tf.slice(lines, [top, left * channels], [self.size[0], self.size[1] * channels])
             return tf.reshape(part, [1, *self.size, channels])
-        for axis, size, first in zip((1, 2), self.size, places, strict=True):
+        for axis, size, first in zip(self.draws, self.size, tf.unstack(places), strict=True):
             lines = first[:, tf.newaxis] + tf.range(size)
             images = tf.gather(images, lines, axis=axis, batch_dims=1)
         return images
@@ -262,12 +272,12 @@ class RandomFlip(OneRandomImage):
 
     def __init__(self, call: ir.Call) -> None:
         super().__init__(call)
-        self.axes = DIRECTIONS[self.given["direction"]]
+        self.draws = self.axes = DIRECTIONS[self.given["direction"]]
 
-    def change_randomly(self, images: Any, keys: Keys) -> Any:
+    def change_randomly(self, images: Any, draws: Draws) -> Any:
         """Reverse each axis of half of the images."""
         for axis in self.axes:
-            images = _flipped(images, axis, keys.uniform(axis) < 0.5)  # noqa: PLR2004 half of them
+            images = _flipped(images, axis, draws.uniform(axis) < 0.5)  # noqa: PLR2004 half of them
         return images
 
 
@@ -307,6 +317,7 @@ class RandomColor(OneRandomImage):
             self.given.refuse(
                 "changes nothing", advice="give it `brightness`, `contrast`, `saturation` or `hue`"
             )
+        self.draws = tuple(at for at, kind in enumerate(self.KINDS) if self.given[kind] is not None)
         self.brightness, self.hue = self._around("brightness", 0), self._around("hue", 0)
         self.contrast, self.saturation = self._around("contrast", 1), self._around("saturation", 1)
         self.range = (0.0, 0.0) if self.given["range"] is None else self._numbers("range")
@@ -335,35 +346,37 @@ class RandomColor(OneRandomImage):
             raise self.refuse(reason)
         return before
 
-    def change_randomly(self, images: Any, keys: Keys) -> Any:
+    def change_randomly(self, images: Any, draws: Draws) -> Any:
         """Change light and colours of the images, in float32 numbers from 0 to 1."""
         low, high = self.range
         if low == high:
             low, high = (0.0, 255.0) if images.dtype == tf.uint8 else (0.0, 1.0)
         found = (tf.cast(images, tf.float32) - low) / (high - low)
         if self.brightness:
-            found += _for_images(keys.between(0, *self.brightness))
+            found += _for_images(draws.between(0, *self.brightness))
         if self.contrast:
             mean = tf.reduce_mean(found, axis=[1, 2], keepdims=True)
-            found = mean + _for_images(keys.between(1, *self.contrast)) * (found - mean)
+            found = mean + _for_images(draws.between(1, *self.contrast)) * (found - mean)
         found = tf.clip_by_value(found, 0, 1)
         if self.saturation or self.hue:
-            found = self._recoloured(found, keys)
+            found = self._recoloured(found, draws)
         found = found * (high - low) + low
         return tf.cast(tf.round(found) if images.dtype == tf.uint8 else found, images.dtype)
 
-    def _recoloured(self, images: Any, keys: Keys) -> Any:
+    def _recoloured(self, images: Any, draws: Draws) -> Any:
         hue, saturation, value = tf.unstack(tf.image.rgb_to_hsv(images), axis=-1)
         if self.saturation:
-            factor = keys.between(2, *self.saturation)
+            factor = draws.between(2, *self.saturation)
             saturation = tf.clip_by_value(saturation * factor[:, tf.newaxis, tf.newaxis], 0, 1)
         if self.hue:
-            hue = tf.math.floormod(hue + keys.between(3, *self.hue)[:, tf.newaxis, tf.newaxis], 1)
+            hue = tf.math.floormod(hue + draws.between(3, *self.hue)[:, tf.newaxis, tf.newaxis], 1)
         return tf.clip_by_value(tf.image.hsv_to_rgb(tf.stack([hue, saturation, value], axis=-1)), 0, 1)
 
 
 class Cutout(OneRandomImage):
     """`cutout(name, size, fill)`: a covered rectangle around a random pixel (DeVries and Taylor, 2017)."""
+
+    draws = (1, 2)
 
     def __init__(self, call: ir.Call) -> None:
         super().__init__(call)
@@ -377,11 +390,11 @@ class Cutout(OneRandomImage):
         _require_fill(self, before, self.fill)
         return before
 
-    def change_randomly(self, images: Any, keys: Keys) -> Any:
+    def change_randomly(self, images: Any, draws: Draws) -> Any:
         """Cover the part of the rectangle that is inside the image."""
         covered = tf.constant(True)
-        middles = keys.below({axis: images.shape[axis] for axis in (1, 2)})
-        for axis, size, middle in zip((1, 2), self.size, middles, strict=True):
+        middles = draws.below([images.shape[axis] for axis in self.draws])
+        for axis, size, middle in zip(self.draws, self.size, tf.unstack(middles), strict=True):
             lines = tf.range(images.shape[axis]) - (middle - floor(size / 2))[:, tf.newaxis]
             inside = tf.logical_and(lines >= 0, lines < size)
             covered = tf.logical_and(covered, tf.expand_dims(tf.expand_dims(inside, 3 - axis), 3))
@@ -396,6 +409,7 @@ class Mixup(RandomChange):
     """
 
     lookahead = 1
+    draws = (0,)
 
     def __init__(self, call: ir.Call) -> None:
         super().__init__(call)
@@ -419,9 +433,9 @@ class Mixup(RandomChange):
         """Return examples that are not for training as they are."""
         return tensors
 
-    def apply_randomly(self, tensors: Tensors, keys: Keys) -> Tensors:
+    def apply_randomly(self, tensors: Tensors, draws: Draws) -> Tensors:
         """Mix each row with the one after it; the last row is left out."""
-        share = keys.without_last().beta(self.alpha)
+        share = draws.without_last(self.lookahead).beta(self.alpha)
         return {
             name: _mixed(tensor, share) if name in self.names else tensor[:-1]
             for name, tensor in tensors.items()

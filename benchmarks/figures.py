@@ -141,6 +141,10 @@ class ClusterRates:
         return [ours / theirs for ours, theirs in zip(self.ours, self.theirs, strict=True)]
 
 
+RESIZED_AS_FLOATS = "tf.data, resized as floats"
+"""The reader by hand that casts images before it resizes them, as ours does: it is shown, but no target."""
+
+
 @frozen
 class Reading:
     """The measurements of a reader of files.

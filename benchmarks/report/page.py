@@ -304,7 +304,9 @@ def _readings(results: Results) -> Iterator[str]:
         "of the processor time of an example (below 1 we need less). Pipelines that leave images as "
         "floats do not round to whole numbers, and none of those by hand looks at the kind and the "
         "size of each image before it is decoded, or draws random numbers that a resumed run draws "
-        "again. That is where the rest of our time goes. Measured on "
+        "again. That is where the rest of our time goes. `resized as floats` is what ours has taught: "
+        "TensorFlow resizes floats to the same bits as bytes in half of the time, so that a cast comes "
+        "first. The targets are against the others. Measured on "
         f"{' and '.join(sorted({each.date for each in results.readings}))}.\n"
     )
     rows = []

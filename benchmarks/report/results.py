@@ -14,6 +14,7 @@ from pathlib import Path
 from attrs import asdict, frozen
 
 from benchmarks.figures import (
+    RESIZED_AS_FLOATS,
     ClusterRates,
     Figures,
     Launch,
@@ -232,11 +233,11 @@ class Results:
         return Spread.of([a / b for a, b in zip(found["ours"], found[reader], strict=True)])
 
     def read_by_hand(self, files: str) -> Spread | None:
-        """Return our examples per second over those of the best other reader of a kind of files."""
+        """Return our examples per second over those of the best other reader as they are usually written."""
         others = [
             self.read(files, each.reader, lambda reading: reading.rates)
             for each in self.readings
-            if each.files == files and each.reader != "ours"
+            if each.files == files and each.reader not in {"ours", RESIZED_AS_FLOATS}
         ]
         return min(filter(None, others), key=lambda each: each.median, default=None)
 

@@ -2,9 +2,8 @@
 
 Transforms that change tensors are applied after examples are batched, because they treat each example by
 itself. Only a `cache` applies them earlier, and records that are decoded one by one, such as images, are also
-changed one by one, but for casts of bytes after crops and flips. Transforms that choose and order examples
-work on raw records, which are small. What comes before the last cache is built once. What comes after it is
-built for every pass, with a seed of its own.
+changed one by one. Transforms that choose and order examples work on raw records, which are small. What comes
+before the last cache is built once. What comes after it is built for every pass, with a seed of its own.
 
 If there are random changes, each record carries a key on its way: the number of the pass, and the number of
 the record in the source. The random numbers of an example follow from its key, not from its place in a batch.
@@ -14,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
-from itertools import takewhile
 from typing import Any
 
 import tensorflow as tf
@@ -39,6 +37,9 @@ from tfdeploy.data.transforms.table import Cache, Choice, Shuffle, Skip, Take
 EPOCHS = 2**62
 CHUNK_BYTES = 1 << 22
 LARGEST_CHUNK = 1024
+READ_AHEAD = 16
+"""How many records are read ahead of those that are decoded one by one: a pass begins while one ends."""
+
 EMPTY = "a pass has no example for"
 """How the fault of a pass without examples begins, before the name of who reads it."""
 
@@ -151,30 +152,12 @@ class Examples:
         return (None, element) if self.seed is None else element
 
     @property
-    def _possible_alone(self) -> int:
+    def _alone(self) -> int:
         """The number of changes before the first one that needs other records."""
         count = len(self.changes)
         pads = (at for at, change in enumerate(self.changes) if isinstance(change, Pad))
         mixes = (at for at in range(count) if lookahead_of(self.changes[: at + 1]))
         return min(next(pads, count), count if self.seed is None else next(mixes, count))
-
-    @property
-    def _moves_bytes(self) -> int:
-        """The number of changes before images of bytes are cast, if they are cropped or flipped before it.
-
-        A byte is moved in a quarter of the time of a float. Casts, and what else treats each number by
-        itself, take a whole batch as fast as its images. It is 0 if images are not of bytes there, or if
-        something else comes after.
-        """
-        moved = sum(1 for _ in takewhile(lambda each: each.moves_only, self.changes))
-        rest = self.changes[moved:]
-        together = all(isinstance(each, OneTensor) and each.single_numbers for each in rest)
-        return moved if self.seed is not None and rest and together else 0
-
-    @property
-    def _alone(self) -> int:
-        """The number of changes that are made to each record by itself."""
-        return self._moves_bytes or self._possible_alone
 
     @property
     def _goes_alone(self) -> bool:
@@ -190,8 +173,6 @@ class Examples:
     def _floats(self) -> frozenset[str]:
         """Return the tensors of the source to decode as floats: a cast to float32 changes them first."""
         assert self.source is not None
-        if self._moves_bytes:
-            return frozenset()
         untouched = {each.name: each.name for each in self.source.fields}
         found: set[str] = set()
         for change in self.changes:
@@ -217,7 +198,7 @@ class Examples:
             return self.single(chunk).cache()
         if self.per_record:
             return mapped(
-                self.dataset, lambda each: (each[0], self._decode_one(None, each[1], self._possible_alone))
+                self.dataset, lambda each: (each[0], self._decode_one(None, each[1], self._alone))
             ).cache()
         batches = _grouped(self.dataset, chunk, ragged=self.ragged)
         return mapped(batches, lambda each: (each[0], self._decode_batch(None, each[1]))).unbatch().cache()
@@ -431,6 +412,8 @@ class Passes:
         else:
             dataset, unread = self._pass(fixed, tf.constant(epoch, tf.int64)), skip + unread
         dataset = dataset.skip(unread) if tf.is_tensor(unread) or unread else dataset
+        if examples.per_record:
+            dataset = dataset.prefetch(READ_AHEAD)
         if self.options.window is not None:
             dataset = _part_of_each(dataset, *self.options.window)
         if examples.lookahead and not repeat:

@@ -55,8 +55,9 @@ class Target:
         """Look for no workers that come or go."""
         return nullcontext()
 
-    def reach(self, engine: Any) -> None:
+    def reach(self, engine: Any, check: Callable[[], None]) -> None:
         """Reach all workers, before there is a group of them."""
+        check()
         assert not engine.closed
 
     def prepare(self, engine: Any, stop: Any, say: Callable[[str], None]) -> str:

@@ -91,11 +91,15 @@ class SessionTarget:
         """Look during a block whether workers come or go, if they do."""
         return nullcontext() if self.crew is None else self.crew.watched()
 
-    def reach(self, engine: Engine) -> None:
+    def reach(self, engine: Engine, check: Callable[[], None]) -> None:
         """Reach all workers of the generation, if they come and go.
 
         TensorFlow waits for one that has just gone as long as for any other. This does not, also if it is the
         chief that has gone, in whose place this worker may have to call the others.
+
+        Args:
+            engine: The session and its graph.
+            check: Called while it waits; it may raise an exception.
 
         Raises:
             tf.errors.AbortedError: If workers have come or gone meanwhile.
@@ -107,6 +111,7 @@ class SessionTarget:
         opened = in_background(lambda: engine.session.run(exchange.unstage))
         while not opened.done():
             wait([opened], POLL)
+            check()
             if crew.is_stale() or crew.lacks_member():
                 raise Changed
         opened.result()

@@ -302,7 +302,7 @@ class WorkerLoop:
         group = self.target.group(engine, self.stop, lambda _: None)
         try:
             with engine.monitor.during("for the chief and the variables"):
-                self.target.reach(engine)
+                self.target.reach(engine, self.stop.check)
                 self._report_loss(group)
                 return self._train(group)
         except tf.errors.OpError as fault:

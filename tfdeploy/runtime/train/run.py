@@ -248,7 +248,7 @@ class _Run:
             try:
                 with target.monitor.during("for the next step"), target.watched():
                     with self.activity.doing("setting the initial values of the variables"):
-                        target.reach(engine)
+                        target.reach(engine, self.stop.check)
                         group = target.prepare(engine, self.stop, self.reporter.note)
                     result = self._train(engine, group, streams, recovering=why != START)
             except (RunError, SpecError):

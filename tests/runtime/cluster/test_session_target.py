@@ -39,4 +39,4 @@ def test_the_wait_for_a_generation_ends_although_tensorflow_would_go_on_to_wait(
             target.reach(engine, check)
     finally:
         over.set()
-    assert signal or is_lost_task(cast(Exception, caught.value), engine.lost)
+    assert signal or is_lost_task(cast("Exception", caught.value), engine.lost)

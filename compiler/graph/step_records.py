@@ -25,7 +25,7 @@ def ops_of(written: Iterable[Op | Use]) -> dict[str, Op]:
         if isinstance(each, Op):
             found[each.name] = each
         else:
-            found |= {op.name: op for op in used_ops(each)}
+            found.update([(op.name, op) for op in used_ops(each)])
     return _in_order(found)
 
 
@@ -65,7 +65,7 @@ def _in_order(ops: Mapping[str, Op]) -> dict[str, Op]:
 
 def _lacking(op: Op, ops: Mapping[str, Op], found: Collection[str]) -> Collection[str]:
     """Return the names of what an op takes and waits for that is not there yet."""
-    before = [each.op for each in op.inputs if each.op not in found]
+    before = [each.op for each in op.inputs if each.op not in found] if op.inputs else []
     if op.waits:
         before += [each for each in op.waits if each not in found]
     if not before:

@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 
 from attrs import define, evolve, field, fields, frozen, has
 
-from compiler.figures import ranges
+from compiler.figures import gathered, ranges
 from compiler.kinds.grid import MapGrid, repeated
 from compiler.kinds.kinds import (
     CloneKind,
@@ -483,6 +483,17 @@ class KindMap(Shown):
             for member in members or ():
                 op = self.named.one(kind.like, *member)
                 yield Counted(op, None, 1, (op.requested,), op.name, None, op.name)
+
+    def by_scope(self, levels: int) -> Iterator[Counted]:
+        """Yield the ops, those of a kind together."""
+        del levels
+        return self.counted()
+
+    def names_in_towers(self) -> dict[int, set[str]]:
+        """Return the names of the ops of clones inside their towers, by `Counted.tower`."""
+        of_clones = (each for each in self.counted() if each.op.clone is not None)
+        pairs = ((each.tower, each.inner) for each in of_clones if each.tower is not None)
+        return {tower: set(names) for tower, names in gathered(pairs).items()}
 
     def _whole(self, kind: OpKind) -> Counted:
         of, like, scope = kind.of, kind.like, self.named.scopes.get(kind.of)

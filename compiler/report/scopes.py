@@ -167,13 +167,7 @@ def labels_of_clones(placement: AnyMap, from_count: int = FOLD_FROM) -> dict[int
     """
     if len(placement.clones) < from_count:
         return {}
-    inside: dict[int, set[str]] = {}
-    for op in placement.counted():
-        if op.tower is not None:
-            names = inside.setdefault(op.tower, set())
-            if op.op.clone is not None:
-                names.add(op.inner)
-    labels: dict[int, str] = {}
+    inside, labels = placement.names_in_towers(), dict[int, str]()
     for group in gathered((frozenset(names), tower) for tower, names in inside.items()).values():
         clones = [clone for tower in group for clone in placement.clones_of_tower(tower)]
         labels |= dict.fromkeys(group, clones_label(clones))

@@ -255,10 +255,10 @@ def matrix(placement: AnyMap, view: View) -> list[str]:
         placement = placement.expanded()
     fold_from = len(placement.clones) + 1 if view.every_clone else FOLD_FROM
     name, levels = folded(placement, fold_from), view.depth or _LEVELS
-    tree = CountedScopes.of(view.chosen(placement), name, levels)
+    tree = CountedScopes.of(view.chosen(placement, levels), name, levels)
     while view.depth is None and fitting_depth(tree.root) == levels < tree.depth:
         levels *= 2
-        tree = CountedScopes.of(view.chosen(placement), name, levels)
+        tree = CountedScopes.of(view.chosen(placement, levels), name, levels)
     root = tree.root
     if not root.total:
         return [view.nothing()]

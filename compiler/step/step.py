@@ -7,7 +7,6 @@ from functools import cached_property
 
 from attrs import field, frozen
 
-from compiler.figures import reached
 from compiler.plan import Plan, VariablePlacement
 from compiler.shards import Shard
 from compiler.step.record import Crossing, Op
@@ -118,13 +117,17 @@ class Step:
             ends: The names of the ops that are run.
             left_out: The names of ops that are not run all the same, nor what only they need.
         """
-        ops = self.ops
-
-        def before(name: str) -> list[str]:
-            taken = [each.op for each in ops[name].inputs]
-            return [each for each in (*taken, *ops[name].waits) if each not in left_out]
-
-        return [ops[name] for name in reached((each for each in ends if each not in left_out), before)]
+        ops, found = self.ops, dict[str, Op]()
+        pending = [*ends]
+        while pending:  # which is spelled out, because a step has very many ops
+            name = pending.pop()
+            if name in found or name in left_out:
+                continue
+            op = found[name] = ops[name]
+            pending += [each.op for each in op.inputs if each.op not in found]
+            if op.waits:
+                pending += op.waits
+        return [*found.values()]
 
     @cached_property
     def everyone(self) -> tuple[Step, ...]:

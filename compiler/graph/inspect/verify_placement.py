@@ -7,7 +7,7 @@ a GPU. The pieces of a weight, and the parts of it that clones update, must be a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -73,8 +73,9 @@ class _Verifier:
 
     def strays(self) -> Iterator[_Stray]:
         yield from self._incomplete()
-        for op in self.compiled.ledger.ops.values():
-            reason = self._complaint(op)
+        ops = self.compiled.ledger.ops
+        for op in ops.values():
+            reason = self._complaint(op, ops)
             if reason is not None:
                 yield _Stray(op.name, op.device.ref, reason, op.placed.reason.span)
 
@@ -91,23 +92,20 @@ class _Verifier:
                 reason = f"its {count} {kind} are not the whole weight"
                 yield _Stray(name, None, reason, self.compiled.plan.spec.place.span)
 
-    def _complaint(self, op: Op) -> str | None:
-        """Return what is wrong with the place of an op, or None if nothing is."""
+    def _complaint(self, op: Op, ops: Mapping[str, Op]) -> str | None:
+        """Return what is wrong with the place of one of several ops, or None if nothing is."""
+        device = op.placed.device
         if takes_resources(op.type):
-            away = self._resource_elsewhere(op)
-            if away is not None:
-                return f"what it works on is on `{away}`"
+            for each in op.inputs:
+                home = ops[each.op].placed.device if each.dtype == "resource" else device
+                if home is not device and home != device:
+                    return f"what it works on is on `{home.ref}`"
         elif op.clone is not None and not self._within_clone(op):
             devices = ", ".join(f"`{each.ref}`" for each in self.compiled.plan.towers[op.clone].devices)
             return f"clone {op.clone} has {devices}"
-        if op.placed.device.kind == "gpu" and _gives_strings(op):
+        if device.kind == "gpu" and _gives_strings(op):
             return "GPUs have no ops on strings"
         return None
-
-    def _resource_elsewhere(self, op: Op) -> str | None:
-        ops = self.compiled.ledger.ops
-        homes = (ops[each.op].device for each in op.inputs if each.dtype == "resource")
-        return next((home.ref for home in homes if home != op.device), None)
 
     def _within_clone(self, op: Op) -> bool:
         """Whether an op of a clone is on one of the clone's devices, or may be elsewhere.
@@ -117,7 +115,7 @@ class _Verifier:
         """
         assert op.clone is not None
         tower = self.compiled.plan.towers[op.clone]
-        if op.device in tower.devices:
+        if op.placed.device in tower.devices:
             return True
         reason: Reason | None = op.placed.reason
         if reason is not None and reason.rule is not None and reason.rule.selector.role == "ops":
@@ -146,7 +144,7 @@ def _works_on_strings(op: Op) -> bool:
 
 
 def _gives_strings(op: Op) -> bool:
-    return declares_strings(op.type) or any(each.dtype == "string" for each in op.outputs)
+    return declares_strings(op.type) or "string" in [each.dtype for each in op.outputs]
 
 
 @cache

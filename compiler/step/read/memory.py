@@ -99,12 +99,12 @@ class _Run:
         needed, self.rows = {op.name for op in step.run}, RowCounts(step.sized)
         self.ops = [op for name, op in step.sized.items() if name in needed]
         self.users = [[] for _ in self.ops]
-        numbers = {each: number for number, each in enumerate(step.plan.topology.devices)}
-        self.homes = np.array([numbers[op.placed.device] for op in self.ops], np.int64)
+        self.homes = np.array([op.placed.device.ordinal for op in self.ops], np.int64)
         for at, op in enumerate(self.ops):
             self.first.append(len(self.made))
-            self.made += op.outputs
-            self.makers += [at] * len(op.outputs)
+            for each in op.outputs:
+                self.made.append(each)
+                self.makers.append(at)
         self.bytes = list(map(self._size, self.made))
         self._link({op.name: at for at, op in enumerate(self.ops)})
         self._order()
@@ -117,19 +117,20 @@ class _Run:
         """Find out what each op takes, waits for and passes on."""
         users, first, taken, takers = self.users, self.first, self.taken, self.takers
         for at, op in enumerate(self.ops):
-            begin, waiting = len(taken), len(op.inputs) + len(op.waits)
+            begin, kind, waits = len(taken), op.type, op.waits
+            waiting, merges = len(op.inputs) + len(waits), kind == "Merge"
             for tensor in op.inputs:
                 source = numbers[tensor.op]
-                if op.type == "Merge" and self.ops[source].type == "NextIteration":
+                if merges and self.ops[source].type == "NextIteration":
                     waiting -= 1
                     continue
                 taken.append(first[source] + tensor.output)
                 takers.append(at)
                 users[source].append(at)
-            for name in op.waits:
+            for name in waits:
                 users[numbers[name]].append(at)
             self.missing.append(waiting)
-            if op.type in PASSED_ON and not (op.type == "ReadVariableOp" and op.waits):
+            if kind in PASSED_ON and not (kind == "ReadVariableOp" and waits):
                 self._pass_on(at, op, begin)
 
     def _pass_on(self, at: int, op: Op, begin: int) -> None:

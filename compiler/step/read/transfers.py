@@ -69,21 +69,26 @@ class _Step:
         plan, host = self.step.plan, self.of_worker
         self.twins = plan.devices_for(host) if isinstance(plan, WorkerPlan) and host is not None else {}
         self.ops = self.step.run if self.of_worker is None else self.step.run_by_all
-        constants = [op for op in self.step.ops.values() if op.type == "Const"]
+        constants = [op for op in self.ops if op.type == "Const"]
         small = {each.name for each in constants if (each.outputs[0].elements or 0) <= COPIED_ELEMENTS}
         for op in self.ops:
-            self.waiting.update(op.waits)
+            if op.waits:
+                self.waiting.update(op.waits)
             for tensor in op.inputs:
                 if tensor.op in small:
                     self.users.setdefault(tensor.op, []).append(op)
 
     def crossings(self) -> Iterator[tuple[Tensor, Device, Device]]:
         copied = {name for name in self.users if self._is_copied(name)}
-        ops = self.step.ops
+        ops, twins = self.step.ops, self.twins
         for op in self.ops:
-            here = self._device(op)
+            here = self._device(op) if twins else op.placed.device
             for tensor in op.inputs:
-                there = self._copy_for(here) if tensor.op in copied else self._device(ops[tensor.op])
+                if tensor.op in copied:
+                    there = self._copy_for(here)
+                else:
+                    source = ops[tensor.op]
+                    there = self._device(source) if twins else source.placed.device
                 if there is not here and there != here and tensor.dtype != "resource":
                     yield tensor, there, here
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from functools import cached_property
 from typing import Literal, TypeAlias
 
 from attrs import evolve, frozen
@@ -35,7 +36,7 @@ class Device:
     task: int = 0
     ordinal: int = 0
 
-    @property
+    @cached_property
     def ref(self) -> str:
         """The name that specs, maps and messages use: `gpu[0]`, `worker[1].gpu[0]`."""
         name = f"{self.kind}[{self.index}]"

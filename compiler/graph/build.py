@@ -187,7 +187,8 @@ def _idle_rules(compiled: CompiledGraph, found: Sequence[Diagnostic]) -> Iterato
     """
     if isinstance(compiled.plan, WorkerPlan) and not compiled.plan.worker.is_chief:
         return
-    reasons = {id(each.placed.reason): each.placed.reason for each in compiled.ledger.entries.values()}
+    places = {id(each.placed): each.placed for each in compiled.ledger.entries.values()}
+    reasons = {id(each.reason): each.reason for each in places.values()}
     deciding = {id(each.rule): each.rule for each in reasons.values() if each.rule is not None}
     told = {each.span for each in found if each.code == "TFD604"}
     for each in rules_place(compiled.plan.spec, deciding.values()):

@@ -69,14 +69,18 @@ class Ledger:
                 entries[each.name] = each
                 names.append(each.name)
                 continue
+            own_names, placed, role = [each.names[own] for own in each.ops], each.placed, each.role
+            names += own_names
+            if isinstance(placed, Placed) and isinstance(role, str):
+                entries.update(dict.fromkeys(own_names, Entry(placed, role, each.clone)))
+                continue
             known = dict[tuple[int, Role], Entry]()  # by the identity of a place, which the use keeps alive
-            for own in each.ops:
-                placed, role, name = each.place_of(own), each.role_of(own), each.names[own]
-                found = known.get((id(placed), role))
+            for own, name in zip(each.ops, own_names, strict=True):
+                key = id(each.place_of(own)), each.role_of(own)
+                found = known.get(key)
                 if found is None:
-                    found = known[id(placed), role] = Entry(placed, role, each.clone)
+                    found = known[key] = Entry(each.place_of(own), key[1], each.clone)
                 entries[name] = found
-                names.append(name)
         self._names.reserve(names)
 
     @cached_property

@@ -187,18 +187,20 @@ def _all_of(assembly: Assembly, families: Sequence[Sequence[str]], name: str) ->
     """
     writer, entries, home = assembly.ledger.writer("init"), assembly.ledger.entries, assembly.step_place
     by_device = gathered(
-        each for family in families for each in gathered((entries[op].device, op) for op in family).items()
+        each
+        for family in families
+        for each in gathered((entries[op].placed.device.ordinal, op) for op in family).items()
     )
     joined: list[str] = []
-    for device, here in by_device.items():
-        if len(here) <= (MOST_AT_STEP if device == home.device else MOST_ELSEWHERE):
+    for here in by_device.values():
+        placed = entries[here[0][0]].placed
+        if len(here) <= (MOST_AT_STEP if placed.device == home.device else MOST_ELSEWHERE):
             joined += (op for ops in here for op in ops)
             continue
-        placed = entries[here[0][0]].placed
         for first in range(0, len(here), MOST_AT_STEP):
             part = f"/{first // MOST_AT_STEP}" if len(here) > MOST_AT_STEP else ""
             waits = [op for ops in here[first : first + MOST_AT_STEP] for op in ops]
-            joined.append(writer.after(f"{name}_parts/{device.scope}{part}", waits, placed))
+            joined.append(writer.after(f"{name}_parts/{placed.device.scope}{part}", waits, placed))
     return Run(writer.after(name, joined, home))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from heapq import heappop, heappush
+from operator import attrgetter
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -29,45 +30,46 @@ def ops_of(written: Iterable[Op | Use]) -> dict[str, Op]:
     return _in_order(found)
 
 
+_MAKER = attrgetter("op")
+
+
 def _in_order(ops: Mapping[str, Op]) -> dict[str, Op]:
     """Return ops as they were written, but each after all that it takes and waits for."""
     users: dict[str, list[str]] = {}  # of what is not there yet, those that were written before it
     missing: dict[str, int] = {}
     numbers: dict[str, int] = {}
-    ready: list[tuple[int, str]] = []  # those that were written too early, and may come now
     found: dict[str, Op] = {}
 
-    def add_ready() -> None:
+    def add(first: str) -> None:
+        """Add an op, and those that were written too early and may come now."""
+        ready = [(0, first)]
         while ready:
             _, name = heappop(ready)
             found[name] = ops[name]
-            free(name)
+            for each in users.pop(name, ()):
+                missing[each] -= 1
+                if not missing[each]:
+                    heappush(ready, (numbers[each], each))
 
-    def free(name: str) -> None:
-        for each in users.pop(name, ()):
-            missing[each] -= 1
-            if not missing[each]:
-                heappush(ready, (numbers[each], each))
-
+    is_there = found.__contains__
     for at, (name, op) in enumerate(ops.items()):
-        needed = _lacking(op, ops, found)
+        complete = not op.waits and all(map(is_there, map(_MAKER, op.inputs)))
+        needed = () if complete else _lacking(op, ops, found)
         if needed:
             numbers[name], missing[name] = at, len(needed)
             for each in needed:
                 users.setdefault(each, []).append(name)
-            continue
-        found[name] = op
-        if name in users:
-            free(name)
-            add_ready()
+        elif name in users:
+            add(name)
+        else:
+            found[name] = op
     return found
 
 
 def _lacking(op: Op, ops: Mapping[str, Op], found: Collection[str]) -> Collection[str]:
     """Return the names of what an op takes and waits for that is not there yet."""
-    before = [each.op for each in op.inputs if each.op not in found] if op.inputs else []
-    if op.waits:
-        before += [each for each in op.waits if each not in found]
+    before = [each.op for each in op.inputs if each.op not in found]
+    before += [each for each in op.waits if each not in found]
     if not before:
         return before
     if op.type == "Merge":  # which begins before the first iteration has ended
@@ -133,7 +135,7 @@ def used_ops(use: Use) -> Iterator[Op]:
     """Yield the records of the ops of a fragment in a step."""
     nodes, names, instead, given = _nodes_of(use.fragment), use.names, use.instead, use.given
     placed, role, waits = use.placed, use.role, use.waits
-    tensors: dict[str, Tensor] = {}  # made in the step, or given
+    tensors = dict(given)  # and those that are made in the step
     for own in use.ops:
         node, name, makes = nodes[own], names[own], list[Tensor]()
         takes = [tensors.get(each) or tensors.setdefault(each, use.tensor(each)) for each in node.takes]

@@ -57,7 +57,8 @@ def _split(inputs: Sequence[Tensor], _: Mapping[str, Any]) -> Made:
     whole, sizes, axis = inputs
     assert whole.shape is not None
     before, after = whole.shape[: axis.value], whole.shape[axis.value + 1 :]
-    return [(whole.dtype, (*before, size, *after)) for size in sizes.value]
+    made = {size: (whole.dtype, (*before, size, *after)) for size in {*sizes.value}}
+    return [made[size] for size in sizes.value]  # of which very many may be alike
 
 
 def _distinct(inputs: Sequence[Tensor], _: Mapping[str, Any]) -> Made:

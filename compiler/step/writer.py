@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from math import prod
 from typing import Any
 
@@ -21,12 +22,15 @@ class Names:
 
     def __call__(self, name: str) -> str:
         """Return a name that was not returned before: the wanted one, or one with a number after it."""
-        found, number, used = name, 0, self._used
-        while (known := found.lower()) in used:
+        known, used = name.lower(), self._used
+        if known not in used:
+            used.add(known)
+            return name
+        number = 1
+        while (numbered := f"{known}_{number}") in used:
             number += 1
-            found = f"{name}_{number}"
-        used.add(known)
-        return found
+        used.add(numbered)
+        return f"{name}_{number}"
 
     def reserve(self, names: Iterable[str]) -> None:
         """Let others get no names that something has without having asked for them."""
@@ -425,7 +429,7 @@ class StepWriter:
             role: What it is for, if not for what the others are.
         """
         assert handle.holds is not None
-        given = {"dtype": handle.holds[0]}
+        given = _of_type(handle.holds[0])
         return self.write("ReadVariableOp", name, (handle,), placed, given, waits, role)[0]
 
     def assign(
@@ -560,6 +564,12 @@ class Spot:
     def waiting(self, before: Iterable[str]) -> Spot:
         """Return the same for ops that wait for others, as `StepWriter.waiting` says."""
         return Spot(self.writer.waiting(before), self.scope, self.placed)
+
+
+@cache
+def _of_type(dtype: str) -> Mapping[str, Any]:
+    """Return the attributes of reads, which are the same for very many."""
+    return {"dtype": dtype}
 
 
 _NONE: Mapping[str, Any] = {}

@@ -144,7 +144,10 @@ def _works_on_strings(op: Op) -> bool:
 
 
 def _gives_strings(op: Op) -> bool:
-    return declares_strings(op.type) or "string" in [each.dtype for each in op.outputs]
+    for each in op.outputs:  # which is spelled out, because a step has very many ops
+        if each.dtype == "string":
+            return True
+    return declares_strings(op.type)
 
 
 @cache

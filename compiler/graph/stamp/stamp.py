@@ -102,8 +102,8 @@ class StampedTower:
         if self.accumulated is not None:
             return self.accumulated.results[name]
         # TensorFlow knows that a gradient has the shape of its weight only while it makes the gradient.
-        made = self.use.tensor(name)
-        return evolve(made, shape=self.template.results[name].shape)
+        made, shape = self.use.tensor(name), self.template.results[name].shape
+        return made if made.shape == shape else evolve(made, shape=shape)
 
     def gradient(self, part: int, weight: str) -> Value:
         """Return the gradient of the tower's scaled loss by a weight; that of an embedding may be sparse."""

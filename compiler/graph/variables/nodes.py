@@ -7,6 +7,7 @@ checkpoints and fetches, and an op that tells whether the variable has a value.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache, cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -40,7 +41,7 @@ class StepVariable:
     type: str
     sizes: tuple[int, ...]
 
-    @property
+    @cached_property
     def tensor(self) -> Tensor:
         """The record of its handle."""
         return Tensor(self.name, "resource", (), holds=(self.type, self.sizes))
@@ -63,7 +64,7 @@ class StepVariable:
     @property
     def shape(self) -> tf.TensorShape:
         """Its shape."""
-        return tf.TensorShape(self.sizes)
+        return _shape(self.sizes)
 
     def in_graph(self, graph: tf.Graph) -> Any:
         """Return the tf.Variable in a graph that has the ops of the ledger."""
@@ -78,6 +79,11 @@ class StepVariable:
             found = ResourceVariable(variable_def=definition)
         graph.add_to_collection(tf.compat.v1.GraphKeys.GLOBAL_VARIABLES, found)
         return found
+
+
+@cache
+def _shape(sizes: tuple[int, ...]) -> tf.TensorShape:
+    return tf.TensorShape(sizes)
 
 
 @define

@@ -74,6 +74,7 @@ class GraphVariable:
     mean: Any = field(default=None, repr=False)
     parts: tuple[VariablePart, ...] = field(default=(), repr=False)
     _beside: dict[Device, Placed] = field(factory=dict, init=False, repr=False, eq=False)
+    _beside_copy: dict[int, Placed] = field(factory=dict, init=False, repr=False, eq=False)
 
     @property
     def weight(self) -> str:
@@ -104,12 +105,14 @@ class GraphVariable:
 
     def beside(self, copy: int = 0) -> Placed:
         """Return the place of an op that is on the device of a copy because it follows the variable."""
-        device = self.device_of(copy)
-        if device not in self._beside:
+        found = self._beside_copy.get(copy)
+        if found is None:
+            device = self.device_of(copy)
             known = next(iter(self._beside.values()), None)
             reason = following(self.name, self.placement.placed) if known is None else known.reason
-            self._beside[device] = Placed(device, reason)
-        return self._beside[device]
+            found = self._beside.setdefault(device, Placed(device, reason))
+            self._beside_copy[copy] = found
+        return found
 
     def slot_place(self, copy: int) -> Placed:
         """Return the place of the slots of a copy: with it, unless a rule for slots decides otherwise."""

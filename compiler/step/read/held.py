@@ -34,7 +34,7 @@ def held_variables(step: Step) -> Iterator[Held]:
         kinds |= {each.handle: "slot" for each in variable.slots}
         kinds |= dict.fromkeys(variable.copies, "variable")
     handles = [op for op in step.ops.values() if op.type == "VarHandleOp" and op.name not in step.abroad]
-    for op in {(op.attributes["shared_name"], op.device): op for op in handles}.values():
+    for op in {(op.attributes["shared_name"], op.device.ordinal): op for op in handles}.values():
         held = op.outputs[0].held_bytes or 0  # rows that wait in a mailbox, of which there are none at first
         yield Held(op.name, op.device.ref, held, kinds.get(op.name, "other"))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from operator import attrgetter
 
 from attrs import define, field, frozen
 
@@ -74,7 +75,9 @@ def map_step(step: Step, tensorflow: str, found: Found) -> PlacementMap:
         variables=tuple(_variable(step, each, rules) for each in step.variables.values()),
         ops=ops,
         transfers=list_transfers(step, sizes=own_sizes) if sent is None else sent,
-        misplaced=tuple(each for each in ops if each.assigned not in (None, each.requested)),
+        misplaced=tuple(each for each in ops if each.assigned not in (None, each.requested))
+        if found.assigned
+        else (),
         time=found.time,
         assumptions=tuple(
             MapAssumption(node.name, each.axis, each.assumed, each.source)
@@ -125,7 +128,7 @@ def _ops(step: Step, assigned: Mapping[str, str], rules: _Rules) -> Iterable[Map
     refs = {step.plan.tensorflow_device(each): each.ref for each in step.plan.topology.devices}
     known: dict[int, tuple[str, RuleRef]] = {}  # by the identity of a place, which its op keeps alive
     for name, op in step.ops.items():
-        real, placed = assigned.get(name), op.placed
+        real, placed = assigned.get(name) if assigned else None, op.placed
         found = known.get(id(placed))
         if found is None:
             found = known[id(placed)] = placed.device.ref, rules.of(placed.reason)
@@ -165,7 +168,7 @@ def _cut(slot: Slot) -> MapShard | None:
 
 
 def _devices(step: Step, ops: Iterable[MapOp], memory: Mapping[str, StepMemory]) -> tuple[MapDevice, ...]:
-    counts, held = Counter(op.requested for op in ops), held_by_device(step)
+    counts, held = Counter(map(attrgetter("requested"), ops)), held_by_device(step)
     return tuple(
         _device(step.plan, each, counts[each.ref], held[each.ref], memory.get(each.ref))
         for each in step.plan.topology.devices

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from heapq import nsmallest
+from collections.abc import Iterator, Mapping, Sequence
+from heapq import nlargest
+from typing import TypeAlias
 
 from attrs import define, field
 
@@ -12,6 +13,9 @@ from compiler.plan import WorkerPlan
 from compiler.step.record import Op, Tensor
 from compiler.step.step import Step
 from compiler.topology import Device, Host
+
+Result: TypeAlias = tuple[str, int]
+"""The name of an op, and the number of one of its results."""
 
 LARGEST = 5
 COPIED_ELEMENTS = 16  # TensorFlow copies constants of up to so many elements instead of sending them
@@ -36,16 +40,16 @@ def list_transfers(
         named: How many of the largest tensors are named; None for all.
         sizes: The bytes of tensors whose sizes depend on the examples, by name, if they are known.
     """
-    sent: dict[tuple[int, int], tuple[Device, Device, dict[str, int | None]]] = {}
-    least: dict[str, int] = {}
+    sent: dict[tuple[int, int], tuple[Device, Device, dict[Result, int | None]]] = {}
+    least: dict[Result, int] = {}
     for tensor, source, target in crossings(step, of_worker):
-        name, size, pair = tensor.name, tensor.bytes, (source.ordinal, target.ordinal)
+        result, size, pair = (tensor.op, tensor.output), tensor.bytes, (source.ordinal, target.ordinal)
         if sizes is not None:
-            size = sizes.get(name, size)
+            size = sizes.get(tensor.name, size)
         link = sent.get(pair) or sent.setdefault(pair, (source, target, {}))
-        link[2][name] = size
+        link[2][result] = size
         if size is None:
-            least[name] = _least_bytes(step, tensor)
+            least[result] = _least_bytes(step, tensor)
     return tuple(_transfer(*sent[pair], least, named) for pair in sorted(sent))
 
 
@@ -62,47 +66,45 @@ class _Step:
     of_worker: Host | None
     ops: list[Op] = field(init=False)
     twins: Mapping[Device, Device] = field(init=False)
-    users: dict[str, list[Op]] = field(factory=dict)  # small constant -> the ops that use it
     waiting: set[str] = field(factory=set)  # the ops for which others only wait
 
     def __attrs_post_init__(self) -> None:
         plan, host = self.step.plan, self.of_worker
         self.twins = plan.devices_for(host) if isinstance(plan, WorkerPlan) and host is not None else {}
         self.ops = self.step.run if self.of_worker is None else self.step.run_by_all
-        constants = [op for op in self.ops if op.type == "Const"]
-        small = {each.name for each in constants if (each.outputs[0].elements or 0) <= COPIED_ELEMENTS}
+
+    def crossings(self) -> Iterator[tuple[Tensor, Device, Device]]:
+        ops, twins = self.step.ops, self.twins
+        constants: dict[str, list[tuple[Tensor, Device]]] = {}  # small ones, and where they are used
         for op in self.ops:
+            here = self._device(op) if twins else op.placed.device
             if op.waits:
                 self.waiting.update(op.waits)
             for tensor in op.inputs:
-                if tensor.op in small:
-                    self.users.setdefault(tensor.op, []).append(op)
-
-    def crossings(self) -> Iterator[tuple[Tensor, Device, Device]]:
-        copied = {name for name in self.users if self._is_copied(name)}
-        ops, twins = self.step.ops, self.twins
-        for op in self.ops:
-            here = self._device(op) if twins else op.placed.device
-            for tensor in op.inputs:
-                if tensor.op in copied:
-                    there = self._copy_for(here)
-                else:
-                    source = ops[tensor.op]
-                    there = self._device(source) if twins else source.placed.device
-                if there is not here and there != here and tensor.dtype != "resource":
+                source = ops[tensor.op]
+                if source.type == "Const" and (source.outputs[0].elements or 0) <= COPIED_ELEMENTS:
+                    constants.setdefault(tensor.op, []).append((tensor, here))
+                    continue
+                there = self._device(source) if twins else source.placed.device
+                if there is not here and there.ordinal != here.ordinal and tensor.dtype != "resource":
+                    yield tensor, there, here
+        for name, users in constants.items():
+            home = self._device(ops[name])
+            copied = self._is_copied(name, home, [here for _, here in users])
+            for tensor, here in users:
+                there = self._copy_for(here) if copied else home
+                if there != here:
                     yield tensor, there, here
 
     def _device(self, op: Op) -> Device:
         device = op.placed.device
         return self.twins.get(device, device) if op.own else device
 
-    def _is_copied(self, name: str) -> bool:
+    def _is_copied(self, name: str, home: Device, users: Sequence[Device]) -> bool:
         """Whether TensorFlow copies a small constant to the devices that use it, and sends nothing."""
-        users = self.users[name]
-        constant = self._device(self.step.ops[name])
-        if len(users) == 1 or name in self.waiting or self._copy_for(constant) != constant:
+        if len(users) == 1 or name in self.waiting or self._copy_for(home) != home:
             return False
-        return len({self._copy_for(self._device(each)) for each in users}) > 1
+        return len({self._copy_for(each) for each in users}) > 1
 
     def _copy_for(self, device: Device) -> Device:
         """Return the device of the copy for a user: its own if that is a CPU, else the CPU of its host."""
@@ -120,17 +122,19 @@ def _least_bytes(step: Step, tensor: Tensor) -> int:
 def _transfer(
     source: Device,
     target: Device,
-    tensors: Mapping[str, int | None],
-    least: Mapping[str, int],
+    tensors: Mapping[Result, int | None],
+    least: Mapping[Result, int],
     named: int | None,
 ) -> MapTransfer:
-    known = {name: size for name, size in tensors.items() if size is not None}
-    largest = nsmallest(len(known) if named is None else named, known, key=lambda name: (-known[name], name))
+    known = {result: size for result, size in tensors.items() if size is not None}
+    count = len(known) if named is None else named
+    from_size = min(nlargest(count, known.values()), default=0)
+    large = [(-size, f"{op}:{output}") for (op, output), size in known.items() if size >= from_size]
     return MapTransfer(
         source.ref,
         target.ref,
         tensors=len(tensors),
-        bytes=sum(known.values()) + sum(least[name] for name in tensors if name not in known),
+        bytes=sum(known.values()) + sum(least[result] for result in tensors if result not in known),
         bytes_unknown=len(tensors) - len(known),
-        largest=tuple(MapTensor(name, known[name]) for name in largest),
+        largest=tuple(MapTensor(name, -size) for size, name in sorted(large)[:count]),
     )

@@ -40,17 +40,12 @@ def list_transfers(
         named: How many of the largest tensors are named; None for all.
         sizes: The bytes of tensors whose sizes depend on the examples, by name, if they are known.
     """
-    sent: dict[tuple[int, int], tuple[Device, Device, dict[Result, int | None]]] = {}
-    least: dict[Result, int] = {}
+    sent: dict[tuple[int, int], tuple[Device, Device, dict[Result, Tensor]]] = {}
     for tensor, source, target in crossings(step, of_worker):
-        result, size, pair = (tensor.op, tensor.output), tensor.bytes, (source.ordinal, target.ordinal)
-        if sizes is not None:
-            size = sizes.get(tensor.name, size)
+        pair = (source.ordinal, target.ordinal)
         link = sent.get(pair) or sent.setdefault(pair, (source, target, {}))
-        link[2][result] = size
-        if size is None:
-            least[result] = _least_bytes(step, tensor)
-    return tuple(_transfer(*sent[pair], least, named) for pair in sorted(sent))
+        link[2][tensor.op, tensor.output] = tensor
+    return tuple(_transfer(step, *sent[pair], sizes or {}, named) for pair in sorted(sent))
 
 
 def crossings(step: Step, of_worker: Host | None = None) -> Iterator[tuple[Tensor, Device, Device]]:
@@ -120,21 +115,23 @@ def _least_bytes(step: Step, tensor: Tensor) -> int:
 
 
 def _transfer(
+    step: Step,
     source: Device,
     target: Device,
-    tensors: Mapping[Result, int | None],
-    least: Mapping[Result, int],
+    tensors: Mapping[Result, Tensor],
+    sizes: Mapping[str, int],
     named: int | None,
 ) -> MapTransfer:
-    known = {result: size for result, size in tensors.items() if size is not None}
+    found = [(sizes.get(each.name, each.bytes) if sizes else each.bytes, each) for each in tensors.values()]
+    known = [size for size, _ in found if size is not None]
     count = len(known) if named is None else named
-    from_size = min(nlargest(count, known.values()), default=0)
-    large = [(-size, f"{op}:{output}") for (op, output), size in known.items() if size >= from_size]
+    from_size = min(nlargest(count, known), default=0)
+    large = [(-size, each.name) for size, each in found if size is not None and size >= from_size]
     return MapTransfer(
         source.ref,
         target.ref,
-        tensors=len(tensors),
-        bytes=sum(known.values()) + sum(least[result] for result in tensors if result not in known),
-        bytes_unknown=len(tensors) - len(known),
+        tensors=len(found),
+        bytes=sum(known) + sum(_least_bytes(step, each) for size, each in found if size is None),
+        bytes_unknown=len(found) - len(known),
         largest=tuple(MapTensor(name, -size) for size, name in sorted(large)[:count]),
     )

@@ -146,12 +146,21 @@ def test_a_killed_server_loses_no_more_than_the_steps_since_a_checkpoint(tmp_pat
 
 @pytest.mark.full
 @pytest.mark.usefixtures("forked_tasks")
-@pytest.mark.parametrize("replication", ["between_graph", "in_graph"])
-def test_other_numbers_of_servers_go_on_with_all_that_was_there(tmp_path: Path, replication: str) -> None:
+@pytest.mark.parametrize(
+    ("update", "rule"),
+    [
+        ("mode = sync, replication = between_graph", "variables -> sharded(ps[*])"),
+        ("mode = sync, replication = in_graph", 'variables("*/embeddings") -> sharded(ps[*], axis = 1)'),
+        ("mode = local, replication = in_graph, average_every = 3", "variables -> sharded(ps[*])"),
+    ],
+)
+def test_other_numbers_of_servers_go_on_with_all_that_was_there(
+    tmp_path: Path, update: str, rule: str
+) -> None:
     """Weights, slots and averages in pieces, and the place in the examples: as in a run without a break."""
-    text = CLUSTER.replace("mode = async", f"mode = sync, replication = {replication}")
+    text = CLUSTER.replace("mode = async", update)
     spec = tmp_path / "words.tfdeploy"
-    spec.write_text(text.replace('variables("table/*")', "variables"))
+    spec.write_text(text.replace('variables("table/*") -> sharded(ps[*])', rule))
 
     def train(run: Path, steps: int, servers: int, resume: str = "must") -> None:
         settings = {"train.directory": run, "train.steps": steps, "devices.ps.tasks": servers}
